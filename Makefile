@@ -1,0 +1,70 @@
+# One command for each habit. On a fresh machine Python 3.11 or newer and pip are enough:
+#
+#   make demo     fit and draw a first function
+#   make test     tests and doctests
+#   make check    what a change must pass: style, types, imports, tests, coverage
+#   make bench    measured ratios against other libraries
+#   make docs     the documentation, in docs/_build/html
+#   make clean    forget everything that was built, the environment too
+
+PYTHON   ?= python3
+VENV     ?= .venv
+WORKERS  ?= 2
+COVERAGE ?= 90
+
+bin       := $(VENV)/bin
+installed := $(VENV)/.installed
+sources    = $(shell find src tests -name '*.py') pyproject.toml
+pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=
+
+.DELETE_ON_ERROR:
+.PHONY: demo test check format lint types imports coverage bench docs clean
+
+demo: $(installed)-plot
+	$(bin)/python -m mercer.demo
+
+test: $(installed)-test
+	$(pytest)
+
+check: lint types imports coverage
+
+format: $(installed)-dev
+	$(bin)/ruff check --fix
+	$(bin)/ruff format
+
+lint: $(installed)-dev
+	$(bin)/ruff check
+	$(bin)/ruff format --check
+
+types: $(installed)-dev
+	$(bin)/mypy
+
+imports: $(installed)-dev
+	$(bin)/lint-imports
+
+# `make test` leaves .coverage behind, so `make check` after it does not run the tests again.
+coverage: .coverage
+	$(bin)/coverage report --fail-under $(COVERAGE)
+
+.coverage: $(sources) | $(installed)-test
+	$(pytest)
+
+bench: $(installed)-plot
+	$(bin)/python -m benchmarks
+
+docs: $(installed)-docs
+	$(bin)/sphinx-build -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:
+	rm -rf $(VENV) build dist docs/_build docs/reference/generated
+	rm -rf .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -exec rm -rf {} +
+
+# One stamp for each extra: the second `make` installs nothing.
+$(installed)-%: pyproject.toml | $(bin)/python
+	$(bin)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+$(bin)/python:
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,43 @@
+"""Learning in reproducing kernel Hilbert spaces.
+
+>>> import numpy as np
+>>> from mercer.kernels import Gaussian
+>>> k = Gaussian(lengthscale=0.5)
+>>> X = np.linspace(0.0, 1.0, 4)[:, None]
+>>> f = k.function(X, np.ones(4))
+>>> bool(np.isclose(f.inner(k.function(X[:1], [1.0])), f(X[:1])[0]))
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Gram": "mercer.operators",
+    "RKHSFunction": "mercer.functions",
+    "functions": "mercer.functions",
+    "kernels": "mercer.kernels",
+    "linalg": "mercer.linalg",
+    "losses": "mercer.losses",
+    "operators": "mercer.operators",
+    "solvers": "mercer.solvers",
+    "testing": "mercer.testing",
+}
+
+__all__ = ["Gram", "RKHSFunction", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the rest on first use, so that `import mercer` is quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mercer' has no attribute {name!r}")
+    home = importlib.import_module(_HOMES[name])
+    return home if home.__name__ == f"mercer.{name}" else getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,52 @@
+"""What mercer warns about and what it refuses.
+
+A refusal is a `ValueError` whose text says what was expected, what came, and what to write instead.
+A warning is a `MercerWarning`: the answer stands, and the text says at what price.
+
+Examples
+--------
+>>> from mercer.errors import MercerWarning, SlowKernelWarning
+>>> issubclass(SlowKernelWarning, MercerWarning)  # so one filter silences, or raises, them all
+True
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class MercerWarning(UserWarning):
+    """The root of every warning of the library."""
+
+
+class ApproximationWarning(MercerWarning):
+    """The answer is an approximation, coarser than the one asked for."""
+
+
+class SlowKernelWarning(MercerWarning):
+    """The kernel has no fast execution, and is evaluated pair by pair in Python."""
+
+
+class NumericalWarning(MercerWarning):
+    """Digits were lost, and the text says how many."""
+
+
+class NotPositiveDefiniteError(ValueError):
+    """A matrix A that was to be positive definite is not; `witness` is v with vᵀAv < 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.linalg import cholesky
+    >>> A = np.asarray([[1.0, 2.0], [2.0, 1.0]])
+    >>> try:
+    ...     cholesky(A)
+    ... except NotPositiveDefiniteError as refusal:
+    ...     v = refusal.witness
+    >>> bool(v @ A @ v < 0)
+    True
+    """
+
+    def __init__(self, message: str, witness: Any = None) -> None:
+        super().__init__(message)
+        self.witness = witness

@@ -1,0 +1,230 @@
+"""Points in the form that compiled code reads, and where their pair numbers come from.
+
+Narrow dense points are packed for registers, and distances are summed from differences. Wide
+dense points go through BLAS, sparse points through a compiled sparse product; there distances are
+expanded and close pairs repaired (`distances`). Each source serves one view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from mercer.evaluation.cpu.distances import (
+    closeness,
+    dense_distances,
+    sparse_distances,
+    sparse_products,
+)
+from mercer.evaluation.cpu.vectors import (
+    DIFFERENCE,
+    PRODUCT,
+    ROWS,
+    TILE,
+    column_step,
+    panel_width,
+)
+from mercer.points import DensePoints, SparsePoints, View
+
+NARROW = 32  # columns up to which pair numbers are computed in registers
+MEGABYTE = 1 << 20
+Leaf = tuple[int, np.ndarray, np.ndarray]
+
+
+@dataclass
+class Packed:
+    """Rows or columns of one view, ready for compiled code; `scratch` is reused tile by tile."""
+
+    operand: Any
+    norms: np.ndarray | None = None
+    shifts: np.ndarray | None = None
+    scratch: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def buffer(self, name: str, shape: tuple[int, int], dtype: Any) -> np.ndarray:
+        """A C-ordered array of this shape, on memory that is kept."""
+        size = shape[0] * shape[1]
+        kept = self.scratch.get(name)
+        if kept is None or len(kept) < size:
+            kept = self.scratch[name] = np.empty(size, dtype)
+        return kept[:size].reshape(shape)
+
+
+class Source(Protocol):
+    """Where the pair numbers of one view come from."""
+
+    stripe: int
+    tile: int
+    column_bytes: int
+    row_bytes: int
+    distances: str
+
+    def rows(self, start: int, stop: int) -> Packed: ...
+
+    def columns(self, start: int, stop: int) -> Packed: ...
+
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
+        """The leaf of each kind of pair number that is needed."""
+
+
+class RegisterSource:
+    """Narrow dense points: products and differences are computed where they are used."""
+
+    distances = "differences"
+
+    def __init__(
+        self, view: View, kinds: Sequence[str], x: DensePoints, y: DensePoints, dtype: Any
+    ) -> None:
+        self.view, self.kinds, self.x, self.y = view, kinds, x, y
+        self.dtype = np.dtype(dtype)
+        self.width = x.width_of(view)
+        self.stripe = 1024
+        self.tile = 4 * panel_width(dtype)
+        self.column_bytes = self.row_bytes = max(1, self.width) * self.dtype.itemsize
+
+    def rows(self, start: int, stop: int) -> Packed:
+        return Packed(_padded(self.x.slice(start, stop).seen(self.view, self.dtype), ROWS))
+
+    def columns(self, start: int, stop: int) -> Packed:
+        rows = self.y.slice(start, stop).seen(self.view, self.dtype)
+        return Packed(np.ascontiguousarray(_padded(rows, column_step(self.dtype)).T))
+
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
+        origins = {"product": PRODUCT, "squared_distance": DIFFERENCE}
+        return {kind: (origins[kind], rows.operand, columns.operand) for kind in self.kinds}
+
+
+def _padded(rows: np.ndarray, step: int) -> np.ndarray:
+    """The rows, the last one repeated until their number is a multiple of `step`."""
+    missing = -len(rows) % step
+    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
+
+
+class BlasSource:
+    """Wide dense points: BLAS gives the products of points moved to the middle of the y_j."""
+
+    distances = "centred products, close pairs by differences"
+
+    def __init__(
+        self, view: View, kinds: Sequence[str], x: DensePoints, y: DensePoints, dtype: Any
+    ) -> None:
+        self.view, self.kinds, self.x, self.y = view, kinds, x, y
+        self.dtype = np.dtype(dtype)
+        self.width = x.width_of(view)
+        self.centre = y.centre(view) if "squared_distance" in kinds else None
+        row = self.width * self.dtype.itemsize
+        self.stripe = _within(4 * MEGABYTE // row, 16, 512)
+        self.tile = _within(8 * MEGABYTE // row, 16, 1024)
+        self.column_bytes = row
+        self.row_bytes = row + 2 * self.tile * self.dtype.itemsize
+
+    def rows(self, start: int, stop: int) -> Packed:
+        return self._packed(self.x.slice(start, stop))
+
+    def columns(self, start: int, stop: int) -> Packed:
+        return self._packed(self.y.slice(start, stop))
+
+    def _packed(self, points: DensePoints) -> Packed:
+        rows = points.seen(self.view, self.dtype, self.centre)
+        if self.centre is None:
+            return Packed(rows)
+        norms = np.einsum("ij,ij->i", rows, rows)
+        shifts = self._shifts(rows) if "product" in self.kinds else None
+        return Packed(rows, norms, shifts)
+
+    def _shifts(self, rows: np.ndarray) -> np.ndarray:
+        """s with ⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y): s(x) = ⟨x−c, c⟩ + ½‖c‖²."""
+        assert self.centre is not None
+        centre = self.centre * (1.0 if self.view.scales is None else np.asarray(self.view.scales))
+        return (rows.astype(np.float64) @ centre + 0.5 * centre @ centre).astype(self.dtype)
+
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
+        x, y = rows.operand, columns.operand
+        tile = np.matmul(x, y.T, out=rows.buffer("tile", (len(x), len(y)), self.dtype))
+        leaves = {}
+        if "product" in self.kinds:
+            products = tile
+            if self.centre is not None:
+                products = rows.buffer("products", tile.shape, self.dtype)
+                np.add(tile, rows.shifts[:, None], out=products)  # type: ignore[index]
+                products += columns.shifts
+            leaves["product"] = (TILE, products, products)
+        if "squared_distance" in self.kinds:
+            dense_distances(tile, x, y, rows.norms, columns.norms, closeness(self.dtype))
+            leaves["squared_distance"] = (TILE, tile, tile)
+        return leaves
+
+
+class SparseSource:
+    """Sparse points: compiled products of CSR rows with the columns that a tile uses."""
+
+    distances = "sparse products, close pairs by differences"
+
+    def __init__(
+        self, view: View, kinds: Sequence[str], x: SparsePoints, y: SparsePoints, dtype: Any
+    ) -> None:
+        self.view, self.kinds, self.x, self.y = view, kinds, x, y
+        self.dtype = np.dtype(dtype)
+        self.width = x.width_of(view)
+        entries = max(1, y.rows.nnz // max(1, len(y)))
+        self.tile = _within(2 * MEGABYTE // (entries * 128 * self.dtype.itemsize), 1, 8) * 16
+        self.stripe = 1024
+        self.column_bytes = entries * (self.tile * self.dtype.itemsize + 16)
+        x_entries = max(1, x.rows.nnz // max(1, len(x)))
+        self.row_bytes = x_entries * 16 + 2 * self.tile * self.dtype.itemsize
+
+    def rows(self, start: int, stop: int) -> Packed:
+        return self._packed(self.x.slice(start, stop))[0]
+
+    def columns(self, start: int, stop: int) -> Packed:
+        packed, rows = self._packed(self.y.slice(start, stop))
+        used = np.unique(rows.indices)
+        block = np.zeros((len(used), stop - start), self.dtype)
+        entries = np.repeat(np.arange(stop - start), np.diff(rows.indptr))
+        block[np.searchsorted(used, rows.indices), entries] = rows.data
+        packed.scratch = {"used": used, "block": block}
+        return packed
+
+    def _packed(self, points: SparsePoints) -> tuple[Packed, Any]:
+        rows = points.seen_sparse(self.view, self.dtype)
+        parts = (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data)
+        norms = np.asarray(rows.multiply(rows).sum(axis=1)).ravel().astype(self.dtype)
+        return Packed(parts, norms), rows
+
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
+        used, block = columns.scratch["used"], columns.scratch["block"]
+        tile = rows.buffer("tile", (len(rows.operand[0]) - 1, block.shape[1]), self.dtype)
+        sparse_products(rows.operand, used, block, self._table(rows), tile)
+        leaves = {}
+        if "product" in self.kinds:
+            products = tile
+            if "squared_distance" in self.kinds:
+                products = rows.buffer("products", tile.shape, self.dtype)
+                products[:] = tile
+            leaves["product"] = (TILE, products, products)
+        if "squared_distance" in self.kinds:
+            sparse_distances(
+                tile, rows.operand, columns.operand, rows.norms, columns.norms,
+                closeness(self.dtype),
+            )
+            leaves["squared_distance"] = (TILE, tile, tile)
+        return leaves
+
+    def _table(self, rows: Packed) -> np.ndarray:
+        if "table" not in rows.scratch:
+            rows.scratch["table"] = np.full(self.width, -1, np.int32)
+        return rows.scratch["table"]
+
+
+def _within(value: int, least: int, most: int) -> int:
+    return max(least, min(most, value))
+
+
+def source_for(view: View, kinds: Sequence[str], x: Any, y: Any, dtype: Any) -> Source:
+    """The source that suits these points."""
+    if isinstance(x, SparsePoints) and isinstance(y, SparsePoints):
+        return SparseSource(view, kinds, x, y, dtype)
+    narrow = x.width_of(view) <= NARROW
+    return (RegisterSource if narrow else BlasSource)(view, kinds, x, y, dtype)

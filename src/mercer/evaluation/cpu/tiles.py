@@ -1,0 +1,111 @@
+"""A kernel program on points, as tiles that `tiling.Walk` can walk over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation.cpu.cache import load
+from mercer.evaluation.cpu.operands import Packed, Source, source_for
+from mercer.evaluation.cpu.source import source_of
+from mercer.evaluation.expression import Number
+from mercer.evaluation.program import Program
+from mercer.points import VectorPoints, View
+
+MIXED_STRIPE, MIXED_TILE = 512, 1024
+
+
+@dataclass
+class PackedSide:
+    """One side of a block: how many points, packed for each view, and their norms."""
+
+    count: int
+    views: list[Packed]
+    norms: np.ndarray
+
+
+class FusedTiles:
+    """K(X, Y) of a program: pair numbers, kernel values and reduction in one compiled pass."""
+
+    parallel = True
+
+    def __init__(self, program: Program, x: VectorPoints, y: VectorPoints, dtype: Any) -> None:
+        self.program, self.x, self.y = program, x, y
+        self.dtype = np.dtype(dtype)
+        self.shape = (len(x), len(y))
+        self.code = load(source_of(program, self.dtype))
+        self.parameters = np.array(program.parameters, self.dtype)
+        self.sources = self._sources()
+        self.stripe = min((s.stripe for s in self.sources), default=MIXED_STRIPE)
+        self.tile = min((s.tile for s in self.sources), default=MIXED_TILE)
+        self.column_bytes = sum(s.column_bytes for s in self.sources) or self.dtype.itemsize
+        self.task_bytes = self.stripe * sum(s.row_bytes for s in self.sources) + (1 << 20)
+
+    def _sources(self) -> list[Source]:
+        kinds: dict[View, list[str]] = {}
+        for number in self.program.pairs:
+            kinds.setdefault(number.view, []).append(number.kind)
+        self.views = list(kinds)
+        return [source_for(view, kinds[view], self.x, self.y, self.dtype) for view in kinds]
+
+    @property
+    def distances(self) -> str:
+        """How distances are obtained, in words."""
+        ways = dict.fromkeys(
+            source.distances
+            for source, view in zip(self.sources, self.views, strict=True)
+            if any(n.kind == "squared_distance" and n.view == view for n in self.program.pairs)
+        )
+        return "; ".join(ways)
+
+    def rows(self, start: int, stop: int) -> PackedSide:
+        packed = [source.rows(start, stop) for source in self.sources]
+        norms = self._norms(self.program.x_norms, self.x, start, stop)
+        return PackedSide(stop - start, packed, norms)
+
+    def columns(self, start: int, stop: int) -> PackedSide:
+        packed = [source.columns(start, stop) for source in self.sources]
+        norms = self._norms(self.program.y_norms, self.y, start, stop)
+        return PackedSide(stop - start, packed, norms)
+
+    def _norms(
+        self, numbers: tuple[Number, ...], points: VectorPoints, start: int, stop: int
+    ) -> np.ndarray:
+        norms = np.empty((len(numbers), stop - start), self.dtype)
+        for row, number in zip(norms, numbers, strict=True):
+            row[:] = points.slice(start, stop).squared_norms(number.view)  # type: ignore[attr-defined]
+        return norms
+
+    def _inputs(self, rows: PackedSide, columns: PackedSide) -> tuple[Any, ...]:
+        leaves: dict[tuple[View, str], Any] = {}
+        for view, source, x, y in zip(
+            self.views, self.sources, rows.views, columns.views, strict=True
+        ):
+            leaves |= {(view, kind): leaf for kind, leaf in source.leaves(x, y).items()}
+        chosen = tuple(leaves[number.view, number.kind] for number in self.program.pairs)
+        return chosen, rows.norms, columns.norms, self.parameters, rows.count, columns.count
+
+    def fill(
+        self, rows: PackedSide, columns: PackedSide, out: np.ndarray, row: int, column: int
+    ) -> None:
+        self.code.fill(*self._inputs(rows, columns), out, row, column)
+
+    def reduce(
+        self, rows: PackedSide, columns: PackedSide, v: np.ndarray, out: np.ndarray
+    ) -> None:
+        self.code.reduce(*self._inputs(rows, columns), v, out)
+
+    def reduce_both(
+        self,
+        rows: PackedSide,
+        columns: PackedSide,
+        v: np.ndarray,
+        w: np.ndarray,
+        out: np.ndarray,
+        out_columns: np.ndarray,
+    ) -> None:
+        sums = np.zeros(columns.count, self.dtype)
+        self.code.reduce_both(*self._inputs(rows, columns), v, w, out, sums)
+        out_columns += sums

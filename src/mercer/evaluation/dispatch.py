@@ -1,0 +1,146 @@
+"""The one door to evaluation: which execution computes a kernel on these points.
+
+numba is imported on first use; `import mercer` does not load it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation import reference
+from mercer.evaluation.blocks import BlockTiles
+from mercer.evaluation.budget import Memory, free_memory, memory_budget
+from mercer.evaluation.program import Lowerable, lower
+from mercer.evaluation.threads import thread_count
+from mercer.evaluation.tiling import Tiles, Walk
+from mercer.points import PointSet, SparsePoints, VectorPoints
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a product will do: its execution, its tiles, its threads and its memory."""
+
+    execution: str
+    distances: str
+    tile: tuple[int, int]
+    threads: int
+    symmetric: bool
+    memory: int
+
+    def __str__(self) -> str:
+        distances = f", distances by {self.distances}" if self.distances else ""
+        symmetric = ", each symmetric pair once" if self.symmetric else ""
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return (
+            f"{self.execution}: tiles of {self.tile[0]} × {self.tile[1]} in {threads}"
+            f"{distances}{symmetric}; at most {self.memory / 2**20:.0f} MB beside input and output"
+        )
+
+
+def check_pair(x: PointSet, y: PointSet) -> None:
+    """Refuse points of different kinds or widths."""
+    if isinstance(x, VectorPoints) != isinstance(y, VectorPoints) or (
+        not isinstance(x, VectorPoints) and type(x) is not type(y)
+    ):
+        raise ValueError(
+            f"both sides must be points of one kind; got {type(x).__name__} and "
+            f"{type(y).__name__}."
+        )
+    if isinstance(x, VectorPoints) and isinstance(y, VectorPoints) and x.width != y.width:
+        raise ValueError(
+            f"both sides must have the same number of columns; got {x.width} and {y.width}."
+        )
+
+
+def _tiles(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
+    expression = kernel.program()
+    if expression is None:
+        return BlockTiles(kernel, x, y, dtype)
+    from mercer.evaluation.cpu.tiles import FusedTiles
+
+    x, y = _same_storage(x, y)
+    return FusedTiles(lower(expression), x, y, dtype)
+
+
+def _same_storage(x: Any, y: Any) -> tuple[VectorPoints, VectorPoints]:
+    """Sparse with sparse or dense with dense; a dense side is made sparse, never the other way."""
+    if isinstance(x, SparsePoints) and not isinstance(y, SparsePoints):
+        return x, _sparse(y)
+    if isinstance(y, SparsePoints) and not isinstance(x, SparsePoints):
+        return _sparse(x), y
+    return x, y
+
+
+def _sparse(points: VectorPoints) -> SparsePoints:
+    import scipy.sparse
+
+    return SparsePoints(scipy.sparse.csr_array(points.rows), points.names)
+
+
+def walk(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory) -> Walk:
+    """Tiles of K(X, Y) and the number of threads, within the memory budget."""
+    return Walk.within(_tiles(kernel, x, y, dtype), thread_count(), memory_budget(memory))
+
+
+def matmul(
+    kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, memory: Memory
+) -> np.ndarray:
+    """K(X, Y) V in the precision of V; symmetry is used where X is Y."""
+    if not len(x) or not len(y) or not values.shape[1]:
+        return np.zeros((len(x), values.shape[1]), values.dtype)
+    matrix = walk(kernel, x, y, values.dtype, memory)
+    return matrix.symmetric_matmul(values) if x is y else matrix.matmul(values)
+
+
+def normal_matmul(
+    kernel: Lowerable,
+    x: PointSet,
+    y: PointSet,
+    values: np.ndarray,
+    shift: np.ndarray | None,
+    memory: Memory,
+) -> np.ndarray:
+    """K(Y, X)(K(X, Y) V + W), fused."""
+    if not len(x) or not len(y) or not values.shape[1]:
+        return np.zeros((len(y), values.shape[1]), values.dtype)
+    return walk(kernel, x, y, values.dtype, memory).normal_matmul(values, shift)
+
+
+def dense(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory) -> np.ndarray:
+    """K(X, Y), stored, where it fits into memory."""
+    size = len(x) * len(y) * np.dtype(dtype).itemsize
+    if size > free_memory():
+        raise MemoryError(
+            f"a dense matrix of {len(x)} × {len(y)} takes {size / 2**30:.1f} GB, more than is "
+            "free: multiply by the Gram matrix instead (gram @ v), which never stores it."
+        )
+    if not size:
+        return np.empty((len(x), len(y)), dtype)
+    return walk(kernel, x, y, dtype, memory).dense(symmetric=x is y)
+
+
+def diagonal(kernel: Lowerable, x: PointSet) -> np.ndarray:
+    """All k(x_i, x_i)."""
+    expression = kernel.program()
+    if expression is None:
+        return np.asarray(kernel.diagonal(x), x.dtype)
+    return reference.diagonal(expression, x)  # type: ignore[arg-type]
+
+
+def plan(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory) -> Plan:
+    """What `matmul` would do, without doing it."""
+    matrix = walk(kernel, x, y, dtype, memory)
+    tiles = matrix.tiles
+    fused = kernel.program() is not None
+    used = matrix.threads * tiles.task_bytes + matrix.chunk * tiles.column_bytes
+    return Plan(
+        execution="fused on the CPU" if fused else "blocks from the kernel's own function",
+        distances=getattr(tiles, "distances", ""),
+        tile=(tiles.stripe, tiles.tile),
+        threads=matrix.threads,
+        symmetric=x is y,
+        memory=used,
+    )

@@ -1,0 +1,155 @@
+"""Expressions over the numbers of a pair of points: what a kernel writes down, once.
+
+A pair (x, y) is seen through a `View` (some columns, each divided by a lengthscale). It yields
+four numbers: the product ⟨x,y⟩, the squared distance ‖x−y‖², and the squared norms of x and y.
+Kernels combine them with `+`, `*`, integer powers and the functions below. Constants become
+run-time parameters, so that fifty lengthscales share one compiled program.
+
+>>> s = squared_distance()
+>>> gaussian = decay(0.5 * s)
+>>> gaussian.arguments[0].arguments[1] is s
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from mercer.points import ALL_COLUMNS, Column, View
+
+PAIR_KINDS = ("product", "squared_distance")
+NORM_KINDS = ("x_norm", "y_norm")
+
+
+class Expression:
+    """A node of a kernel program. Immutable; shared nodes are computed once."""
+
+    def __add__(self, other: Expression | float) -> Operation:
+        return Operation("add", (self, as_expression(other)))
+
+    def __radd__(self, other: float) -> Operation:
+        return Operation("add", (as_expression(other), self))
+
+    def __mul__(self, other: Expression | float) -> Operation:
+        if not isinstance(other, Expression):
+            return self.__rmul__(other)
+        return Operation("multiply", (self, other))
+
+    def __rmul__(self, factor: float) -> Operation:
+        return Operation("multiply", (Parameter(float(factor)), self))
+
+    def __pow__(self, exponent: int) -> Expression:
+        if exponent == 0:
+            return Parameter(1.0)
+        return self if exponent == 1 else Operation("power", (self,), exponent)
+
+
+@dataclass(frozen=True)
+class Number(Expression):
+    """One of the four numbers of a pair, seen through a view."""
+
+    kind: str
+    view: View = ALL_COLUMNS
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter(Expression):
+    """A constant, handed over when the program runs. Two parameters are never merged."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Operation(Expression):
+    """An operation of `operations.OPERATIONS` applied to expressions."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    exponent: int = 1
+
+    def __rmul__(self, factor: float) -> Operation:
+        """A constant times a constant times an expression needs one multiplication."""
+        first = self.arguments[0]
+        if self.name == "multiply" and isinstance(first, Parameter):
+            return self.arguments[1].__rmul__(factor * first.value)
+        return super().__rmul__(factor)
+
+
+def as_expression(value: Expression | float) -> Expression:
+    """Expressions as they are, numbers as parameters."""
+    return value if isinstance(value, Expression) else Parameter(float(value))
+
+
+def product(view: View = ALL_COLUMNS) -> Number:
+    """⟨x, y⟩."""
+    return Number("product", view)
+
+
+def squared_distance(view: View = ALL_COLUMNS) -> Number:
+    """‖x − y‖²; how it is obtained without losing digits is the execution's business."""
+    return Number("squared_distance", view)
+
+
+def squared_norms(view: View = ALL_COLUMNS) -> tuple[Number, Number]:
+    """‖x‖² and ‖y‖²."""
+    return Number("x_norm", view), Number("y_norm", view)
+
+
+def exp(x: Expression) -> Operation:
+    """The exponential."""
+    return Operation("exp", (x,))
+
+
+def decay(x: Expression) -> Operation:
+    """exp(−x) where x ≥ 0: cheaper than `exp`, since it cannot overflow."""
+    return Operation("decay", (x,))
+
+
+def sqrt(x: Expression) -> Operation:
+    """The square root, where x ≥ 0."""
+    return Operation("sqrt", (x,))
+
+
+def reciprocal_root(x: Expression) -> Operation:
+    """1/√x, and 0 at x = 0, so that the slope of a kernel with a kink is 0 at the kink."""
+    return Operation("reciprocal_root", (x,))
+
+
+def restricted(expression: Expression, columns: Sequence[Column]) -> Expression:
+    """The expression on points of which only `columns` are kept; shared nodes stay shared."""
+    return rewrite(
+        expression, lambda number: replace(number, view=number.view.restricted(tuple(columns)))
+    )
+
+
+def rewrite(expression: Expression, change: Callable[[Number], Number]) -> Expression:
+    """A copy in which every `Number` went through `change`."""
+    done: dict[Expression, Expression] = {}
+
+    def visit(node: Expression) -> Expression:
+        if node not in done:
+            if isinstance(node, Number):
+                done[node] = change(node)
+            elif isinstance(node, Operation):
+                done[node] = replace(node, arguments=tuple(visit(a) for a in node.arguments))
+            else:
+                done[node] = node
+        return done[node]
+
+    return visit(expression)
+
+
+def numbers_of(expression: Expression) -> tuple[Number, ...]:
+    """The distinct pair numbers of an expression, in order of first appearance."""
+    found: dict[Number, None] = {}
+
+    def visit(node: Expression) -> None:
+        if isinstance(node, Number):
+            found.setdefault(node)
+        elif isinstance(node, Operation):
+            for argument in node.arguments:
+                visit(argument)
+
+    visit(expression)
+    return tuple(found)

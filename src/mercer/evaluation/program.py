@@ -1,0 +1,133 @@
+"""From an expression to a program: straight-line code over numbered inputs.
+
+`Lowerable` is all that evaluation, operators and functions know of a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from mercer.evaluation.expression import (
+    NORM_KINDS,
+    PAIR_KINDS,
+    Expression,
+    Number,
+    Operation,
+    Parameter,
+    numbers_of,
+)
+from mercer.evaluation.operations import OPERATIONS
+from mercer.points import PointSet
+
+
+@runtime_checkable
+class Lowerable(Protocol):
+    """What a kernel owes to be evaluated: points, and a program or blocks."""
+
+    def points(self, data: Any) -> PointSet:
+        """The user's data as points of this kernel, or a `ValueError` that says what is wrong."""
+
+    def program(self) -> Expression | None:
+        """The kernel's value as an expression over the numbers of a pair, where it has one."""
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """All values k(x_i, y_j), for kernels without a program."""
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        """All values k(x_i, x_i), for kernels without a program."""
+
+    @property
+    def parallel(self) -> bool:
+        """Whether blocks may be computed in several threads at once."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Straight-line code: `lines` compute `result` from `q*` (pairs), `a*`, `b*` (norms), `p*`."""
+
+    lines: tuple[str, ...]
+    result: str
+    pairs: tuple[Number, ...]
+    x_norms: tuple[Number, ...]
+    y_norms: tuple[Number, ...]
+    parameters: tuple[float, ...]
+
+    @property
+    def structure(self) -> str:
+        """The program without its parameters and views: what is compiled, and compiled once."""
+        inputs = f"{len(self.pairs)},{len(self.x_norms)},{len(self.y_norms)}"
+        return "\n".join((inputs, str(len(self.parameters)), *self.lines, self.result))
+
+
+def lower(expression: Expression) -> Program:
+    """The straight-line program of an expression; every shared node is computed once.
+
+    >>> from mercer.evaluation.expression import decay, squared_distance
+    >>> print(*lower(decay(0.5 * squared_distance())).lines, sep="; ")
+    t0 = p0 * q0; t1 = decay(t0)
+    """
+    return _Lowering(expression).program()
+
+
+class _Lowering:
+    def __init__(self, expression: Expression) -> None:
+        numbers = numbers_of(expression)
+        self.expression = expression
+        self.pairs = tuple(n for n in numbers if n.kind in PAIR_KINDS)
+        self.x_norms, self.y_norms = (
+            tuple(n for n in numbers if n.kind == kind) for kind in NORM_KINDS
+        )
+        self.names: dict[Expression, str] = {}
+        for letter, group in (("q", self.pairs), ("a", self.x_norms), ("b", self.y_norms)):
+            self.names.update({n: f"{letter}{i}" for i, n in enumerate(group)})
+        self.lines: list[str] = []
+        self.parameters: list[float] = []
+
+    def program(self) -> Program:
+        result = self.name(self.expression)
+        return Program(
+            tuple(self.lines),
+            result,
+            self.pairs,
+            self.x_norms,
+            self.y_norms,
+            tuple(self.parameters),
+        )
+
+    def name(self, node: Expression) -> str:
+        if node not in self.names:
+            if isinstance(node, Parameter):
+                self.names[node] = self.parameter(node)
+            elif isinstance(node, Operation):
+                self.names[node] = self.operation(node)
+            else:
+                raise TypeError(f"{node!r} is not part of a kernel program.")
+        return self.names[node]
+
+    def parameter(self, node: Parameter) -> str:
+        self.parameters.append(node.value)
+        return f"p{len(self.parameters) - 1}"
+
+    def operation(self, node: Operation) -> str:
+        arguments = [self.name(argument) for argument in node.arguments]
+        if node.name == "power":
+            return self.power(arguments[0], node.exponent)
+        return self.line(OPERATIONS[node.name].code.format(*arguments))
+
+    def power(self, base: str, exponent: int) -> str:
+        """An integer power by repeated squaring."""
+        result = ""
+        while exponent:
+            if exponent & 1:
+                result = self.line(f"{result} * {base}") if result else base
+            exponent >>= 1
+            if exponent:
+                base = self.line(f"{base} * {base}")
+        return result
+
+    def line(self, code: str) -> str:
+        self.lines.append(f"t{len(self.lines)} = {code}")
+        return f"t{len(self.lines) - 1}"

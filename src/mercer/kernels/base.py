@@ -1,0 +1,205 @@
+"""What a kernel is: a symmetric function of two points, written down once.
+
+A kernel owes its value on a pair: a `program()` over the numbers of a pair where it has one, a
+`block(x, y)` otherwise. Gram matrices, products, functions, gradients and tests are derived.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from mercer.evaluation import dispatch
+from mercer.evaluation.budget import Memory
+from mercer.evaluation.expression import Expression, numbers_of
+from mercer.functions import RKHSFunction
+from mercer.operators import Gram
+from mercer.points import Column, PointSet, as_vectors
+
+if TYPE_CHECKING:
+    from mercer.kernels.algebra import Columns, Product, Scaled, Sum
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Kernel:
+    """A positive definite kernel k(x, y).
+
+    Subclasses are frozen dataclasses. They implement `program`, or `block` and `diagonal` (and
+    `points`, where points are not vectors). Everything else is here.
+    """
+
+    # ---- what a kernel owes -----------------------------------------------------------------
+
+    def program(self) -> Expression | None:
+        """The value as an expression over the numbers of a pair; None if there is none."""
+        return None
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """All values k(x_i, y_j), stored."""
+        if self.program() is None:
+            raise NotImplementedError(f"{type(self).__name__} implements neither program nor block.")
+        return dispatch.dense(self, x, y, np.result_type(x.dtype, y.dtype), None)
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        """All values k(x_i, x_i)."""
+        if self.program() is not None:
+            return dispatch.diagonal(self, x)
+        points = (x.slice(i, i + 1) for i in range(len(x)))
+        return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
+
+    def points(self, data: Any) -> PointSet:
+        """The user's data as points of this kernel."""
+        return as_vectors(data, self._column_names())
+
+    @property
+    def parallel(self) -> bool:
+        """Whether `block` may run in several threads at once."""
+        return True
+
+    def _column_names(self) -> tuple[str, ...]:
+        """The names of the columns that the kernel looks at; none if it looks at all of them."""
+        expression = self.program()
+        views = [number.view for number in numbers_of(expression)] if expression else []
+        if any(view.columns is None for view in views):
+            return ()
+        columns = (column for view in views for column in view.columns or ())
+        return tuple(dict.fromkeys(c for c in columns if isinstance(c, str)))
+
+    # ---- what users do with it --------------------------------------------------------------
+
+    def __call__(self, x: Any, y: Any = None) -> Any:
+        """k(x, y) for two points, the matrix of all k(x_i, y_j) for two sets of points.
+
+        >>> from mercer.kernels import Linear
+        >>> Linear()([1.0, 2.0], [3.0, 4.0])
+        11.0
+        """
+        if self.is_single(x):
+            pair = self.points([x]), self.points([x if y is None else y])
+            return float(Gram(self, *pair).dense()[0, 0])
+        return self.gram(x, y).dense()
+
+    def is_single(self, x: Any) -> bool:
+        """Whether x is one point rather than a set of points."""
+        return not isinstance(x, PointSet) and np.ndim(x) < 2
+
+    def gram(self, x: Any, y: Any = None, *, memory: Memory = None) -> Gram:
+        """The matrix K(X, Y), lazily; K(X, X) where Y is not given, which uses symmetry."""
+        points = self.points(x)
+        return Gram(self, points, None if y is None else self.points(y), memory)
+
+    def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
+        """The function f = Σ α_i k(x_i, ·)."""
+        return RKHSFunction(self, self.points(centres), coefficients)
+
+    # ---- algebra ------------------------------------------------------------------------------
+
+    def __add__(self, other: Kernel | float) -> Sum:
+        from mercer.kernels.algebra import Sum, as_summand
+
+        return Sum(self, as_summand(other)) if _operand(other) else NotImplemented
+
+    def __radd__(self, other: float) -> Sum:
+        from mercer.kernels.algebra import Sum, as_summand
+
+        return Sum(as_summand(other), self) if _operand(other) else NotImplemented
+
+    def __mul__(self, other: Kernel | float) -> Product | Scaled:
+        from mercer.kernels.algebra import Product, Scaled
+
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(other, self) if _operand(other) else NotImplemented
+
+    def __rmul__(self, other: float) -> Scaled:
+        from mercer.kernels.algebra import Scaled
+
+        return Scaled(other, self) if _operand(other) else NotImplemented
+
+    def on(self, columns: Column | Sequence[Column]) -> Columns:
+        """This kernel on some columns only, given by number or, for a DataFrame, by name.
+
+        >>> from mercer.kernels import Gaussian
+        >>> Gaussian().on([0, 2])([1.0, 5.0, 2.0], [1.0, -7.0, 2.0])
+        1.0
+        """
+        from mercer.kernels.algebra import Columns
+
+        single = isinstance(columns, (str, int, np.integer))
+        return Columns(self, (columns,) if single else tuple(columns))  # type: ignore[arg-type]
+
+    # ---- a value like any other -----------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The fields by name; with `deep` also those of inner kernels, as in left__lengthscale."""
+        params = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if deep:
+            for name, value in list(params.items()):
+                if isinstance(value, Kernel):
+                    params |= {f"{name}__{key}": v for key, v in value.get_params().items()}
+        return params
+
+    def with_(self, **changes: Any) -> Self:
+        """A copy with other fields; inner kernels are reached as in left__lengthscale=2.0.
+
+        >>> from mercer.kernels import Gaussian
+        >>> (Gaussian(1.0) + Gaussian(2.0)).with_(right__lengthscale=3.0)
+        Gaussian(lengthscale=1.0) + Gaussian(lengthscale=3.0)
+        """
+        direct: dict[str, Any] = {}
+        nested: dict[str, dict[str, Any]] = {}
+        names = [field.name for field in dataclasses.fields(self)]
+        for name, value in changes.items():
+            first, _, rest = name.partition("__")
+            if first not in names:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {first!r}; it has {names}."
+                )
+            if rest:
+                nested.setdefault(first, {})[rest] = value
+            else:
+                direct[first] = value
+        for name, inner in nested.items():
+            direct[name] = direct.get(name, getattr(self, name)).with_(**inner)
+        return dataclasses.replace(self, **direct)
+
+    def __repr__(self) -> str:
+        fields = (f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))
+        return f"{type(self).__name__}({', '.join(fields)})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented if not isinstance(other, Kernel) else False
+        return self._identity() == other._identity()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._identity()))
+
+    def _identity(self) -> tuple[Any, ...]:
+        return tuple(_hashable(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def _operand(value: Any) -> bool:
+    return isinstance(value, (Kernel, int, float, np.integer, np.floating))
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    return tuple(value) if isinstance(value, list) else value
+
+
+def parts(kernel: Kernel) -> Iterator[Kernel]:
+    """A kernel and all kernels inside it.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> len(list(parts(2.0 * Gaussian() + Linear())))
+    4
+    """
+    yield kernel
+    for value in kernel.get_params(deep=False).values():
+        if isinstance(value, Kernel):
+            yield from parts(value)

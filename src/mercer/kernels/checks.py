@@ -1,0 +1,57 @@
+"""Refusals of bad parameters, one sentence each: what came, and what to write instead."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def check_positive(owner: object, name: str, value: Any) -> None:
+    """Refuse anything but a positive finite number."""
+    if not (_finite(value) and value > 0):
+        raise ValueError(
+            f"{type(owner).__name__} needs a positive, finite {name}; got {value!r}. "
+            f"Write for example {type(owner).__name__}({name}=1.0)."
+        )
+
+
+def check_nonnegative(owner: object, name: str, value: Any, reason: str = "") -> None:
+    """Refuse anything but a nonnegative finite number."""
+    if not (_finite(value) and value >= 0):
+        because = f": {reason}" if reason else ""
+        raise ValueError(
+            f"{type(owner).__name__} needs a nonnegative, finite {name}; got {value!r}{because}."
+        )
+
+
+def check_count(owner: object, name: str, value: Any) -> None:
+    """Refuse anything but a whole number from 1 on."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(
+            f"{type(owner).__name__} needs a {name} that is a whole number from 1 on; got "
+            f"{value!r}."
+        )
+
+
+def check_lengthscale(owner: object, value: Any) -> None:
+    """Refuse lengthscales that are not positive and finite, one or one for each column."""
+    if np.ndim(value) == 0:
+        check_positive(owner, "lengthscale", value)
+        return
+    scales = np.asarray(value)
+    if scales.ndim != 1 or scales.dtype.kind not in "fiu" or not len(scales):
+        raise ValueError(
+            f"{type(owner).__name__} needs one lengthscale, or a list with one for each column; "
+            f"got {value!r}."
+        )
+    if not (np.isfinite(scales) & (scales > 0)).all():
+        raise ValueError(
+            f"{type(owner).__name__} needs positive, finite lengthscales; got {value!r}. To leave "
+            "a column out, write kernel.on(columns)."
+        )
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))

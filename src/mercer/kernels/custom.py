@@ -1,0 +1,170 @@
+"""Kernels from users: a function of two points, a function of two blocks, a matrix."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import SlowKernelWarning
+from mercer.kernels.base import Kernel
+from mercer.points import IndexPoints, PointSet, as_points
+
+SLOW_PAIRS = 1_000_000  # Python calls in one block of products after which a user should know
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _FromFunction(Kernel):
+    """What kernels from functions share: points of any kind, one thread."""
+
+    function: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(
+                f"{type(self).__name__} needs a function of two arguments; got {self.function!r}."
+            )
+
+    def points(self, data: Any) -> PointSet:
+        return as_points(data)
+
+    def is_single(self, x: Any) -> bool:
+        if isinstance(x, (list, tuple)):
+            return all(isinstance(value, (int, float)) for value in x)
+        return not isinstance(x, PointSet) and not (hasattr(x, "shape") and np.ndim(x) > 1)
+
+    @property
+    def parallel(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        return f"{type(self).__name__}({name})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairKernel(_FromFunction):
+    """A kernel given by a Python function of two points.
+
+    Every pair costs a Python call, about a microsecond: fine for thousands of points, slow beyond.
+    `BlockKernel`, or a class with a `program`, is up to a thousand times faster.
+
+    Parameters
+    ----------
+    function : callable
+        function(x, y) returns a number; x and y are rows of numbers, or objects of any kind.
+
+    Examples
+    --------
+    >>> def common_letters(a, b):
+    ...     return len(set(a) & set(b))
+    >>> PairKernel(common_letters)("kernel", "learn")
+    4.0
+    """
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        if len(x) * len(y) >= SLOW_PAIRS // 4:
+            warnings.warn(
+                f"{self!r} calls a Python function for each pair; write BlockKernel(function of "
+                "two blocks) to compute many pairs at once.",
+                SlowKernelWarning,
+                stacklevel=2,
+            )
+        columns = list(_each(y))
+        values = [[self.function(a, b) for b in columns] for a in _each(x)]
+        return np.array(values, np.float64).reshape(len(x), len(y))
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        return np.array([self.function(point, point) for point in _each(x)], np.float64)
+
+
+def _each(points: PointSet) -> Any:
+    """The points one by one; a sparse row comes as a dense vector."""
+    data = points.data
+    return (row.toarray().ravel() for row in data) if hasattr(data, "toarray") else iter(data)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockKernel(_FromFunction):
+    """A kernel given by a function of two blocks of points.
+
+    Parameters
+    ----------
+    function : callable
+        function(X, Y) returns the matrix of all k(x_i, y_j). It is called on tiles, so that
+        memory stays bounded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> k = BlockKernel(lambda X, Y: X @ Y.T)
+    >>> k(np.eye(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        values = self.function(x.data, y.data)
+        return values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Precomputed(Kernel):
+    """A kernel known by its matrix: points are row and column numbers.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, n)
+        K; where the rows and columns are different points, any shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> k = Precomputed(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> k.gram([0, 1]) @ np.array([1.0, 1.0])
+    array([3., 3.])
+    """
+
+    matrix: np.ndarray
+
+    def __post_init__(self) -> None:
+        matrix = np.asarray(self.matrix)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
+            raise ValueError(
+                f"Precomputed needs a two-dimensional matrix of numbers; got shape {matrix.shape} "
+                f"of {matrix.dtype}."
+            )
+        if not np.isfinite(matrix).all():
+            raise ValueError("Precomputed needs finite values; the matrix contains NaN or infinity.")
+
+    def points(self, data: Any) -> PointSet:
+        if isinstance(data, IndexPoints):
+            return data
+        indices = np.asarray(data)
+        if indices.ndim != 1 or indices.dtype.kind not in "iu":
+            raise ValueError(
+                "the points of a precomputed kernel are row numbers, a list of integers; got "
+                f"shape {indices.shape} of {indices.dtype}. Write kernel.gram(range(n))."
+            )
+        size = max(np.shape(self.matrix))
+        if len(indices) and not (-1 < indices.min() and indices.max() < size):
+            raise ValueError(
+                f"row numbers must lie between 0 and {size - 1}; got {indices.min()} to "
+                f"{indices.max()}."
+            )
+        single = np.asarray(self.matrix).dtype == np.float32
+        return IndexPoints(indices, np.dtype(np.float32 if single else np.float64))
+
+    def is_single(self, x: Any) -> bool:
+        return np.ndim(x) == 0 and not isinstance(x, PointSet)
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return np.asarray(self.matrix)[np.ix_(x.data, y.data)]
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        return np.asarray(self.matrix)[x.data, x.data]
+
+    def __repr__(self) -> str:
+        return f"Precomputed(matrix of shape {np.shape(self.matrix)})"

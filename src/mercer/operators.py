@@ -1,0 +1,159 @@
+"""Matrices that are never stored: the Gram matrix K(X, Y) as something to multiply by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation import dispatch
+from mercer.evaluation.budget import Memory
+from mercer.evaluation.program import Lowerable
+from mercer.points import PointSet
+
+
+class Gram:
+    """The matrix K with K_ij = k(x_i, y_j), computed tile by tile whenever it is multiplied.
+
+    Nothing is computed when it is made and nothing is kept between products. `gram @ V` and
+    `gram.T @ W` take the memory of a few tiles; `dense()` stores the matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is evaluated.
+    x, y : PointSet
+        Rows and columns; where both are the same object, symmetry is used.
+    memory : int, str or None
+        Bytes a product may take beside its input and output, as in "500MB"; None for
+        `MERCER_MEMORY`, or a quarter of what is free.
+
+    Attributes
+    ----------
+    evaluations : int
+        How many kernel values all products so far were made of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> gram = Gaussian().gram(X)
+    >>> np.allclose(gram @ np.ones(3), gram.dense().sum(axis=1))
+    True
+    """
+
+    __array_ufunc__ = None  # NumPy leaves `array @ gram` to __rmatmul__
+
+    def __init__(
+        self, kernel: Lowerable, x: PointSet, y: PointSet | None = None, memory: Memory = None
+    ) -> None:
+        self.kernel = kernel
+        self.x = x
+        self.y = x if y is None else y
+        self.memory = memory
+        self.evaluations = 0
+        dispatch.check_pair(self.x, self.y)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.x), len(self.y)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.result_type(self.x.dtype, self.y.dtype)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether rows and columns are the same points."""
+        return self.x is self.y
+
+    @property
+    def T(self) -> Gram:
+        """The transposed matrix: kernels are symmetric, so only rows and columns change places."""
+        return self if self.symmetric else Gram(self.kernel, self.y, self.x, self.memory)
+
+    def __repr__(self) -> str:
+        return f"Gram({self.kernel!r}, shape={self.shape}, dtype={self.dtype})"
+
+    def __matmul__(self, values: Any) -> np.ndarray:
+        """K V. The result has the wider precision of the points and of V."""
+        columns, restore = self._columns(values, len(self.y))
+        self._count()
+        return restore(dispatch.matmul(self.kernel, self.x, self.y, columns, self.memory))
+
+    def __rmatmul__(self, values: Any) -> np.ndarray:
+        """V K."""
+        return (self.T @ np.asarray(values).T).T
+
+    matvec = matmat = __matmul__  # SciPy's names: scipy.sparse.linalg.aslinearoperator(gram) works
+
+    def rmatvec(self, values: Any) -> np.ndarray:
+        """Kᵀ V, under SciPy's name."""
+        return self.T @ values
+
+    def normal_matmul(self, values: Any, shift: Any = None) -> np.ndarray:
+        """Kᵀ(K V + W), each kernel value computed once for both products.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> gram = Gaussian().gram(np.arange(4.0)[:, None], np.arange(2.0)[:, None])
+        >>> v, w = np.ones(2), np.ones(4)
+        >>> np.allclose(gram.normal_matmul(v, w), gram.T @ (gram @ v + w))
+        True
+        """
+        columns, restore = self._columns(values, len(self.y))
+        if shift is not None:
+            added, _ = self._columns(shift, len(self.x))
+            shift = np.broadcast_to(added, (len(self.x), columns.shape[1])).astype(columns.dtype)
+        self._count()
+        return restore(
+            dispatch.normal_matmul(self.kernel, self.x, self.y, columns, shift, self.memory)
+        )
+
+    def dense(self) -> np.ndarray:
+        """The matrix, stored: n × m numbers."""
+        self._count()
+        return dispatch.dense(self.kernel, self.x, self.y, self.dtype, self.memory)
+
+    def diagonal(self) -> np.ndarray:
+        """k(x_i, x_i) for all i; the matrix must be symmetric."""
+        if not self.symmetric:
+            raise ValueError("only kernel.gram(X), with the same points twice, has a diagonal.")
+        return dispatch.diagonal(self.kernel, self.x)
+
+    def columns(self, indices: Any) -> np.ndarray:
+        """The columns with the given numbers, stored.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Linear
+        >>> Linear().gram(np.eye(3)).columns([2]).ravel()
+        array([0., 0., 1.])
+        """
+        chosen = Gram(self.kernel, self.x, self.y.take(np.atleast_1d(indices)), self.memory)
+        self.evaluations += chosen.shape[0] * chosen.shape[1]
+        return chosen.dense()
+
+    def plan(self) -> dispatch.Plan:
+        """What a product will do: which execution, which tiles, how many threads."""
+        return dispatch.plan(self.kernel, self.x, self.y, self.dtype, self.memory)
+
+    def _count(self) -> None:
+        n, m = self.shape
+        self.evaluations += n * (n + 1) // 2 if self.symmetric else n * m
+
+    def _columns(self, values: Any, length: int) -> Any:
+        """Values as a matrix in the precision of the result, and the way back to their shape."""
+        array = np.asarray(values)
+        if array.ndim not in (1, 2) or len(array) != length:
+            raise ValueError(
+                f"a Gram matrix of shape {self.shape} needs values with {length} rows here; got "
+                f"shape {array.shape}."
+            )
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"a Gram matrix multiplies real numbers; got {array.dtype}.")
+        dtype = np.result_type(self.dtype, array.dtype) if array.dtype.kind == "f" else self.dtype
+        columns = np.ascontiguousarray(array.reshape(length, -1), np.result_type(dtype, np.float32))
+        if array.ndim == 1:
+            return columns, lambda result: result[:, 0]
+        return columns, lambda result: result

@@ -1,0 +1,369 @@
+"""Sets of points: dense rows, sparse rows, memory maps, lists of objects, row numbers.
+
+Kernels turn what the user typed into a `PointSet` once; everything behind them only asks for its
+length, for a slice and for a selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+import scipy.sparse
+
+Column = int | str
+CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
+
+
+@runtime_checkable
+class PointSet(Protocol):
+    """What every kind of points owes: a length, a slice, a selection, and the user's own form."""
+
+    def __len__(self) -> int: ...
+
+    def slice(self, start: int, stop: int) -> Self:
+        """The points start, …, stop − 1."""
+
+    def take(self, indices: Any) -> Self:
+        """The points with the given numbers, in that order."""
+
+    def concatenated(self, other: Self) -> Self:
+        """These points followed by the others."""
+
+    @property
+    def data(self) -> Any:
+        """The points as a user would write them."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision in which kernel values on these points are computed."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The columns of a point that a kernel looks at (None: all), each multiplied by its scale."""
+
+    columns: tuple[Column, ...] | None = None
+    scales: tuple[float, ...] | None = None
+
+    def restricted(self, columns: tuple[Column, ...]) -> View:
+        """This view, taken of points that keep only `columns`."""
+        if self.columns is None:
+            return replace(self, columns=columns)
+        return replace(self, columns=tuple(_nested(c, columns) for c in self.columns))
+
+
+def _nested(column: Column, columns: tuple[Column, ...]) -> Column:
+    if isinstance(column, str):
+        if column in columns:
+            return column
+        raise ValueError(f"column {column!r} is not among the selected columns {list(columns)}.")
+    if not -len(columns) <= column < len(columns):
+        raise ValueError(
+            f"column {column} does not exist among the {len(columns)} selected columns "
+            f"{list(columns)}."
+        )
+    return columns[column]
+
+
+ALL_COLUMNS = View()
+
+
+def _float_dtype(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorPoints:
+    """Points that are rows of numbers: what dense and sparse points share."""
+
+    rows: Any
+    names: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+    @property
+    def data(self) -> Any:
+        return self.rows
+
+    @property
+    def dtype(self) -> np.dtype:
+        return _float_dtype(self.rows.dtype)
+
+    @property
+    def width(self) -> int:
+        return int(self.rows.shape[1])
+
+    def slice(self, start: int, stop: int) -> Self:
+        return replace(self, rows=self.rows[start:stop])
+
+    def take(self, indices: Any) -> Self:
+        return replace(self, rows=self.rows[np.asarray(indices)])
+
+    def positions(self, view: View) -> np.ndarray | None:
+        """The numbers of the columns of a view (None: all of them, in order)."""
+        if view.columns is None:
+            return None
+        return np.array([self._position(column) for column in view.columns], dtype=np.intp)
+
+    def _position(self, column: Column) -> int:
+        if isinstance(column, str):
+            return self._named(column)
+        if not -self.width <= column < self.width:
+            raise ValueError(
+                f"column {column} does not exist: the points have {self.width} columns, "
+                f"numbered 0 to {self.width - 1}."
+            )
+        return column % self.width
+
+    def _named(self, column: str) -> int:
+        if self.names is None:
+            raise ValueError(
+                f"column {column!r} was asked for by name, but the points are an array without "
+                "names: pass a DataFrame, or select columns by number."
+            )
+        if column not in self.names:
+            raise ValueError(f"column {column!r} does not exist; there are {list(self.names)}.")
+        return self.names.index(column)
+
+    def width_of(self, view: View) -> int:
+        """How many numbers a point has in a view; a wrong number of lengthscales is refused."""
+        positions = self.positions(view)
+        width = self.width if positions is None else len(positions)
+        if view.scales is not None and len(view.scales) != width:
+            raise ValueError(
+                f"{len(view.scales)} lengthscales were given for points with {width} columns: "
+                "give one lengthscale, or one for each column."
+            )
+        return width
+
+
+@dataclass(frozen=True, eq=False)
+class DensePoints(VectorPoints):
+    """Rows of a two-dimensional array, in memory or mapped from disk."""
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the rows stay on disk until they are read."""
+        return isinstance(self.rows, np.memmap)
+
+    def concatenated(self, other: DensePoints) -> DensePoints:
+        return DensePoints(np.concatenate([self.rows, other.rows]), self.names)
+
+    def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """The rows in a view, as a fresh C-ordered array; `centre` is taken off first."""
+        positions = self.positions(view)
+        rows = self.rows if positions is None else self.rows[:, positions]
+        seen = np.array(rows, dtype=dtype, order="C", ndmin=2)
+        if self.mapped:
+            check_finite(seen)
+        if centre is not None:
+            seen -= centre.astype(dtype)
+        if view.scales is not None:
+            seen *= np.asarray(view.scales, dtype=dtype)
+        return seen
+
+    def centre(self, view: View, sample: int = 1024) -> np.ndarray:
+        """A point in the middle of the rows: the mean of evenly spaced ones, unscaled."""
+        step = max(1, len(self) // sample)
+        rows = replace(self, rows=self.rows[::step][:sample])
+        return rows.seen(View(view.columns), np.float64).mean(axis=0)
+
+    def squared_norms(self, view: View) -> np.ndarray:
+        """‖x‖² of every row in a view, in float64, a block of rows at a time."""
+        blocks = [block.seen(view, np.float64) for block in _blocks(self)]
+        return np.concatenate([np.einsum("ij,ij->i", b, b) for b in blocks] or [np.empty(0)])
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePoints(VectorPoints):
+    """Rows of a SciPy CSR matrix or array; they are never made dense as a whole."""
+
+    def concatenated(self, other: SparsePoints) -> SparsePoints:
+        return SparsePoints(scipy.sparse.vstack([self.rows, other.rows], format="csr"), self.names)
+
+    def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """The rows in a view as a dense array: for small blocks only."""
+        dense = self.seen_sparse(view, dtype).toarray()
+        if centre is not None:
+            raise ValueError("sparse points are not centred: that would make them dense.")
+        return dense
+
+    def seen_sparse(self, view: View, dtype: Any) -> Any:
+        """The rows in a view, sparse, with sorted indices and no duplicates."""
+        positions = self.positions(view)
+        rows = self.rows if positions is None else self.rows[:, positions]
+        rows = scipy.sparse.csr_array(rows, dtype=dtype, copy=positions is None)
+        if view.scales is not None:
+            rows.data *= np.asarray(view.scales, dtype=dtype)[rows.indices]
+        rows.sum_duplicates()
+        return rows
+
+    def squared_norms(self, view: View) -> np.ndarray:
+        """‖x‖² of every row in a view, in float64."""
+        rows = self.seen_sparse(view, np.float64)
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectPoints:
+    """Points that are any Python objects: strings, trees, graphs."""
+
+    objects: Sequence[Any]
+    dtype: np.dtype = field(default=np.dtype(np.float64))
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.objects)
+
+    @property
+    def data(self) -> Sequence[Any]:
+        return self.objects
+
+    def slice(self, start: int, stop: int) -> ObjectPoints:
+        return replace(self, objects=self.objects[start:stop])
+
+    def take(self, indices: Any) -> ObjectPoints:
+        return replace(self, objects=[self.objects[i] for i in np.arange(len(self))[indices]])
+
+    def concatenated(self, other: ObjectPoints) -> ObjectPoints:
+        return replace(self, objects=[*self.objects, *other.objects])
+
+
+@dataclass(frozen=True, eq=False)
+class IndexPoints:
+    """Points known by number only: the rows and columns of a matrix given in advance."""
+
+    indices: np.ndarray
+    dtype: np.dtype = field(default=np.dtype(np.float64))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def data(self) -> np.ndarray:
+        return self.indices
+
+    def slice(self, start: int, stop: int) -> IndexPoints:
+        return replace(self, indices=self.indices[start:stop])
+
+    def take(self, indices: Any) -> IndexPoints:
+        return replace(self, indices=self.indices[np.asarray(indices)])
+
+    def concatenated(self, other: IndexPoints) -> IndexPoints:
+        return replace(self, indices=np.concatenate([self.indices, other.indices]))
+
+
+def as_vectors(data: Any, names: Sequence[str] = ()) -> VectorPoints:
+    """Arrays, DataFrames, sparse matrices and nested lists of numbers as points.
+
+    Of a DataFrame only the columns `names` are read, or all of them if there are none. float32 and float64 stay what they are; other numbers are read as float64. Values that are not
+    finite are refused at once, in a memory map as soon as they are read.
+
+    >>> len(as_vectors([[0.0, 1.0], [2.0, 3.0]]))
+    2
+    """
+    if isinstance(data, VectorPoints):
+        return data
+    if scipy.sparse.issparse(data):
+        return _sparse_points(data)
+    if hasattr(data, "columns") and hasattr(data, "shape"):
+        return _frame_points(data, names)
+    return _dense_points(data)
+
+
+def _dense_points(data: Any, names: tuple[str, ...] | None = None) -> DensePoints:
+    rows = data if isinstance(data, np.ndarray) else _as_array(data)
+    if rows.dtype.kind not in "fiub":
+        raise ValueError(
+            f"points must be numbers; got an array of {rows.dtype}. For points that are not "
+            "vectors, choose a kernel made for them or write your own."
+        )
+    if rows.ndim != 2:
+        raise ValueError(
+            f"points must be a two-dimensional array, one row for each point; got shape "
+            f"{rows.shape}. {_reshaping_advice(rows.ndim)}"
+        )
+    points = DensePoints(rows, names)
+    if not points.mapped and rows.dtype.kind == "f":
+        for block in _blocks(points):
+            check_finite(block.rows)
+    return points
+
+
+def _as_array(data: Any) -> np.ndarray:
+    if type(data).__module__.partition(".")[0] == "torch":
+        raise ValueError(
+            "torch tensors are not evaluated by this version: pass NumPy arrays (x.numpy())."
+        )
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"points must be rows of equal length; {error}.") from None
+
+
+def _reshaping_advice(dimensions: int) -> str:
+    if dimensions == 1:
+        return "Write X.reshape(-1, 1) for points on the line, X.reshape(1, -1) for one point."
+    return "Flatten the other dimensions, for example with X.reshape(len(X), -1)."
+
+
+def _frame_points(frame: Any, names: Sequence[str]) -> DensePoints:
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise ValueError(f"column {missing[0]!r} does not exist; there are {list(frame.columns)}.")
+    chosen = frame[list(names)] if names else frame
+    return _dense_points(np.asarray(chosen), tuple(str(name) for name in chosen.columns))
+
+
+def _sparse_points(data: Any) -> SparsePoints:
+    rows = data if data.format == "csr" else data.tocsr()
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+        raise ValueError(
+            f"sparse points must be a two-dimensional matrix of numbers; got shape {rows.shape} "
+            f"of {rows.dtype}."
+        )
+    check_finite(rows.data)
+    return SparsePoints(rows)
+
+
+def _blocks(points: VectorPoints) -> Iterator[VectorPoints]:
+    for start in range(0, len(points), CHECKED_ROWS):
+        yield points.slice(start, start + CHECKED_ROWS)
+
+
+def check_finite(values: np.ndarray) -> None:
+    """Refuse NaN and infinity. The sum is cheap, and finite only if every value is."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = values.sum(dtype=np.float64)
+    if not np.isfinite(total) and not np.isfinite(values).all():
+        what = "NaN" if np.isnan(values).any() else "infinity"
+        raise ValueError(
+            f"the points contain {what}: remove those rows, or fill them in first (for example "
+            "with sklearn.impute.SimpleImputer)."
+        )
+
+
+def as_points(data: Any) -> PointSet:
+    """Rows of numbers as vectors, any other sequence as objects: for kernels that take both."""
+    if isinstance(data, PointSet):
+        return data
+    if isinstance(data, str):
+        raise ValueError(f"points must be a sequence of points; got the single text {data!r}.")
+    if isinstance(data, (list, tuple)) and not _numeric(data):
+        return ObjectPoints(list(data))
+    if isinstance(data, np.ndarray) and data.dtype.kind not in "fiub":
+        return ObjectPoints(list(data))
+    return as_vectors(data)
+
+
+def _numeric(data: Sequence[Any]) -> bool:
+    try:
+        return np.asarray(data).dtype.kind in "fiub" and np.ndim(data) == 2
+    except ValueError:
+        return False
