@@ -23,8 +23,9 @@ pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-
 demo: $(installed)-plot
 	$(bin)/python -m mercer.demo
 
-test: $(installed)-test
-	$(pytest)
+test:
+	@rm -f .coverage
+	@$(MAKE) --no-print-directory .coverage
 
 check: lint types imports coverage
 
@@ -42,7 +43,7 @@ types: $(installed)-dev
 imports: $(installed)-dev
 	$(bin)/lint-imports
 
-# `make test` leaves .coverage behind, so `make check` after it does not run the tests again.
+# Tests that pass leave .coverage behind, so `make check` after `make test` does not run them again.
 coverage: .coverage
 	$(bin)/coverage report --fail-under $(COVERAGE)
 

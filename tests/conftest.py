@@ -13,6 +13,14 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "mercer")
 
 
+def pytest_configure(config):
+    """Our own warnings are errors; a test that expects one says so with `pytest.warns`.
+
+    Said here, not in pyproject.toml: there it would import mercer before coverage looks on.
+    """
+    config.addinivalue_line("filterwarnings", "error::mercer.errors.MercerWarning")
+
+
 def _library(name):
     if name == "torch":
         pytest.importorskip("torch")
