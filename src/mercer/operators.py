@@ -153,7 +153,9 @@ class Gram:
         if array.dtype.kind not in "fiub":
             raise ValueError(f"a Gram matrix multiplies real numbers; got {array.dtype}.")
         dtype = np.result_type(self.dtype, array.dtype) if array.dtype.kind == "f" else self.dtype
-        columns = np.ascontiguousarray(array.reshape(length, -1), np.result_type(dtype, np.float32))
+        columns = np.ascontiguousarray(
+            array[:, None] if array.ndim == 1 else array, np.result_type(dtype, np.float32)
+        )
         if array.ndim == 1:
             return columns, lambda result: result[:, 0]
         return columns, lambda result: result

@@ -103,6 +103,18 @@ class VectorPoints:
     def take(self, indices: Any) -> Self:
         return replace(self, rows=self.rows[np.asarray(indices)])
 
+    def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """The rows in a view, as a fresh dense array; `centre` is taken off first."""
+        raise NotImplementedError
+
+    def squared_norms(self, view: View) -> np.ndarray:
+        """‖x‖² of every row in a view, in float64."""
+        raise NotImplementedError
+
+    def concatenated(self, other: Any) -> Self:
+        """These points followed by the others."""
+        raise NotImplementedError
+
     def positions(self, view: View) -> np.ndarray | None:
         """The numbers of the columns of a view (None: all of them, in order)."""
         if view.columns is None:
@@ -150,7 +162,7 @@ class DensePoints(VectorPoints):
         """Whether the rows stay on disk until they are read."""
         return isinstance(self.rows, np.memmap)
 
-    def concatenated(self, other: DensePoints) -> DensePoints:
+    def concatenated(self, other: Any) -> DensePoints:
         return DensePoints(np.concatenate([self.rows, other.rows]), self.names)
 
     def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
@@ -182,18 +194,32 @@ class DensePoints(VectorPoints):
 class SparsePoints(VectorPoints):
     """Rows of a SciPy CSR matrix or array; they are never made dense as a whole."""
 
-    def concatenated(self, other: SparsePoints) -> SparsePoints:
+    def concatenated(self, other: Any) -> SparsePoints:
         return SparsePoints(scipy.sparse.vstack([self.rows, other.rows], format="csr"), self.names)
 
     def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
         """The rows in a view as a dense array: for small blocks only."""
-        dense = self.seen_sparse(view, dtype).toarray()
         if centre is not None:
             raise ValueError("sparse points are not centred: that would make them dense.")
-        return dense
+        return self._seen_sparse(view, dtype).toarray()
 
-    def seen_sparse(self, view: View, dtype: Any) -> Any:
-        """The rows in a view, sparse, with sorted indices and no duplicates."""
+    def parts(
+        self, view: View, dtype: Any, start: int, stop: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the rows start, …, stop − 1 in a view: where each starts, its columns, its values.
+
+        Columns are in order. Nothing of the size of the rows is copied where all columns are seen
+        in the precision they have.
+        """
+        if view != ALL_COLUMNS:
+            rows = self.slice(start, stop)._seen_sparse(view, dtype)
+            return rows.indptr, rows.indices, rows.data
+        starts = self.rows.indptr[start : stop + 1]
+        entries = slice(starts[0], starts[-1])
+        values = np.asarray(self.rows.data[entries], dtype)
+        return starts - starts[0], self.rows.indices[entries], values
+
+    def _seen_sparse(self, view: View, dtype: Any) -> Any:
         positions = self.positions(view)
         rows = self.rows if positions is None else self.rows[:, positions]
         rows = scipy.sparse.csr_array(rows, dtype=dtype, copy=positions is None)
@@ -204,7 +230,7 @@ class SparsePoints(VectorPoints):
 
     def squared_norms(self, view: View) -> np.ndarray:
         """‖x‖² of every row in a view, in float64."""
-        rows = self.seen_sparse(view, np.float64)
+        rows = self._seen_sparse(view, np.float64)
         return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
 
 
@@ -262,8 +288,9 @@ class IndexPoints:
 def as_vectors(data: Any, names: Sequence[str] = ()) -> VectorPoints:
     """Arrays, DataFrames, sparse matrices and nested lists of numbers as points.
 
-    Of a DataFrame only the columns `names` are read, or all of them if there are none. float32 and float64 stay what they are; other numbers are read as float64. Values that are not
-    finite are refused at once, in a memory map as soon as they are read.
+    Of a DataFrame only the columns `names` are read, or all of them if there are none. float32 and
+    float64 stay what they are; other numbers are read as float64. Values that are not finite are
+    refused at once, in a memory map as soon as they are read.
 
     >>> len(as_vectors([[0.0, 1.0], [2.0, 3.0]]))
     2
@@ -283,6 +310,10 @@ def _dense_points(data: Any, names: tuple[str, ...] | None = None) -> DensePoint
         raise ValueError(
             f"points must be numbers; got an array of {rows.dtype}. For points that are not "
             "vectors, choose a kernel made for them or write your own."
+        )
+    if rows.dtype.itemsize > 8:
+        raise ValueError(
+            f"points are computed in float32 or float64; got {rows.dtype}: convert it."
         )
     if rows.ndim != 2:
         raise ValueError(
@@ -323,6 +354,9 @@ def _frame_points(frame: Any, names: Sequence[str]) -> DensePoints:
 
 def _sparse_points(data: Any) -> SparsePoints:
     rows = data if data.format == "csr" else data.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise ValueError(
             f"sparse points must be a two-dimensional matrix of numbers; got shape {rows.shape} "

@@ -15,12 +15,13 @@ class BlockTiles:
 
     stripe, tile = 256, 1024
     column_bytes = 8
+    costly = True
 
     def __init__(self, kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> None:
         self.kernel, self.x, self.y = kernel, x, y
         self.dtype = np.dtype(dtype)
         self.shape = (len(x), len(y))
-        self.task_bytes = 4 * self.stripe * self.tile * self.dtype.itemsize
+        self.row_bytes = 3 * self.tile * self.dtype.itemsize  # a function may take copies
         self.parallel = kernel.parallel
 
     def rows(self, start: int, stop: int) -> PointSet:

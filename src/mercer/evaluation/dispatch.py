@@ -46,8 +46,7 @@ def check_pair(x: PointSet, y: PointSet) -> None:
         not isinstance(x, VectorPoints) and type(x) is not type(y)
     ):
         raise ValueError(
-            f"both sides must be points of one kind; got {type(x).__name__} and "
-            f"{type(y).__name__}."
+            f"both sides must be points of one kind; got {type(x).__name__} and {type(y).__name__}."
         )
     if isinstance(x, VectorPoints) and isinstance(y, VectorPoints) and x.width != y.width:
         raise ValueError(
@@ -61,8 +60,7 @@ def _tiles(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
         return BlockTiles(kernel, x, y, dtype)
     from mercer.evaluation.cpu.tiles import FusedTiles
 
-    x, y = _same_storage(x, y)
-    return FusedTiles(lower(expression), x, y, dtype)
+    return FusedTiles(lower(expression), *_same_storage(x, y), dtype)
 
 
 def _same_storage(x: Any, y: Any) -> tuple[VectorPoints, VectorPoints]:
@@ -135,12 +133,11 @@ def plan(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory
     matrix = walk(kernel, x, y, dtype, memory)
     tiles = matrix.tiles
     fused = kernel.program() is not None
-    used = matrix.threads * tiles.task_bytes + matrix.chunk * tiles.column_bytes
     return Plan(
         execution="fused on the CPU" if fused else "blocks from the kernel's own function",
         distances=getattr(tiles, "distances", ""),
         tile=(tiles.stripe, tiles.tile),
         threads=matrix.threads,
         symmetric=x is y,
-        memory=used,
+        memory=matrix.memory,
     )

@@ -60,9 +60,7 @@ def _add_term(
             out[start:stop, :, column] += dtype.type(scale) * term
 
 
-def _slopes(
-    slope: Expression, x: DensePoints, centres: DensePoints, dtype: np.dtype
-) -> np.ndarray:
+def _slopes(slope: Expression, x: DensePoints, centres: DensePoints, dtype: np.dtype) -> np.ndarray:
     if isinstance(slope, Parameter):
         return np.full((len(x), len(centres)), slope.value, dtype)
     from mercer.evaluation.cpu.tiles import FusedTiles

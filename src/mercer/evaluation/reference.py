@@ -13,7 +13,7 @@ from mercer.points import VectorPoints
 
 def evaluate(expression: Expression, numbers: Mapping[Number, np.ndarray]) -> np.ndarray:
     """The value of an expression, given the values of its pair numbers."""
-    done: dict[Expression, np.ndarray] = dict(numbers)
+    done: dict[Expression, np.ndarray] = {number: numbers[number] for number in numbers}
 
     def visit(node: Expression) -> np.ndarray:
         if node not in done:

@@ -18,8 +18,9 @@ from mercer.evaluation.threads import run, single_threaded_blas
 
 CHUNK_BYTES = 8 * MEGABYTE  # packed columns that are kept while all rows pass by
 SEGMENTS = 16  # into which the columns are cut where there are few stripes of rows
-PARTIAL_BYTES = 32 * MEGABYTE  # of partial sums that may be kept apart
+PARTIAL_BYTES = 16 * MEGABYTE  # of partial sums that may be kept apart
 BLOCK_BYTES = 4 * MEGABYTE  # of a strip of K that is used twice
+MIRROR = 128  # rows and columns of a block that is transposed within the cache
 SMALL = 1 << 16  # kernel values below which threads cost more than they give
 
 Span = tuple[int, int]
@@ -34,8 +35,15 @@ class Tiles(Protocol):
     stripe: int  # rows of a stripe
     tile: int  # columns of a tile
     column_bytes: int  # of one packed column
-    task_bytes: int  # of a packed stripe and its scratch space
-    parallel: bool
+    row_bytes: int  # of one packed row and its scratch space
+
+    @property
+    def parallel(self) -> bool:
+        """Whether several threads may compute at once."""
+
+    @property
+    def costly(self) -> bool:
+        """Whether computing a value costs more than copying it."""
 
     def rows(self, start: int, stop: int) -> Any:
         """Rows, packed."""
@@ -76,16 +84,36 @@ class Walk:
     @classmethod
     def within(cls, tiles: Tiles, allowed_threads: int, budget: int) -> Walk:
         """As many threads as the budget and the size of the work admit."""
+        alone = cls(tiles, 1)
+        if alone.memory > budget:
+            raise ValueError(
+                f"a product of this shape takes at least {alone.memory / MEGABYTE:.0f} MB beside "
+                f"its input and output; the budget is {budget / MEGABYTE:.0f} MB. Raise memory= or "
+                "MERCER_MEMORY."
+            )
         if not tiles.parallel or tiles.shape[0] * tiles.shape[1] < SMALL:
-            return cls(tiles, 1)
-        tasks = (budget - CHUNK_BYTES) // max(1, tiles.task_bytes)
-        return cls(tiles, int(max(1, min(allowed_threads, tasks))))
+            return alone
+        more = (budget - alone.memory) // max(1, alone.memory_per_thread)
+        return cls(tiles, int(min(allowed_threads, 1 + more)))
 
     @property
     def chunk(self) -> int:
         """Columns that are packed together: a multiple of the tile."""
         size = max(1, CHUNK_BYTES // max(1, self.tiles.column_bytes * self.tiles.tile))
         return size * self.tiles.tile
+
+    @property
+    def memory_per_thread(self) -> int:
+        """Bytes of a packed stripe, its scratch space, and a tile that is stored."""
+        tiles = self.tiles
+        n, m = min(tiles.shape[0], tiles.stripe), min(tiles.shape[1], tiles.tile)
+        return n * tiles.row_bytes + n * m * tiles.dtype.itemsize
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a product takes at most, beside its input and output."""
+        kept = min(self.chunk, self.tiles.shape[1]) * self.tiles.column_bytes
+        return self.threads * self.memory_per_thread + kept + PARTIAL_BYTES
 
     # ---- K V -------------------------------------------------------------------------------
 
@@ -140,9 +168,7 @@ class Walk:
         for task in tasks:
             out[slice(*task[0])] += partial[task]
 
-    def _stripe_sum(
-        self, stripe: Span, packed: Sequence[Any], values: np.ndarray
-    ) -> np.ndarray:
+    def _stripe_sum(self, stripe: Span, packed: Sequence[Any], values: np.ndarray) -> np.ndarray:
         rows = self.tiles.rows(*stripe)
         total = np.zeros((stripe[1] - stripe[0], values.shape[1]))
         for (start, stop), columns in packed:
@@ -215,9 +241,7 @@ class Walk:
                 self._add_tile(rows, columns, values[there], by_rows[here])
             elif values.shape[1] == 1:
                 v, w = values[there, 0], values[here, 0]
-                self.tiles.reduce_both(
-                    rows, columns, v, w, by_rows[here, 0], by_columns[there, 0]
-                )
+                self.tiles.reduce_both(rows, columns, v, w, by_rows[here, 0], by_columns[there, 0])
             else:
                 block = self._filled(rows, columns, left[1] - left[0], stop - start)
                 by_rows[here] += block @ values[there]
@@ -226,34 +250,30 @@ class Walk:
     # ---- the matrix itself --------------------------------------------------------------------
 
     def dense(self, symmetric: bool) -> np.ndarray:
-        """K, stored. Where it is symmetric, each block is computed once and mirrored."""
+        """K, stored. Where it is symmetric and costly, each block is computed once and mirrored."""
         n, m = self.tiles.shape
         out = np.empty((n, m), self.tiles.dtype)
         stripes = spans(n, self.tiles.stripe)
         store = self._column_store()
+        halved = symmetric and self.tiles.costly
 
         def fill(stripe: Span) -> None:
             start, stop = stripe
             rows = self.tiles.rows(start, stop)
             for a, b in spans(m, self.tiles.tile):
-                if b > start or not symmetric:
+                if b > start or not halved:
                     self.tiles.fill(rows, store(a, b), out, start, a)
-
-        def mirror(stripe: Span) -> None:
-            start, stop = stripe
-            for a, b in spans(start, self.tiles.stripe):
-                out[start:stop, a:b] = out[a:b, start:stop].T
 
         with single_threaded_blas():
             run(fill, stripes, self.threads)
-            if symmetric:
-                run(mirror, stripes, self.threads)
+            if halved:
+                run(lambda stripe: mirror(out, *stripe), stripes, self.threads)
         return out
 
     # ---- Kᵀ(K V + W) ----------------------------------------------------------------------------
 
     def normal_matmul(self, values: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
-        """Kᵀ(K V + W): each strip of K is computed once, and used twice while it is in the cache."""
+        """Kᵀ(K V + W): each strip of K is computed once, and used twice while it is cached."""
         n, m = self.tiles.shape
         columns = values.shape[1]
         stripes = spans(n, -(-n // self._partials(m * columns)))
@@ -288,6 +308,15 @@ class Walk:
         return strip
 
 
+def mirror(matrix: np.ndarray, start: int, stop: int) -> None:
+    """Copy what lies right of the diagonal to the rows from start to stop, left of it."""
+    for a, b in spans(stop, MIRROR, start):
+        for c, d in spans(a, MIRROR):
+            matrix[a:b, c:d] = matrix[c:d, a:b].T
+        for i in range(a, b):
+            matrix[i, a:i] = matrix[a:i, i]
+
+
 def tournament(players: int) -> list[list[tuple[int, int]]]:
     """Rounds in which every pair meets once, and everybody meets itself in the first.
 
@@ -299,4 +328,3 @@ def tournament(players: int) -> list[list[tuple[int, int]]]:
         count = players // 2 if 2 * distance == players else players
         rounds.append([(i, (i + distance) % players) for i in range(count)])
     return rounds
-

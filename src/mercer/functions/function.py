@@ -181,7 +181,6 @@ class RKHSFunction:
         coefficients, _ = linalg.symmetric_solve(matrix, values)
         return RKHSFunction(self.kernel, points, coefficients.astype(self.coefficients.dtype))
 
-
     def _check_same_space(self, other: RKHSFunction) -> None:
         if self.kernel != other.kernel:
             raise ValueError(

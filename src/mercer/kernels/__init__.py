@@ -2,7 +2,7 @@
 
 >>> from mercer.kernels import Gaussian, Linear, Matern
 >>> 2.0 * Gaussian(lengthscale=0.5) + Linear() * Matern(1.5, lengthscale=2.0)
-2.0 * Gaussian(lengthscale=0.5) + Linear() * Matern(smoothness=1.5, lengthscale=2.0)
+2.0 * Gaussian(lengthscale=0.5) + Linear(bias=0.0) * Matern(smoothness=1.5, lengthscale=2.0)
 """
 
 from mercer.kernels.algebra import Columns, Product, Scaled, Sum

@@ -77,7 +77,7 @@ class Sum(_Pair):
         return self.left.diagonal(x) + self.right.diagonal(x)
 
     def __repr__(self) -> str:
-        return f"{self.left!r} + {self.right!r}"
+        return f"{self.left!r} + {_inside(self.right, Sum)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +102,7 @@ class Product(_Pair):
         return self.left.diagonal(x) * self.right.diagonal(x)
 
     def __repr__(self) -> str:
-        return f"{_factor(self.left)} * {_factor(self.right)}"
+        return f"{_inside(self.left, Sum)} * {_inside(self.right, Sum, Product, Scaled)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,7 +149,7 @@ class Scaled(Kernel):
         return self.kernel.parallel
 
     def __repr__(self) -> str:
-        return f"{self.scale!r} * {_factor(self.kernel)}"
+        return f"{self.scale!r} * {_inside(self.kernel, Sum, Product, Scaled)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,12 +212,9 @@ class Columns(Kernel):
         return self.kernel.parallel
 
     def __repr__(self) -> str:
-        return f"{_atom(self.kernel)}.on({list(self.columns)!r})"
+        return f"{_inside(self.kernel, Sum, Product, Scaled)}.on({list(self.columns)!r})"
 
 
-def _factor(kernel: Kernel) -> str:
-    return f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel)
-
-
-def _atom(kernel: Kernel) -> str:
-    return f"({kernel!r})" if isinstance(kernel, (Sum, Product, Scaled)) else repr(kernel)
+def _inside(kernel: Kernel, *weaker: type[Kernel]) -> str:
+    """The kernel as part of an expression: in brackets where it would be read otherwise."""
+    return f"({kernel!r})" if isinstance(kernel, weaker) else repr(kernel)

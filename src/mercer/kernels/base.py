@@ -40,7 +40,9 @@ class Kernel:
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All values k(x_i, y_j), stored."""
         if self.program() is None:
-            raise NotImplementedError(f"{type(self).__name__} implements neither program nor block.")
+            raise NotImplementedError(
+                f"{type(self).__name__} implements neither program nor block."
+            )
         return dispatch.dense(self, x, y, np.result_type(x.dtype, y.dtype), None)
 
     def diagonal(self, x: PointSet) -> np.ndarray:
@@ -60,13 +62,15 @@ class Kernel:
         return True
 
     def _column_names(self) -> tuple[str, ...]:
-        """The names of the columns that the kernel looks at; none if it looks at all of them."""
+        """The names of the columns that the kernel looks at; none if all are read."""
         expression = self.program()
         views = [number.view for number in numbers_of(expression)] if expression else []
         if any(view.columns is None for view in views):
             return ()
-        columns = (column for view in views for column in view.columns or ())
-        return tuple(dict.fromkeys(c for c in columns if isinstance(c, str)))
+        columns = [column for view in views for column in view.columns or ()]
+        if not all(isinstance(column, str) for column in columns):
+            return ()  # numbers count all columns of a DataFrame, so all are read
+        return tuple(dict.fromkeys(columns))  # type: ignore[arg-type]
 
     # ---- what users do with it --------------------------------------------------------------
 
@@ -173,7 +177,7 @@ class Kernel:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented if not isinstance(other, Kernel) else False
-        return self._identity() == other._identity()  # type: ignore[attr-defined]
+        return self._identity() == other._identity()
 
     def __hash__(self) -> int:
         return hash((type(self), self._identity()))

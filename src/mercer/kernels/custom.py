@@ -137,7 +137,9 @@ class Precomputed(Kernel):
                 f"of {matrix.dtype}."
             )
         if not np.isfinite(matrix).all():
-            raise ValueError("Precomputed needs finite values; the matrix contains NaN or infinity.")
+            raise ValueError(
+                "Precomputed needs finite values; the matrix contains NaN or infinity."
+            )
 
     def points(self, data: Any) -> PointSet:
         if isinstance(data, IndexPoints):
@@ -149,7 +151,7 @@ class Precomputed(Kernel):
                 f"shape {indices.shape} of {indices.dtype}. Write kernel.gram(range(n))."
             )
         size = max(np.shape(self.matrix))
-        if len(indices) and not (-1 < indices.min() and indices.max() < size):
+        if len(indices) and (indices.min() < 0 or indices.max() >= size):
             raise ValueError(
                 f"row numbers must lie between 0 and {size - 1}; got {indices.min()} to "
                 f"{indices.max()}."

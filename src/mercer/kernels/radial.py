@@ -68,7 +68,7 @@ class Gaussian(Radial):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matern(Radial):
-    """The Matérn kernel of smoothness ν: with r = √(2ν)·‖x − y‖/ℓ,
+    """The Matérn kernel of smoothness ν, a polynomial in r = √(2ν)·‖x − y‖/ℓ times e^{−r}.
 
     ν = ½: e^{−r};  ν = 3/2: (1 + r) e^{−r};  ν = 5/2: (1 + r + r²/3) e^{−r}.
 

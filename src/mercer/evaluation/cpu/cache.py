@@ -14,7 +14,7 @@ import os
 import stat
 import sys
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -33,7 +33,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mercer"
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(source: str) -> ModuleType:
     """The module with this source, from the cache where that is safe."""
     name = f"mercer_generated_{hashlib.sha256(source.encode()).hexdigest()}"

@@ -87,6 +87,42 @@ def _sparse_distance(x, i, y, j):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, **OPTIONS)
+def sparse_norms(rows):  # type: ignore[no-untyped-def]
+    """‖x_i‖² of CSR rows."""
+    starts, _, values = rows
+    norms = np.empty(len(starts) - 1, values.dtype)
+    for i in range(len(norms)):
+        total = values.dtype.type(0)
+        for e in range(starts[i], starts[i + 1]):
+            total += values[e] * values[e]
+        norms[i] = total
+    return norms
+
+
+@njit(cache=True, **OPTIONS)
+def used_columns(rows, table):  # type: ignore[no-untyped-def]
+    """CSR rows as a dense block of the columns they use: (used, block), block[p, i] = x_i[used[p]].
+
+    `table` has a place for each column, and is left as it was: all −1.
+    """
+    starts, columns, values = rows
+    used = np.empty(len(columns), columns.dtype)
+    count = 0
+    for e in range(len(columns)):
+        if table[columns[e]] < 0:
+            table[columns[e]] = count
+            used[count] = columns[e]
+            count += 1
+    block = np.zeros((count, len(starts) - 1), values.dtype)
+    for i in range(len(starts) - 1):
+        for e in range(starts[i], starts[i + 1]):
+            block[table[columns[e]], i] = values[e]
+    for p in range(count):
+        table[used[p]] = -1
+    return used[:count].copy(), block
+
+
+@njit(cache=True, **OPTIONS)
 def sparse_products(x, used, block, table, out):  # type: ignore[no-untyped-def]
     """⟨x_i, y_j⟩ of CSR rows with a dense block that holds only the columns the y_j use.
 

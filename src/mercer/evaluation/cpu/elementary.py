@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import njit
 from numba.extending import intrinsic
 
 LOG2E = 1.4426950408889634
@@ -104,6 +104,3 @@ exp_float64, decay_float64, reciprocal_root_float64 = _exponentials(
 def sqrt(x):  # type: ignore[no-untyped-def]
     """The square root, in the precision of its argument."""
     return np.sqrt(x)
-
-
-_ = types  # numba's types are needed by intrinsics at run time

@@ -7,6 +7,7 @@ expanded and close pairs repaired (`distances`). Each source serves one view.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -17,7 +18,9 @@ from mercer.evaluation.cpu.distances import (
     closeness,
     dense_distances,
     sparse_distances,
+    sparse_norms,
     sparse_products,
+    used_columns,
 )
 from mercer.evaluation.cpu.vectors import (
     DIFFERENCE,
@@ -29,18 +32,23 @@ from mercer.evaluation.cpu.vectors import (
 )
 from mercer.points import DensePoints, SparsePoints, View
 
-NARROW = 32  # columns up to which pair numbers are computed in registers
+NARROW = 64  # columns up to which pair numbers are computed in registers
 MEGABYTE = 1 << 20
 Leaf = tuple[int, np.ndarray, np.ndarray]
 
 
 @dataclass
 class Packed:
-    """Rows or columns of one view, ready for compiled code; `scratch` is reused tile by tile."""
+    """Rows or columns of one view, ready for compiled code.
+
+    `norms` and `shifts` come with products, `block` with sparse columns; `scratch` is memory that
+    is reused tile by tile.
+    """
 
     operand: Any
     norms: np.ndarray | None = None
     shifts: np.ndarray | None = None
+    block: tuple[np.ndarray, np.ndarray] | None = None
     scratch: dict[str, np.ndarray] = field(default_factory=dict)
 
     def buffer(self, name: str, shape: tuple[int, int], dtype: Any) -> np.ndarray:
@@ -59,7 +67,8 @@ class Source(Protocol):
     tile: int
     column_bytes: int
     row_bytes: int
-    distances: str
+    distances: str  # how distances are obtained, in words
+    costly: bool  # whether a pair costs more than moving its value through memory
 
     def rows(self, start: int, stop: int) -> Packed: ...
 
@@ -73,6 +82,7 @@ class RegisterSource:
     """Narrow dense points: products and differences are computed where they are used."""
 
     distances = "differences"
+    costly = False
 
     def __init__(
         self, view: View, kinds: Sequence[str], x: DensePoints, y: DensePoints, dtype: Any
@@ -106,6 +116,7 @@ class BlasSource:
     """Wide dense points: BLAS gives the products of points moved to the middle of the y_j."""
 
     distances = "centred products, close pairs by differences"
+    costly = True
 
     def __init__(
         self, view: View, kinds: Sequence[str], x: DensePoints, y: DensePoints, dtype: Any
@@ -161,6 +172,7 @@ class SparseSource:
     """Sparse points: compiled products of CSR rows with the columns that a tile uses."""
 
     distances = "sparse products, close pairs by differences"
+    costly = True
 
     def __init__(
         self, view: View, kinds: Sequence[str], x: SparsePoints, y: SparsePoints, dtype: Any
@@ -174,29 +186,25 @@ class SparseSource:
         self.column_bytes = entries * (self.tile * self.dtype.itemsize + 16)
         x_entries = max(1, x.rows.nnz // max(1, len(x)))
         self.row_bytes = x_entries * 16 + 2 * self.tile * self.dtype.itemsize
+        self.local = threading.local()
 
     def rows(self, start: int, stop: int) -> Packed:
-        return self._packed(self.x.slice(start, stop))[0]
+        return self._packed(self.x, start, stop)
 
     def columns(self, start: int, stop: int) -> Packed:
-        packed, rows = self._packed(self.y.slice(start, stop))
-        used = np.unique(rows.indices)
-        block = np.zeros((len(used), stop - start), self.dtype)
-        entries = np.repeat(np.arange(stop - start), np.diff(rows.indptr))
-        block[np.searchsorted(used, rows.indices), entries] = rows.data
-        packed.scratch = {"used": used, "block": block}
+        packed = self._packed(self.y, start, stop)
+        packed.block = used_columns(packed.operand, self._table())
         return packed
 
-    def _packed(self, points: SparsePoints) -> tuple[Packed, Any]:
-        rows = points.seen_sparse(self.view, self.dtype)
-        parts = (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data)
-        norms = np.asarray(rows.multiply(rows).sum(axis=1)).ravel().astype(self.dtype)
-        return Packed(parts, norms), rows
+    def _packed(self, points: SparsePoints, start: int, stop: int) -> Packed:
+        parts = points.parts(self.view, self.dtype, start, stop)
+        return Packed(parts, sparse_norms(parts))
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
-        used, block = columns.scratch["used"], columns.scratch["block"]
+        assert columns.block is not None
+        used, block = columns.block
         tile = rows.buffer("tile", (len(rows.operand[0]) - 1, block.shape[1]), self.dtype)
-        sparse_products(rows.operand, used, block, self._table(rows), tile)
+        sparse_products(rows.operand, used, block, self._table(), tile)
         leaves = {}
         if "product" in self.kinds:
             products = tile
@@ -206,16 +214,21 @@ class SparseSource:
             leaves["product"] = (TILE, products, products)
         if "squared_distance" in self.kinds:
             sparse_distances(
-                tile, rows.operand, columns.operand, rows.norms, columns.norms,
+                tile,
+                rows.operand,
+                columns.operand,
+                rows.norms,
+                columns.norms,
                 closeness(self.dtype),
             )
             leaves["squared_distance"] = (TILE, tile, tile)
         return leaves
 
-    def _table(self, rows: Packed) -> np.ndarray:
-        if "table" not in rows.scratch:
-            rows.scratch["table"] = np.full(self.width, -1, np.int32)
-        return rows.scratch["table"]
+    def _table(self) -> np.ndarray:
+        """Scratch space of this thread with a place for every column, all −1."""
+        if not hasattr(self.local, "table"):
+            self.local.table = np.full(self.width, -1, np.int32)
+        return self.local.table
 
 
 def _within(value: int, least: int, most: int) -> int:

@@ -33,7 +33,7 @@ PANEL, STEP = {panel}, {step}
 ZERO = np.{dtype}(0.0)
 '''
 
-FUNCTION = '''
+FUNCTION = """
 
 @njit(cache=True, **OPTIONS)
 def {name}(leaves, a, b, p, rows, columns, {arguments}):
@@ -51,7 +51,7 @@ def {name}(leaves, a, b, p, rows, columns, {arguments}):
                 for j in range(width):
 {value}
 {after}
-'''
+"""
 
 
 def source_of(program: Program, dtype: Any) -> str:

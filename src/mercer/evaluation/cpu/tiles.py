@@ -41,7 +41,7 @@ class FusedTiles:
         self.stripe = min((s.stripe for s in self.sources), default=MIXED_STRIPE)
         self.tile = min((s.tile for s in self.sources), default=MIXED_TILE)
         self.column_bytes = sum(s.column_bytes for s in self.sources) or self.dtype.itemsize
-        self.task_bytes = self.stripe * sum(s.row_bytes for s in self.sources) + (1 << 20)
+        self.row_bytes = sum(s.row_bytes for s in self.sources)
 
     def _sources(self) -> list[Source]:
         kinds: dict[View, list[str]] = {}
@@ -49,6 +49,10 @@ class FusedTiles:
             kinds.setdefault(number.view, []).append(number.kind)
         self.views = list(kinds)
         return [source_for(view, kinds[view], self.x, self.y, self.dtype) for view in kinds]
+
+    @property
+    def costly(self) -> bool:
+        return any(source.costly for source in self.sources)
 
     @property
     def distances(self) -> str:
@@ -75,7 +79,7 @@ class FusedTiles:
     ) -> np.ndarray:
         norms = np.empty((len(numbers), stop - start), self.dtype)
         for row, number in zip(norms, numbers, strict=True):
-            row[:] = points.slice(start, stop).squared_norms(number.view)  # type: ignore[attr-defined]
+            row[:] = points.slice(start, stop).squared_norms(number.view)
         return norms
 
     def _inputs(self, rows: PackedSide, columns: PackedSide) -> tuple[Any, ...]:
@@ -92,9 +96,7 @@ class FusedTiles:
     ) -> None:
         self.code.fill(*self._inputs(rows, columns), out, row, column)
 
-    def reduce(
-        self, rows: PackedSide, columns: PackedSide, v: np.ndarray, out: np.ndarray
-    ) -> None:
+    def reduce(self, rows: PackedSide, columns: PackedSide, v: np.ndarray, out: np.ndarray) -> None:
         self.code.reduce(*self._inputs(rows, columns), v, out)
 
     def reduce_both(

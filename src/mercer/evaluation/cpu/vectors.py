@@ -101,9 +101,7 @@ class _Panel:
         """The loop over coordinates between zeroed accumulators and their storage."""
         builder = self.builder
         starts = [
-            builder.gep(
-                self.x, [builder.mul(builder.add(self.row, self.constant(r)), self.width)]
-            )
+            builder.gep(self.x, [builder.mul(builder.add(self.row, self.constant(r)), self.width)])
             for r in range(ROWS)
         ]
         before = builder.block
@@ -148,16 +146,17 @@ class _Panel:
             else:
                 terms = [(x, y) for y in ys]
             added.append(
-                [self.multiply_add(*term, total) for term, total in zip(terms, sums[r], strict=True)]
+                [
+                    self.multiply_add(*term, total)
+                    for term, total in zip(terms, sums[r], strict=True)
+                ]
             )
         return added
 
     def store(self, sums: Any) -> None:
         builder = self.builder
         for r in range(ROWS):
-            offset = builder.add(
-                builder.mul(self.constant(r), self.panel_stride), self.target
-            )
+            offset = builder.add(builder.mul(self.constant(r), self.panel_stride), self.target)
             line = builder.gep(self.panel, [offset])
             for u in range(VECTORS):
                 builder.store(

@@ -1,0 +1,378 @@
+"""What every kernel owes: one law, one function, one sentence where it fails.
+
+A law of values takes a kernel on points (`Case`), a law of objects takes the kernel alone. A
+function marked `@law` or `@object_law` joins `KERNEL_LAWS`, and from then on every kernel.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+import mercer.kernels
+from mercer.evaluation import reference
+from mercer.kernels import Kernel
+from mercer.kernels.base import parts
+from mercer.points import DensePoints, PointSet, VectorPoints
+from mercer.testing.cases import Case, cases
+
+RAGGED = (1, 7, 8, 9, 47, 49)  # around the steps of compiled code
+
+KERNEL_LAWS: dict[str, Callable[[Case], None]] = {}
+_ONCE: set[str] = set()  # laws that need no second set of points
+
+
+def check_kernel(kernel: Kernel, points: Any = None, *, random_state: int = 0) -> None:
+    """Run every law of `KERNEL_LAWS` on a kernel; an `AssertionError` says which one fails, where.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is checked.
+    points : points of the kernel, optional
+        By default vectors in dimension 1, 2 and 5: plain, duplicated, far from the origin, tiny,
+        integer-valued. Kernels on other points, or on a fixed number of columns, need some.
+    random_state : int, default=0
+        Draws the points and the numbers that are multiplied with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import BlockKernel
+    >>> minus_distance = BlockKernel(lambda X, Y: -np.abs(X - Y.T))
+    >>> check_kernel(minus_distance, [[0.0], [1.0]])
+    Traceback (most recent call last):
+    AssertionError: ...
+    """
+    for number, case in enumerate(cases(kernel, points, random_state)):
+        for name, check in KERNEL_LAWS.items():
+            if number == 0 or name not in _ONCE:
+                check(case)
+
+
+def law(check: Callable[[Case], None]) -> Callable[[Case], None]:
+    """Run a function on every kernel and every set of points."""
+    KERNEL_LAWS[check.__name__] = check
+    return check
+
+
+def law_once(check: Callable[[Case], None]) -> Callable[[Case], None]:
+    """Run a function on every kernel, on the first set of points: it is dear, or needs none."""
+    _ONCE.add(check.__name__)
+    return law(check)
+
+
+# ---- a symmetric function of two points ---------------------------------------------------------
+
+
+@law
+def input_untouched(case: Case) -> None:
+    """Evaluation does not write into the user's points."""
+    before = copy.deepcopy(case.data)
+    points = case.kernel.points(case.data)
+    case.gram(points).dense()
+    case.gram(points, case.y) @ case.random(len(case.y))
+    if not _same(before, case.data):
+        case.refuse("evaluation changed the points it was given; compute on a copy")
+
+
+@law
+def single_pair(case: Case) -> None:
+    """k(x, y) of two points is the entry of their block."""
+    x, y = case.x.slice(0, 1), case.y.slice(0, 1)
+    value = case.kernel(_first(case.x), _first(case.y))
+    allowed = 2 * case.bound(x, y)
+    case.agree([[value]], case.block[:1, :1], allowed, "k(x, y) and its entry in a block")
+
+
+@law
+def symmetry(case: Case) -> None:
+    """k(x, y) = k(y, x)."""
+    mirrored = case.gram(case.y, case.x).dense().T
+    allowed = 2 * case.bound(case.x, case.y)
+    case.agree(case.block, mirrored, allowed, "k(x, y) and k(y, x)")
+    case.agree(case.dense, case.dense.T, 2 * case.slack, "K(X, X) and its transpose")
+
+
+@law
+def diagonal(case: Case) -> None:
+    """`diagonal()` is the diagonal of the dense matrix."""
+    allowed = 2 * np.diagonal(case.slack)
+    case.agree(
+        case.gram(case.x).diagonal(),
+        np.diagonal(case.dense),
+        allowed,
+        "diagonal() and the diagonal of the dense matrix",
+    )
+
+
+@law
+def cauchy_schwarz(case: Case) -> None:
+    """|k(x, y)|² ≤ k(x, x) k(y, y)."""
+    own = np.diagonal(case.dense).astype(np.float64) + np.diagonal(case.slack)
+    limit = np.sqrt(np.outer(np.maximum(own, 0.0), np.maximum(own, 0.0)))
+    excess = np.abs(case.dense) - limit * (1 + 4 * case.unit) - case.slack
+    if not excess.max() <= 0:
+        i, j = np.unravel_index(np.argmax(excess), excess.shape)
+        case.refuse(
+            f"the Cauchy–Schwarz inequality |k(x, y)|² ≤ k(x, x) k(y, y) fails for the pair "
+            f"({i}, {j}): |k(x, y)| is {abs(case.dense[i, j]):.3g}, {excess[i, j]:.2g} too large"
+        )
+
+
+@law
+def positive_semidefinite(case: Case) -> None:
+    """vᵀKv ≥ 0 for all v: no eigenvalue of K is negative beyond rounding."""
+    K = case.dense.astype(np.float64)
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    rounding = len(K) * case.unit * np.abs(values).sum() + float(np.linalg.norm(case.slack))
+    if not values[0] >= -rounding:
+        case.refuse(
+            f"the Gram matrix is not positive semi-definite: its smallest eigenvalue is "
+            f"{values[0]:.3g} (rounding explains {-rounding:.2g}), with the witness v = "
+            f"{np.array2string(vectors[:, 0], precision=3, threshold=8)}"
+        )
+
+
+@law
+def reproducing_property(case: Case) -> None:
+    """f(x) = ⟨f, k(x, ·)⟩."""
+    coefficients = case.random(len(case.y)).astype(np.float64)
+    f = case.kernel.function(case.y, coefficients)
+    few = case.x.slice(0, 3)
+    inner = [f.inner(case.kernel.function(few.slice(i, i + 1), [1.0])) for i in range(len(few))]
+    slack = case.bound(few, case.y, np.float64) + _summing(case.block[: len(few)], np.float64)
+    case.agree(inner, f(few), 2 * slack @ np.abs(coefficients), "⟨f, k(x, ·)⟩ and f(x)")
+
+
+# ---- one definition, several executions -----------------------------------------------------------
+
+
+@law
+def fused_is_reference(case: Case) -> None:
+    """A kernel with a program runs fused, and gives the values of the reference."""
+    expression = case.kernel.program()
+    if expression is None or not isinstance(case.x, VectorPoints):
+        return
+    execution = case.gram(case.x).plan().execution
+    if "fused" not in execution:
+        case.refuse(f"it has a program, but would be evaluated as {execution!r}")
+    exact = reference.block(expression, case.x, case.x)
+    case.agree(case.dense, exact, 2 * case.slack, "the fused value and the reference")
+
+
+@law
+def float32_near_float64(case: Case) -> None:
+    """On points in float32, the values in float32 are those in float64, rounded."""
+    if not isinstance(case.x, VectorPoints) or case.dtype == np.float32:
+        return
+    single = case.kernel.points(_cast(case.x.rows, np.float32))
+    double = case.kernel.points(_cast(single.data, np.float64))
+    exact = case.gram(double).dense()
+    if np.abs(exact).max(initial=0.0) > np.finfo(np.float32).max / 4:
+        return  # beyond what float32 can hold
+    allowed = 2 * case.bound(single, single, np.float32)
+    if case.kernel.program() is None:  # its own function: half of the digits
+        allowed = np.sqrt(np.finfo(np.float32).eps) * np.abs(exact).max(initial=0.0)
+    case.agree(case.gram(single).dense(), exact, allowed, "values in float32 and float64")
+
+
+@law
+def product(case: Case) -> None:
+    """gram @ v and gram @ V, symmetric or not, are products with the dense matrix."""
+    for gram, K in ((case.gram(case.x), case.dense), (case.gram(case.x, case.y), case.block)):
+        slack = case.bound(gram.x, gram.y) + _summing(K, case.dtype)
+        for V in (case.random(K.shape[1]), case.random(K.shape[1], 3)):
+            case.agree(gram @ V, K @ V, 2 * slack @ np.abs(V), "gram @ V and dense() @ V")
+
+
+@law
+def transposed_product(case: Case) -> None:
+    """gram.T @ W and W.T @ gram are products with the transposed dense matrix."""
+    gram, W = case.gram(case.x, case.y), case.random(len(case.x), 2)
+    slack = case.bound(case.y, case.x) + _summing(case.block.T, case.dtype)
+    allowed = 2 * slack @ np.abs(W)
+    case.agree(gram.T @ W, case.block.T @ W, allowed, "gram.T @ W and dense().T @ W")
+    case.agree((W.T @ gram).T, case.block.T @ W, allowed, "W.T @ gram and W.T @ dense()")
+
+
+@law
+def normal_product(case: Case) -> None:
+    """gram.normal_matmul(V, W) is Kᵀ(K V + W)."""
+    K, V, W = case.block, case.random(len(case.y), 2), case.random(len(case.x), 2)
+    slack = case.bound(case.x, case.y) + _summing(K, case.dtype)
+    inner = K @ V + W
+    size = np.abs(K) @ np.abs(V) + np.abs(W)
+    allowed = np.abs(K).T @ (slack @ np.abs(V)) + (slack + _summing(K.T, case.dtype).T).T @ size
+    computed = case.gram(case.x, case.y).normal_matmul(V, W)
+    case.agree(computed, K.T @ inner, 2 * allowed, "normal_matmul(V, W) and Kᵀ(K V + W)")
+
+
+@law
+def chosen_columns(case: Case) -> None:
+    """gram.columns(indices) are columns of the dense matrix."""
+    indices = [len(case.y) - 1, 0]
+    columns = case.gram(case.x, case.y).columns(indices)
+    allowed = 2 * case.bound(case.x, case.y)[:, indices]
+    case.agree(columns, case.block[:, indices], allowed, "columns() and columns of dense()")
+
+
+# ---- sizes ----------------------------------------------------------------------------------------
+
+
+@law
+def ragged_tiles(case: Case) -> None:
+    """Sizes that fill no tile give the same values and products."""
+    for n, m in zip(RAGGED, RAGGED[::-1], strict=True):
+        (x, i), (y, j) = case.resized(n), case.resized(m)
+        K, slack = case.dense[np.ix_(i, j)], case.slack[np.ix_(i, j)]
+        gram, v = case.gram(x, y), case.random(m)
+        case.agree(gram.dense(), K, 2 * slack, f"entries of a block of {n} × {m} and of K(X, X)")
+        allowed = 2 * (slack + _summing(K, case.dtype)) @ np.abs(v)
+        case.agree(gram @ v, K @ v, allowed, f"products with a block of {n} × {m} and with K(X, X)")
+
+
+@law
+def no_rows(case: Case) -> None:
+    """Without rows there are no values; without columns all sums are zero."""
+    none, n = case.x.slice(0, 0), len(case.x)
+    below, beside = case.gram(none, case.x), case.gram(case.x, none)
+    case.agree(below.dense(), np.empty((0, n)), 0, "dense() without rows and no values")
+    case.agree(below @ np.ones(n), np.empty(0), 0, "gram @ v without rows and no values")
+    case.agree(beside @ np.ones(0), np.zeros(n), 0, "gram @ v without columns and zero")
+    case.agree(beside @ np.ones((0, 2)), np.zeros((n, 2)), 0, "gram @ V without columns and zero")
+    case.agree(case.gram(none).diagonal(), np.empty(0), 0, "diagonal() without rows and no values")
+
+
+@law_once
+def several_stripes(case: Case) -> None:
+    """More rows than two stripes of tiles: where symmetry and partial sums come in."""
+    x, i = case.resized(2 * case.gram(case.x).plan().tile[0] + 1)
+    v = case.random(len(x))
+    folded = np.bincount(i, v, minlength=len(case.x))
+    size = np.bincount(i, np.abs(v), minlength=len(case.x))
+    exact = case.dense.astype(np.float64) @ folded
+    allowed = 2 * (case.slack + len(x) * case.unit * np.abs(case.dense)) @ size
+    y = x.slice(0, len(x))
+    for gram, what in ((case.gram(x), "symmetric"), (case.gram(x, y), "general")):
+        case.agree(gram @ v, exact[i], allowed[i], f"a {what} product over stripes and K v")
+
+
+# ---- calculus -----------------------------------------------------------------------------------
+
+
+@law
+def gradient(case: Case) -> None:
+    """∇f is what central differences of f tend to."""
+    if case.kernel.program() is None or not isinstance(case.x, DensePoints):
+        return
+    rows = case.x.rows.astype(np.float64)
+    spread = float(rows.std(axis=0).max()) or 1.0
+    z = rows[:5] + 0.3 * spread * np.random.default_rng(case.seed).standard_normal(rows[:5].shape)
+    f = case.kernel.function(rows, np.random.default_rng(1).standard_normal(len(rows)))
+    coarse, fine = (_differences(case, f, z, step * spread) for step in (2e-3, 1e-3))
+    allowed = np.abs(coarse[0] - fine[0]) + fine[1]
+    case.agree(f.gradient(z), fine[0], allowed, "∇f and central differences of f")
+
+
+def _differences(case: Case, f: Any, z: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """Central differences of f at z in every column, and the rounding in them."""
+    slopes, errors = np.empty_like(z), np.empty_like(z)
+    for k in range(z.shape[1]):
+        ahead, behind = z.copy(), z.copy()
+        ahead[:, k] += step
+        behind[:, k] -= step
+        width = ahead[:, k] - behind[:, k]
+        slopes[:, k] = (f(ahead) - f(behind)) / width
+        slack = case.bound(case.kernel.points(ahead), f.points, np.float64)
+        slack = slack + _summing(case.gram(case.kernel.points(ahead), f.points).dense(), np.float64)
+        errors[:, k] = 4 * slack @ np.abs(f.coefficients) / width
+    return slopes, errors
+
+
+# ---- a value like any other -----------------------------------------------------------------------
+
+
+@law_once
+def pickling(case: Case) -> None:
+    """A kernel survives pickling."""
+    try:
+        restored = pickle.loads(pickle.dumps(case.kernel))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        case.refuse(f"it cannot be pickled ({error}); define its functions in a module")
+    if restored != case.kernel:
+        case.refuse(f"pickling gives back another kernel, {restored!r}")
+
+
+@law_once
+def equality_and_hash(case: Case) -> None:
+    """Equal parameters make equal kernels with equal hashes."""
+    kernel, twin = case.kernel, copy.copy(case.kernel)
+    if kernel != twin or hash(kernel) != hash(twin):
+        case.refuse("a copy is not equal to it, or has another hash")
+    if kernel in (2.0 * kernel, kernel + kernel, repr(kernel)):
+        case.refuse("it is equal to something else")
+
+
+@law_once
+def rebuilding(case: Case) -> None:
+    """`get_params` and `with_` rebuild the kernel."""
+    kernel, params = case.kernel, case.kernel.get_params(deep=False)
+    leaves = {k: v for k, v in kernel.get_params().items() if not isinstance(v, Kernel)}
+    for way, twin in {
+        "its class with get_params(deep=False)": type(kernel)(**params),
+        "with_(**get_params(deep=False))": kernel.with_(**params),
+        "with_(**get_params())": kernel.with_(**leaves),
+    }.items():
+        if twin != kernel:
+            case.refuse(f"{way} gives another kernel, {twin!r}")
+
+
+@law_once
+def readable_repr(case: Case) -> None:
+    """`repr` is an expression for an equal kernel, if its parameters can be written down."""
+    kernel, values = case.kernel, _parameters(case.kernel)
+    if any(callable(value) or np.ndim(value) > 1 for value in values):
+        return
+    names = {type(part).__name__: type(part) for part in parts(kernel)}
+    written = eval(repr(kernel), {**vars(mercer.kernels), **names, "array": np.array, "np": np})
+    if written != kernel:
+        case.refuse(f"repr evaluates to another kernel, {written!r}")
+
+
+# ---- small change ---------------------------------------------------------------------------------
+
+
+def _parameters(kernel: Kernel) -> list[Any]:
+    return [v for v in kernel.get_params().values() if not isinstance(v, Kernel)]
+
+
+def _summing(K: np.ndarray, dtype: Any) -> np.ndarray:
+    """What adding up a row of K may round, for each entry."""
+    return (K.shape[1] + 2) * float(np.finfo(dtype).eps) * np.abs(K.astype(np.float64))
+
+
+def _first(points: PointSet) -> Any:
+    """The first point as a user would write it."""
+    data = points.data
+    return data[:1].toarray()[0] if scipy.sparse.issparse(data) else data[0]
+
+
+def _cast(rows: Any, dtype: Any) -> Any:
+    return rows.astype(dtype)
+
+
+def _same(before: Any, after: Any) -> bool:
+    if scipy.sparse.issparse(before):
+        return all(
+            np.array_equal(getattr(before, part), getattr(after, part))
+            for part in ("data", "indices", "indptr")
+        )
+    if isinstance(before, (np.ndarray, list, tuple)):
+        return np.array_equal(np.asarray(before), np.asarray(after))
+    return bool(np.all(before == after))
