@@ -6,7 +6,7 @@ length, for a slice and for a selection.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -115,6 +115,10 @@ class VectorPoints:
         """These points followed by the others."""
         raise NotImplementedError
 
+    def over_blocks(self, function: Callable[[Self], np.ndarray]) -> np.ndarray:
+        """A number for each row, computed a block of rows at a time."""
+        return np.concatenate([function(block) for block in _blocks(self)] or [np.empty(0)])
+
     def positions(self, view: View) -> np.ndarray | None:
         """The numbers of the columns of a view (None: all of them, in order)."""
         if view.columns is None:
@@ -186,8 +190,7 @@ class DensePoints(VectorPoints):
 
     def squared_norms(self, view: View) -> np.ndarray:
         """‖x‖² of every row in a view, in float64, a block of rows at a time."""
-        blocks = [block.seen(view, np.float64) for block in _blocks(self)]
-        return np.concatenate([np.einsum("ij,ij->i", b, b) for b in blocks] or [np.empty(0)])
+        return self.over_blocks(lambda block: _row_norms(block.seen(view, np.float64)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +369,11 @@ def _sparse_points(data: Any) -> SparsePoints:
     return SparsePoints(rows)
 
 
-def _blocks(points: VectorPoints) -> Iterator[VectorPoints]:
+def _row_norms(rows: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def _blocks(points: VectorPoints) -> Iterator[Any]:
     for start in range(0, len(points), CHECKED_ROWS):
         yield points.slice(start, start + CHECKED_ROWS)
 

@@ -1,9 +1,10 @@
 """Expressions over the numbers of a pair of points: what a kernel writes down, once.
 
 A pair (x, y) is seen through a `View` (some columns, each divided by a lengthscale). It yields
-four numbers: the product ⟨x,y⟩, the squared distance ‖x−y‖², and the squared norms of x and y.
-Kernels combine them with `+`, `*`, integer powers and the functions below. Constants become
-run-time parameters, so that fifty lengthscales share one compiled program.
+numbers: the product ⟨x,y⟩, the squared distance ‖x−y‖², norms of x and of y, and any sum or product
+over coordinates of a term in x_k and y_k. Kernels combine them with `+`, `−`, `*`, `/`, integer
+powers and the functions below. Constants become run-time parameters, so that fifty lengthscales
+share one compiled program; constants inside a term are part of the program.
 
 >>> s = squared_distance()
 >>> gaussian = decay(0.5 * s)
@@ -18,8 +19,11 @@ from dataclasses import dataclass, replace
 
 from mercer.points import ALL_COLUMNS, Column, View
 
-PAIR_KINDS = ("product", "squared_distance")
-NORM_KINDS = ("x_norm", "y_norm")
+BILINEAR_KINDS = ("product", "squared_distance")  # what a matrix product can give
+COORDINATE_KINDS = ("coordinate_sum", "coordinate_product")
+PAIR_KINDS = BILINEAR_KINDS + COORDINATE_KINDS
+X_KINDS = ("x_norm", "x_length")
+Y_KINDS = ("y_norm", "y_length")
 
 
 class Expression:
@@ -30,6 +34,23 @@ class Expression:
 
     def __radd__(self, other: float) -> Operation:
         return Operation("add", (as_expression(other), self))
+
+    def __sub__(self, other: Expression | float) -> Operation:
+        return Operation("subtract", (self, as_expression(other)))
+
+    def __rsub__(self, other: float) -> Operation:
+        return Operation("subtract", (as_expression(other), self))
+
+    def __neg__(self) -> Operation:
+        return -1.0 * self
+
+    def __truediv__(self, other: Expression | float) -> Operation:
+        if not isinstance(other, Expression):
+            return (1.0 / other) * self
+        return Operation("divide", (self, other))
+
+    def __rtruediv__(self, other: float) -> Operation:
+        return Operation("divide", (as_expression(other), self))
 
     def __mul__(self, other: Expression | float) -> Operation:
         if not isinstance(other, Expression):
@@ -46,11 +67,22 @@ class Expression:
 
 
 @dataclass(frozen=True)
+class Coordinate(Expression):
+    """x_k or y_k inside the term of a sum or product over coordinates k."""
+
+    side: str
+
+
+X, Y = Coordinate("x"), Coordinate("y")
+
+
+@dataclass(frozen=True)
 class Number(Expression):
-    """One of the four numbers of a pair, seen through a view."""
+    """A number of a pair, seen through a view; `term` where it runs over coordinates."""
 
     kind: str
     view: View = ALL_COLUMNS
+    term: Expression | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +128,25 @@ def squared_norms(view: View = ALL_COLUMNS) -> tuple[Number, Number]:
     return Number("x_norm", view), Number("y_norm", view)
 
 
+def lengths(view: View = ALL_COLUMNS) -> tuple[Number, Number]:
+    """‖x‖ and ‖y‖."""
+    return Number("x_length", view), Number("y_length", view)
+
+
+def coordinate_sum(term: Expression, view: View = ALL_COLUMNS) -> Number:
+    """Σ_k term(x_k, y_k), the term being written with `X` and `Y`.
+
+    >>> coordinate_sum(absolute(X - Y)).kind
+    'coordinate_sum'
+    """
+    return Number("coordinate_sum", view, term)
+
+
+def coordinate_product(term: Expression, view: View = ALL_COLUMNS) -> Number:
+    """Π_k term(x_k, y_k)."""
+    return Number("coordinate_product", view, term)
+
+
 def exp(x: Expression) -> Operation:
     """The exponential."""
     return Operation("exp", (x,))
@@ -114,6 +165,46 @@ def sqrt(x: Expression) -> Operation:
 def reciprocal_root(x: Expression) -> Operation:
     """1/√x, and 0 at x = 0, so that the slope of a kernel with a kink is 0 at the kink."""
     return Operation("reciprocal_root", (x,))
+
+
+def log(x: Expression) -> Operation:
+    """The natural logarithm, where x > 0."""
+    return Operation("log", (x,))
+
+
+def tanh(x: Expression) -> Operation:
+    """The hyperbolic tangent."""
+    return Operation("tanh", (x,))
+
+
+def arcsin(x: Expression) -> Operation:
+    """The arc sine, where 0 ≤ x ≤ 1."""
+    return Operation("arcsin", (x,))
+
+
+def absolute(x: Expression) -> Operation:
+    """|x|."""
+    return Operation("absolute", (x,))
+
+
+def minimum(x: Expression, y: Expression | float) -> Operation:
+    """The smaller of two."""
+    return Operation("minimum", (x, as_expression(y)))
+
+
+def maximum(x: Expression, y: Expression | float) -> Operation:
+    """The larger of two."""
+    return Operation("maximum", (x, as_expression(y)))
+
+
+def floor(x: Expression) -> Operation:
+    """The largest integer below; its slope counts as 0."""
+    return Operation("floor", (x,))
+
+
+def step(x: Expression) -> Operation:
+    """1 where x > 0, 0 where x < 0, ½ at 0: the slope of `maximum(x, 0)`."""
+    return Operation("step", (x,))
 
 
 def restricted(expression: Expression, columns: Sequence[Column]) -> Expression:

@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.expression import Expression, Operation, Parameter, reciprocal_root
+from mercer.evaluation.expression import (
+    Expression,
+    Operation,
+    Parameter,
+    reciprocal_root,
+    step,
+)
 
 
 @dataclass(frozen=True)
@@ -24,48 +30,62 @@ class Rule:
     slopes: Callable[[Operation], tuple[Expression, ...]]
 
 
-def _add_slopes(node: Operation) -> tuple[Expression, ...]:
-    return Parameter(1.0), Parameter(1.0)
+def _reciprocal_root(x: Any) -> Any:
+    x = np.asarray(x)
+    return np.divide(1.0, np.sqrt(x), out=np.zeros_like(x), where=x > 0)
 
 
-def _multiply_slopes(node: Operation) -> tuple[Expression, ...]:
+def _step(x: Any) -> Any:
+    return np.heaviside(x, 0.5)
+
+
+def _minimum_slopes(node: Operation) -> tuple[Expression, ...]:
     left, right = node.arguments
-    return right, left
+    return step(right - left), step(left - right)
+
+
+def _maximum_slopes(node: Operation) -> tuple[Expression, ...]:
+    left, right = node.arguments
+    return step(left - right), step(right - left)
+
+
+def _divide_slopes(node: Operation) -> tuple[Expression, ...]:
+    _, divisor = node.arguments
+    return 1.0 / divisor, -1.0 * (node / divisor)
 
 
 def _power_slopes(node: Operation) -> tuple[Expression, ...]:
     return (float(node.exponent) * node.arguments[0] ** (node.exponent - 1),)
 
 
-def _exp_slopes(node: Operation) -> tuple[Expression, ...]:
-    return (node,)
-
-
-def _decay_slopes(node: Operation) -> tuple[Expression, ...]:
-    return (-1.0 * node,)
-
-
-def _sqrt_slopes(node: Operation) -> tuple[Expression, ...]:
-    return (0.5 * reciprocal_root(node.arguments[0]),)
-
-
-def _reciprocal_root_slopes(node: Operation) -> tuple[Expression, ...]:
-    return (-0.5 * node**3,)
-
-
-def _reciprocal_root(x: Any) -> Any:
-    x = np.asarray(x)
-    return np.divide(1.0, np.sqrt(x), out=np.zeros_like(x), where=x > 0)
-
+ONE, ZERO = Parameter(1.0), Parameter(0.0)
 
 OPERATIONS: dict[str, Rule] = {
-    "add": Rule(np.add, "{0} + {1}", _add_slopes),
-    "multiply": Rule(np.multiply, "{0} * {1}", _multiply_slopes),
+    "add": Rule(np.add, "{0} + {1}", lambda node: (ONE, ONE)),
+    "subtract": Rule(np.subtract, "{0} - {1}", lambda node: (ONE, Parameter(-1.0))),
+    "multiply": Rule(np.multiply, "{0} * {1}", lambda node: node.arguments[::-1]),
+    "divide": Rule(np.divide, "{0} / {1}", _divide_slopes),
     "power": Rule(np.power, "", _power_slopes),  # compiled as repeated multiplication
-    "exp": Rule(np.exp, "exp({0})", _exp_slopes),
-    "decay": Rule(lambda x: np.exp(-x), "decay({0})", _decay_slopes),
-    "sqrt": Rule(np.sqrt, "sqrt({0})", _sqrt_slopes),
-    "reciprocal_root": Rule(_reciprocal_root, "reciprocal_root({0})", _reciprocal_root_slopes),
+    "exp": Rule(np.exp, "exp({0})", lambda node: (node,)),
+    "decay": Rule(lambda x: np.exp(-x), "decay({0})", lambda node: (-1.0 * node,)),
+    "log": Rule(np.log, "log({0})", lambda node: (1.0 / node.arguments[0],)),
+    "tanh": Rule(np.tanh, "tanh({0})", lambda node: (1.0 - node**2,)),
+    "arcsin": Rule(
+        np.arcsin,
+        "arcsin({0})",
+        lambda node: (reciprocal_root(1.0 - node.arguments[0] ** 2),),
+    ),
+    "sqrt": Rule(np.sqrt, "sqrt({0})", lambda node: (0.5 * reciprocal_root(node.arguments[0]),)),
+    "reciprocal_root": Rule(
+        _reciprocal_root, "reciprocal_root({0})", lambda node: (-0.5 * node**3,)
+    ),
+    "absolute": Rule(
+        np.abs, "abs({0})", lambda node: (2.0 * step(node.arguments[0]) - 1.0,)
+    ),
+    "minimum": Rule(np.minimum, "min({0}, {1})", _minimum_slopes),
+    "maximum": Rule(np.maximum, "max({0}, {1})", _maximum_slopes),
+    "floor": Rule(np.floor, "floor({0})", lambda node: (ZERO,)),
+    "step": Rule(_step, "step({0})", lambda node: (ZERO,)),
 }
 
 

@@ -11,8 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from mercer.evaluation.expression import (
-    NORM_KINDS,
     PAIR_KINDS,
+    X_KINDS,
+    Y_KINDS,
+    Coordinate,
     Expression,
     Number,
     Operation,
@@ -78,7 +80,7 @@ class _Lowering:
         self.expression = expression
         self.pairs = tuple(n for n in numbers if n.kind in PAIR_KINDS)
         self.x_norms, self.y_norms = (
-            tuple(n for n in numbers if n.kind == kind) for kind in NORM_KINDS
+            tuple(n for n in numbers if n.kind in kinds) for kinds in (X_KINDS, Y_KINDS)
         )
         self.names: dict[Expression, str] = {}
         for letter, group in (("q", self.pairs), ("a", self.x_norms), ("b", self.y_norms)):
@@ -131,3 +133,41 @@ class _Lowering:
     def line(self, code: str) -> str:
         self.lines.append(f"t{len(self.lines)} = {code}")
         return f"t{len(self.lines) - 1}"
+
+
+Instruction = tuple[str | float, ...]  # an operation, then its arguments: names or constants
+
+
+def coordinate_code(term: Expression) -> tuple[tuple[Instruction, ...], str | float]:
+    """The term of a sum or product over coordinates as instructions over "x" and "y".
+
+    >>> from mercer.evaluation.expression import X, Y, absolute
+    >>> coordinate_code(absolute(X - Y))
+    ((('subtract', 'x', 'y'), ('absolute', 't0')), 't1')
+    """
+    instructions: list[Instruction] = []
+    names: dict[Expression, str | float] = {}
+
+    def visit(node: Expression) -> str | float:
+        if node not in names:
+            if isinstance(node, Coordinate):
+                names[node] = node.side
+            elif isinstance(node, Parameter):
+                names[node] = node.value
+            else:
+                assert isinstance(node, Operation)
+                names[node] = emit(node)
+        return names[node]
+
+    def emit(node: Operation) -> str:
+        arguments = [visit(argument) for argument in node.arguments]
+        if node.name != "power":
+            instructions.append((node.name, *arguments))
+        else:
+            for i in range(node.exponent - 1):
+                left = arguments[0] if i == 0 else f"t{len(instructions) - 1}"
+                instructions.append(("multiply", left, arguments[0]))
+        return f"t{len(instructions) - 1}"
+
+    result = visit(term)
+    return tuple(instructions), result

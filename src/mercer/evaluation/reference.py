@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.expression import Expression, Number, Operation, Parameter, numbers_of
+from mercer.evaluation.expression import (
+    COORDINATE_KINDS,
+    Expression,
+    Number,
+    Operation,
+    Parameter,
+    X,
+    Y,
+    numbers_of,
+)
 from mercer.evaluation.operations import OPERATIONS
 from mercer.points import VectorPoints
 
 
-def evaluate(expression: Expression, numbers: Mapping[Number, np.ndarray]) -> np.ndarray:
-    """The value of an expression, given the values of its pair numbers."""
+def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.ndarray:
+    """The value of an expression, given the values of its numbers (or coordinates)."""
     done: dict[Expression, np.ndarray] = {number: numbers[number] for number in numbers}
 
     def visit(node: Expression) -> np.ndarray:
@@ -39,12 +49,22 @@ def _pair_number(number: Number, x: VectorPoints, y: VectorPoints) -> np.ndarray
     a = x.seen(number.view, np.float64)[:, None, :]
     b = y.seen(number.view, np.float64)[None, :, :]
     values = {
-        "product": lambda: a * b,
-        "squared_distance": lambda: (a - b) ** 2,
-        "x_norm": lambda: a * a,
-        "y_norm": lambda: b * b,
+        "product": lambda: (a * b).sum(axis=-1),
+        "squared_distance": lambda: ((a - b) ** 2).sum(axis=-1),
+        "x_norm": lambda: (a * a).sum(axis=-1),
+        "y_norm": lambda: (b * b).sum(axis=-1),
+        "x_length": lambda: np.sqrt((a * a).sum(axis=-1)),
+        "y_length": lambda: np.sqrt((b * b).sum(axis=-1)),
+        "coordinate_sum": lambda: _terms(number, a, b).sum(axis=-1),
+        "coordinate_product": lambda: _terms(number, a, b).prod(axis=-1),
     }
-    return values[number.kind]().sum(axis=-1)
+    return values[number.kind]()
+
+
+def _terms(number: Number, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    assert number.term is not None
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    return np.broadcast_to(evaluate(number.term, {X: a, Y: b}), shape)
 
 
 def diagonal(expression: Expression, x: VectorPoints) -> np.ndarray:
@@ -57,4 +77,12 @@ def diagonal(expression: Expression, x: VectorPoints) -> np.ndarray:
 def _own_number(number: Number, x: VectorPoints) -> np.ndarray:
     if number.kind == "squared_distance":
         return np.zeros(len(x))
-    return x.squared_norms(number.view)
+    if number.kind in COORDINATE_KINDS:
+        return x.over_blocks(lambda block: _own_terms(number, block.seen(number.view, np.float64)))
+    norms = x.squared_norms(number.view)
+    return np.sqrt(norms) if number.kind in ("x_length", "y_length") else norms
+
+
+def _own_terms(number: Number, rows: np.ndarray) -> np.ndarray:
+    terms = _terms(number, rows, rows)
+    return terms.sum(axis=-1) if number.kind == "coordinate_sum" else terms.prod(axis=-1)

@@ -23,6 +23,7 @@ from mercer.evaluation.cpu.distances import (
     used_columns,
 )
 from mercer.evaluation.cpu.vectors import (
+    COORDINATES,
     DIFFERENCE,
     PRODUCT,
     ROWS,
@@ -30,10 +31,12 @@ from mercer.evaluation.cpu.vectors import (
     column_step,
     panel_width,
 )
+from mercer.evaluation.expression import BILINEAR_KINDS
 from mercer.points import DensePoints, SparsePoints, View
 
 NARROW = 64  # columns up to which pair numbers are computed in registers
 MEGABYTE = 1 << 20
+ORIGINS = {"product": PRODUCT, "squared_distance": DIFFERENCE}
 Leaf = tuple[int, np.ndarray, np.ndarray]
 
 
@@ -75,7 +78,7 @@ class Source(Protocol):
     def columns(self, start: int, stop: int) -> Packed: ...
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
-        """The leaf of each kind of pair number that is needed."""
+        """The leaf of each kind of pair number that this source gives."""
 
 
 class RegisterSource:
@@ -90,9 +93,10 @@ class RegisterSource:
         self.view, self.kinds, self.x, self.y = view, kinds, x, y
         self.dtype = np.dtype(dtype)
         self.width = x.width_of(view)
-        self.stripe = 1024
-        self.tile = 4 * panel_width(dtype)
         self.column_bytes = self.row_bytes = max(1, self.width) * self.dtype.itemsize
+        self.stripe = _within(4 * MEGABYTE // self.row_bytes, ROWS, 1024)
+        panels = 8 * MEGABYTE // (self.column_bytes * panel_width(dtype))
+        self.tile = _within(panels, 1, 4) * panel_width(dtype)
 
     def rows(self, start: int, stop: int) -> Packed:
         return Packed(_padded(self.x.slice(start, stop).seen(self.view, self.dtype), ROWS))
@@ -102,8 +106,8 @@ class RegisterSource:
         return Packed(np.ascontiguousarray(_padded(rows, column_step(self.dtype)).T))
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
-        origins = {"product": PRODUCT, "squared_distance": DIFFERENCE}
-        return {kind: (origins[kind], rows.operand, columns.operand) for kind in self.kinds}
+        operands = rows.operand, columns.operand
+        return {kind: (ORIGINS.get(kind, COORDINATES), *operands) for kind in self.kinds}
 
 
 def _padded(rows: np.ndarray, step: int) -> np.ndarray:
@@ -236,8 +240,15 @@ def _within(value: int, least: int, most: int) -> int:
 
 
 def source_for(view: View, kinds: Sequence[str], x: Any, y: Any, dtype: Any) -> Source:
-    """The source that suits these points."""
+    """The source that suits these points: numbers of a matrix product, or over coordinates."""
+    bilinear = all(kind in BILINEAR_KINDS for kind in kinds)
     if isinstance(x, SparsePoints) and isinstance(y, SparsePoints):
+        if not bilinear:
+            raise ValueError(
+                "this kernel runs over all coordinates of a pair, which sparse points do not "
+                "store: pass X.toarray(), or choose a kernel of ⟨x,y⟩ and ‖x−y‖."
+            )
         return SparseSource(view, kinds, x, y, dtype)
-    narrow = x.width_of(view) <= NARROW
-    return (RegisterSource if narrow else BlasSource)(view, kinds, x, y, dtype)
+    if bilinear and x.width_of(view) > NARROW:
+        return BlasSource(view, kinds, x, y, dtype)
+    return RegisterSource(view, kinds, x, y, dtype)

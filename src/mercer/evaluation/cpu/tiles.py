@@ -10,11 +10,12 @@ import numpy as np
 from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.cpu.operands import Packed, Source, source_for
 from mercer.evaluation.cpu.source import source_of
-from mercer.evaluation.expression import Number
+from mercer.evaluation.expression import BILINEAR_KINDS, Number
 from mercer.evaluation.program import Program
 from mercer.points import VectorPoints, View
 
 MIXED_STRIPE, MIXED_TILE = 512, 1024
+LENGTHS = ("x_length", "y_length")
 
 
 @dataclass
@@ -24,6 +25,11 @@ class PackedSide:
     count: int
     views: list[Packed]
     norms: np.ndarray
+
+
+def _family(number: Number) -> tuple[View, bool]:
+    """Numbers of one view that one source gives together."""
+    return number.view, number.kind in BILINEAR_KINDS
 
 
 class FusedTiles:
@@ -44,11 +50,14 @@ class FusedTiles:
         self.row_bytes = sum(s.row_bytes for s in self.sources)
 
     def _sources(self) -> list[Source]:
-        kinds: dict[View, list[str]] = {}
+        kinds: dict[tuple[View, bool], dict[str, None]] = {}
         for number in self.program.pairs:
-            kinds.setdefault(number.view, []).append(number.kind)
-        self.views = list(kinds)
-        return [source_for(view, kinds[view], self.x, self.y, self.dtype) for view in kinds]
+            kinds.setdefault(_family(number), {}).setdefault(number.kind)
+        self.families = list(kinds)
+        return [
+            source_for(family[0], list(kinds[family]), self.x, self.y, self.dtype)
+            for family in kinds
+        ]
 
     @property
     def costly(self) -> bool:
@@ -59,8 +68,10 @@ class FusedTiles:
         """How distances are obtained, in words."""
         ways = dict.fromkeys(
             source.distances
-            for source, view in zip(self.sources, self.views, strict=True)
-            if any(n.kind == "squared_distance" and n.view == view for n in self.program.pairs)
+            for source, family in zip(self.sources, self.families, strict=True)
+            if any(
+                n.kind == "squared_distance" and _family(n) == family for n in self.program.pairs
+            )
         )
         return "; ".join(ways)
 
@@ -79,15 +90,16 @@ class FusedTiles:
     ) -> np.ndarray:
         norms = np.empty((len(numbers), stop - start), self.dtype)
         for row, number in zip(norms, numbers, strict=True):
-            row[:] = points.slice(start, stop).squared_norms(number.view)
+            values = points.slice(start, stop).squared_norms(number.view)
+            row[:] = np.sqrt(values) if number.kind in LENGTHS else values
         return norms
 
     def _inputs(self, rows: PackedSide, columns: PackedSide) -> tuple[Any, ...]:
         leaves: dict[tuple[View, str], Any] = {}
-        for view, source, x, y in zip(
-            self.views, self.sources, rows.views, columns.views, strict=True
+        for family, source, x, y in zip(
+            self.families, self.sources, rows.views, columns.views, strict=True
         ):
-            leaves |= {(view, kind): leaf for kind, leaf in source.leaves(x, y).items()}
+            leaves |= {(family[0], kind): leaf for kind, leaf in source.leaves(x, y).items()}
         chosen = tuple(leaves[number.view, number.kind] for number in self.program.pairs)
         return chosen, rows.norms, columns.norms, self.parameters, rows.count, columns.count
 

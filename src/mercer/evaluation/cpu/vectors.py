@@ -1,4 +1,4 @@
-"""Pair numbers in registers: ⟨x,y⟩ and ‖x−y‖² of a few rows with a panel of columns.
+"""Pair numbers in registers: ⟨x,y⟩, ‖x−y‖² and the like of a few rows with a panel of columns.
 
 LLVM does not block such a loop over registers by itself, so its vectors are written out here:
 `ROWS` × `VECTORS` accumulators stay in registers while the loop runs over the coordinates; each
@@ -9,6 +9,7 @@ leaves so much room that distances can be summed from differences, without losin
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -28,7 +29,8 @@ PANEL_BYTES = 1536  # of one row of a panel: ROWS of them stay in the first-leve
 FLAGS = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
 
-PRODUCT, DIFFERENCE, TILE = 0, 1, 2  # where the pair numbers of a leaf come from
+PRODUCT, DIFFERENCE, COORDINATES, TILE = range(4)  # where the pair numbers of a leaf come from
+Accumulate = Callable[["_Panel", Any, Any, Any], Any]  # (panel, total, x, y) to the new total
 
 
 def lanes(dtype: Any) -> int:
@@ -91,14 +93,19 @@ class _Panel:
         mask = ir.Constant(ir.VectorType(index, self.lanes), [0] * self.lanes)
         return self.builder.shuffle_vector(first, empty, mask)
 
-    def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
-        name = f"llvm.fma.v{self.lanes}f{8 * self.itemsize}"
-        kind = ir.FunctionType(self.vector, [self.vector] * 3)
-        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return self.builder.call(function, [a, b, c])
+    def call(self, name: str, *arguments: Any) -> Any:
+        """One of LLVM's own functions on vectors."""
+        full = f"llvm.{name}.v{self.lanes}f{8 * self.itemsize}"
+        kind = ir.FunctionType(self.vector, [self.vector] * len(arguments))
+        return self.builder.call(
+            cgutils.get_or_insert_function(self.builder.module, kind, full), arguments
+        )
 
-    def write(self, differences: bool) -> None:
-        """The loop over coordinates between zeroed accumulators and their storage."""
+    def filled(self, value: float) -> ir.Constant:
+        return ir.Constant(self.vector, [value] * self.lanes)
+
+    def write(self, start: float, accumulate: Accumulate) -> None:
+        """The loop over coordinates between fresh accumulators and their storage."""
         builder = self.builder
         starts = [
             builder.gep(self.x, [builder.mul(builder.add(self.row, self.constant(r)), self.width)])
@@ -113,23 +120,22 @@ class _Panel:
         builder.position_at_end(check)
         k = builder.phi(ir.IntType(64))
         k.add_incoming(self.constant(0), before)
-        sums = [[builder.phi(self.vector) for _ in range(VECTORS)] for _ in range(ROWS)]
+        totals = [[builder.phi(self.vector) for _ in range(VECTORS)] for _ in range(ROWS)]
         builder.cbranch(builder.icmp_signed("<", k, self.width), loop, done)
 
         builder.position_at_end(loop)
-        added = self.coordinate(k, starts, sums, differences)
+        updated = self.coordinate(k, starts, totals, accumulate)
         k.add_incoming(builder.add(k, self.constant(1)), loop)
         builder.branch(check)
-        zero = ir.Constant(self.vector, [0.0] * self.lanes)
         for r in range(ROWS):
             for u in range(VECTORS):
-                sums[r][u].add_incoming(zero, before)
-                sums[r][u].add_incoming(added[r][u], loop)
+                totals[r][u].add_incoming(self.filled(start), before)
+                totals[r][u].add_incoming(updated[r][u], loop)
 
         builder.position_at_end(done)
-        self.store(sums)
+        self.store(totals)
 
-    def coordinate(self, k: Any, starts: Any, sums: Any, differences: bool) -> list[list[Any]]:
+    def coordinate(self, k: Any, starts: Any, totals: Any, accumulate: Accumulate) -> Any:
         """One coordinate: load it for all columns, broadcast it for each row, accumulate."""
         builder = self.builder
         line = builder.gep(self.y, [builder.add(builder.mul(k, self.y_stride), self.column)])
@@ -137,42 +143,33 @@ class _Panel:
             builder.load(self.vector_at(line, self.constant(u * self.lanes)), align=self.itemsize)
             for u in range(VECTORS)
         ]
-        added = []
+        updated = []
         for r in range(ROWS):
             x = self.broadcast(builder.load(builder.gep(starts[r], [k])))
-            if differences:
-                gaps = [builder.fsub(x, y) for y in ys]
-                terms = [(gap, gap) for gap in gaps]
-            else:
-                terms = [(x, y) for y in ys]
-            added.append(
-                [
-                    self.multiply_add(*term, total)
-                    for term, total in zip(terms, sums[r], strict=True)
-                ]
-            )
-        return added
+            pairs = zip(ys, totals[r], strict=True)
+            updated.append([accumulate(self, total, x, y) for y, total in pairs])
+        return updated
 
-    def store(self, sums: Any) -> None:
+    def store(self, totals: Any) -> None:
         builder = self.builder
         for r in range(ROWS):
             offset = builder.add(builder.mul(self.constant(r), self.panel_stride), self.target)
             line = builder.gep(self.panel, [offset])
             for u in range(VECTORS):
                 builder.store(
-                    sums[r][u],
+                    totals[r][u],
                     self.vector_at(line, self.constant(u * self.lanes)),
                     align=self.itemsize,
                 )
 
 
-def _intrinsic(differences: bool) -> Any:
+def _intrinsic(start: float, accumulate: Accumulate) -> Any:
     @intrinsic
     def step(  # type: ignore[no-untyped-def]
         typing_context, x, y, row, column, panel, target
     ):
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            _Panel(context, builder, signature, arguments).write(differences)
+            _Panel(context, builder, signature, arguments).write(start, accumulate)
             return context.get_dummy_value()
 
         integer = types.intp
@@ -181,8 +178,17 @@ def _intrinsic(differences: bool) -> Any:
     return step
 
 
-_product_step = _intrinsic(differences=False)
-_difference_step = _intrinsic(differences=True)
+def _add_product(panel: _Panel, total: Any, x: Any, y: Any) -> Any:
+    return panel.call("fma", x, y, total)
+
+
+def _add_square(panel: _Panel, total: Any, x: Any, y: Any) -> Any:
+    gap = panel.builder.fsub(x, y)
+    return panel.call("fma", gap, gap, total)
+
+
+_product_step = _intrinsic(0.0, _add_product)
+_difference_step = _intrinsic(0.0, _add_square)
 
 
 @njit(**OPTIONS)
@@ -196,3 +202,40 @@ def fill_panel(leaf, row, column, width, step, panel):  # type: ignore[no-untype
     elif source == DIFFERENCE:
         for j in range(0, width, step):
             _difference_step(x, y, row, column + j, panel, j)
+
+
+def _select(panel: _Panel, comparison: str, x: Any, y: Any) -> Any:
+    return panel.builder.select(panel.builder.fcmp_ordered(comparison, x, y), x, y)
+
+
+EMIT: dict[str, Callable[..., Any]] = {
+    "add": lambda panel, x, y: panel.builder.fadd(x, y),
+    "subtract": lambda panel, x, y: panel.builder.fsub(x, y),
+    "multiply": lambda panel, x, y: panel.builder.fmul(x, y),
+    "divide": lambda panel, x, y: panel.builder.fdiv(x, y),
+    "absolute": lambda panel, x: panel.call("fabs", x),
+    "floor": lambda panel, x: panel.call("floor", x),
+    "sqrt": lambda panel, x: panel.call("sqrt", x),
+    "minimum": lambda panel, x, y: _select(panel, "<", x, y),
+    "maximum": lambda panel, x, y: _select(panel, ">", x, y),
+}
+
+
+def coordinate_step(kind: str, code: Sequence[Sequence[Any]], result: str | float) -> Any:
+    """The step of a sum or product over coordinates whose term is given by instructions."""
+
+    def term(panel: _Panel, x: Any, y: Any) -> Any:
+        values = {"x": x, "y": y}
+
+        def value(name: str | float) -> Any:
+            return values[name] if isinstance(name, str) else panel.filled(name)
+
+        for position, (operation, *arguments) in enumerate(code):
+            values[f"t{position}"] = EMIT[operation](panel, *map(value, arguments))
+        return value(result)
+
+    def accumulate(panel: _Panel, total: Any, x: Any, y: Any) -> Any:
+        combine = panel.builder.fadd if kind == "coordinate_sum" else panel.builder.fmul
+        return combine(total, term(panel, x, y))
+
+    return _intrinsic(0.0 if kind == "coordinate_sum" else 1.0, accumulate)
