@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from mercer.evaluation.tables import Table
 from mercer.points import ALL_COLUMNS, Column, View
 
 BILINEAR_KINDS = ("product", "squared_distance")  # what a matrix product can give
@@ -99,6 +100,7 @@ class Operation(Expression):
     name: str
     arguments: tuple[Expression, ...]
     exponent: int = 1
+    table: Table | None = None
 
     def __rmul__(self, factor: float) -> Operation:
         """A constant times a constant times an expression needs one multiplication."""
@@ -165,6 +167,11 @@ def sqrt(x: Expression) -> Operation:
 def reciprocal_root(x: Expression) -> Operation:
     """1/√x, and 0 at x = 0, so that the slope of a kernel with a kink is 0 at the kink."""
     return Operation("reciprocal_root", (x,))
+
+
+def tabulated(table: Table, x: Expression) -> Operation:
+    """A function given by a table, where x ≥ 0."""
+    return Operation("tabulated", (x,), table=table)
 
 
 def log(x: Expression) -> Operation:

@@ -18,6 +18,7 @@ from mercer.evaluation.expression import (
     Parameter,
     reciprocal_root,
     step,
+    tabulated,
 )
 
 
@@ -58,6 +59,11 @@ def _power_slopes(node: Operation) -> tuple[Expression, ...]:
     return (float(node.exponent) * node.arguments[0] ** (node.exponent - 1),)
 
 
+def _tabulated_slopes(node: Operation) -> tuple[Expression, ...]:
+    assert node.table is not None
+    return (tabulated(node.table.slope(), node.arguments[0]),)
+
+
 ONE, ZERO = Parameter(1.0), Parameter(0.0)
 
 OPERATIONS: dict[str, Rule] = {
@@ -84,6 +90,7 @@ OPERATIONS: dict[str, Rule] = {
     ),
     "minimum": Rule(np.minimum, "min({0}, {1})", _minimum_slopes),
     "maximum": Rule(np.maximum, "max({0}, {1})", _maximum_slopes),
+    "tabulated": Rule(lambda table, x: table.function(x), "", _tabulated_slopes),
     "floor": Rule(np.floor, "floor({0})", lambda node: (ZERO,)),
     "step": Rule(_step, "step({0})", lambda node: (ZERO,)),
 }

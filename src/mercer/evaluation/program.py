@@ -22,6 +22,7 @@ from mercer.evaluation.expression import (
     numbers_of,
 )
 from mercer.evaluation.operations import OPERATIONS
+from mercer.evaluation.tables import Table
 from mercer.points import PointSet
 
 
@@ -56,12 +57,14 @@ class Program:
     x_norms: tuple[Number, ...]
     y_norms: tuple[Number, ...]
     parameters: tuple[float, ...]
+    tables: tuple[Table, ...] = ()
 
     @property
     def structure(self) -> str:
         """The program without its parameters and views: what is compiled, and compiled once."""
-        inputs = f"{len(self.pairs)},{len(self.x_norms)},{len(self.y_norms)}"
-        return "\n".join((inputs, str(len(self.parameters)), *self.lines, self.result))
+        pairs = tuple((pair.kind, pair.term and coordinate_code(pair.term)) for pair in self.pairs)
+        counts = len(self.x_norms), len(self.y_norms), len(self.parameters)
+        return "\n".join((repr(pairs), repr(counts), *self.lines, self.result))
 
 
 def lower(expression: Expression) -> Program:
@@ -87,6 +90,7 @@ class _Lowering:
             self.names.update({n: f"{letter}{i}" for i, n in enumerate(group)})
         self.lines: list[str] = []
         self.parameters: list[float] = []
+        self.tables: list[Table] = []
 
     def program(self) -> Program:
         result = self.name(self.expression)
@@ -97,6 +101,7 @@ class _Lowering:
             self.x_norms,
             self.y_norms,
             tuple(self.parameters),
+            tuple(self.tables),
         )
 
     def name(self, node: Expression) -> str:
@@ -117,6 +122,9 @@ class _Lowering:
         arguments = [self.name(argument) for argument in node.arguments]
         if node.name == "power":
             return self.power(arguments[0], node.exponent)
+        if node.table is not None:
+            self.tables.append(node.table)
+            return self.line(f"tabulated(T{len(self.tables) - 1}, {arguments[0]})")
         return self.line(OPERATIONS[node.name].code.format(*arguments))
 
     def power(self, base: str, exponent: int) -> str:

@@ -28,15 +28,21 @@ def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.nd
     def visit(node: Expression) -> np.ndarray:
         if node not in done:
             if isinstance(node, Operation):
-                arguments = [visit(argument) for argument in node.arguments]
-                arguments += [np.asarray(node.exponent)] if node.name == "power" else []
-                done[node] = OPERATIONS[node.name].oracle(*arguments)
+                done[node] = apply(node, *(visit(argument) for argument in node.arguments))
             else:
                 assert isinstance(node, Parameter)
                 done[node] = np.asarray(node.value)
         return done[node]
 
     return visit(expression)
+
+
+def apply(node: Operation, *arguments: np.ndarray) -> np.ndarray:
+    """One operation on values."""
+    oracle = OPERATIONS[node.name].oracle
+    if node.name == "power":
+        return oracle(*arguments, node.exponent)
+    return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
 
 
 def block(expression: Expression, x: VectorPoints, y: VectorPoints) -> np.ndarray:

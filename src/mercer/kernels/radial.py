@@ -8,9 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.expression import Expression, decay, sqrt, squared_distance
+from mercer.evaluation.expression import (
+    Expression,
+    Parameter,
+    decay,
+    log,
+    sqrt,
+    squared_distance,
+    tabulated,
+)
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_lengthscale
+from mercer.kernels.bessel import bessel_table, half_integer_coefficients
+from mercer.kernels.checks import check_lengthscale, check_positive
 from mercer.points import View
 
 Lengthscale = float | Sequence[float] | np.ndarray
@@ -67,18 +76,70 @@ class Gaussian(Radial):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Matern(Radial):
-    """The Matérn kernel of smoothness ν, a polynomial in r = √(2ν)·‖x − y‖/ℓ times e^{−r}.
-
-    ν = ½: e^{−r};  ν = 3/2: (1 + r) e^{−r};  ν = 5/2: (1 + r + r²/3) e^{−r}.
-
-    Its functions have ν + d/2 square-integrable derivatives. The distance is always Euclidean: on
-    the L1 distance the kernels with ν = 3/2 and 5/2 are not positive definite beyond one column.
+class Exponential(Radial):
+    """The exponential kernel, exp(−‖x − y‖/ℓ): the Matérn kernel of smoothness ½.
 
     Parameters
     ----------
-    smoothness : {0.5, 1.5, 2.5}, default=1.5
-        ν.
+    lengthscale : float or sequence of floats, default=1.0
+        ℓ, or one ℓ for each column.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Matern
+    >>> Exponential(2.0)([0.0], [3.0]) == Matern(0.5, lengthscale=2.0)([0.0], [3.0])
+    True
+    """
+
+    lengthscale: Lengthscale = 1.0
+
+    def profile(self, s: Expression) -> Expression:
+        return decay(sqrt(s))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RationalQuadratic(Radial):
+    """The rational quadratic kernel, (1 + ‖x − y‖²/(2αℓ²))^{−α}: a mixture of Gaussians.
+
+    Parameters
+    ----------
+    mixture : float, default=1.0
+        α > 0; as it grows, the kernel tends to the Gaussian.
+    lengthscale : float or sequence of floats, default=1.0
+        ℓ, or one ℓ for each column.
+
+    Examples
+    --------
+    >>> RationalQuadratic(mixture=1.0)([0.0], [2.0])
+    0.3333333333333333
+    """
+
+    mixture: float = 1.0
+    lengthscale: Lengthscale = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "mixture", self.mixture)
+
+    def profile(self, s: Expression) -> Expression:
+        return decay(float(self.mixture) * log(1.0 + (0.5 / self.mixture) * s))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Matern(Radial):
+    """The Matérn kernel of smoothness ν, with r = √(2ν)·‖x − y‖/ℓ.
+
+    k = 2^{1−ν}/Γ(ν) · r^ν K_ν(r), K_ν being the modified Bessel function; in particular
+    ν = ½: e^{−r};  ν = 3/2: (1 + r) e^{−r};  ν = 5/2: (1 + r + r²/3) e^{−r}.
+
+    The space is the Sobolev space of order ν + d/2. The distance is always Euclidean: on the L1
+    distance the kernels with ν > ½ are not positive definite beyond one column.
+
+    Parameters
+    ----------
+    smoothness : float, default=1.5
+        ν > 0. Half-integers up to 9/2 have closed forms; others run through a table of
+        polynomials, right to rounding.
     lengthscale : float or sequence of floats, default=1.0
         ℓ, or one ℓ for each column.
 
@@ -98,15 +159,23 @@ class Matern(Radial):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.smoothness not in (0.5, 1.5, 2.5):
+        check_positive(self, "smoothness", self.smoothness)
+        if self.smoothness > 50:
             raise ValueError(
-                f"Matern has smoothness 0.5, 1.5 or 2.5; got {self.smoothness!r}. For a very "
-                "smooth kernel write Gaussian()."
+                f"Matern needs a smoothness of at most 50; got {self.smoothness!r}. Beyond, it is "
+                "hard to tell from its limit: write Gaussian(lengthscale)."
             )
 
     def profile(self, s: Expression) -> Expression:
-        square = 2.0 * self.smoothness * s
-        r = sqrt(square)
-        polynomial = {0.5: None, 1.5: 1.0 + r, 2.5: 1.0 + r + (1.0 / 3.0) * square}
-        factor = polynomial[self.smoothness]
-        return decay(r) if factor is None else factor * decay(r)
+        r = sqrt(2.0 * self.smoothness * s)
+        factors = half_integer_coefficients(float(self.smoothness))
+        if factors is None:
+            return tabulated(bessel_table(float(self.smoothness)), r) * decay(r)
+        return decay(r) if len(factors) == 1 else _horner(factors, r) * decay(r)
+
+
+def _horner(coefficients: Sequence[float], x: Expression) -> Expression:
+    total: Expression = Parameter(coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total

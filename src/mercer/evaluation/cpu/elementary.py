@@ -2,9 +2,10 @@
 
 exp(x) = 2^n · 2^f with n the integer nearest to x·log₂e and |f| ≤ ½. Adding 1.5·2^23 (1.5·2^52)
 rounds to n and leaves n in the last bits, which are shifted into the exponent. 2^f is a minimax
-polynomial of degree 6 (relative error 2e-9) or 11 (3e-18). log splits x = 2^e · m with m near 1
-and sums log m = 2 artanh((m − 1)/(m + 1)); arcsin is a minimax polynomial on [0, ½] (4e-9, 1e-17)
-and a half-angle formula beyond. The minimax polynomials were computed by Remez exchange.
+polynomial of degree 6 (relative error 2e-9) or 11 (3e-18). log splits x = 2^e · m with m near 1;
+log m is a minimax polynomial in m − 1 (4e-9, 8e-18), since a division costs more than its ten or
+twenty steps. arcsin is one on [0, ½] (4e-9, 1e-17), and a half-angle formula beyond. The minimax
+polynomials were computed by Remez exchange.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit
+from numba.core import types
 from numba.extending import intrinsic
+
+from mercer.evaluation.tables import DEGREE, PIECES
 
 LOG2E, LOG2, HALF_PI = 1.4426950408889634, 0.6931471805599453, 1.5707963267948966
 TWO_POWER = {
@@ -68,14 +72,53 @@ ARC_SINE = {
         0.03209542196492774148,
     ),
 }
-ARTANH = {  # artanh(s)/s in s² ≤ 0.04
-    "float32": tuple(1.0 / (2 * k + 1) for k in range(6)),
-    "float64": tuple(1.0 / (2 * k + 1) for k in range(12)),
+LOG_RATIO = {  # log(1 + f)/f for |f| ≤ 1/3
+    "float32": (
+        1.00000000393983893,
+        -0.5000000189025639664,
+        0.333331579410720249,
+        -0.2499965531718191638,
+        0.2001242812292450551,
+        -0.166840368346034795,
+        0.1398069011232378148,
+        -0.12148295896078146,
+        0.1408742007787081084,
+        -0.1301946475689932241,
+    ),
+    "float64": (
+        1.000000000000000001,
+        -0.4999999999999995327,
+        0.3333333333333307677,
+        -0.2500000000003066485,
+        0.2000000000009232132,
+        -0.1666666666074701239,
+        0.1428571427278701849,
+        -0.1250000052313452201,
+        0.111111120370654429,
+        -0.09999974648818100513,
+        0.09090870521129241822,
+        -0.08334069170655323894,
+        0.07693304997126403157,
+        -0.07129546446275182707,
+        0.06650211192424902634,
+        -0.06400529669163122521,
+        0.0605490984188886092,
+        -0.04532424912360301837,
+        0.04162950901451098225,
+        -0.08699273353884323243,
+        0.08520896096611625918,
+    ),
 }
 ROUNDING = {"float32": 12582912.0, "float64": 6755399441055744.0}
 EXP_LIMIT = {"float32": 87.3, "float64": 708.3}  # beyond, a result would not be a normal number
 TWO_THIRDS = {32: 0x3F2AAAAB, 64: 0x3FE5555555555555}  # as bits
 MANTISSA = {32: 23, 64: 52}
+ONE = {32: 0x3F800000, 64: 0x3FF0000000000000}  # as bits
+PIECE_BITS = {32: 3, 64: 4}  # 8 and 16 pieces in an octave
+assert {bits: 1 << count for bits, count in PIECE_BITS.items()} == {
+    32: PIECES["float32"],
+    64: PIECES["float64"],
+}
 OPTIONS: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
 
@@ -138,6 +181,54 @@ def _mantissa(typing_context: Any, value: Any) -> Any:
     return value(value), code
 
 
+@intrinsic
+def _piece(typing_context: Any, value: Any, first: Any) -> Any:
+    """Which piece of a table a number falls into: its octave and the first bits after."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits = _Bits(builder, signature)
+        lowest = builder.trunc(arguments[1], bits.integer) if bits.size == 32 else arguments[1]
+        above = builder.sub(bits.of(arguments[0]), lowest)
+        shift = bits.constant(MANTISSA[bits.size] - PIECE_BITS[bits.size])
+        piece = builder.ashr(above, shift)
+        return builder.sext(piece, ir.IntType(64)) if bits.size == 32 else piece
+
+    return types.int64(value, types.int64), code
+
+
+@intrinsic
+def _within_piece(typing_context: Any, value: Any) -> Any:
+    """Where in its piece a number lies, from 1 to 2."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits = _Bits(builder, signature)
+        mask = bits.constant((1 << MANTISSA[bits.size]) - 1)
+        shifted = builder.shl(bits.of(arguments[0]), bits.constant(PIECE_BITS[bits.size]))
+        return bits.back(builder.or_(builder.and_(shifted, mask), bits.constant(ONE[bits.size])))
+
+    return value(value), code
+
+
+def _tabulated(number: Any, name: str) -> dict[str, Any]:
+    degree = DEGREE[name]
+    middle, half = number(1.5), number(0.5)
+
+    @njit(**OPTIONS)
+    def tabulated(table, x):  # type: ignore[no-untyped-def]
+        coefficients, first = table
+        last = coefficients.shape[0] - 1
+        piece = _piece(x, first)
+        inside = _within_piece(x) - middle
+        w = -half if piece < 0 else (half if piece > last else inside)
+        row = np.uint64(min(max(piece, 0), last))
+        p = coefficients[row, degree]
+        for k in range(degree):
+            p = p * w + coefficients[row, degree - 1 - k]
+        return p
+
+    return {"tabulated": tabulated}
+
+
 def _polynomial(number: Any, coefficients: tuple[float, ...]) -> Any:
     """Horner's rule for fixed coefficients, lowest first."""
     c = tuple(number(value) for value in coefficients)
@@ -180,14 +271,13 @@ def _exponentials(number: Any, name: str) -> dict[str, Any]:
 
 
 def _logarithm(number: Any, name: str) -> dict[str, Any]:
-    log2, one, two = number(LOG2), number(1.0), number(2.0)
-    artanh = _polynomial(number, ARTANH[name])
+    log2, one = number(LOG2), number(1.0)
+    ratio = _polynomial(number, LOG_RATIO[name])
 
     @njit(**OPTIONS)
     def log(x):  # type: ignore[no-untyped-def]
         f = _mantissa(x) - one
-        s = f / (two + f)
-        return _exponent(x) * log2 + two * s * artanh(s * s)
+        return _exponent(x) * log2 + f * ratio(f)
 
     return {"log": log}
 
@@ -217,7 +307,10 @@ def _roots_and_angles(number: Any, name: str) -> dict[str, Any]:
 def _functions(number: Any) -> SimpleNamespace:
     name = number.__name__
     return SimpleNamespace(
-        **_exponentials(number, name), **_logarithm(number, name), **_roots_and_angles(number, name)
+        **_exponentials(number, name),
+        **_logarithm(number, name),
+        **_roots_and_angles(number, name),
+        **_tabulated(number, name),
     )
 
 

@@ -34,7 +34,7 @@ from mercer.evaluation.cpu.vectors import (
 )
 
 exp, decay, log, tanh = elementary.exp, elementary.decay, elementary.log, elementary.tanh
-arcsin, step = elementary.arcsin, elementary.step
+arcsin, step, tabulated = elementary.arcsin, elementary.step, elementary.tabulated
 reciprocal_root = elementary.reciprocal_root
 
 PANEL, STEP = {panel}, {step}
@@ -56,7 +56,7 @@ def fill_panel_{i}(leaf, row, column, width, step, panel):
 FUNCTION = """
 
 @njit(cache=True, **OPTIONS)
-def {name}(leaves, a, b, p, rows, columns, {arguments}):
+def {name}(leaves, a, b, p, tables, rows, columns, {arguments}):
     widen()
 {parameters}
 {panels}
@@ -119,8 +119,8 @@ TASKS: tuple[tuple[str, str, str, str, str, str], ...] = (
 def _fingerprint() -> str:
     """Of the compiled code that generated code calls: Numba does not see when that changes."""
     digest = hashlib.sha256()
-    for name in ("elementary.py", "vectors.py"):
-        digest.update((Path(__file__).parent / name).read_bytes())
+    for name in ("cpu/elementary.py", "cpu/vectors.py", "tables.py"):
+        digest.update((Path(__file__).parent.parent / name).read_bytes())
     return digest.hexdigest()
 
 
@@ -138,7 +138,11 @@ def _function(program: Program, dtype: str, task: tuple[str, str, str, str, str,
     return FUNCTION.format(
         name=name,
         arguments=arguments,
-        parameters=_lines([f"p{i} = p[{i}]" for i in range(len(program.parameters))], 1),
+        parameters=_lines(
+            [f"p{i} = p[{i}]" for i in range(len(program.parameters))]
+            + [f"T{i} = tables[{i}]" for i in range(len(program.tables))],
+            1,
+        ),
         panels=_lines([f"panel{i} = np.empty((ROWS, PANEL), np.{dtype})" for i in pairs], 1),
         column_inputs=_lines(
             [f"B{i} = b[{i}, j0:j0 + width]" for i in norms_y] + per_panel.split("\n"), 2

@@ -12,6 +12,7 @@ from mercer.evaluation.cpu.operands import Packed, Source, source_for
 from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.expression import BILINEAR_KINDS, Number
 from mercer.evaluation.program import Program
+from mercer.evaluation.tables import Table
 from mercer.points import VectorPoints, View
 
 MIXED_STRIPE, MIXED_TILE = 512, 1024
@@ -25,6 +26,13 @@ class PackedSide:
     count: int
     views: list[Packed]
     norms: np.ndarray
+
+
+def _stored(table: Table, dtype: np.dtype) -> tuple[np.ndarray, int]:
+    """The pieces of a table, and the bits of the number at which the first one starts."""
+    start = np.array(2.0 ** table.first_octave(dtype), dtype)
+    bits = start.view(np.int32 if dtype == np.float32 else np.int64)
+    return table.coefficients(dtype), int(bits)
 
 
 def _family(number: Number) -> tuple[View, bool]:
@@ -43,6 +51,7 @@ class FusedTiles:
         self.shape = (len(x), len(y))
         self.code = load(source_of(program, self.dtype))
         self.parameters = np.array(program.parameters, self.dtype)
+        self.tables = tuple(_stored(table, self.dtype) for table in program.tables)
         self.sources = self._sources()
         self.stripe = min((s.stripe for s in self.sources), default=MIXED_STRIPE)
         self.tile = min((s.tile for s in self.sources), default=MIXED_TILE)
@@ -101,7 +110,8 @@ class FusedTiles:
         ):
             leaves |= {(family[0], kind): leaf for kind, leaf in source.leaves(x, y).items()}
         chosen = tuple(leaves[number.view, number.kind] for number in self.program.pairs)
-        return chosen, rows.norms, columns.norms, self.parameters, rows.count, columns.count
+        constants = self.parameters, self.tables
+        return chosen, rows.norms, columns.norms, *constants, rows.count, columns.count
 
     def fill(
         self, rows: PackedSide, columns: PackedSide, out: np.ndarray, row: int, column: int
