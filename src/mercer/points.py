@@ -43,10 +43,14 @@ class PointSet(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """The columns of a point that a kernel looks at (None: all), each multiplied by its scale."""
+    """The columns of a point that a kernel looks at (None: all), each multiplied by its scale.
+
+    With `unit`, each point is divided by its length afterwards; a point at 0 stays there.
+    """
 
     columns: tuple[Column, ...] | None = None
     scales: tuple[float, ...] | None = None
+    unit: bool = False
 
     def restricted(self, columns: tuple[Column, ...]) -> View:
         """This view, taken of points that keep only `columns`."""
@@ -180,6 +184,8 @@ class DensePoints(VectorPoints):
             seen -= centre.astype(dtype)
         if view.scales is not None:
             seen *= np.asarray(view.scales, dtype=dtype)
+        if view.unit:
+            seen /= _lengths(seen)[:, None]
         return seen
 
     def centre(self, view: View, sample: int = 1024) -> np.ndarray:
@@ -229,6 +235,9 @@ class SparsePoints(VectorPoints):
         if view.scales is not None:
             rows.data *= np.asarray(view.scales, dtype=dtype)[rows.indices]
         rows.sum_duplicates()
+        if view.unit:
+            lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+            rows.data /= np.repeat(np.where(lengths > 0, lengths, 1), np.diff(rows.indptr))
         return rows
 
     def squared_norms(self, view: View) -> np.ndarray:
@@ -367,6 +376,13 @@ def _sparse_points(data: Any) -> SparsePoints:
         )
     check_finite(rows.data)
     return SparsePoints(rows)
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    """The length of each row, 1 for a row of zeros; without overflow, which squares may have."""
+    largest = np.abs(rows).max(axis=1, initial=0, keepdims=True)
+    largest[largest == 0] = 1
+    return np.sqrt(_row_norms(rows / largest)).clip(min=1) * largest[:, 0]
 
 
 def _row_norms(rows: np.ndarray) -> np.ndarray:

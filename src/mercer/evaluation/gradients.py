@@ -1,24 +1,26 @@
 """Derivatives of kernels in their first point, from the slopes of their program.
 
-k is a function of ⟨x,y⟩, ‖x−y‖² and ‖x‖², so
+k is a function of ⟨x,y⟩, ‖x−y‖², ‖x‖² and sums or products over coordinates, so
 
-    ∂k/∂x = 2 k_s (x − y) + k_p y + 2 k_n x,
+    ∂k/∂x = 2 k_s (x − y) + k_p y + 2 k_n x + …,
 
 with k_s, k_p, k_n its slopes in ‖x−y‖², ⟨x,y⟩ and ‖x‖², which are programs of their own. At a kink
-(x = y for a Matérn kernel with ν = ½) the term of the distance is 0, the mean of the slopes on
-both sides.
+the slope is the mean of the slopes on both sides: 0 at x = y for a Matérn kernel with ν = ½.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from mercer.evaluation.budget import MEGABYTE
-from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
+from mercer.evaluation.expression import Expression, Number, Parameter, X, Y, numbers_of
 from mercer.evaluation.operations import derivative
 from mercer.evaluation.program import lower
+from mercer.evaluation.reference import evaluate
 from mercer.evaluation.tiling import Walk, spans
 from mercer.points import DensePoints
 
@@ -48,16 +50,25 @@ def _add_term(
     dtype = coefficients.dtype
     positions = x.positions(number.view)
     columns = np.arange(x.width) if positions is None else positions
-    scales = np.ones(len(columns)) if number.view.scales is None else number.view.scales
+    scales = np.asarray(number.view.scales or np.ones(len(columns)), dtype)
     y = centres.seen(number.view, dtype)
     strip = max(1, STRIP_BYTES // max(1, len(centres) * dtype.itemsize))
     for start, stop in spans(len(x), strip):
         piece = x.slice(start, stop)
         slopes = _slopes(slope, piece, centres, dtype)
         seen = piece.seen(number.view, dtype)
-        for k, (column, scale) in enumerate(zip(columns, scales, strict=True)):
-            term = _TERMS[number.kind](slopes, seen[:, k], y[:, k], coefficients)
-            out[start:stop, :, column] += dtype.type(scale) * term
+        term = _TERMS[number.kind](number, slopes, seen, y, coefficients)
+        part = np.stack([term(k) for k in range(len(columns))], axis=-1)
+        if number.view.unit:
+            part = _tangential(part, seen, piece.seen(replace(number.view, unit=False), dtype))
+        np.add.at(out[start:stop], (..., columns), part * scales)
+
+
+def _tangential(part: np.ndarray, unit: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The chain rule of x ↦ x/‖x‖: drop what points along x, divide by ‖x‖."""
+    along = np.einsum("itk,ik->it", part, unit)[:, :, None] * unit[:, None, :]
+    lengths = np.sqrt(np.einsum("ik,ik->i", rows, rows))[:, None, None]
+    return (part - along) / np.where(lengths > 0, lengths, 1)
 
 
 def _slopes(slope: Expression, x: DensePoints, centres: DensePoints, dtype: np.dtype) -> np.ndarray:
@@ -68,29 +79,61 @@ def _slopes(slope: Expression, x: DensePoints, centres: DensePoints, dtype: np.d
     return Walk(FusedTiles(lower(slope), x, centres, dtype), 1).dense(symmetric=False)
 
 
-Term = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+# (number, slopes, x, y, coefficients) to the part of the gradient in each coordinate
+Term = Callable[[Number, np.ndarray, np.ndarray, np.ndarray, np.ndarray], Callable[[int], Any]]
 
 
-def _distance_term(
-    slopes: np.ndarray, x: np.ndarray, y: np.ndarray, coefficients: np.ndarray
-) -> np.ndarray:
-    return 2 * (slopes * (x[:, None] - y[None, :])) @ coefficients
+def _distance_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
+    return lambda k: 2 * (slopes * (x[:, k, None] - y[None, :, k])) @ coefficients
 
 
-def _product_term(
-    slopes: np.ndarray, x: np.ndarray, y: np.ndarray, coefficients: np.ndarray
-) -> np.ndarray:
-    return slopes @ (y[:, None] * coefficients)
+def _product_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
+    return lambda k: slopes @ (y[:, k, None] * coefficients)
 
 
-def _norm_term(
-    slopes: np.ndarray, x: np.ndarray, y: np.ndarray, coefficients: np.ndarray
-) -> np.ndarray:
-    return 2 * x[:, None] * (slopes @ coefficients)
+def _norm_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
+    total = slopes @ coefficients
+    return lambda k: 2 * x[:, k, None] * total
+
+
+def _length_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
+    lengths = np.sqrt(np.einsum("ij,ij->i", x, x))[:, None]
+    total = (slopes @ coefficients) / np.where(lengths > 0, lengths, 1)
+    return lambda k: x[:, k, None] * total
+
+
+def _sum_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
+    term = derivative(number.term, X)
+    return lambda k: (slopes * _coordinate(term, x, y, k)) @ coefficients
+
+
+def _multiplied_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
+    """Π over the other coordinates times the slope of one, without dividing by its value."""
+    term, width = derivative(number.term, X), x.shape[1]
+
+    def part(k: int) -> Any:
+        weights = slopes * _coordinate(term, x, y, k)
+        for other in range(width):
+            if other != k:
+                weights *= _coordinate(number.term, x, y, other)
+        return weights @ coefficients
+
+    return part
+
+
+def _coordinate(term: Expression | None, x: np.ndarray, y: np.ndarray, k: int) -> Any:
+    """The values of a term in coordinate k, for all pairs."""
+    if term is None:
+        return np.zeros((), x.dtype)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return evaluate(term, {X: x[:, k, None], Y: y[None, :, k]}).astype(x.dtype)
 
 
 _TERMS: dict[str, Term] = {
     "squared_distance": _distance_term,
     "product": _product_term,
     "x_norm": _norm_term,
+    "x_length": _length_term,
+    "coordinate_sum": _sum_term,
+    "coordinate_product": _multiplied_term,
 }

@@ -85,9 +85,7 @@ OPERATIONS: dict[str, Rule] = {
     "reciprocal_root": Rule(
         _reciprocal_root, "reciprocal_root({0})", lambda node: (-0.5 * node**3,)
     ),
-    "absolute": Rule(
-        np.abs, "abs({0})", lambda node: (2.0 * step(node.arguments[0]) - 1.0,)
-    ),
+    "absolute": Rule(np.abs, "abs({0})", lambda node: (2.0 * step(node.arguments[0]) - 1.0,)),
     "minimum": Rule(np.minimum, "min({0}, {1})", _minimum_slopes),
     "maximum": Rule(np.maximum, "max({0}, {1})", _maximum_slopes),
     "tabulated": Rule(lambda table, x: table.function(x), "", _tabulated_slopes),

@@ -76,7 +76,7 @@ def _scaled(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         logarithm = (1.0 - smoothness) * math.log(2.0) - gammaln(smoothness)
         values = np.exp(logarithm + smoothness * np.log(safe)) * kve(bessel_order, safe)
-    overflown = ~np.isfinite(values)
+    overflown = ~np.isfinite(values) & (r > tiny)
     if overflown.any():
         values[overflown] = _small(smoothness, bessel_order, safe[overflown])
     at_zero = 1.0 if bessel_order == smoothness else 0.0
@@ -92,5 +92,3 @@ def _small(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray:
     square = 0.25 * r * r
     series = 1.0 - square / (bessel_order - 1.0)
     return leading * series * np.exp(r)
-
-

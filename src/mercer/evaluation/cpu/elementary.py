@@ -327,5 +327,3 @@ def sqrt(x):  # type: ignore[no-untyped-def]
 def floor(x):  # type: ignore[no-untyped-def]
     """The largest integer below, in the precision of its argument."""
     return np.floor(x)
-
-

@@ -128,7 +128,8 @@ class BlasSource:
         self.view, self.kinds, self.x, self.y = view, kinds, x, y
         self.dtype = np.dtype(dtype)
         self.width = x.width_of(view)
-        self.centre = y.centre(view) if "squared_distance" in kinds else None
+        self.measured = "squared_distance" in kinds
+        self.centre = y.centre(view) if self.measured and not view.unit else None
         row = self.width * self.dtype.itemsize
         self.stripe = _within(4 * MEGABYTE // row, 16, 512)
         self.tile = _within(8 * MEGABYTE // row, 16, 1024)
@@ -143,11 +144,9 @@ class BlasSource:
 
     def _packed(self, points: DensePoints) -> Packed:
         rows = points.seen(self.view, self.dtype, self.centre)
-        if self.centre is None:
-            return Packed(rows)
-        norms = np.einsum("ij,ij->i", rows, rows)
-        shifts = self._shifts(rows) if "product" in self.kinds else None
-        return Packed(rows, norms, shifts)
+        norms = np.einsum("ij,ij->i", rows, rows) if self.measured else None
+        moved = self.centre is not None and "product" in self.kinds
+        return Packed(rows, norms, self._shifts(rows) if moved else None)
 
     def _shifts(self, rows: np.ndarray) -> np.ndarray:
         """s with ⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y): s(x) = ⟨x−c, c⟩ + ½‖c‖²."""
@@ -161,12 +160,14 @@ class BlasSource:
         leaves = {}
         if "product" in self.kinds:
             products = tile
-            if self.centre is not None:
+            if self.measured:  # the tile will hold distances
                 products = rows.buffer("products", tile.shape, self.dtype)
-                np.add(tile, rows.shifts[:, None], out=products)  # type: ignore[index]
+                products[:] = tile
+            if rows.shifts is not None and columns.shifts is not None:
+                products += rows.shifts[:, None]
                 products += columns.shifts
             leaves["product"] = (TILE, products, products)
-        if "squared_distance" in self.kinds:
+        if self.measured:
             dense_distances(tile, x, y, rows.norms, columns.norms, closeness(self.dtype))
             leaves["squared_distance"] = (TILE, tile, tile)
         return leaves

@@ -8,6 +8,7 @@ they are needed (`vectors.fill_panel`) or were given as a tile.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -65,12 +66,14 @@ def {name}(leaves, a, b, p, tables, rows, columns, {arguments}):
 {column_inputs}
         for i0 in range(0, rows, ROWS):
 {fills}
+{before}
             for r in range(min(ROWS, rows - i0)):
                 i = i0 + r
 {row_inputs}
                 for j in range(width):
 {value}
 {after}
+{flush}
 """
 
 
@@ -86,31 +89,44 @@ def source_of(program: Program, dtype: Any) -> str:
     return header + steps + "".join(_function(program, name, task) for task in TASKS)
 
 
-# name, arguments, set up for each panel of columns, for each row, use of the value, after a row
-TASKS: tuple[tuple[str, str, str, str, str, str], ...] = (
-    (
+@dataclass(frozen=True)
+class Task:
+    """What one function does with the values: the lines that differ between the three."""
+
+    name: str
+    arguments: str
+    columns: str = ""  # once for each panel of columns
+    before: str = ""  # before a few rows
+    row: str = ""  # for each of them
+    use: str = ""  # of the value {k} in column j
+    after: str = ""  # each row
+    flush: str = ""  # after the few rows
+
+
+TASKS = (
+    Task(
         "fill",
         "out, row, column",
-        "",
-        "o = out[row + i, column + j0:column + j0 + width]",
-        "o[j] = {k}",
-        "",
+        row="o = out[row + i, column + j0:column + j0 + width]",
+        use="o[j] = {k}",
     ),
-    (
+    Task(
         "reduce",
         "v, out",
-        "vj = v[j0:j0 + width]",
-        "s = ZERO",
-        "s += {k} * vj[j]",
-        "out[i] += s",
+        columns="vj = v[j0:j0 + width]",
+        row="s = ZERO",
+        use="s += {k} * vj[j]",
+        after="out[i] += s",
     ),
-    (
+    Task(
         "reduce_both",
         "v, w, out, out_columns",
-        "vj = v[j0:j0 + width]\noj = out_columns[j0:j0 + width]",
-        "s = ZERO\nwi = w[i]",
-        "k = {k}\ns += k * vj[j]\noj[j] += k * wi",
-        "out[i] += s",
+        columns="vj = v[j0:j0 + width]\ntotals = out_columns[j0:j0 + width]\nsums = panel[:width]",
+        before="sums[:] = ZERO",
+        row="s = ZERO\nwi = w[i]",
+        use="k = {k}\ns += k * vj[j]\nsums[j] += k * wi",
+        after="out[i] += s",
+        flush="for j in range(width):\n    totals[j] += sums[j]",
     ),
 )
 
@@ -124,33 +140,38 @@ def _fingerprint() -> str:
     return digest.hexdigest()
 
 
-def _function(program: Program, dtype: str, task: tuple[str, str, str, str, str, str]) -> str:
-    name, arguments, per_panel, per_row, use, after = task
+def _function(program: Program, dtype: str, task: Task) -> str:
     pairs = range(len(program.pairs))
     norms_x, norms_y = range(len(program.x_norms)), range(len(program.y_norms))
     value = [f"q{i} = Q{i}[j]" for i in pairs] + [f"b{i} = B{i}[j]" for i in norms_y]
-    value += [*program.lines, *use.format(k=program.result).split("\n")]
+    value += [*program.lines, *task.use.format(k=program.result).split("\n")]
     rows = [
         f"Q{i} = (leaves[{i}][1][i, j0:j0 + width] if leaves[{i}][0] == TILE "
         f"else panel{i}[r, :width])"
         for i in pairs
     ] + [f"a{i} = a[{i}, i]" for i in norms_x]
     return FUNCTION.format(
-        name=name,
-        arguments=arguments,
+        name=task.name,
+        arguments=task.arguments,
         parameters=_lines(
             [f"p{i} = p[{i}]" for i in range(len(program.parameters))]
             + [f"T{i} = tables[{i}]" for i in range(len(program.tables))],
             1,
         ),
-        panels=_lines([f"panel{i} = np.empty((ROWS, PANEL), np.{dtype})" for i in pairs], 1),
+        panels=_lines(
+            [f"panel{i} = np.empty((ROWS, PANEL), np.{dtype})" for i in pairs]
+            + ([f"panel = np.empty(PANEL, np.{dtype})"] if task.flush else []),
+            1,
+        ),
         column_inputs=_lines(
-            [f"B{i} = b[{i}, j0:j0 + width]" for i in norms_y] + per_panel.split("\n"), 2
+            [f"B{i} = b[{i}, j0:j0 + width]" for i in norms_y] + task.columns.split("\n"), 2
         ),
         fills=_lines([_fill(i, pair) for i, pair in enumerate(program.pairs)], 3),
-        row_inputs=_lines(rows + per_row.split("\n"), 4),
+        row_inputs=_lines(rows + task.row.split("\n"), 4),
         value=_lines(value, 5),
-        after=_lines([after], 4),
+        after=_lines([task.after], 4),
+        before=_lines([task.before], 3),
+        flush=_lines(task.flush.split("\n"), 3),
     )
 
 

@@ -130,6 +130,4 @@ class FusedTiles:
         out: np.ndarray,
         out_columns: np.ndarray,
     ) -> None:
-        sums = np.zeros(columns.count, self.dtype)
-        self.code.reduce_both(*self._inputs(rows, columns), v, w, out, sums)
-        out_columns += sums
+        self.code.reduce_both(*self._inputs(rows, columns), v, w, out, out_columns)

@@ -19,6 +19,8 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from mercer.evaluation.cpu.elementary import EXP_LIMIT, LOG2E, MANTISSA, ROUNDING, TWO_POWER
+
 FEATURES = llvm.get_host_cpu_features()
 WIDE = bool(FEATURES.get("avx512f", False))
 VECTOR_BYTES = 64 if WIDE else 32 if FEATURES.get("avx2", False) else 16
@@ -208,7 +210,27 @@ def _select(panel: _Panel, comparison: str, x: Any, y: Any) -> Any:
     return panel.builder.select(panel.builder.fcmp_ordered(comparison, x, y), x, y)
 
 
+def _emit_decay(panel: _Panel, x: Any) -> Any:
+    """exp(−x) for x ≥ 0: the steps of `elementary`, on vectors."""
+    name = "float32" if panel.itemsize == 4 else "float64"
+    builder, bits = panel.builder, 8 * panel.itemsize
+    integers = ir.VectorType(ir.IntType(bits), panel.lanes)
+    scale, rounding = panel.filled(-LOG2E), panel.filled(ROUNDING[name])
+    inside = _select(panel, "<", x, panel.filled(EXP_LIMIT[name]))
+    rounded = panel.call("fma", inside, scale, rounding)
+    whole = builder.fsub(rounded, rounding)
+    fraction = panel.call("fma", inside, scale, builder.fneg(whole))
+    *lower, value = (panel.filled(c) for c in TWO_POWER[name])
+    for coefficient in reversed(lower):
+        value = panel.call("fma", value, fraction, coefficient)
+    shift = ir.Constant(integers, [MANTISSA[bits]] * panel.lanes)
+    exponent = builder.shl(builder.bitcast(rounded, integers), shift)
+    total = builder.add(builder.bitcast(value, integers), exponent)
+    return builder.bitcast(total, panel.vector)
+
+
 EMIT: dict[str, Callable[..., Any]] = {
+    "decay": _emit_decay,
     "add": lambda panel, x, y: panel.builder.fadd(x, y),
     "subtract": lambda panel, x, y: panel.builder.fsub(x, y),
     "multiply": lambda panel, x, y: panel.builder.fmul(x, y),

@@ -1,0 +1,64 @@
+"""Kernels of infinitely wide one-layer networks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mercer.evaluation.expression import (
+    Expression,
+    arcsin,
+    lengths,
+    minimum,
+    sqrt,
+    squared_distance,
+)
+from mercer.kernels.base import Kernel
+from mercer.points import View
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArcCosine(Kernel):
+    """The arc-cosine kernel of order n, 2 E[Θ_n(⟨w,x⟩) Θ_n(⟨w,y⟩)] for w ~ N(0, I).
+
+    Θ_0 is a step, Θ_1 a ramp (ReLU), Θ_2 a squared ramp. With θ the angle between x and y it is
+    (1/π) ‖x‖^n ‖y‖^n J_n(θ):  J_0 = π − θ,  J_1 = sin θ + (π − θ) cos θ,
+    J_2 = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ).
+
+    The angle comes from the distance of x/‖x‖ and y/‖y‖, so that small angles are right too.
+
+    Parameters
+    ----------
+    order : {0, 1, 2}, default=1
+        n.
+
+    References
+    ----------
+    Cho and Saul, Kernel Methods for Deep Learning, 2009.
+
+    Examples
+    --------
+    >>> import math
+    >>> math.isclose(ArcCosine(0)([1.0, 0.0], [0.0, 2.0]), 0.5)
+    True
+    """
+
+    order: int = 1
+
+    def __post_init__(self) -> None:
+        if self.order not in (0, 1, 2):
+            raise ValueError(f"ArcCosine has order 0, 1 or 2; got {self.order!r}.")
+
+    def program(self) -> Expression:
+        # sin²(θ/2) = ‖x/‖x‖ − y/‖y‖‖²/4
+        square = minimum(0.25 * squared_distance(View(unit=True)), 1.0)
+        rest = math.pi - 2.0 * arcsin(sqrt(square))
+        if self.order == 0:
+            return (1.0 / math.pi) * rest
+        x, y = lengths()
+        cosine = 1.0 - 2.0 * square
+        sine = 2.0 * sqrt(square - square**2)
+        if self.order == 1:
+            return (1.0 / math.pi) * (x * y) * (sine + rest * cosine)
+        tail = rest * (1.0 + 2.0 * cosine**2)
+        return (1.0 / math.pi) * (x * y) ** 2 * (3.0 * (sine * cosine) + tail)

@@ -1,0 +1,200 @@
+"""Kernels that are sums or products over coordinates, or functions of such."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation.expression import (
+    Expression,
+    X,
+    Y,
+    absolute,
+    coordinate_product,
+    coordinate_sum,
+    decay,
+    maximum,
+    minimum,
+)
+from mercer.kernels.base import Kernel
+from mercer.kernels.checks import check_lengthscale, check_positive
+from mercer.kernels.radial import Lengthscale
+from mercer.points import ALL_COLUMNS, PointSet, View
+
+
+def scaled_view(lengthscale: Lengthscale) -> View:
+    """All columns, each divided by its lengthscale; one lengthscale for all is left to the kernel."""
+    if np.ndim(lengthscale) == 0:
+        return ALL_COLUMNS
+    return View(scales=tuple(1.0 / float(scale) for scale in lengthscale))  # type: ignore[union-attr]
+
+
+def common_scale(lengthscale: Lengthscale) -> float:
+    """1/ℓ where there is one ℓ for all columns, else 1: the view has divided already."""
+    return 1.0 / float(lengthscale) if np.ndim(lengthscale) == 0 else 1.0  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Laplacian(Kernel):
+    """The Laplacian kernel, exp(−Σ_k |x_k − y_k|/ℓ_k): a product of exponential kernels.
+
+    Its spectral measure has independent Cauchy frequencies. scikit-learn's `gamma` is 1/ℓ.
+
+    Parameters
+    ----------
+    lengthscale : float or sequence of floats, default=1.0
+        ℓ, or one ℓ for each column.
+
+    Examples
+    --------
+    >>> import math
+    >>> Laplacian(2.0)([0.0, 0.0], [1.0, 1.0]) == math.exp(-1.0)
+    True
+    """
+
+    lengthscale: Lengthscale = 1.0
+
+    def __post_init__(self) -> None:
+        check_lengthscale(self, self.lengthscale)
+
+    def program(self) -> Expression:
+        distance = coordinate_sum(absolute(X - Y), scaled_view(self.lengthscale))
+        return decay(common_scale(self.lengthscale) * distance)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cauchy(Kernel):
+    """The product Cauchy kernel, Π_k 1/(1 + (x_k − y_k)²/ℓ_k²).
+
+    Its spectral measure has independent Laplace frequencies. For one column it is the rational
+    quadratic kernel with α = 1 and √2·ℓ; for more columns the two differ.
+
+    Parameters
+    ----------
+    lengthscale : float or sequence of floats, default=1.0
+        ℓ, or one ℓ for each column.
+
+    Examples
+    --------
+    >>> Cauchy()([0.0, 0.0], [1.0, 1.0])
+    0.25
+    """
+
+    lengthscale: Lengthscale = 1.0
+
+    def __post_init__(self) -> None:
+        check_lengthscale(self, self.lengthscale)
+
+    def program(self) -> Expression:
+        scale = common_scale(self.lengthscale) ** 2
+        view = scaled_view(self.lengthscale)
+        return 1.0 / coordinate_product(1.0 + scale * (X - Y) ** 2, view)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AllSubsets(Kernel):
+    """The all-subsets kernel, Π_k (1 + x_k y_k) = Σ_{S ⊆ columns} Π_{k∈S} x_k y_k.
+
+    Its features are the 2^d products over subsets of columns; a pair costs d operations.
+
+    Examples
+    --------
+    >>> AllSubsets()([1.0, 2.0], [3.0, 4.0])  # 1 + 3 + 8 + 24
+    36.0
+    """
+
+    def program(self) -> Expression:
+        return 1.0 * coordinate_product(1.0 + X * Y)
+
+
+class _Nonnegative(Kernel):
+    """Kernels on vectors without negative entries."""
+
+    def points(self, data: Any) -> PointSet:
+        points = super().points(data)
+        rows = getattr(points, "rows", None)
+        values = rows.data if hasattr(rows, "indptr") else rows
+        if values is not None and values.size and values.min() < 0:
+            raise ValueError(
+                f"{type(self).__name__} is a kernel on nonnegative values; the points contain "
+                f"{values.min()}. {self._advice}"
+            )
+        return points
+
+    _advice = "Shift them, or choose another kernel."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChiSquared(_Nonnegative):
+    """The χ² kernel on histograms, exp(−γ Σ_k (x_k − y_k)²/(x_k + y_k)), entries being ≥ 0.
+
+    Terms with x_k + y_k = 0 count as 0.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        γ > 0, as in scikit-learn's `chi2_kernel`.
+
+    Examples
+    --------
+    >>> import math
+    >>> ChiSquared()([1.0, 0.0], [0.0, 1.0]) == math.exp(-2.0)
+    True
+    """
+
+    gamma: float = 1.0
+    _advice = "Histograms and counts are; standardised columns are not."
+
+    def __post_init__(self) -> None:
+        check_positive(self, "gamma", self.gamma)
+
+    def program(self) -> Expression:
+        tiny = 1e-30  # keeps 0/0 at 0, and is lost in any other sum
+        term = (X - Y) ** 2 / maximum(X + Y, tiny)
+        return decay(float(self.gamma) * coordinate_sum(term))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Brownian(_Nonnegative):
+    """The kernel of Brownian motion, Π_k min(x_k, y_k) on x ≥ 0.
+
+    On [0, 1] its space holds the functions with f(0) = 0 and the norm (∫ f'²)^{1/2}.
+
+    Examples
+    --------
+    >>> Brownian()([2.0], [3.0])
+    2.0
+    """
+
+    _advice = "Measure from the smallest value: X - X.min(axis=0)."
+
+    def program(self) -> Expression:
+        return 1.0 * coordinate_product(minimum(X, Y))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Spline(_Nonnegative):
+    """The cubic spline kernel, Π_k (1 + x y + x y m − (x + y) m²/2 + m³/3), m = min(x_k, y_k).
+
+    For one column on [0, 1] it is the kernel with the norm f(0)² + f'(0)² + ∫ f''², whose
+    minimum-norm interpolants are cubic splines.
+
+    References
+    ----------
+    Wahba, Spline Models for Observational Data, 1990, chapter 1.
+
+    Examples
+    --------
+    >>> Spline()([0.0], [5.0])
+    1.0
+    """
+
+    _advice = "Measure from the smallest value: X - X.min(axis=0)."
+
+    def program(self) -> Expression:
+        m = minimum(X, Y)
+        product = X * Y
+        term = 1.0 + product + product * m - 0.5 * (X + Y) * m**2 + (1.0 / 3.0) * m**3
+        return 1.0 * coordinate_product(term)
