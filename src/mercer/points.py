@@ -43,14 +43,24 @@ class PointSet(Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """The columns of a point that a kernel looks at (None: all), each multiplied by its scale.
+    """How a kernel looks at a point, step by step.
 
-    With `unit`, each point is divided by its length afterwards; a point at 0 stays there.
+    It keeps some columns (None: all), multiplies by a matrix (rows of numbers), multiplies each
+    coordinate by its scale, and with `unit` divides by the length; a point at 0 stays there.
     """
 
     columns: tuple[Column, ...] | None = None
     scales: tuple[float, ...] | None = None
     unit: bool = False
+    matrix: tuple[tuple[float, ...], ...] | None = None
+
+    def mapped(self, matrix: np.ndarray) -> View:
+        """This view, taken of the points A x."""
+        if any(isinstance(column, str) for column in self.columns or ()):
+            raise ValueError("after a linear map columns have no names: select them by number.")
+        kept = matrix if self.columns is None else matrix[np.array(self.columns, dtype=int)]
+        total = kept if self.matrix is None else np.array(self.matrix) @ kept
+        return replace(self, columns=None, matrix=tuple(map(tuple, total.tolist())))
 
     def restricted(self, columns: tuple[Column, ...]) -> View:
         """This view, taken of points that keep only `columns`."""
@@ -153,6 +163,13 @@ class VectorPoints:
         """How many numbers a point has in a view; a wrong number of lengthscales is refused."""
         positions = self.positions(view)
         width = self.width if positions is None else len(positions)
+        if view.matrix is not None:
+            if len(view.matrix[0]) != width:
+                raise ValueError(
+                    f"a linear map of {len(view.matrix[0])} columns was given for points with "
+                    f"{width} columns."
+                )
+            width = len(view.matrix)
         if view.scales is not None and len(view.scales) != width:
             raise ValueError(
                 f"{len(view.scales)} lengthscales were given for points with {width} columns: "
@@ -180,6 +197,8 @@ class DensePoints(VectorPoints):
         seen = np.array(rows, dtype=dtype, order="C", ndmin=2)
         if self.mapped:
             check_finite(seen)
+        if view.matrix is not None:
+            seen = seen @ np.array(view.matrix, dtype).T
         if centre is not None:
             seen -= centre.astype(dtype)
         if view.scales is not None:
@@ -192,7 +211,7 @@ class DensePoints(VectorPoints):
         """A point in the middle of the rows: the mean of evenly spaced ones, unscaled."""
         step = max(1, len(self) // sample)
         rows = replace(self, rows=self.rows[::step][:sample])
-        return rows.seen(View(view.columns), np.float64).mean(axis=0)
+        return rows.seen(replace(view, scales=None, unit=False), np.float64).mean(axis=0)
 
     def squared_norms(self, view: View) -> np.ndarray:
         """‖x‖² of every row in a view, in float64, a block of rows at a time."""
@@ -232,6 +251,8 @@ class SparsePoints(VectorPoints):
         positions = self.positions(view)
         rows = self.rows if positions is None else self.rows[:, positions]
         rows = scipy.sparse.csr_array(rows, dtype=dtype, copy=positions is None)
+        if view.matrix is not None:
+            rows = scipy.sparse.csr_array(rows @ np.array(view.matrix, dtype).T)
         if view.scales is not None:
             rows.data *= np.asarray(view.scales, dtype=dtype)[rows.indices]
         rows.sum_duplicates()

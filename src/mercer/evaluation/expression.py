@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mercer.evaluation.tables import Table
 from mercer.points import ALL_COLUMNS, Column, View
 
@@ -221,7 +223,28 @@ def restricted(expression: Expression, columns: Sequence[Column]) -> Expression:
     )
 
 
-def rewrite(expression: Expression, change: Callable[[Number], Number]) -> Expression:
+def mapped(expression: Expression, matrix: np.ndarray) -> Expression:
+    """The expression on points A x; shared nodes stay shared."""
+    return rewrite(expression, lambda number: replace(number, view=number.view.mapped(matrix)))
+
+
+def own(expression: Expression, side: str) -> Expression | None:
+    """The expression at (x, x) or (y, y), in numbers of one side; None where none exists."""
+    norm, length = f"{side}_norm", f"{side}_length"
+    if any(number.kind in COORDINATE_KINDS for number in numbers_of(expression)):
+        return None
+    kinds = {"product": norm, "x_norm": norm, "y_norm": norm}
+    kinds |= {"x_length": length, "y_length": length}
+
+    def change(number: Number) -> Expression:
+        if number.kind == "squared_distance":
+            return Parameter(0.0)
+        return replace(number, kind=kinds[number.kind])
+
+    return rewrite(expression, change)
+
+
+def rewrite(expression: Expression, change: Callable[[Number], Expression]) -> Expression:
     """A copy in which every `Number` went through `change`."""
     done: dict[Expression, Expression] = {}
 

@@ -19,24 +19,43 @@ import numpy as np
 from mercer.evaluation.budget import MEGABYTE
 from mercer.evaluation.expression import Expression, Number, Parameter, X, Y, numbers_of
 from mercer.evaluation.operations import derivative
-from mercer.evaluation.program import lower
+from mercer.evaluation.program import Lowerable, lower
 from mercer.evaluation.reference import evaluate
 from mercer.evaluation.tiling import Walk, spans
-from mercer.points import DensePoints
+from mercer.points import DensePoints, PointSet, View
 
 STRIP_BYTES = 8 * MEGABYTE
 
 
 def gradient(
-    expression: Expression, x: DensePoints, centres: DensePoints, coefficients: np.ndarray
+    kernel: Lowerable, x: PointSet, centres: PointSet, coefficients: np.ndarray
 ) -> np.ndarray:
     """∇ Σ_j α_j k(·, y_j) at every x_i; shape (n, outputs, columns)."""
+    expression = kernel.program()
+    if expression is None:
+        return _from_blocks(kernel, x, centres, coefficients)
+    if not isinstance(x, DensePoints) or not isinstance(centres, DensePoints):
+        raise ValueError("gradients of sparse points are dense: pass X.toarray().")
     out = np.zeros((len(x), coefficients.shape[1], x.width), coefficients.dtype)
     for number in numbers_of(expression):
         slope = derivative(expression, number)
         if slope is not None and number.kind in _TERMS:
             _add_term(out, number, slope, x, centres, coefficients)
     return out
+
+
+def _from_blocks(
+    kernel: Lowerable, x: PointSet, centres: PointSet, coefficients: np.ndarray
+) -> np.ndarray:
+    """From the kernel's own derivatives, a strip of points at a time."""
+    width = getattr(x, "width", 1)
+    strip = max(1, STRIP_BYTES // max(1, 8 * len(centres) * width))
+    parts = [
+        np.einsum("ijk,jt->itk", kernel.derivative(x.slice(*span), centres), coefficients)
+        for span in spans(len(x), strip)
+    ]
+    empty = np.zeros((0, coefficients.shape[1], width))
+    return np.concatenate(parts or [empty]).astype(coefficients.dtype)
 
 
 def _add_term(
@@ -50,7 +69,6 @@ def _add_term(
     dtype = coefficients.dtype
     positions = x.positions(number.view)
     columns = np.arange(x.width) if positions is None else positions
-    scales = np.asarray(number.view.scales or np.ones(len(columns)), dtype)
     y = centres.seen(number.view, dtype)
     strip = max(1, STRIP_BYTES // max(1, len(centres) * dtype.itemsize))
     for start, stop in spans(len(x), strip):
@@ -58,10 +76,18 @@ def _add_term(
         slopes = _slopes(slope, piece, centres, dtype)
         seen = piece.seen(number.view, dtype)
         term = _TERMS[number.kind](number, slopes, seen, y, coefficients)
-        part = np.stack([term(k) for k in range(len(columns))], axis=-1)
-        if number.view.unit:
-            part = _tangential(part, seen, piece.seen(replace(number.view, unit=False), dtype))
-        np.add.at(out[start:stop], (..., columns), part * scales)
+        part = np.stack([term(k) for k in range(seen.shape[1])], axis=-1)
+        np.add.at(out[start:stop], (..., columns), _pulled_back(part, seen, piece, number.view))
+
+
+def _pulled_back(part: np.ndarray, seen: np.ndarray, x: DensePoints, view: View) -> np.ndarray:
+    """The chain rule of a view: from its coordinates back to the columns it keeps."""
+    dtype = part.dtype
+    if view.unit:
+        part = _tangential(part, seen, x.seen(replace(view, unit=False), dtype))
+    if view.scales is not None:
+        part = part * np.asarray(view.scales, dtype)
+    return part if view.matrix is None else part @ np.array(view.matrix, dtype)
 
 
 def _tangential(part: np.ndarray, unit: np.ndarray, rows: np.ndarray) -> np.ndarray:

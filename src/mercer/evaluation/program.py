@@ -42,6 +42,9 @@ class Lowerable(Protocol):
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i), for kernels without a program."""
 
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """All ∂k(x_i, y_j)/∂x_i, for kernels without a program."""
+
     @property
     def parallel(self) -> bool:
         """Whether blocks may be computed in several threads at once."""

@@ -12,7 +12,7 @@ from mercer import linalg
 from mercer.evaluation.gradients import gradient
 from mercer.evaluation.program import Lowerable
 from mercer.operators import Gram
-from mercer.points import DensePoints, PointSet
+from mercer.points import PointSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,17 +149,10 @@ class RKHSFunction:
         >>> f.gradient([[3.0]])
         array([[6.]])
         """
-        points, expression = self.kernel.points(x), self.kernel.program()
-        if expression is None:
-            raise ValueError(
-                f"{self.kernel!r} has no known derivative: gradients need kernels on vectors that "
-                "are written as a program."
-            )
-        if not isinstance(points, DensePoints) or not isinstance(self.points, DensePoints):
-            raise ValueError("gradients of sparse points are dense: pass X.toarray().")
+        points = self.kernel.points(x)
         dtype = np.result_type(points.dtype, self.points.dtype, self.coefficients.dtype)
         columns = self.coefficients.reshape(len(self), -1).astype(dtype)
-        values = gradient(expression, points, self.points, columns)
+        values = gradient(self.kernel, points, self.points, columns)
         return values[:, 0] if self.coefficients.ndim == 1 else values
 
     def project(self, centres: Any) -> RKHSFunction:

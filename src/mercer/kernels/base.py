@@ -52,6 +52,13 @@ class Kernel:
         points = (x.slice(i, i + 1) for i in range(len(x)))
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
 
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """∂k(x_i, y_j)/∂x_i as an array (n, m, columns): what gradients need without a program."""
+        raise ValueError(
+            f"{self!r} has no known derivative: gradients need kernels on vectors whose derivative "
+            "is known to mercer."
+        )
+
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel."""
         return as_vectors(data, self._column_names())
@@ -122,6 +129,30 @@ class Kernel:
         from mercer.kernels.algebra import Scaled
 
         return Scaled(other, self) if _operand(other) else NotImplemented
+
+    def exp(self) -> Kernel:
+        """The kernel exp(k): its features are all powers of those of k."""
+        from mercer.kernels.algebra import Exponentiated
+
+        return Exponentiated(self)
+
+    def normalised(self) -> Kernel:
+        """The kernel k(x, y)/√(k(x, x) k(y, y)): features of length 1."""
+        from mercer.kernels.algebra import Normalised
+
+        return Normalised(self)
+
+    def after(self, map_: Any) -> Kernel:
+        """The kernel k(φ(x), φ(y)), for a matrix φ = A or a function φ of a block of points.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Linear
+        >>> Linear().after(np.array([[1.0, 1.0]]))([1.0, 2.0], [3.0, 4.0])
+        21.0
+        """
+        from mercer.kernels.input_maps import Composed, LinearMap
+
+        return Composed(self, map_) if callable(map_) else LinearMap(self, map_)
 
     def on(self, columns: Column | Sequence[Column]) -> Columns:
         """This kernel on some columns only, given by number or, for a DataFrame, by name.
