@@ -56,7 +56,9 @@ def test_an_edited_file_does_not_run(folder, text):
     assert stored(folder).read_text() == SOURCE
 
 
-@pytest.mark.xfail(reason="_holds reads the file as UTF-8 and does not expect other bytes")
+@pytest.mark.xfail(
+    strict=True, reason="_holds reads the file as UTF-8 and does not expect other bytes"
+)
 def test_a_garbled_file_does_not_matter(folder):
     load(SOURCE)
     stored(folder).write_bytes(b"\xff\xfe")

@@ -132,7 +132,9 @@ class TestProjection:
         X = markets.normal(60, 1, 0, dtype)
         f = Gaussian().function(X, markets.normal(60, 1, 1, dtype)[:, 0])
         g = f.project(np.concatenate([X[::-1], X[:5]]))
-        assert f.distance(g) <= 1e1 * np.sqrt(np.finfo(dtype).eps) * f.norm()
+        # left out are eigenvalues below n·ε·λ, and with them at most √(n·ε·λ)·‖α‖ of f
+        cut = len(g) * np.finfo(dtype).eps * np.linalg.eigvalsh(Gaussian()(g.centres))[-1]
+        assert f.distance(g) <= 2 * np.sqrt(cut) * np.linalg.norm(f.coefficients)
         assert g.norm() <= (1 + 1e3 * np.finfo(dtype).eps) * f.norm()
         assert g.coefficients.dtype == dtype
 
@@ -260,7 +262,9 @@ class TestObject:
         assert np.allclose((f + g)(X), f(X) + g(X))
         assert np.isclose(f.inner(dense), f.norm() ** 2)
 
-    @pytest.mark.xfail(reason="dense and sparse centres are not concatenated", raises=ValueError)
+    @pytest.mark.xfail(
+        strict=True, reason="dense and sparse centres are not concatenated", raises=ValueError
+    )
     def test_sparse_and_dense_centres(self):
         X = markets.sparse(6)
         f, g = Gaussian().function(X, np.ones(6)), Gaussian().function(X.toarray(), np.ones(6))

@@ -14,7 +14,7 @@ KNOWN = {"per-column", "per-column-array", "per-column-on"}  # x/ℓ is rounded,
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.xfail] if name in KNOWN else [])
+        pytest.param(name, marks=[pytest.mark.xfail(strict=True)] if name in KNOWN else [])
         for name in markets.KERNELS
     ],
 )
