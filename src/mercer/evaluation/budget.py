@@ -32,7 +32,7 @@ def memory_budget(memory: Memory = None) -> int:
 def _bytes(memory: int | str) -> int:
     if isinstance(memory, int):
         return memory
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([a-z]*)\s*", str(memory).lower())
+    match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([a-z]*)\s*", str(memory).lower())
     if match is None or match[2] not in UNITS:
         raise ValueError(
             f"memory must be a number of bytes or a text like '500MB' or '2GB'; got {memory!r}."

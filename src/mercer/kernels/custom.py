@@ -20,12 +20,12 @@ SLOW_PAIRS = 1_000_000  # Python calls in one block of products after which a us
 class _FromFunction(Kernel):
     """What kernels from functions share: points of any kind, one thread."""
 
-    function: Callable[..., Any]
+    formula: Callable[..., Any]
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
+        if not callable(self.formula):
             raise ValueError(
-                f"{type(self).__name__} needs a function of two arguments; got {self.function!r}."
+                f"{type(self).__name__} needs a function of two arguments; got {self.formula!r}."
             )
 
     def points(self, data: Any) -> PointSet:
@@ -41,7 +41,7 @@ class _FromFunction(Kernel):
         return False
 
     def __repr__(self) -> str:
-        name = getattr(self.function, "__qualname__", repr(self.function))
+        name = getattr(self.formula, "__qualname__", repr(self.formula))
         return f"{type(self).__name__}({name})"
 
 
@@ -54,8 +54,8 @@ class PairKernel(_FromFunction):
 
     Parameters
     ----------
-    function : callable
-        function(x, y) returns a number; x and y are rows of numbers, or objects of any kind.
+    formula : callable
+        formula(x, y) returns a number; x and y are rows of numbers, or objects of any kind.
 
     Examples
     --------
@@ -74,11 +74,11 @@ class PairKernel(_FromFunction):
                 stacklevel=2,
             )
         columns = list(_each(y))
-        values = [[self.function(a, b) for b in columns] for a in _each(x)]
+        values = [[self.formula(a, b) for b in columns] for a in _each(x)]
         return np.array(values, np.float64).reshape(len(x), len(y))
 
     def diagonal(self, x: PointSet) -> np.ndarray:
-        return np.array([self.function(point, point) for point in _each(x)], np.float64)
+        return np.array([self.formula(point, point) for point in _each(x)], np.float64)
 
 
 def _each(points: PointSet) -> Any:
@@ -93,8 +93,8 @@ class BlockKernel(_FromFunction):
 
     Parameters
     ----------
-    function : callable
-        function(X, Y) returns the matrix of all k(x_i, y_j). It is called on tiles, so that
+    formula : callable
+        formula(X, Y) returns the matrix of all k(x_i, y_j). It is called on tiles, so that
         memory stays bounded.
 
     Examples
@@ -106,7 +106,7 @@ class BlockKernel(_FromFunction):
     """
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        values = self.function(x.data, y.data)
+        values = self.formula(x.data, y.data)
         return values.toarray() if hasattr(values, "toarray") else np.asarray(values)
 
 

@@ -1,7 +1,7 @@
 """What every kernel owes: one law, one function, one sentence where it fails.
 
-A law of values takes a kernel on points (`Case`), a law of objects takes the kernel alone. A
-function marked `@law` or `@object_law` joins `KERNEL_LAWS`, and from then on every kernel.
+A law takes a kernel on points (`Case`). A function marked `@law` joins `KERNEL_LAWS`, and from then
+on every kernel is checked for it; one marked `@law_once` is run on the first set of points only.
 """
 
 from __future__ import annotations
@@ -68,6 +68,16 @@ def law_once(check: Callable[[Case], None]) -> Callable[[Case], None]:
 
 
 # ---- a symmetric function of two points ---------------------------------------------------------
+
+
+@law_once
+def equality_and_hash(case: Case) -> None:
+    """Equal parameters make equal kernels with equal hashes."""
+    kernel, twin = case.kernel, copy.copy(case.kernel)
+    if kernel != twin or hash(kernel) != hash(twin):
+        case.refuse("a copy is not equal to it, or has another hash")
+    if kernel in (2.0 * kernel, kernel + kernel, repr(kernel)):
+        case.refuse("it is equal to something else")
 
 
 @law
@@ -150,7 +160,7 @@ def reproducing_property(case: Case) -> None:
     case.agree(inner, f(few), 2 * slack @ np.abs(coefficients), "⟨f, k(x, ·)⟩ and f(x)")
 
 
-# ---- one definition, several executions -----------------------------------------------------------
+# ---- one definition, several executions ---------------------------------------------------------
 
 
 @law
@@ -222,7 +232,7 @@ def chosen_columns(case: Case) -> None:
     case.agree(columns, case.block[:, indices], allowed, "columns() and columns of dense()")
 
 
-# ---- sizes ----------------------------------------------------------------------------------------
+# ---- sizes --------------------------------------------------------------------------------------
 
 
 @law
@@ -295,7 +305,7 @@ def _differences(case: Case, f: Any, z: np.ndarray, step: float) -> tuple[np.nda
     return slopes, errors
 
 
-# ---- a value like any other -----------------------------------------------------------------------
+# ---- a value like any other ---------------------------------------------------------------------
 
 
 @law_once
@@ -307,16 +317,6 @@ def pickling(case: Case) -> None:
         case.refuse(f"it cannot be pickled ({error}); define its functions in a module")
     if restored != case.kernel:
         case.refuse(f"pickling gives back another kernel, {restored!r}")
-
-
-@law_once
-def equality_and_hash(case: Case) -> None:
-    """Equal parameters make equal kernels with equal hashes."""
-    kernel, twin = case.kernel, copy.copy(case.kernel)
-    if kernel != twin or hash(kernel) != hash(twin):
-        case.refuse("a copy is not equal to it, or has another hash")
-    if kernel in (2.0 * kernel, kernel + kernel, repr(kernel)):
-        case.refuse("it is equal to something else")
 
 
 @law_once
@@ -345,7 +345,7 @@ def readable_repr(case: Case) -> None:
         case.refuse(f"repr evaluates to another kernel, {written!r}")
 
 
-# ---- small change ---------------------------------------------------------------------------------
+# ---- small change -------------------------------------------------------------------------------
 
 
 def _parameters(kernel: Kernel) -> list[Any]:
@@ -371,8 +371,9 @@ def _same(before: Any, after: Any) -> bool:
     if scipy.sparse.issparse(before):
         return all(
             np.array_equal(getattr(before, part), getattr(after, part))
-            for part in ("data", "indices", "indptr")
+            for part in ("data", "indices", "indptr", "row", "col")
+            if hasattr(before, part)
         )
-    if isinstance(before, (np.ndarray, list, tuple)):
+    if isinstance(before, (list, tuple)) or hasattr(before, "__array__"):
         return np.array_equal(np.asarray(before), np.asarray(after))
-    return bool(np.all(before == after))
+    return bool(before == after)

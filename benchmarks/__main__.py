@@ -1,0 +1,53 @@
+"""The command line: python -m benchmarks [spine] [--quick] [--only GROUP] [--readme] [--stored]."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks import report, spine
+
+SETS = {"spine": spine}
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("sets", nargs="*", help=f"any of {list(SETS)}; all of them by default")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to see that all runs; not written down"
+    )
+    parser.add_argument(
+        "--only", action="append", help="one group of a set, as often as needed; not written down"
+    )
+    parser.add_argument(
+        "--readme", action="store_true", help="put the results of a whole run into README.md"
+    )
+    parser.add_argument(
+        "--stored", action="store_true", help="run nothing: show the results last written down"
+    )
+    options = parser.parse_args()
+    unknown = [name for name in options.sets if name not in SETS]
+    if unknown:
+        parser.error(f"there is no set {unknown[0]!r}; there are {list(SETS)}")
+    if options.readme and (options.quick or options.only):
+        parser.error("--readme takes a whole run: leave out --quick and --only")
+    return options
+
+
+def main() -> None:
+    options = parsed()
+    for name in options.sets or SETS:
+        if options.stored:
+            results = report.read(name)
+        else:
+            results = SETS[name].run(quick=options.quick, only=options.only)
+            if not (options.quick or options.only):
+                report.write(name, results)
+        print(report.text(results))
+        if options.readme:
+            report.rewrite(ROOT / "README.md", name, report.summary(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Real data of the benchmarks, from the folder named by the environment variable MERCER_DATA."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+
+class MissingData(Exception):
+    """Says which file is not there, and what to set."""
+
+
+def _path(*parts: str) -> Path:
+    folder = os.environ.get("MERCER_DATA")
+    if not folder:
+        raise MissingData(f"set MERCER_DATA to a folder that holds {'/'.join(parts)}")
+    path = Path(folder, *parts)
+    if not path.is_file():
+        raise MissingData(f"the folder MERCER_DATA has no {'/'.join(parts)}")
+    return path
+
+
+def texts(name: str) -> list[str]:
+    """The texts of a table with the columns split, label and text."""
+    with gzip.open(_path("text", f"{name}.tsv.gz"), "rt", encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [row["text"] for row in rows]
+
+
+def tfidf(name: str) -> Any:
+    """Their TF-IDF rows, as scikit-learn makes them by default: CSR, float64, of unit length."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer().fit_transform(texts(name))

@@ -1,0 +1,155 @@
+"""What every benchmark shares: interleaved timing, errors, fresh processes, the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARIES = ("mercer", "numpy", "scipy", "scikit-learn", "numba", "torch")
+PAUSE = 0.05  # seconds between two timings, so that the threads of the last one have gone to sleep
+
+Work = Callable[[], Any]
+
+
+@dataclass
+class Row:
+    """One figure: what was measured, against whom, and what it should be."""
+
+    work: str
+    measured: float | None  # None: not measured, `note` says why
+    unit: str  # written after the figure
+    peer: str = ""
+    ours_ms: float | None = None
+    entry_ns: float | None = None
+    peer_ms: float | None = None
+    floor: float | None = None
+    goal: float | None = None
+    larger_is_better: bool = True
+    error: float | None = None  # of our answer, relative to float64
+    note: str = ""
+
+    def reaches(self, mark: float) -> bool:
+        assert self.measured is not None
+        return self.measured >= mark if self.larger_is_better else self.measured <= mark
+
+    @property
+    def verdict(self) -> str:
+        if self.measured is None:
+            return "not measured"
+        if self.floor is not None and not self.reaches(self.floor):
+            return "below floor"
+        if self.goal is not None and self.reaches(self.goal):
+            return "goal"
+        if self.goal is not None:
+            return "floor" if self.floor is not None else "below goal"
+        return "floor" if self.floor is not None else ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "verdict": self.verdict}
+
+
+def faster(work: str, times: Mapping[str, float], peer: str, entries: int, **more: Any) -> Row:
+    """The row that says how many times faster `times["mercer"]` is than the peer."""
+    ours = times["mercer"]
+    return Row(
+        work=work,
+        measured=times[peer] / ours,
+        unit="× faster",
+        peer=peer,
+        ours_ms=1e3 * ours,
+        entry_ns=1e9 * ours / entries,
+        peer_ms=1e3 * times[peer],
+        **more,
+    )
+
+
+def interleaved(works: Mapping[str, Work], repeats: Mapping[str, int] | int) -> dict[str, float]:
+    """The best time of each work in seconds; they take turns, so that all see the same machine.
+
+    Everything runs once before it is timed: code is loaded, memory is touched, threads exist.
+    """
+    counts = {name: repeats if isinstance(repeats, int) else repeats[name] for name in works}
+    best = dict.fromkeys(works, float("inf"))
+    for work in works.values():
+        work()
+    for turn in range(max(counts.values())):
+        for name, work in works.items():
+            if turn < counts[name]:
+                time.sleep(PAUSE)
+                start = time.perf_counter()
+                work()
+                best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def relative_error(answer: Any, reference: Any) -> float:
+    """‖answer − reference‖ / ‖reference‖, in the precision of the reference."""
+    reference = np.asarray(reference)
+    gap = np.asarray(answer).astype(reference.dtype) - reference
+    return float(np.sqrt((gap**2).sum() / (reference**2).sum()))
+
+
+def fresh_process(task: str, *arguments: str, **environment: str) -> dict[str, Any]:
+    """The answer of one task of `benchmarks.processes`, run in a process of its own.
+
+    `wall` is added: seconds from before the process was started to the answer.
+    """
+    start = time.time()
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.processes", task, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"the process for {task!r} failed:\n{done.stderr}")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    answer["wall"] = answer.pop("finished") - start
+    return answer
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores and libraries: what a figure depends on, and nothing that tells whose."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "libraries": {name: _version(name) for name in LIBRARIES},
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    fields = dict((part.strip() for part in line.split(":", 1)) for line in lines if ":" in line)
+    name = fields.get("model name", platform.machine())
+    flags = fields.get("flags", "").split()
+    widest = next((f for f in ("avx512f", "avx2", "avx") if f in flags), "")
+    family = f"family {fields['cpu family']} model {fields['model']}" if "model" in fields else ""
+    return ", ".join(part for part in (name, family, widest) if part)

@@ -1,0 +1,144 @@
+"""Results as text, as JSON and as Markdown, and the table of the README."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent / "results"
+Result = dict[str, Any]
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def write(name: str, results: Result) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(results, indent=1, ensure_ascii=False)
+    (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    (RESULTS / f"{name}.md").write_text(markdown(results), encoding="utf-8")
+
+
+def read(name: str) -> Result:
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        raise SystemExit(f"nothing is stored yet: run python -m benchmarks {name}")
+    return json.loads(path.read_text("utf-8"))
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Three digits, without an exponent where that is readable; a dash for nothing."""
+    if value is None:
+        return "–"
+    if value != 0 and abs(value) < 1e-3:
+        mantissa, exponent = f"{value:.1e}".split("e")
+        power = "10" + str(int(exponent)).translate(SUPERSCRIPTS)
+        return power if float(mantissa) == 1.0 else f"{mantissa}·{power}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def _mark(row: Result, key: str) -> str:
+    if row[key] is None:
+        return "–"
+    return f"{'≥' if row['larger_is_better'] else '≤'} {number(row[key])}{row['unit']}"
+
+
+def _measured(row: Result) -> str:
+    if row["measured"] is None:
+        return f"not measured: {row['note']}"
+    return f"{number(row['measured'])}{row['unit']}"
+
+
+def machine_line(results: Result) -> str:
+    machine = results["machine"]
+    libraries = ", ".join(f"{name} {version}" for name, version in machine["libraries"].items())
+    return (
+        f"{machine['processor']}; {machine['cores']} cores; {machine['system']}; "
+        f"Python {machine['python']}; {libraries}."
+    )
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+HEADINGS = (
+    "work", "ours, ms", "ns/entry", "peer", "peer, ms", "measured", "floor", "goal", "error", "",
+)  # fmt: skip
+
+
+def _cells(row: Result) -> tuple[str, ...]:
+    return (
+        row["work"],
+        number(row["ours_ms"]),
+        number(row["entry_ns"]),
+        row["peer"] or "–",
+        number(row["peer_ms"]),
+        _measured(row),
+        _mark(row, "floor"),
+        _mark(row, "goal"),
+        number(row["error"], 2),
+        row["verdict"],
+    )
+
+
+def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    lines = [headings, tuple("---" for _ in headings), *rows]
+    return ["| " + " | ".join(cells) + " |" for cells in lines]
+
+
+def markdown(results: Result) -> str:
+    """Everything that was measured, with notes and machine."""
+    lines = [f"# {results['title']}", "", f"Measured on {machine_line(results)}", ""]
+    lines += [
+        "Ours and the peers take turns in one process, and the best time of each counts. Errors "
+        "are relative to a float64 reference by differences. “below floor” means just that.",
+        "",
+    ]
+    lines += _table(HEADINGS, [_cells(row) for row in results["rows"]])
+    notes = [row for row in results["rows"] if row["note"] and row["measured"] is not None]
+    if notes:
+        lines += ["", "## Notes", ""]
+        lines += [f"- {row['work']}: {row['note']}." for row in notes]
+    return "\n".join(lines) + "\n"
+
+
+def summary(results: Result) -> str:
+    """The README's table: what was measured, what it is, what it should be."""
+    rows = []
+    for row in results["rows"]:
+        against = f", against `{row['peer']}`" if row["peer_ms"] is not None else ""
+        verdict = " (below floor)" if row["verdict"] == "below floor" else ""
+        marks = _mark(row, "floor"), _mark(row, "goal")
+        rows.append((f"{row['work']}{against}", f"{_measured(row)}{verdict}", *marks))
+    table = _table(("work", "measured", "at least", "goal"), rows)
+    return "\n".join([*table, "", f"Measured on {machine_line(results)}"])
+
+
+def text(results: Result) -> str:
+    """The table for a terminal, with aligned columns."""
+    rows = [HEADINGS, *(_cells(row) for row in results["rows"])]
+    widths = [min(58, max(len(row[i]) for row in rows)) for i in range(len(HEADINGS))]
+    lines = []
+    for row in rows:
+        cells = [_clipped(cell, width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    notes = [f"  {row['work']}: {row['note']}" for row in results["rows"] if row["note"]]
+    return "\n".join([*lines, "", *notes, "", machine_line(results)])
+
+
+def _clipped(cell: str, width: int) -> str:
+    return (cell if len(cell) <= width else cell[: width - 1] + "…").ljust(width)
+
+
+def rewrite(readme: Path, name: str, table: str) -> None:
+    """Put a table between <!-- benchmarks:NAME --> and <!-- /benchmarks:NAME -->."""
+    start, stop = f"<!-- benchmarks:{name} -->", f"<!-- /benchmarks:{name} -->"
+    content = readme.read_text("utf-8")
+    if start not in content or stop not in content:
+        raise SystemExit(f"{readme.name} has no lines {start} and {stop} to put the table between")
+    head, _, rest = content.partition(start)
+    tail = rest.partition(stop)[2]
+    readme.write_text(f"{head}{start}\n{table}\n{stop}{tail}", encoding="utf-8")

@@ -1,0 +1,134 @@
+"""The walk over tiles, on a matrix that is known."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mercer.evaluation.tiling import Walk, spans, tournament
+
+
+class KnownTiles:
+    """A stored matrix in small tiles: counts how often each entry is asked for."""
+
+    def __init__(self, matrix, stripe=4, tile=3, parallel=True, costly=True):
+        self.matrix, self.shape, self.dtype = matrix, matrix.shape, matrix.dtype
+        self.stripe, self.tile, self.parallel, self.costly = stripe, tile, parallel, costly
+        self.column_bytes = self.row_bytes = 8
+        self.used = np.zeros(matrix.shape, int)
+
+    def rows(self, start, stop):
+        return slice(start, stop)
+
+    columns = rows
+
+    def _block(self, rows, columns):
+        assert rows.stop - rows.start <= self.stripe
+        assert columns.stop - columns.start <= self.tile
+        self.used[rows, columns] += 1
+        return self.matrix[rows, columns]
+
+    def fill(self, rows, columns, out, row, column):
+        block = self._block(rows, columns)
+        out[row : row + block.shape[0], column : column + block.shape[1]] = block
+
+    def reduce(self, rows, columns, v, out):
+        out += self._block(rows, columns) @ v
+
+    def reduce_both(self, rows, columns, v, w, out, out_columns):
+        block = self._block(rows, columns)
+        out += block @ v
+        out_columns += block.T @ w
+
+
+sizes = st.integers(1, 30)
+
+
+def matrix(n, m):
+    return np.random.default_rng(n + 100 * m).standard_normal((n, m))
+
+
+class TestSpans:
+    @given(stop=st.integers(0, 50), step=st.integers(1, 20), start=st.integers(0, 20))
+    def test_cover_once(self, stop, step, start):
+        pieces = spans(stop, step, start)
+        assert [i for a, b in pieces for i in range(a, b)] == list(range(start, stop))
+        assert all(b - a == step for a, b in pieces[:-1])
+
+
+class TestTournament:
+    @given(players=st.integers(1, 40))
+    def test_every_pair_meets_once(self, players):
+        meetings = Counter(frozenset(pair) for pairs in tournament(players) for pair in pairs)
+        assert set(meetings.values()) == {1}
+        assert len(meetings) == players * (players + 1) // 2
+
+    @given(players=st.integers(1, 40))
+    def test_no_two_meetings_of_a_round_share_a_side(self, players):
+        for pairs in tournament(players):
+            assert len({i for i, _ in pairs}) == len(pairs) == len({j for _, j in pairs})
+
+
+class TestWalk:
+    @given(n=sizes, m=sizes, columns=st.integers(1, 3), threads=st.integers(1, 3))
+    def test_matmul(self, n, m, columns, threads):
+        K, V = matrix(n, m), matrix(m, columns)
+        tiles = KnownTiles(K)
+        assert np.allclose(Walk(tiles, threads).matmul(V), K @ V)
+        assert (tiles.used == 1).all()
+
+    @given(n=sizes, columns=st.integers(1, 3), threads=st.integers(1, 3))
+    def test_symmetric_matmul(self, n, columns, threads):
+        K = matrix(n, n)
+        K, V = K + K.T, matrix(n, columns)
+        tiles = KnownTiles(K)
+        assert np.allclose(Walk(tiles, threads).symmetric_matmul(V), K @ V)
+        if n > 8:  # three stripes and more: each pair once, on one side or the other
+            assert (np.maximum(tiles.used, tiles.used.T) == 1).all()
+            assert tiles.used.sum() < n * n
+
+    @given(n=sizes, m=sizes, columns=st.integers(1, 3), threads=st.integers(1, 3))
+    def test_normal_matmul(self, n, m, columns, threads):
+        K, V, W = matrix(n, m), matrix(m, columns), matrix(n, columns)
+        tiles = KnownTiles(K)
+        assert np.allclose(Walk(tiles, threads).normal_matmul(V, W), K.T @ (K @ V + W))
+        assert (tiles.used == 1).all()
+        assert np.allclose(Walk(KnownTiles(K), threads).normal_matmul(V, None), K.T @ (K @ V))
+
+    @given(n=sizes, m=sizes, threads=st.integers(1, 3))
+    def test_dense(self, n, m, threads):
+        K = matrix(n, m)
+        assert np.array_equal(Walk(KnownTiles(K), threads).dense(symmetric=False), K)
+
+    @given(n=sizes, threads=st.integers(1, 3))
+    def test_symmetric_dense_is_mirrored(self, n, threads):
+        K = matrix(n, n)
+        K = K + K.T
+        tiles = KnownTiles(K, stripe=4, tile=4)
+        assert np.array_equal(Walk(tiles, threads).dense(symmetric=True), K)
+        assert tiles.used.max() == 1
+        assert n <= 4 or tiles.used.sum() < n * n
+
+    def test_cheap_values_are_not_mirrored(self):
+        K = matrix(9, 9)
+        tiles = KnownTiles(K + K.T, costly=False)
+        assert np.array_equal(Walk(tiles, 1).dense(symmetric=True), K + K.T)
+        assert (tiles.used == 1).all()
+
+    def test_small_work_and_sequential_kernels_take_one_thread(self):
+        assert Walk.within(KnownTiles(np.zeros((10, 10))), 8, 1 << 40).threads == 1
+        assert Walk.within(KnownTiles(np.zeros((1000, 1000))), 8, 1 << 40).threads == 8
+        sequential = KnownTiles(np.zeros((1000, 1000)), parallel=False)
+        assert Walk.within(sequential, 8, 1 << 40).threads == 1
+
+    def test_an_error_in_a_tile_is_raised(self):
+        class Failing(KnownTiles):
+            def reduce(self, *a):
+                raise RuntimeError("in a tile")
+
+        with pytest.raises(RuntimeError, match="in a tile"):
+            Walk(Failing(matrix(20, 20)), 2).matmul(matrix(20, 1))
