@@ -1,4 +1,4 @@
-"""Kernels without a program: blocks of values from the kernel itself, walked over like any other."""
+"""Kernels without a program: blocks of values from the kernel itself, walked over like others."""
 
 from __future__ import annotations
 

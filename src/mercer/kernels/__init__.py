@@ -5,25 +5,74 @@
 2.0 * Gaussian(lengthscale=0.5) + Linear(bias=0.0) * Matern(smoothness=1.5, lengthscale=2.0)
 """
 
-from mercer.kernels.algebra import Columns, Product, Scaled, Sum
+from mercer.kernels.algebra import (
+    Columns,
+    Exponentiated,
+    Normalised,
+    PolynomialOf,
+    Product,
+    Scaled,
+    Sum,
+)
+from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
+from mercer.kernels.coordinates import AllSubsets, Brownian, Cauchy, ChiSquared, Laplacian, Spline
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
-from mercer.kernels.inner_product import Constant, Linear, Polynomial
-from mercer.kernels.radial import Gaussian, Matern, Radial
+from mercer.kernels.inner_product import Constant, Linear, Polynomial, Sigmoid
+from mercer.kernels.input_maps import (
+    Composed,
+    GroupAverage,
+    LinearMap,
+    Weighted,
+    direct_sum,
+    tensor_product,
+)
+from mercer.kernels.periodic import (
+    CosineSeries,
+    FourierSeries,
+    PeriodicBernoulli,
+    PeriodicExponential,
+)
+from mercer.kernels.radial import Exponential, Gaussian, Matern, Radial, RationalQuadratic
+from mercer.kernels.spectral import Spectral
 
 __all__ = [
+    "AllSubsets",
+    "ArcCosine",
     "BlockKernel",
+    "Brownian",
+    "Cauchy",
+    "ChiSquared",
     "Columns",
+    "Composed",
     "Constant",
+    "CosineSeries",
+    "Exponential",
+    "Exponentiated",
+    "FourierSeries",
     "Gaussian",
+    "GroupAverage",
     "Kernel",
+    "Laplacian",
     "Linear",
+    "LinearMap",
     "Matern",
+    "Normalised",
     "PairKernel",
+    "PeriodicBernoulli",
+    "PeriodicExponential",
     "Polynomial",
+    "PolynomialOf",
     "Precomputed",
     "Product",
     "Radial",
+    "RationalQuadratic",
     "Scaled",
+    "Sigmoid",
+    "Spectral",
+    "Spline",
     "Sum",
+    "Weighted",
+    "direct_sum",
+    "tensor_product",
 ]

@@ -8,9 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.expression import Expression, restricted
+from mercer.evaluation.expression import (
+    Expression,
+    Parameter,
+    exp,
+    numbers_of,
+    own,
+    reciprocal_root,
+    restricted,
+)
+from mercer.evaluation.gradients import gradient
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_nonnegative
+from mercer.kernels.checks import check_nonnegative, check_weights
 from mercer.kernels.inner_product import Constant
 from mercer.points import Column, DensePoints, PointSet, VectorPoints, View
 
@@ -30,23 +39,38 @@ class _Pair(Kernel):
     def points(self, data: Any) -> PointSet:
         if self.program() is not None:
             return super().points(data)
-        # constants take any points, so the other side decides
-        sides = [side for side in (self.left, self.right) if not isinstance(side, Constant)]
-        points = [side.points(data) for side in sides]
+        points = [side.points(data) for side in self._deciding_sides()]
         if len({_kind(p) for p in points}) > 1:
             raise ValueError(
                 f"{self!r} combines kernels on different kinds of points, "
                 f"{' and '.join(type(p).__name__ for p in points)}: they cannot share their data."
             )
-        return points[0]
+        # a side that reads some columns of a DataFrame finds them in the points of the other
+        return max(points, key=lambda p: getattr(p, "width", 0))
 
     def is_single(self, x: Any) -> bool:
-        sides = [side for side in (self.left, self.right) if not isinstance(side, Constant)]
-        return all(side.is_single(x) for side in sides or [self.left])
+        return all(side.is_single(x) for side in self._deciding_sides())
+
+    def _deciding_sides(self) -> list[Kernel]:
+        """The sides that look at points at all; constants take any."""
+        sides = [side for side in (self.left, self.right) if not _is_constant(side)]
+        return sides or [self.left]
 
     @property
     def parallel(self) -> bool:
         return self.left.parallel and self.right.parallel
+
+
+def _is_constant(kernel: Kernel) -> bool:
+    expression = kernel.program()
+    return expression is not None and not numbers_of(expression)
+
+
+def derivative_of(kernel: Kernel, x: PointSet, y: PointSet) -> np.ndarray:
+    """∂k(x_i, y_j)/∂x_i, shape (n, m, columns), with or without a program."""
+    if kernel.program() is None:
+        return kernel.derivative(x, y)
+    return gradient(kernel, x, y, np.eye(len(y)))
 
 
 def _kind(points: PointSet) -> type:
@@ -76,6 +100,9 @@ class Sum(_Pair):
     def diagonal(self, x: PointSet) -> np.ndarray:
         return self.left.diagonal(x) + self.right.diagonal(x)
 
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return derivative_of(self.left, x, y) + derivative_of(self.right, x, y)
+
     def __repr__(self) -> str:
         return f"{self.left!r} + {_inside(self.right, Sum)}"
 
@@ -100,6 +127,10 @@ class Product(_Pair):
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         return self.left.diagonal(x) * self.right.diagonal(x)
+
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        left, right = (side.block(x, y)[:, :, None] for side in (self.left, self.right))
+        return derivative_of(self.left, x, y) * right + left * derivative_of(self.right, x, y)
 
     def __repr__(self) -> str:
         return f"{_inside(self.left, Sum)} * {_inside(self.right, Sum, Product, Scaled)}"
@@ -137,6 +168,9 @@ class Scaled(Kernel):
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         return self.scale * self.kernel.diagonal(x)
+
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self.scale * derivative_of(self.kernel, x, y)
 
     def points(self, data: Any) -> PointSet:
         return self.kernel.points(data)
@@ -202,6 +236,13 @@ class Columns(Kernel):
             return super().diagonal(x)
         return self.kernel.diagonal(self._selected(x))
 
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        assert isinstance(x, VectorPoints)
+        inner = derivative_of(self.kernel, self._selected(x), self._selected(y))
+        out = np.zeros((*inner.shape[:2], x.width))
+        np.add.at(out, (..., x.positions(View(self._columns()))), inner)
+        return out
+
     def _selected(self, points: Any) -> PointSet:
         view = View(self._columns())
         names = None if points.names is None else tuple(map(str, self.columns))
@@ -213,6 +254,137 @@ class Columns(Kernel):
 
     def __repr__(self) -> str:
         return f"{_inside(self.kernel, Sum, Product, Scaled)}.on({list(self.columns)!r})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Function(Kernel):
+    """A function of one kernel: what wraps it does not change its points."""
+
+    kernel: Kernel
+
+    def points(self, data: Any) -> PointSet:
+        return self.kernel.points(data)
+
+    def is_single(self, x: Any) -> bool:
+        return self.kernel.is_single(x)
+
+    @property
+    def parallel(self) -> bool:
+        return self.kernel.parallel
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Exponentiated(_Function):
+    """exp(k), as `kernel.exp()`: Σ_n k^n/n!, a sum of products.
+
+    >>> import math
+    >>> from mercer.kernels import Linear
+    >>> math.isclose(Linear().exp()([1.0], [2.0]), math.exp(2.0))
+    True
+    """
+
+    def program(self) -> Expression | None:
+        inner = self.kernel.program()
+        return None if inner is None else exp(inner)
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        if self.program() is not None:
+            return super().block(x, y)
+        return np.exp(self.kernel.block(x, y))
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        return np.exp(self.kernel.diagonal(x))
+
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self.block(x, y)[:, :, None] * derivative_of(self.kernel, x, y)
+
+    def __repr__(self) -> str:
+        return f"{_inside(self.kernel, Sum, Product, Scaled)}.exp()"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolynomialOf(_Function):
+    """p(k) = Σ_n a_n k^n with a_n ≥ 0.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    coefficients : sequence of floats, default=(0.0, 1.0)
+        a_0, a_1, …
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> PolynomialOf(Linear(), [1.0, 2.0, 3.0])([1.0], [2.0])  # 1 + 2·2 + 3·4
+    17.0
+    """
+
+    coefficients: Sequence[float] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        check_weights(self, "coefficients", self.coefficients)
+
+    def program(self) -> Expression | None:
+        inner = self.kernel.program()
+        if inner is None:
+            return None
+        *lower, top = (float(c) for c in self.coefficients)
+        value: Expression = Parameter(top)
+        for coefficient in reversed(lower):
+            value = value * inner + coefficient
+        return value
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        if self.program() is not None:
+            return super().block(x, y)
+        return self._polynomial(self.kernel.block(x, y))
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        return self._polynomial(self.kernel.diagonal(x))
+
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        slopes = self._polynomial.deriv()(self.kernel.block(x, y))
+        return slopes[:, :, None] * derivative_of(self.kernel, x, y)
+
+    @property
+    def _polynomial(self) -> np.polynomial.Polynomial:
+        return np.polynomial.Polynomial(np.asarray(self.coefficients, np.float64))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Normalised(_Function):
+    """k(x, y)/√(k(x, x) k(y, y)), as `kernel.normalised()`; 0 where k(x, x) = 0.
+
+    >>> from mercer.kernels import Linear
+    >>> Linear().normalised()([3.0, 4.0], [6.0, 8.0])
+    1.0
+    """
+
+    def program(self) -> Expression | None:
+        inner = self.kernel.program()
+        if inner is None:
+            return None
+        x, y = own(inner, "x"), own(inner, "y")
+        if x is None or y is None:
+            return None
+        return inner * (reciprocal_root(x) * reciprocal_root(y))
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        if self.program() is not None:
+            return super().block(x, y)
+        rows, columns = (_reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
+        return rows[:, None] * self.kernel.block(x, y) * columns
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        return (self.kernel.diagonal(x) > 0).astype(x.dtype)
+
+    def __repr__(self) -> str:
+        return f"{_inside(self.kernel, Sum, Product, Scaled)}.normalised()"
+
+
+def _reciprocal_roots(values: np.ndarray) -> np.ndarray:
+    return np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)
 
 
 def _inside(kernel: Kernel, *weaker: type[Kernel]) -> str:

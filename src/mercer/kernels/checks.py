@@ -27,6 +27,12 @@ def check_nonnegative(owner: object, name: str, value: Any, reason: str = "") ->
         )
 
 
+def check_finite_number(owner: object, name: str, value: Any) -> None:
+    """Refuse anything but a finite number."""
+    if not _finite(value):
+        raise ValueError(f"{type(owner).__name__} needs a finite {name}; got {value!r}.")
+
+
 def check_count(owner: object, name: str, value: Any) -> None:
     """Refuse anything but a whole number from 1 on."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
@@ -56,3 +62,17 @@ def check_lengthscale(owner: object, value: Any) -> None:
 
 def _finite(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def check_weights(owner: object, name: str, values: Any) -> None:
+    """Refuse anything but a list of nonnegative finite numbers."""
+    array = np.asarray(values)
+    if array.ndim != 1 or not len(array) or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{type(owner).__name__} needs a list of numbers as {name}; got {values!r}."
+        )
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(
+            f"{type(owner).__name__} needs nonnegative, finite {name}; got {array.min()} among "
+            "them: a negative one is not positive definite."
+        )

@@ -25,7 +25,7 @@ from mercer.points import ALL_COLUMNS, PointSet, View
 
 
 def scaled_view(lengthscale: Lengthscale) -> View:
-    """All columns, each divided by its lengthscale; one lengthscale for all is left to the kernel."""
+    """All columns, divided by their lengthscales; one for all columns is left to the kernel."""
     if np.ndim(lengthscale) == 0:
         return ALL_COLUMNS
     return View(scales=tuple(1.0 / float(scale) for scale in lengthscale))  # type: ignore[union-attr]

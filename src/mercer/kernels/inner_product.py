@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mercer.evaluation.expression import Expression, Parameter, product
+from mercer.evaluation.expression import Expression, Parameter, product, tanh
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_nonnegative
+from mercer.kernels.checks import check_count, check_finite_number, check_nonnegative
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,3 +88,32 @@ class Polynomial(Kernel):
     def program(self) -> Expression:
         base = product() + self.bias if self.bias else 1.0 * product()
         return base ** int(self.degree)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sigmoid(Kernel):
+    """tanh(a⟨x, y⟩ + b), which is not positive definite: for those who replace scikit-learn's.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        a.
+    bias : float, default=0.0
+        b.
+
+    Examples
+    --------
+    >>> import math
+    >>> math.isclose(Sigmoid()([1.0], [2.0]), math.tanh(2.0))
+    True
+    """
+
+    scale: float = 1.0
+    bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_finite_number(self, "scale", self.scale)
+        check_finite_number(self, "bias", self.bias)
+
+    def program(self) -> Expression:
+        return tanh(float(self.scale) * product() + float(self.bias))

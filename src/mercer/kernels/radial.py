@@ -110,8 +110,9 @@ class RationalQuadratic(Radial):
 
     Examples
     --------
-    >>> RationalQuadratic(mixture=1.0)([0.0], [2.0])
-    0.3333333333333333
+    >>> import math
+    >>> math.isclose(RationalQuadratic(mixture=1.0)([0.0], [2.0]), 1 / 3)
+    True
     """
 
     mixture: float = 1.0

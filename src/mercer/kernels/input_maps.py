@@ -1,0 +1,262 @@
+"""Kernels on transformed points: linear maps, functions, weights, averages over a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation.expression import Expression, mapped
+from mercer.kernels.algebra import derivative_of
+from mercer.kernels.base import Kernel
+from mercer.points import DensePoints, PointSet, VectorPoints, View, as_points
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearMap(Kernel):
+    """k(Ax, Ay), as `kernel.after(A)`.
+
+    With a radial kernel this is a full metric, ‖x − y‖² → (x − y)ᵀAᵀA(x − y), as metric learning
+    gives one.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    matrix : array of shape (p, d)
+        A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> x, y = [1.0, 2.0], [0.0, 5.0]
+    >>> bool(
+    ...     np.isclose(LinearMap(Gaussian(), np.diag([2.0, 0.5]))(x, y), Gaussian([0.5, 2.0])(x, y))
+    ... )
+    True
+    """
+
+    kernel: Kernel
+    matrix: np.ndarray
+
+    def __post_init__(self) -> None:
+        matrix = np.asarray(self.matrix)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiu" or not matrix.size:
+            raise ValueError(
+                "a linear map is a matrix with one column for each column of the points; got "
+                f"shape {matrix.shape} of {matrix.dtype}."
+            )
+        if not np.isfinite(matrix).all():
+            raise ValueError("a linear map needs finite entries; got NaN or infinity.")
+
+    def program(self) -> Expression | None:
+        inner = self.kernel.program()
+        return None if inner is None else mapped(inner, np.asarray(self.matrix, np.float64))
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        if self.program() is not None:
+            return super().block(x, y)
+        return self.kernel.block(self._image(x), self._image(y))
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        if self.program() is not None:
+            return super().diagonal(x)
+        return self.kernel.diagonal(self._image(x))
+
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return derivative_of(self.kernel, self._image(x), self._image(y)) @ np.asarray(self.matrix)
+
+    def _image(self, points: Any) -> DensePoints:
+        view = View().mapped(np.asarray(self.matrix, np.float64))
+        points.width_of(view)
+        return DensePoints(points.seen(view, points.dtype))
+
+    @property
+    def parallel(self) -> bool:
+        return self.kernel.parallel
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Composed(Kernel):
+    """k(φ(x), φ(y)), as `kernel.after(φ)`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k, on the images.
+    transform : callable
+        φ takes a block of points as the user writes them and returns as many images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> lifted = Linear().after(lambda X: np.column_stack([X, (X**2).sum(axis=1)]))
+    >>> lifted(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])).item()  # 3 + 8 + 5·25
+    136.0
+    """
+
+    kernel: Kernel
+    transform: Callable[[Any], Any]
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self.kernel.block(self._image(x), self._image(y))
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        return self.kernel.diagonal(self._image(x))
+
+    def points(self, data: Any) -> PointSet:
+        return as_points(data)
+
+    def _image(self, points: PointSet) -> PointSet:
+        image = self.kernel.points(self.transform(points.data))
+        if len(image) != len(points):
+            raise ValueError(
+                f"the function inside {type(self).__name__} returned {len(image)} images for "
+                f"{len(points)} points: it must return one for each."
+            )
+        return image
+
+    @property
+    def parallel(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weighted(Kernel):
+    """g(x) k(x, y) g(y) for a function g: its functions are g·f.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    weight : callable
+        g takes a block of points and returns one number for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Constant
+    >>> k = Weighted(Constant(), lambda X: X[:, 0])
+    >>> k(np.array([[2.0]]), np.array([[3.0]])).item()
+    6.0
+    """
+
+    kernel: Kernel
+    weight: Callable[[Any], Any]
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self._weights(x)[:, None] * self.kernel.block(x, y) * self._weights(y)
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        return self._weights(x) ** 2 * self.kernel.diagonal(x)
+
+    def points(self, data: Any) -> PointSet:
+        return self.kernel.points(data)
+
+    def _weights(self, points: PointSet) -> np.ndarray:
+        weights = np.asarray(self.weight(points.data), np.float64)
+        if weights.shape != (len(points),):
+            raise ValueError(
+                f"the weight inside {type(self).__name__} must return one number for each of "
+                f"{len(points)} points; got shape {weights.shape}."
+            )
+        return weights
+
+    @property
+    def parallel(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupAverage(Kernel):
+    """(1/|G|²) Σ_{g,h∈G} k(gx, hy): functions that do not change when the group moves a point.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    group : sequence of arrays of shape (d, d)
+        The matrices g; all of them, the identity included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> k = GroupAverage(Gaussian(), [np.eye(1), -np.eye(1)])
+    >>> k([2.0], [3.0]) == k([-2.0], [3.0])
+    True
+    """
+
+    kernel: Kernel
+    group: Sequence[np.ndarray]
+
+    def __post_init__(self) -> None:
+        shapes = {np.shape(element) for element in self.group}
+        if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[0] != shape[1]:
+            raise ValueError(
+                "a group is a list of square matrices of one size, the identity included; got "
+                f"shapes {[np.shape(element) for element in self.group]}."
+            )
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        images = self._orbit(y)
+        pairs = (self.kernel.block(a, b) for a in self._orbit(x) for b in images)
+        return sum(pairs, np.zeros(())) / len(self.group) ** 2
+
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        images = self._orbit(y)
+        pairs = (
+            derivative_of(self.kernel, a, b) @ np.asarray(g)
+            for g, a in zip(self.group, self._orbit(x), strict=True)
+            for b in images
+        )
+        return sum(pairs, np.zeros(())) / len(self.group) ** 2
+
+    def _orbit(self, points: PointSet) -> list[DensePoints]:
+        assert isinstance(points, VectorPoints)
+        rows, size = points.seen(View(), points.dtype), np.shape(self.group[0])[0]
+        if rows.shape[1] != size:
+            raise ValueError(
+                f"the group moves points with {size} columns; the points have {rows.shape[1]}."
+            )
+        return [DensePoints(rows @ np.asarray(g, rows.dtype).T) for g in self.group]
+
+    @property
+    def parallel(self) -> bool:
+        return self.kernel.parallel
+
+
+def tensor_product(*parts: tuple[Kernel, Any]) -> Kernel:
+    """Π_i k_i, each on its own columns: tensor_product((k1, [0, 1]), (k2, "age")).
+
+    >>> from mercer.kernels import Linear
+    >>> tensor_product((Linear(), 0), (Linear(), 1))([2.0, 3.0], [5.0, 7.0])
+    210.0
+    """
+    total, *others = _on_columns(parts)
+    for other in others:
+        total = total * other
+    return total
+
+
+def direct_sum(*parts: tuple[Kernel, Any]) -> Kernel:
+    """Σ_i k_i, each on its own columns: the kernel of additive models.
+
+    >>> from mercer.kernels import Linear
+    >>> direct_sum((Linear(), 0), (Linear(), 1))([2.0, 3.0], [5.0, 7.0])
+    31.0
+    """
+    total, *others = _on_columns(parts)
+    for other in others:
+        total = total + other
+    return total
+
+
+def _on_columns(parts: Sequence[tuple[Kernel, Any]]) -> list[Kernel]:
+    if not parts:
+        raise ValueError("give at least one pair (kernel, columns).")
+    return [kernel.on(columns) for kernel, columns in parts]
