@@ -14,15 +14,37 @@ import numpy as np
 import scipy.sparse
 
 from mercer.kernels import (
+    AllSubsets,
+    ArcCosine,
     BlockKernel,
+    Brownian,
+    Cauchy,
+    ChiSquared,
+    Composed,
     Constant,
+    CosineSeries,
+    Exponential,
+    FourierSeries,
     Gaussian,
+    GroupAverage,
     Kernel,
+    Laplacian,
     Linear,
+    LinearMap,
     Matern,
     PairKernel,
+    PeriodicBernoulli,
+    PeriodicExponential,
     Polynomial,
+    PolynomialOf,
     Precomputed,
+    RationalQuadratic,
+    Sigmoid,
+    Spectral,
+    Spline,
+    Weighted,
+    direct_sum,
+    tensor_product,
 )
 from mercer.points import ObjectPoints
 
@@ -64,6 +86,25 @@ class Bigrams(Kernel):
         return np.array(values, float).reshape(len(x), len(y))
 
 
+def lifted(X):
+    return np.column_stack([X, (X**2).sum(axis=1)])
+
+
+def letters(words):
+    """How often each of the first letters of the alphabet occurs."""
+    return np.array([[word.count(letter) for letter in "aeknrs"] for word in words], float)
+
+
+def height(X):
+    return 1.0 + np.abs(X[:, 0])
+
+
+def normal_density(w):
+    return np.exp(-(w**2) / 2) / np.sqrt(2 * np.pi)
+
+
+ROTATIONS = [np.array([[c, -s], [s, c]], float) for c, s in ((1, 0), (0, 1), (-1, 0), (0, -1))]
+SHEAR = np.array([[1.0, 0.5], [0.0, 2.0], [-1.0, 1.0]])
 WORDS = ["kernel", "kern", "learn", "learning", "hilbert", "space", "", "a", "kernel", "spaces"]
 MATRIX = np.cov(np.random.default_rng(5).standard_normal((12, 40)))
 
@@ -89,6 +130,24 @@ WITH_PROGRAM: dict[str, Kernel] = {
     "product": Gaussian(3.0) * Linear(bias=1.0),
     "composite": COMPOSITE,
     "on-a-column": Matern(0.5).on(0),
+    "exponential": Exponential(0.7),
+    "matern-0.3": Matern(0.3, lengthscale=0.8),
+    "matern-2.2": Matern(2.2),
+    "matern-7/2": Matern(3.5, lengthscale=2.0),
+    "rational-quadratic": RationalQuadratic(mixture=0.7, lengthscale=0.9),
+    "laplacian": Laplacian(0.8),
+    "cauchy": Cauchy(1.3),
+    "all-subsets": AllSubsets(),
+    "arc-cosine-0": ArcCosine(0),
+    "arc-cosine-1": ArcCosine(1),
+    "arc-cosine-2": ArcCosine(2),
+    "bernoulli-1": PeriodicBernoulli(1),
+    "bernoulli-3": PeriodicBernoulli(3, period=2.5),
+    "periodic-exponential": PeriodicExponential(alpha=2.0),
+    "exponentiated": Gaussian(0.9).exp(),
+    "polynomial-of": PolynomialOf(Linear(), [0.5, 0.0, 2.0, 1.0]),
+    "normalised": Polynomial(2).normalised(),
+    "normalised-linear": Linear().normalised(),
 }
 ON_TWO_COLUMNS: dict[str, Kernel] = {  # and more, where they say so
     "per-column": Gaussian([0.7, 1.9]),
@@ -97,6 +156,24 @@ ON_TWO_COLUMNS: dict[str, Kernel] = {  # and more, where they say so
     "on-on": Linear(1.0).on([-1]).on([1, 0]),
     "per-column-on": Gaussian([0.7, 1.9]).on([1, 0]),
     "product-of-columns": Gaussian().on([0]) * Gaussian(2.0).on([1]),
+    "tensor-product": tensor_product((Gaussian(), [0]), (Laplacian(0.5), [1])),
+    "direct-sum": direct_sum((Matern(1.5), 0), (Linear(), 1)),
+    "laplacian-per-column": Laplacian([0.7, 1.9]),
+    "linear-map": Gaussian(0.9).after(SHEAR),
+    "linear-map-of-coordinates": LinearMap(AllSubsets(), SHEAR),
+}
+_RANDOM = np.random.default_rng(3)
+NONNEGATIVE = np.concatenate([_RANDOM.exponential(size=(14, 2)), np.zeros((1, 2)), np.eye(2)])
+HISTOGRAMS = _RANDOM.dirichlet(np.full(4, 0.5), 15) * (_RANDOM.random((15, 4)) < 0.8)
+INTEGERS = _RANDOM.integers(0, 4, size=(13, 2))
+ON_THEIR_POINTS: dict[str, tuple[Kernel, Any]] = {  # with a program, but not for all vectors
+    "chi-squared": (ChiSquared(gamma=0.7), HISTOGRAMS),
+    "chi-squared-counts": (ChiSquared(gamma=0.2), INTEGERS),
+    "brownian": (Brownian(), NONNEGATIVE),
+    "brownian-integer": (Brownian(), INTEGERS),
+    "spline": (Spline(), NONNEGATIVE[:, :1]),
+    "spline-two": (Spline(), NONNEGATIVE),
+    "exponentiated-linear": ((0.3 * Linear()).exp(), NONNEGATIVE),
 }
 WITHOUT_PROGRAM: dict[str, tuple[Kernel, Any]] = {
     "block": (BlockKernel(laplace_block), None),
@@ -107,13 +184,26 @@ WITHOUT_PROGRAM: dict[str, tuple[Kernel, Any]] = {
     "words-with-number": (1.0 + PairKernel(common_letters), WORDS),
     "words-product": (PairKernel(common_letters) * Bigrams(), WORDS),
     "bigrams": (Bigrams(0.5), WORDS),
+    "cosine-series": (CosineSeries([1.0, 0.5, 0.0, 0.25]), None),
+    "fourier-series": (FourierSeries([1.0, 2.0, 8.0], period=3.0), None),
+    "spectral": (Spectral(normal_density, limit=10.0, nodes=128), None),
+    "group-average": (GroupAverage(Gaussian(), ROTATIONS), _RANDOM.standard_normal((11, 2))),
+    "composed": (Composed(Gaussian(2.0), lifted), None),
+    "composed-on-words": (Linear(1.0).after(letters), WORDS),
+    "weighted": (Weighted(Matern(1.5), height), None),
+    "exponentiated-block": ((0.5 * BlockKernel(laplace_block)).exp(), None),
+    "normalised-words": (PairKernel(common_letters).normalised(), WORDS),
+    "normalised-coordinates": (AllSubsets().normalised(), NONNEGATIVE),
+    "polynomial-of-block": (PolynomialOf(BlockKernel(laplace_block), [0.0, 1.0, 2.0]), None),
     "precomputed": (Precomputed(MATRIX), np.arange(12)),
     "precomputed-plus-constant": (0.5 * Precomputed(MATRIX) + 1.0, [3, 3, 0, 11]),
 }
 PROGRAMS = WITH_PROGRAM | ON_TWO_COLUMNS
-KERNELS: dict[str, tuple[Kernel, Any]] = {
-    name: (kernel, None) for name, kernel in PROGRAMS.items()
-} | WITHOUT_PROGRAM
+KERNELS: dict[str, tuple[Kernel, Any]] = {name: (kernel, None) for name, kernel in PROGRAMS.items()}
+KERNELS |= ON_THEIR_POINTS | WITHOUT_PROGRAM
+INDEFINITE: dict[str, Kernel] = {  # functions of two points, but not positive definite
+    "sigmoid": Sigmoid(scale=0.5, bias=-0.2),
+}
 
 
 # ---- points --------------------------------------------------------------------------------------

@@ -104,8 +104,7 @@ class Gram:
         """
         columns, restore = self._columns(values, len(self.y))
         if shift is not None:
-            added, _ = self._columns(shift, len(self.x))
-            shift = np.broadcast_to(added, (len(self.x), columns.shape[1])).astype(columns.dtype)
+            shift = self._shift(shift, columns)
         self._count()
         return restore(
             dispatch.normal_matmul(self.kernel, self.x, self.y, columns, shift, self.memory)
@@ -142,6 +141,15 @@ class Gram:
         n, m = self.shape
         self.evaluations += n * (n + 1) // 2 if self.symmetric else n * m
 
+    def _shift(self, shift: Any, columns: np.ndarray) -> np.ndarray:
+        added, _ = self._columns(shift, len(self.x))
+        if added.shape[1] not in (1, columns.shape[1]):
+            raise ValueError(
+                f"the shift W must have as many columns as V, {columns.shape[1]}, or one; got "
+                f"{added.shape[1]}."
+            )
+        return np.broadcast_to(added, (len(self.x), columns.shape[1])).astype(columns.dtype)
+
     def _columns(self, values: Any, length: int) -> Any:
         """Values as a matrix in the precision of the result, and the way back to their shape."""
         array = np.asarray(values)
@@ -150,8 +158,10 @@ class Gram:
                 f"a Gram matrix of shape {self.shape} needs values with {length} rows here; got "
                 f"shape {array.shape}."
             )
-        if array.dtype.kind not in "fiub":
-            raise ValueError(f"a Gram matrix multiplies real numbers; got {array.dtype}.")
+        if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+            raise ValueError(
+                f"a Gram matrix multiplies real numbers in at most float64; got {array.dtype}."
+            )
         dtype = np.result_type(self.dtype, array.dtype) if array.dtype.kind == "f" else self.dtype
         columns = np.ascontiguousarray(
             array[:, None] if array.ndim == 1 else array, np.result_type(dtype, np.float32)

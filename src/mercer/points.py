@@ -54,6 +54,16 @@ class View:
     unit: bool = False
     matrix: tuple[tuple[float, ...], ...] | None = None
 
+    @property
+    def deferred_scales(self) -> tuple[float, ...] | None:
+        """Scales that can wait until differences were taken, which keeps their digits."""
+        return None if self.unit else self.scales
+
+    @property
+    def unscaled(self) -> View:
+        """This view before its deferred scales."""
+        return self if self.unit else replace(self, scales=None)
+
     def mapped(self, matrix: np.ndarray) -> View:
         """This view, taken of the points A x."""
         if any(isinstance(column, str) for column in self.columns or ()):
@@ -177,6 +187,10 @@ class VectorPoints:
             )
         return width
 
+    def as_sparse(self) -> SparsePoints:
+        """The same points in CSR form."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, eq=False)
 class DensePoints(VectorPoints):
@@ -187,8 +201,15 @@ class DensePoints(VectorPoints):
         """Whether the rows stay on disk until they are read."""
         return isinstance(self.rows, np.memmap)
 
-    def concatenated(self, other: Any) -> DensePoints:
+    def concatenated(self, other: Any) -> Any:
+        if isinstance(other, SparsePoints):
+            return self.as_sparse().concatenated(other)
         return DensePoints(np.concatenate([self.rows, other.rows]), self.names)
+
+    def as_sparse(self) -> SparsePoints:
+        if self.mapped:
+            check_finite(self.rows)
+        return SparsePoints(scipy.sparse.csr_array(np.asarray(self.rows)), self.names)
 
     def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
         """The rows in a view, as a fresh C-ordered array; `centre` is taken off first."""
@@ -197,10 +218,10 @@ class DensePoints(VectorPoints):
         seen = np.array(rows, dtype=dtype, order="C", ndmin=2)
         if self.mapped:
             check_finite(seen)
-        if view.matrix is not None:
-            seen = seen @ np.array(view.matrix, dtype).T
         if centre is not None:
             seen -= centre.astype(dtype)
+        if view.matrix is not None:
+            seen = seen @ np.array(view.matrix, dtype).T
         if view.scales is not None:
             seen *= np.asarray(view.scales, dtype=dtype)
         if view.unit:
@@ -208,10 +229,10 @@ class DensePoints(VectorPoints):
         return seen
 
     def centre(self, view: View, sample: int = 1024) -> np.ndarray:
-        """A point in the middle of the rows: the mean of evenly spaced ones, unscaled."""
+        """The middle of the columns a view keeps: the mean of evenly spaced rows."""
         step = max(1, len(self) // sample)
         rows = replace(self, rows=self.rows[::step][:sample])
-        return rows.seen(replace(view, scales=None, unit=False), np.float64).mean(axis=0)
+        return rows.seen(View(view.columns), np.float64).mean(axis=0)
 
     def squared_norms(self, view: View) -> np.ndarray:
         """‖x‖² of every row in a view, in float64, a block of rows at a time."""
@@ -223,7 +244,11 @@ class SparsePoints(VectorPoints):
     """Rows of a SciPy CSR matrix or array; they are never made dense as a whole."""
 
     def concatenated(self, other: Any) -> SparsePoints:
-        return SparsePoints(scipy.sparse.vstack([self.rows, other.rows], format="csr"), self.names)
+        blocks = [self.rows, other.as_sparse().rows]
+        return SparsePoints(scipy.sparse.vstack(blocks, format="csr"), self.names)
+
+    def as_sparse(self) -> SparsePoints:
+        return self
 
     def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
         """The rows in a view as a dense array: for small blocks only."""

@@ -262,9 +262,6 @@ class TestObject:
         assert np.allclose((f + g)(X), f(X) + g(X))
         assert np.isclose(f.inner(dense), f.norm() ** 2)
 
-    @pytest.mark.xfail(
-        strict=True, reason="dense and sparse centres are not concatenated", raises=ValueError
-    )
     def test_sparse_and_dense_centres(self):
         X = markets.sparse(6)
         f, g = Gaussian().function(X, np.ones(6)), Gaussian().function(X.toarray(), np.ones(6))

@@ -136,9 +136,6 @@ class TestFrames:
         other = markets.Frame({name: self.frame._columns[name] for name in "cab"})
         assert near(Linear().on("b")(self.frame, other), X[:, 1:2] @ X[:, 1:2].T)
 
-    @pytest.mark.xfail(
-        strict=True, reason="a sum without a program takes the points of its left side"
-    )
     def test_sums_with_kernels_that_look_at_all_columns(self):
         block = BlockKernel(markets.laplace_block)
         expected = Gaussian()(X[:, :1]) + markets.laplace_block(X, X)
@@ -259,9 +256,6 @@ class TestCustom:
         k = 2.0 * PairKernel(markets.common_letters) + 1.0
         assert k(["ab", "bc"]).tolist() == [[5.0, 3.0], [3.0, 5.0]]
 
-    @pytest.mark.xfail(
-        strict=True, reason="only a bare Constant gives way to the points of the other side"
-    )
     def test_constant_expressions_beside_words(self):
         k = 2.0 * Constant(1.0) + PairKernel(markets.common_letters)
         assert k(["ab", "bc"]).tolist() == [[4.0, 3.0], [3.0, 4.0]]

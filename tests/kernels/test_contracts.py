@@ -8,16 +8,7 @@ import markets
 from mercer.kernels import Gaussian, Linear, Matern
 from mercer.testing import check_kernel
 
-KNOWN = {"per-column", "per-column-array", "per-column-on"}  # x/ℓ is rounded, far away
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True)] if name in KNOWN else [])
-        for name in markets.KERNELS
-    ],
-)
+@pytest.mark.parametrize("name", markets.KERNELS)
 def test_laws_of_every_kernel(name):
     kernel, points = markets.KERNELS[name]
     check_kernel(kernel, points)

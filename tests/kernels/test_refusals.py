@@ -233,7 +233,6 @@ def test_nan_in_a_memory_map_is_refused_when_it_is_read(tmp_path):
         gram @ np.ones(2)
 
 
-@pytest.mark.xfail(strict=True, reason="the map is made sparse without looking at its values")
 def test_nan_in_a_memory_map_beside_sparse_points(tmp_path):
     gram = Gaussian().gram(
         scipy.sparse.csr_array(np.ones((1, 1))), markets.memory_map(tmp_path, NAN)

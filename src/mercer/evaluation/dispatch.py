@@ -52,6 +52,12 @@ def check_pair(x: PointSet, y: PointSet) -> None:
         raise ValueError(
             f"both sides must have the same number of columns; got {x.width} and {y.width}."
         )
+    left, right = getattr(x, "names", None), getattr(y, "names", None)
+    if left is not None and right is not None and left != right:
+        raise ValueError(
+            f"both sides must have the same columns in the same order; got {list(left)} and "
+            f"{list(right)}. Write Y[X.columns]."
+        )
 
 
 def _tiles(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
@@ -65,22 +71,17 @@ def _tiles(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
 
 def _same_storage(x: Any, y: Any) -> tuple[VectorPoints, VectorPoints]:
     """Sparse with sparse or dense with dense; a dense side is made sparse, never the other way."""
-    if isinstance(x, SparsePoints) and not isinstance(y, SparsePoints):
-        return x, _sparse(y)
-    if isinstance(y, SparsePoints) and not isinstance(x, SparsePoints):
-        return _sparse(x), y
+    if isinstance(x, SparsePoints) or isinstance(y, SparsePoints):
+        return x.as_sparse(), y.as_sparse()
     return x, y
 
 
-def _sparse(points: VectorPoints) -> SparsePoints:
-    import scipy.sparse
-
-    return SparsePoints(scipy.sparse.csr_array(points.rows), points.names)
-
-
-def walk(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory) -> Walk:
+def walk(
+    kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory, columns: int = 1
+) -> Walk:
     """Tiles of K(X, Y) and the number of threads, within the memory budget."""
-    return Walk.within(_tiles(kernel, x, y, dtype), thread_count(), memory_budget(memory))
+    tiles = _tiles(kernel, x, y, dtype)
+    return Walk.within(tiles, columns, thread_count(), memory_budget(memory))
 
 
 def matmul(
@@ -89,7 +90,7 @@ def matmul(
     """K(X, Y) V in the precision of V; symmetry is used where X is Y."""
     if not len(x) or not len(y) or not values.shape[1]:
         return np.zeros((len(x), values.shape[1]), values.dtype)
-    matrix = walk(kernel, x, y, values.dtype, memory)
+    matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
     return matrix.symmetric_matmul(values) if x is y else matrix.matmul(values)
 
 
@@ -104,7 +105,8 @@ def normal_matmul(
     """K(Y, X)(K(X, Y) V + W), fused."""
     if not len(x) or not len(y) or not values.shape[1]:
         return np.zeros((len(y), values.shape[1]), values.dtype)
-    return walk(kernel, x, y, values.dtype, memory).normal_matmul(values, shift)
+    matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
+    return matrix.normal_matmul(values, shift)
 
 
 def dense(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory) -> np.ndarray:

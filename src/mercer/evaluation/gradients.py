@@ -77,7 +77,13 @@ def _add_term(
         seen = piece.seen(number.view, dtype)
         term = _TERMS[number.kind](number, slopes, seen, y, coefficients)
         part = np.stack([term(k) for k in range(seen.shape[1])], axis=-1)
-        np.add.at(out[start:stop], (..., columns), _pulled_back(part, seen, piece, number.view))
+        add_columns(out[start:stop], columns, _pulled_back(part, seen, piece, number.view))
+
+
+def add_columns(out: np.ndarray, columns: np.ndarray, part: np.ndarray) -> None:
+    """Add to some columns of the last axis, one by one: a column may be named twice."""
+    for k, column in enumerate(columns):
+        out[..., column] += part[..., k]
 
 
 def _pulled_back(part: np.ndarray, seen: np.ndarray, x: DensePoints, view: View) -> np.ndarray:

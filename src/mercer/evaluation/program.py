@@ -65,9 +65,15 @@ class Program:
     @property
     def structure(self) -> str:
         """The program without its parameters and views: what is compiled, and compiled once."""
-        pairs = tuple((pair.kind, pair.term and coordinate_code(pair.term)) for pair in self.pairs)
+        pairs = tuple(_pair_structure(pair) for pair in self.pairs)
         counts = len(self.x_norms), len(self.y_norms), len(self.parameters)
         return "\n".join((repr(pairs), repr(counts), *self.lines, self.result))
+
+
+def _pair_structure(pair: Number) -> tuple[Any, ...]:
+    if pair.term is None:
+        return (pair.kind,)
+    return pair.kind, coordinate_code(pair.term), pair.view.deferred_scales is not None
 
 
 def lower(expression: Expression) -> Program:

@@ -1,4 +1,4 @@
-"""The oracle: a program in plain NumPy and float64, distances by differences."""
+"""The oracle: a program in plain NumPy, in extended precision where the machine has it."""
 
 from __future__ import annotations
 
@@ -48,12 +48,13 @@ def apply(node: Operation, *arguments: np.ndarray) -> np.ndarray:
 def block(expression: Expression, x: VectorPoints, y: VectorPoints) -> np.ndarray:
     """All values k(x_i, y_j) in float64. Memory: n × m × d; for tests and small blocks."""
     numbers = {number: _pair_number(number, x, y) for number in numbers_of(expression)}
-    return np.broadcast_to(evaluate(expression, numbers), (len(x), len(y)))
+    values = np.asarray(evaluate(expression, numbers), np.float64)
+    return np.broadcast_to(values, (len(x), len(y)))
 
 
 def _pair_number(number: Number, x: VectorPoints, y: VectorPoints) -> np.ndarray:
-    a = x.seen(number.view, np.float64)[:, None, :]
-    b = y.seen(number.view, np.float64)[None, :, :]
+    a = x.seen(number.view, np.longdouble)[:, None, :]
+    b = y.seen(number.view, np.longdouble)[None, :, :]
     values = {
         "product": lambda: (a * b).sum(axis=-1),
         "squared_distance": lambda: ((a - b) ** 2).sum(axis=-1),

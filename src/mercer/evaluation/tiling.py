@@ -76,15 +76,16 @@ def spans(stop: int, step: int, start: int = 0) -> list[Span]:
 
 @dataclass(frozen=True)
 class Walk:
-    """A matrix in tiles, and how many threads may walk over it at once."""
+    """A matrix in tiles, how many columns it is multiplied by, and in how many threads."""
 
     tiles: Tiles
-    threads: int
+    threads: int = 1
+    right_columns: int = 1
 
     @classmethod
-    def within(cls, tiles: Tiles, allowed_threads: int, budget: int) -> Walk:
+    def within(cls, tiles: Tiles, right_columns: int, allowed_threads: int, budget: int) -> Walk:
         """As many threads as the budget and the size of the work admit."""
-        alone = cls(tiles, 1)
+        alone = cls(tiles, 1, right_columns)
         if alone.memory > budget:
             raise ValueError(
                 f"a product of this shape takes at least {alone.memory / MEGABYTE:.0f} MB beside "
@@ -94,7 +95,7 @@ class Walk:
         if not tiles.parallel or tiles.shape[0] * tiles.shape[1] < SMALL:
             return alone
         more = (budget - alone.memory) // max(1, alone.memory_per_thread)
-        return cls(tiles, int(min(allowed_threads, 1 + more)))
+        return cls(tiles, int(min(allowed_threads, 1 + more)), right_columns)
 
     @property
     def chunk(self) -> int:
@@ -112,8 +113,10 @@ class Walk:
     @property
     def memory(self) -> int:
         """Bytes that a product takes at most, beside its input and output."""
-        kept = min(self.chunk, self.tiles.shape[1]) * self.tiles.column_bytes
-        return self.threads * self.memory_per_thread + kept + PARTIAL_BYTES
+        n, m = self.tiles.shape
+        kept = min(self.chunk, m) * self.tiles.column_bytes
+        partial = min(PARTIAL_BYTES, SEGMENTS * 8 * (n + m) * self.right_columns)
+        return self.threads * self.memory_per_thread + kept + partial
 
     # ---- K V -------------------------------------------------------------------------------
 

@@ -112,6 +112,10 @@ class RKHSFunction:
             np.concatenate([self.coefficients, other.coefficients]),
         )
 
+    def __radd__(self, other: Any) -> RKHSFunction:
+        """0 + f, so that sum([f, g]) works."""
+        return self if isinstance(other, Real) and other == 0 else NotImplemented
+
     def __mul__(self, factor: float) -> RKHSFunction:
         if not isinstance(factor, (Real, np.number)):
             return NotImplemented

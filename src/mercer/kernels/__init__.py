@@ -16,6 +16,7 @@ from mercer.kernels.algebra import (
 )
 from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
+from mercer.kernels.conversion import as_kernel
 from mercer.kernels.coordinates import AllSubsets, Brownian, Cauchy, ChiSquared, Laplacian, Spline
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
 from mercer.kernels.inner_product import Constant, Linear, Polynomial, Sigmoid
@@ -73,6 +74,7 @@ __all__ = [
     "Spline",
     "Sum",
     "Weighted",
+    "as_kernel",
     "direct_sum",
     "tensor_product",
 ]

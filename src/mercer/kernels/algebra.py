@@ -17,7 +17,7 @@ from mercer.evaluation.expression import (
     reciprocal_root,
     restricted,
 )
-from mercer.evaluation.gradients import gradient
+from mercer.evaluation.gradients import add_columns, gradient
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import check_nonnegative, check_weights
 from mercer.kernels.inner_product import Constant
@@ -240,7 +240,9 @@ class Columns(Kernel):
         assert isinstance(x, VectorPoints)
         inner = derivative_of(self.kernel, self._selected(x), self._selected(y))
         out = np.zeros((*inner.shape[:2], x.width))
-        np.add.at(out, (..., x.positions(View(self._columns()))), inner)
+        positions = x.positions(View(self._columns()))
+        assert positions is not None
+        add_columns(out, positions, inner)
         return out
 
     def _selected(self, points: Any) -> PointSet:

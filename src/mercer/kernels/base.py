@@ -198,7 +198,10 @@ class Kernel:
             else:
                 direct[first] = value
         for name, inner in nested.items():
-            direct[name] = direct.get(name, getattr(self, name)).with_(**inner)
+            part = direct.get(name, getattr(self, name))
+            if not isinstance(part, Kernel):
+                raise ValueError(f"{name} of {type(self).__name__} is no kernel; it has no parts.")
+            direct[name] = part.with_(**inner)
         return dataclasses.replace(self, **direct)
 
     def __repr__(self) -> str:
@@ -222,9 +225,11 @@ def _operand(value: Any) -> bool:
 
 
 def _hashable(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim > 1:
         return value.shape, value.tobytes()
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return tuple(_hashable(item) for item in value)
+    return value
 
 
 def parts(kernel: Kernel) -> Iterator[Kernel]:

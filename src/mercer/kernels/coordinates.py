@@ -114,9 +114,9 @@ class _Nonnegative(Kernel):
 
     def points(self, data: Any) -> PointSet:
         points = super().points(data)
-        rows = getattr(points, "rows", None)
+        rows: Any = points.data
         values = rows.data if hasattr(rows, "indptr") else rows
-        if values is not None and values.size and values.min() < 0:
+        if values.size and values.min() < 0:
             raise ValueError(
                 f"{type(self).__name__} is a kernel on nonnegative values; the points contain "
                 f"{values.min()}. {self._advice}"

@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.expression import Expression, Number, Operation, Parameter
-from mercer.evaluation.operations import OPERATIONS
-from mercer.points import VectorPoints
+from mercer.evaluation.expression import Expression, Number, Operation, Parameter, X, Y
+from mercer.evaluation.reference import apply
+from mercer.points import VectorPoints, View
 
 Carried = tuple[np.ndarray, np.ndarray]  # a value, and how far it may be off
 
 LOST = {"float32": 10.0, "float64": 100.0}  # factor on a distance that was expanded from products
 EXPONENTIAL = 8.0  # units in the last place, beside those of its argument
+ELEMENTARY = {"log": 4.0, "tanh": 4.0, "arcsin": 4.0, "tabulated": 8.0}  # units, where not 1
+EXACT = ("absolute", "minimum", "maximum", "floor", "step")
 
 
 def kernel_bound(
@@ -36,58 +38,162 @@ def kernel_bound(
     >>> bool(kernel_bound(k.program(), points, points, "float64").max() < 1e-14)
     True
     """
-    return _Bound(x, y, np.dtype(dtype), expanded)(expression)
+    error = _Bound(np.dtype(dtype), _PairNumbers(x, y, np.dtype(dtype), expanded))(expression)
+    return np.broadcast_to(error, (len(x), len(y)))
 
 
 class _Bound:
-    def __init__(self, x: VectorPoints, y: VectorPoints, dtype: np.dtype, expanded: bool) -> None:
-        self.x, self.y, self.expanded = x, y, expanded
+    """The bound of an expression, given how far its leaves (numbers, coordinates) are off."""
+
+    def __init__(self, dtype: np.dtype, leaf: Callable[[Expression], Carried | None]) -> None:
         self.unit = float(np.finfo(dtype).eps)
         self.tiny = float(np.finfo(dtype).tiny)
-        self.lost = LOST[dtype.name] if expanded else 1.0
+        self.leaf = leaf
         self.done: dict[Expression, Carried] = {}
 
     def __call__(self, expression: Expression) -> np.ndarray:
-        with np.errstate(over="ignore", under="ignore"):
-            _, error = self.visit(expression)
-        return np.broadcast_to(error, (len(self.x), len(self.y)))
+        with np.errstate(all="ignore"):
+            return self.visit(expression)[1]
 
     def visit(self, node: Expression) -> Carried:
         if node not in self.done:
-            if isinstance(node, Number):
-                self.done[node] = self.number(node)
-            elif isinstance(node, Parameter):
-                self.done[node] = np.asarray(node.value), np.asarray(self.unit * abs(node.value))
-            else:
-                assert isinstance(node, Operation)
-                self.done[node] = self.operation(node)
+            self.done[node] = self.leaf(node) or self.computed(node)
         return self.done[node]
 
-    def number(self, node: Number) -> Carried:
+    def computed(self, node: Expression) -> Carried:
+        if isinstance(node, Parameter):
+            return np.asarray(node.value), np.asarray(self.unit * abs(node.value))
+        assert isinstance(node, Operation)
+        turn = _turn(node)
+        if turn is not None:
+            return self.distance_to_middle(node, turn)
+        values, errors = zip(*(self.visit(argument) for argument in node.arguments), strict=True)
+        result = apply(node, *values)
+        carried = _CARRIED[node.name](node, values, errors, result)
+        return result, carried + self.own(node, values, result)
+
+    def distance_to_middle(self, node: Operation, turn: Expression) -> Carried:
+        """|t − ⌊t⌋ − ½|: ⌊t⌋ jumps where t is a whole number, but this is as smooth as t."""
+        value, error = self.visit(turn)
+        return np.abs(value - np.floor(value) - 0.5), error + 2 * self.unit
+
+    def own(self, node: Operation, values: Any, result: np.ndarray) -> np.ndarray:
+        """The rounding of the operation itself."""
+        if node.name in EXACT:
+            return np.asarray(0.0)
+        if node.name in ("exp", "decay"):
+            return (np.abs(values[0]) + EXPONENTIAL) * self.unit * result + 4 * self.tiny
+        return ELEMENTARY.get(node.name, node.exponent) * self.unit * np.abs(result)
+
+
+def _turn(node: Operation) -> Expression | None:
+    """t, where the node is |t − ⌊t⌋ − ½|."""
+    match node:
+        case Operation(
+            "absolute",
+            (
+                Operation(
+                    "subtract",
+                    (Operation("subtract", (turn, Operation("floor", (inner,)))), Parameter(0.5)),
+                ),
+            ),
+        ) if inner == turn:
+            return turn
+    return None
+
+
+class _PairNumbers:
+    """The numbers of all pairs of points: exact values, and how far they are off."""
+
+    def __init__(self, x: VectorPoints, y: VectorPoints, dtype: np.dtype, expanded: bool) -> None:
+        self.x, self.y, self.dtype, self.expanded = x, y, dtype, expanded
+        self.unit = float(np.finfo(dtype).eps)
+        self.lost = LOST[dtype.name] if expanded else 1.0
+
+    def __call__(self, node: Expression) -> Carried | None:
+        if not isinstance(node, Number):
+            return None
         a = self.x.seen(node.view, np.float64)[:, None, :]
         b = self.y.seen(node.view, np.float64)[None, :, :]
         roundings = (a.shape[-1] + 3) * self.unit
         if node.kind == "squared_distance":
-            value = ((a - b) ** 2).sum(axis=-1)
-            return value, self.lost * roundings * value
-        terms = {"product": a * b, "x_norm": a * a + 0 * b, "y_norm": b * b + 0 * a}[node.kind]
+            gap, off = np.abs(a - b), self.gaps_off(node.view, a, b)
+            value = (gap**2).sum(axis=-1)
+            moved = ((2 * gap + off) * off).sum(axis=-1)
+            return value, self.lost * roundings * value + moved
+        if node.kind in ("coordinate_sum", "coordinate_product"):
+            return self.over_coordinates(node, a, b)
+        return self.bilinear(node, a, b, roundings)
+
+    def bilinear(self, node: Number, a: np.ndarray, b: np.ndarray, roundings: float) -> Carried:
+        """Products and norms; lengths are their roots."""
+        terms = {"product": a * b, "x": a * a + 0 * b, "y": b * b + 0 * a}[node.kind.split("_")[0]]
+        off = self.points_off(node.view, self.x, a), self.points_off(node.view, self.y, b)
         size = np.abs(terms).sum(axis=-1)
+        moved = 2 * (np.abs(a) * off[1] + np.abs(b) * off[0] + off[0] * off[1]).sum(axis=-1)
         if self.expanded:  # products of centred points, and what the centre adds
             size = np.full_like(size, 4 * max((a * a).sum(-1).max(), (b * b).sum(-1).max()))
-        return terms.sum(axis=-1), roundings * size
+        value, error = terms.sum(axis=-1), roundings * size + moved
+        if node.kind.endswith("length"):
+            value = np.sqrt(value)
+            error = np.divide(error, value, out=np.sqrt(error), where=value > 0)
+        return value, error
 
-    def operation(self, node: Operation) -> Carried:
-        values, errors = zip(*(self.visit(argument) for argument in node.arguments), strict=True)
-        exponent = (np.asarray(node.exponent),) if node.name == "power" else ()
-        result = OPERATIONS[node.name].oracle(*values, *exponent)
-        carried = _CARRIED[node.name](node, values, errors, result)
-        return result, carried + self.own(node, values, result)
+    def over_coordinates(self, node: Number, a: np.ndarray, b: np.ndarray) -> Carried:
+        leaves: dict[Expression, Carried] = {
+            X: (a, self.points_off(node.view, self.x, a)),
+            Y: (b, self.points_off(node.view, self.y, b)),
+            X - Y: (a - b, self.gaps_off(node.view, a, b) + 2 * self.unit * np.abs(a - b)),
+        }
+        assert node.term is not None
+        terms, errors = _Bound(self.dtype, leaves.get).visit(node.term)
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        terms, errors = np.broadcast_to(terms, shape), np.broadcast_to(errors, shape)
+        if node.kind == "coordinate_sum":
+            adding = shape[-1] * self.unit * np.abs(terms)
+            return terms.sum(axis=-1), (errors + adding).sum(axis=-1)
+        value, off = np.ones(shape[:-1]), np.zeros(shape[:-1])
+        for k in range(shape[-1]):
+            term, error = np.abs(terms[..., k]), errors[..., k]
+            off = off * (term + error) + np.abs(value) * error
+            value = value * terms[..., k]
+            off = off + self.unit * np.abs(value)
+        return value, off
 
-    def own(self, node: Operation, values: Any, result: np.ndarray) -> np.ndarray:
-        """The rounding of the operation itself."""
-        if node.name in ("exp", "decay"):
-            return (np.abs(values[0]) + EXPONENTIAL) * self.unit * result + 4 * self.tiny
-        return node.exponent * self.unit * np.abs(result)
+    def points_off(self, view: View, points: VectorPoints, seen: np.ndarray) -> np.ndarray:
+        """How far a point in a view may be off: what a map, scales and a length round."""
+        off = np.zeros_like(seen)
+        if view.matrix is not None:
+            kept = np.abs(points.seen(View(view.columns), np.float64))
+            off += _shaped(self.unit * kept.shape[1] * kept @ _size_of_map(view), seen)
+        if view.scales is not None:
+            off += self.unit * np.abs(seen)
+        if view.unit:
+            off += (seen.shape[-1] + 4) * self.unit * np.abs(seen)
+        return off
+
+    def gaps_off(self, view: View, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """How far x_k − y_k may be off, beyond what its size explains.
+
+        Scales come after the difference, a map is applied to points around their middle.
+        """
+        if view.unit:
+            return self.points_off(view, self.x, a) + self.points_off(view, self.y, b)
+        if view.matrix is None:
+            return np.zeros_like(a)
+        x, y = (p.seen(View(view.columns), np.float64) for p in (self.x, self.y))
+        middle = y.mean(axis=0) if len(y) else 0.0
+        sizes = [np.abs(p - middle) @ _size_of_map(view) for p in (x, y)]
+        return self.unit * (x.shape[1] + 1) * (_shaped(sizes[0], a) + _shaped(sizes[1], b))
+
+
+def _size_of_map(view: View) -> np.ndarray:
+    scales = 1.0 if view.scales is None else np.abs(np.asarray(view.scales))[:, None]
+    return (np.abs(np.asarray(view.matrix)) * scales).T
+
+
+def _shaped(rows: np.ndarray, like: np.ndarray) -> np.ndarray:
+    return rows.reshape(like.shape)
 
 
 Rule = Callable[[Operation, Any, Any, Any], Any]
@@ -102,6 +208,11 @@ def _multiply(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     return np.abs(a) * db + np.abs(b) * da + da * db
 
 
+def _divide(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    least = np.abs(values[1]) - errors[1]
+    return np.where(least > 0, (errors[0] + np.abs(result) * errors[1]) / least, np.inf)
+
+
 def _power(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     size = np.abs(values[0])
     return node.exponent * (size + errors[0]) ** (node.exponent - 1) * errors[0]
@@ -111,20 +222,65 @@ def _exponential(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     return result * np.expm1(np.minimum(errors[0], 50.0))
 
 
+def _log(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    return -np.log1p(-np.minimum(errors[0] / values[0], 0.5))
+
+
+def _as_much(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    """Functions whose slope is at most 1."""
+    return errors[0]
+
+
+def _arcsin(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    """By its slope, or near 1 by as much as it moves there: arccos(1 − e)."""
+    rest = 1.0 - (values[0] + errors[0]) ** 2
+    slope = np.where(rest > 0, errors[0] / np.sqrt(np.maximum(rest, 1e-300)), np.inf)
+    return np.minimum(slope, 2 * np.arcsin(np.sqrt(np.minimum(errors[0] / 2, 1.0))))
+
+
 def _root(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return result - np.sqrt(np.maximum(values[0] - errors[0], 0.0))
+    return np.minimum(errors[0] / np.maximum(result, 1e-300), np.sqrt(errors[0]))
 
 
 def _reciprocal_root(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     return result**3 * errors[0]
 
 
+def _nearer(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    return np.maximum(errors[0], errors[1])
+
+
+def _floor(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    return np.floor(values[0] + errors[0]) - np.floor(values[0] - errors[0])
+
+
+def _step(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    return np.where(np.abs(values[0]) <= errors[0], (errors[0] > 0) * 1.0, 0.0)
+
+
+def _tabulated(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    assert node.table is not None
+    slope = np.abs(node.table.slope().function(values[0])).reshape(np.shape(values[0]))
+    return np.where(errors[0] > 0, slope * errors[0], 0.0)
+
+
 _CARRIED: dict[str, Rule] = {
     "add": _add,
+    "subtract": _add,
     "multiply": _multiply,
+    "divide": _divide,
     "power": _power,
     "exp": _exponential,
     "decay": _exponential,
+    "log": _log,
+    "tanh": _as_much,
+    "arcsin": _arcsin,
     "sqrt": _root,
     "reciprocal_root": _reciprocal_root,
+    "absolute": _as_much,
+    "minimum": _nearer,
+    "maximum": _nearer,
+    "floor": _floor,
+    "step": _step,
+    "tabulated": _tabulated,
 }

@@ -61,13 +61,14 @@ def _private_folder(folder: Path) -> Path:
     if hasattr(os, "getuid"):
         if status.st_uid != os.getuid():
             raise OSError(f"{folder} belongs to another user.")
-        if stat.S_IMODE(status.st_mode) != 0o700:
-            folder.chmod(0o700)
+        if stat.S_IMODE(status.st_mode) & 0o022:
+            raise OSError(f"{folder} can be written by others.")
+        folder.chmod(0o700)
     return folder
 
 
 def _holds(path: Path, source: str) -> bool:
-    return path.is_file() and not path.is_symlink() and path.read_text("utf-8") == source
+    return path.is_file() and not path.is_symlink() and path.read_bytes() == source.encode()
 
 
 def _write(path: Path, source: str) -> None:

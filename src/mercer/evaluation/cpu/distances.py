@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from mercer.evaluation.cpu.vectors import OPTIONS, widen
+from mercer.evaluation.cpu.vectors import OPTIONS, compiled, widen
 
 CLOSENESS = {np.dtype(np.float32): np.float32(0.1), np.dtype(np.float64): np.float64(0.01)}
 
 
-@njit(cache=True, **OPTIONS)
+@compiled
 def _expand(row, x_norm, y_norms, closeness):  # type: ignore[no-untyped-def]
     """Products to distances in place; returns how many of the row's pairs are close."""
     close = 0
@@ -29,8 +29,8 @@ def _expand(row, x_norm, y_norms, closeness):  # type: ignore[no-untyped-def]
     return close
 
 
-@njit(cache=True, **OPTIONS)
-def dense_distances(tile, x, y, x_norms, y_norms, closeness):  # type: ignore[no-untyped-def]
+@compiled
+def dense_distances(tile, x, y, scales, x_norms, y_norms, closeness):  # type: ignore[no-untyped-def]
     """Turn a tile of products of dense rows into squared distances, in place."""
     widen()
     for i in range(tile.shape[0]):
@@ -38,19 +38,19 @@ def dense_distances(tile, x, y, x_norms, y_norms, closeness):  # type: ignore[no
         if _expand(row, x_norms[i], y_norms, closeness):
             for j in range(len(row)):
                 if row[j] < closeness * (x_norms[i] + y_norms[j]):
-                    row[j] = _dense_distance(point, y[j])
+                    row[j] = _dense_distance(point, y[j], scales)
 
 
 @njit(**OPTIONS)
-def _dense_distance(x, y):  # type: ignore[no-untyped-def]
+def _dense_distance(x, y, scales):  # type: ignore[no-untyped-def]
     total = x.dtype.type(0)
     for k in range(len(x)):
-        gap = x[k] - y[k]
+        gap = (x[k] - y[k]) * scales[k]
         total += gap * gap
     return total
 
 
-@njit(cache=True, **OPTIONS)
+@compiled
 def sparse_distances(tile, x, y, x_norms, y_norms, closeness):  # type: ignore[no-untyped-def]
     """The same for rows in CSR form, (starts, columns, values) with sorted columns."""
     widen()
@@ -86,7 +86,7 @@ def _sparse_distance(x, i, y, j):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, **OPTIONS)
+@compiled
 def sparse_norms(rows):  # type: ignore[no-untyped-def]
     """‖x_i‖² of CSR rows."""
     starts, _, values = rows
@@ -99,7 +99,7 @@ def sparse_norms(rows):  # type: ignore[no-untyped-def]
     return norms
 
 
-@njit(cache=True, **OPTIONS)
+@compiled
 def used_columns(rows, table):  # type: ignore[no-untyped-def]
     """CSR rows as a dense block of the columns they use: (used, block), block[p, i] = x_i[used[p]].
 
@@ -122,7 +122,7 @@ def used_columns(rows, table):  # type: ignore[no-untyped-def]
     return used[:count].copy(), block
 
 
-@njit(cache=True, **OPTIONS)
+@compiled
 def sparse_products(x, used, block, table, out):  # type: ignore[no-untyped-def]
     """⟨x_i, y_j⟩ of CSR rows with a dense block that holds only the columns the y_j use.
 

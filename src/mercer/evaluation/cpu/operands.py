@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +27,8 @@ from mercer.evaluation.cpu.vectors import (
     DIFFERENCE,
     PRODUCT,
     ROWS,
+    SCALED_DIFFERENCE,
+    SCALED_PRODUCT,
     TILE,
     column_step,
     panel_width,
@@ -37,20 +39,22 @@ from mercer.points import DensePoints, SparsePoints, View
 NARROW = 64  # columns up to which pair numbers are computed in registers
 MEGABYTE = 1 << 20
 ORIGINS = {"product": PRODUCT, "squared_distance": DIFFERENCE}
-Leaf = tuple[int, np.ndarray, np.ndarray]
+SCALED_ORIGINS = {"product": SCALED_PRODUCT, "squared_distance": SCALED_DIFFERENCE}
+Leaf = tuple[int, np.ndarray, np.ndarray, np.ndarray]  # origin, two operands, scales
 
 
 @dataclass
 class Packed:
     """Rows or columns of one view, ready for compiled code.
 
-    `norms` and `shifts` come with products, `block` with sparse columns; `scratch` is memory that
-    is reused tile by tile.
+    `norms`, `shifts` and `raw` come with products, `block` with sparse columns; `scratch` is
+    memory that is reused tile by tile.
     """
 
     operand: Any
     norms: np.ndarray | None = None
     shifts: np.ndarray | None = None
+    raw: np.ndarray | None = None
     block: tuple[np.ndarray, np.ndarray] | None = None
     scratch: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -90,9 +94,11 @@ class RegisterSource:
     def __init__(
         self, view: View, kinds: Sequence[str], x: DensePoints, y: DensePoints, dtype: Any
     ) -> None:
-        self.view, self.kinds, self.x, self.y = view, kinds, x, y
+        self.kinds, self.x, self.y = kinds, x, y
         self.dtype = np.dtype(dtype)
         self.width = x.width_of(view)
+        self.view, self.scales = view.unscaled, scales_of(view, self.width, dtype)
+        self.origins = ORIGINS if view.deferred_scales is None else SCALED_ORIGINS
         self.column_bytes = self.row_bytes = max(1, self.width) * self.dtype.itemsize
         self.stripe = _within(4 * MEGABYTE // self.row_bytes, ROWS, 1024)
         panels = 8 * MEGABYTE // (self.column_bytes * panel_width(dtype))
@@ -106,8 +112,14 @@ class RegisterSource:
         return Packed(np.ascontiguousarray(_padded(rows, column_step(self.dtype)).T))
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
-        operands = rows.operand, columns.operand
-        return {kind: (ORIGINS.get(kind, COORDINATES), *operands) for kind in self.kinds}
+        operands = rows.operand, columns.operand, self.scales
+        return {kind: (self.origins.get(kind, COORDINATES), *operands) for kind in self.kinds}
+
+
+def scales_of(view: View, width: int, dtype: Any) -> np.ndarray:
+    """The scales by which differences are multiplied, 1 where the rows are scaled already."""
+    deferred = view.deferred_scales
+    return np.ones(width, dtype) if deferred is None else np.array(deferred, dtype)
 
 
 def _padded(rows: np.ndarray, step: int) -> np.ndarray:
@@ -117,7 +129,10 @@ def _padded(rows: np.ndarray, step: int) -> np.ndarray:
 
 
 class BlasSource:
-    """Wide dense points: BLAS gives the products of points moved to the middle of the y_j."""
+    """Wide dense points: BLAS gives the products of points moved to the middle of the y_j.
+
+    Close pairs are repaired from the rows as they are (`raw`), before any rounding.
+    """
 
     distances = "centred products, close pairs by differences"
     costly = True
@@ -130,7 +145,8 @@ class BlasSource:
         self.width = x.width_of(view)
         self.measured = "squared_distance" in kinds
         self.centre = y.centre(view) if self.measured and not view.unit else None
-        row = self.width * self.dtype.itemsize
+        self.scales = scales_of(view, self.width, dtype)
+        row = (2 if self.measured else 1) * self.width * self.dtype.itemsize
         self.stripe = _within(4 * MEGABYTE // row, 16, 512)
         self.tile = _within(8 * MEGABYTE // row, 16, 1024)
         self.column_bytes = row
@@ -144,14 +160,21 @@ class BlasSource:
 
     def _packed(self, points: DensePoints) -> Packed:
         rows = points.seen(self.view, self.dtype, self.centre)
-        norms = np.einsum("ij,ij->i", rows, rows) if self.measured else None
+        if not self.measured:
+            return Packed(rows)
         moved = self.centre is not None and "product" in self.kinds
-        return Packed(rows, norms, self._shifts(rows) if moved else None)
+        return Packed(
+            rows,
+            norms=np.einsum("ij,ij->i", rows, rows),
+            shifts=self._shifts(rows) if moved else None,
+            raw=points.seen(self.view.unscaled, self.dtype),
+        )
 
     def _shifts(self, rows: np.ndarray) -> np.ndarray:
         """s with ⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y): s(x) = ⟨x−c, c⟩ + ½‖c‖²."""
-        assert self.centre is not None
-        centre = self.centre * (1.0 if self.view.scales is None else np.asarray(self.view.scales))
+        centre = DensePoints(self.centre[None, :]).seen(  # type: ignore[index]
+            replace(self.view, columns=None), np.float64
+        )[0]
         return (rows.astype(np.float64) @ centre + 0.5 * centre @ centre).astype(self.dtype)
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
@@ -166,10 +189,12 @@ class BlasSource:
             if rows.shifts is not None and columns.shifts is not None:
                 products += rows.shifts[:, None]
                 products += columns.shifts
-            leaves["product"] = (TILE, products, products)
+            leaves["product"] = (TILE, products, products, self.scales)
         if self.measured:
-            dense_distances(tile, x, y, rows.norms, columns.norms, closeness(self.dtype))
-            leaves["squared_distance"] = (TILE, tile, tile)
+            norms = rows.norms, columns.norms
+            close = closeness(self.dtype)
+            dense_distances(tile, rows.raw, columns.raw, self.scales, *norms, close)
+            leaves["squared_distance"] = (TILE, tile, tile, self.scales)
         return leaves
 
 
@@ -191,6 +216,7 @@ class SparseSource:
         self.column_bytes = entries * (self.tile * self.dtype.itemsize + 16)
         x_entries = max(1, x.rows.nnz // max(1, len(x)))
         self.row_bytes = x_entries * 16 + 2 * self.tile * self.dtype.itemsize
+        self.scales = np.ones(1, dtype)  # rows are scaled when they are packed
         self.local = threading.local()
 
     def rows(self, start: int, stop: int) -> Packed:
@@ -216,7 +242,7 @@ class SparseSource:
             if "squared_distance" in self.kinds:
                 products = rows.buffer("products", tile.shape, self.dtype)
                 products[:] = tile
-            leaves["product"] = (TILE, products, products)
+            leaves["product"] = (TILE, products, products, self.scales)
         if "squared_distance" in self.kinds:
             sparse_distances(
                 tile,
@@ -226,7 +252,7 @@ class SparseSource:
                 columns.norms,
                 closeness(self.dtype),
             )
-            leaves["squared_distance"] = (TILE, tile, tile)
+            leaves["squared_distance"] = (TILE, tile, tile, self.scales)
         return leaves
 
     def _table(self) -> np.ndarray:

@@ -44,14 +44,14 @@ ZERO = np.{dtype}(0.0)
 
 COORDINATES = """
 
-step_{i} = coordinate_step({kind!r}, {code!r}, {result!r})
+step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {scaled})
 
 
 @njit(**OPTIONS)
 def fill_panel_{i}(leaf, row, column, width, step, panel):
     widen()
     for j in range(0, width, step):
-        step_{i}(leaf[1], leaf[2], row, column + j, panel, j)
+        step_{i}(leaf[1], leaf[2], leaf[3], row, column + j, panel, j)
 """
 
 FUNCTION = """
@@ -183,7 +183,8 @@ def _fill(i: int, pair: Number) -> str:
 def _step(i: int, pair: Number) -> str:
     assert pair.term is not None
     code, result = coordinate_code(pair.term)
-    return COORDINATES.format(i=i, kind=pair.kind, code=code, result=result)
+    scaled = pair.view.deferred_scales is not None
+    return COORDINATES.format(i=i, kind=pair.kind, code=code, result=result, scaled=scaled)
 
 
 def _lines(lines: list[str], depth: int) -> str:

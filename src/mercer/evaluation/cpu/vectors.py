@@ -31,8 +31,17 @@ PANEL_BYTES = 1536  # of one row of a panel: ROWS of them stay in the first-leve
 FLAGS = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
 
-PRODUCT, DIFFERENCE, COORDINATES, TILE = range(4)  # where the pair numbers of a leaf come from
+# where the pair numbers of a leaf come from
+PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE = range(6)
 Accumulate = Callable[["_Panel", Any, Any, Any], Any]  # (panel, total, x, y) to the new total
+
+
+def compiled(function: Any) -> Any:
+    """Compile, and keep the result on disk where Numba finds a folder it may write to."""
+    try:
+        return njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:
+        return njit(**OPTIONS)(function)
 
 
 def lanes(dtype: Any) -> int:
@@ -67,12 +76,12 @@ class _Panel:
     def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
         arrays = [
             context.make_array(signature.args[position])(context, builder, arguments[position])
-            for position in (0, 1, 4)
+            for position in (0, 1, 2, 5)
         ]
-        x, y, panel = arrays
+        x, y, scales, panel = arrays
         self.builder = builder
-        self.row, self.column, self.target = arguments[2], arguments[3], arguments[5]
-        self.x, self.y, self.panel = x.data, y.data, panel.data
+        self.row, self.column, self.target = arguments[3], arguments[4], arguments[6]
+        self.x, self.y, self.scales, self.panel = x.data, y.data, scales.data, panel.data
         self.width = cgutils.unpack_tuple(builder, x.shape)[1]
         self.y_stride = cgutils.unpack_tuple(builder, y.shape)[1]
         self.panel_stride = cgutils.unpack_tuple(builder, panel.shape)[1]
@@ -80,6 +89,7 @@ class _Panel:
         self.itemsize = signature.args[0].dtype.bitwidth // 8
         self.lanes = VECTOR_BYTES // self.itemsize
         self.vector = ir.VectorType(self.number, self.lanes)
+        self.has_scales, self.scale = False, None
 
     def constant(self, value: int) -> ir.Constant:
         return ir.Constant(ir.IntType(64), value)
@@ -103,12 +113,21 @@ class _Panel:
             cgutils.get_or_insert_function(self.builder.module, kind, full), arguments
         )
 
+    def difference(self, x: Any, y: Any) -> Any:
+        """x − y, then scaled: the other way round would lose digits far from the origin."""
+        gap = self.builder.fsub(x, y)
+        return gap if self.scale is None else self.builder.fmul(gap, self.scale)
+
+    def scaled(self, value: Any) -> Any:
+        return value if self.scale is None else self.builder.fmul(value, self.scale)
+
     def filled(self, value: float) -> ir.Constant:
         return ir.Constant(self.vector, [value] * self.lanes)
 
-    def write(self, start: float, accumulate: Accumulate) -> None:
+    def write(self, start: float, accumulate: Accumulate, scaled: bool) -> None:
         """The loop over coordinates between fresh accumulators and their storage."""
         builder = self.builder
+        self.has_scales = scaled
         starts = [
             builder.gep(self.x, [builder.mul(builder.add(self.row, self.constant(r)), self.width)])
             for r in range(ROWS)
@@ -140,6 +159,9 @@ class _Panel:
     def coordinate(self, k: Any, starts: Any, totals: Any, accumulate: Accumulate) -> Any:
         """One coordinate: load it for all columns, broadcast it for each row, accumulate."""
         builder = self.builder
+        self.scale = None
+        if self.has_scales:
+            self.scale = self.broadcast(builder.load(builder.gep(self.scales, [k])))
         line = builder.gep(self.y, [builder.add(builder.mul(k, self.y_stride), self.column)])
         ys = [
             builder.load(self.vector_at(line, self.constant(u * self.lanes)), align=self.itemsize)
@@ -165,45 +187,53 @@ class _Panel:
                 )
 
 
-def _intrinsic(start: float, accumulate: Accumulate) -> Any:
+def _intrinsic(start: float, accumulate: Accumulate, scaled: bool) -> Any:
     @intrinsic
     def step(  # type: ignore[no-untyped-def]
-        typing_context, x, y, row, column, panel, target
+        typing_context, x, y, scales, row, column, panel, target
     ):
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            _Panel(context, builder, signature, arguments).write(start, accumulate)
+            _Panel(context, builder, signature, arguments).write(start, accumulate, scaled)
             return context.get_dummy_value()
 
         integer = types.intp
-        return types.void(x, y, integer, integer, panel, integer), code
+        return types.void(x, y, scales, integer, integer, panel, integer), code
 
     return step
 
 
 def _add_product(panel: _Panel, total: Any, x: Any, y: Any) -> Any:
-    return panel.call("fma", x, y, total)
+    return panel.call("fma", panel.scaled(x), panel.scaled(y), total)
 
 
 def _add_square(panel: _Panel, total: Any, x: Any, y: Any) -> Any:
-    gap = panel.builder.fsub(x, y)
+    gap = panel.difference(x, y)
     return panel.call("fma", gap, gap, total)
 
 
-_product_step = _intrinsic(0.0, _add_product)
-_difference_step = _intrinsic(0.0, _add_square)
+_product_step = _intrinsic(0.0, _add_product, scaled=False)
+_difference_step = _intrinsic(0.0, _add_square, scaled=False)
+_scaled_product_step = _intrinsic(0.0, _add_product, scaled=True)
+_scaled_difference_step = _intrinsic(0.0, _add_square, scaled=True)
 
 
 @njit(**OPTIONS)
 def fill_panel(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
     """Pair numbers of ROWS rows with `width` columns into `panel`, from packed operands."""
     widen()
-    source, x, y = leaf
+    source, x, y, scales = leaf
     if source == PRODUCT:
         for j in range(0, width, step):
-            _product_step(x, y, row, column + j, panel, j)
+            _product_step(x, y, scales, row, column + j, panel, j)
     elif source == DIFFERENCE:
         for j in range(0, width, step):
-            _difference_step(x, y, row, column + j, panel, j)
+            _difference_step(x, y, scales, row, column + j, panel, j)
+    elif source == SCALED_PRODUCT:
+        for j in range(0, width, step):
+            _scaled_product_step(x, y, scales, row, column + j, panel, j)
+    elif source == SCALED_DIFFERENCE:
+        for j in range(0, width, step):
+            _scaled_difference_step(x, y, scales, row, column + j, panel, j)
 
 
 def _select(panel: _Panel, comparison: str, x: Any, y: Any) -> Any:
@@ -243,21 +273,26 @@ EMIT: dict[str, Callable[..., Any]] = {
 }
 
 
-def coordinate_step(kind: str, code: Sequence[Sequence[Any]], result: str | float) -> Any:
+def coordinate_step(
+    kind: str, code: Sequence[Sequence[Any]], result: str | float, scaled: bool
+) -> Any:
     """The step of a sum or product over coordinates whose term is given by instructions."""
 
     def term(panel: _Panel, x: Any, y: Any) -> Any:
-        values = {"x": x, "y": y}
+        values = {"x": panel.scaled(x), "y": panel.scaled(y)}
 
         def value(name: str | float) -> Any:
             return values[name] if isinstance(name, str) else panel.filled(name)
 
         for position, (operation, *arguments) in enumerate(code):
-            values[f"t{position}"] = EMIT[operation](panel, *map(value, arguments))
+            if (operation, *arguments) == ("subtract", "x", "y"):
+                values[f"t{position}"] = panel.difference(x, y)
+            else:
+                values[f"t{position}"] = EMIT[operation](panel, *map(value, arguments))
         return value(result)
 
     def accumulate(panel: _Panel, total: Any, x: Any, y: Any) -> Any:
         combine = panel.builder.fadd if kind == "coordinate_sum" else panel.builder.fmul
         return combine(total, term(panel, x, y))
 
-    return _intrinsic(0.0 if kind == "coordinate_sum" else 1.0, accumulate)
+    return _intrinsic(0.0 if kind == "coordinate_sum" else 1.0, accumulate, scaled)
