@@ -133,9 +133,9 @@ class Gram:
         self.evaluations += chosen.shape[0] * chosen.shape[1]
         return chosen.dense()
 
-    def plan(self) -> dispatch.Plan:
-        """What a product will do: which execution, which tiles, how many threads."""
-        return dispatch.plan(self.kernel, self.x, self.y, self.dtype, self.memory)
+    def plan(self, columns: int = 1) -> dispatch.Plan:
+        """What a product with so many columns will do: which execution, which tiles, threads."""
+        return dispatch.plan(self.kernel, self.x, self.y, self.dtype, self.memory, columns)
 
     def _count(self) -> None:
         n, m = self.shape

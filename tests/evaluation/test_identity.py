@@ -48,7 +48,7 @@ def gram_of(path, symmetric, memory="1GB"):
 def tight(path, symmetric):
     """Bytes that are enough for one thread, and not for two."""
     with threadpool_limits(1, user_api="blas"):
-        return gram_of(path, symmetric).plan().memory
+        return gram_of(path, symmetric).plan(columns=3).memory
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -74,7 +74,7 @@ def test_threads_follow_blas():
 @pytest.mark.parametrize("path", PATHS)
 def test_a_tight_budget_takes_one_thread(path):
     with threadpool_limits(2, user_api="blas"):
-        assert gram_of(path, False, memory=tight(path, False)).plan().threads == 1
+        assert gram_of(path, False, memory=tight(path, False)).plan(columns=3).threads == 1
 
 
 def test_a_budget_below_the_least_is_refused():

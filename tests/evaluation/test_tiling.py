@@ -120,10 +120,10 @@ class TestWalk:
         assert (tiles.used == 1).all()
 
     def test_small_work_and_sequential_kernels_take_one_thread(self):
-        assert Walk.within(KnownTiles(np.zeros((10, 10))), 8, 1 << 40).threads == 1
-        assert Walk.within(KnownTiles(np.zeros((1000, 1000))), 8, 1 << 40).threads == 8
+        assert Walk.within(KnownTiles(np.zeros((10, 10))), 1, 8, 1 << 40).threads == 1
+        assert Walk.within(KnownTiles(np.zeros((1000, 1000))), 1, 8, 1 << 40).threads == 8
         sequential = KnownTiles(np.zeros((1000, 1000)), parallel=False)
-        assert Walk.within(sequential, 8, 1 << 40).threads == 1
+        assert Walk.within(sequential, 1, 8, 1 << 40).threads == 1
 
     def test_an_error_in_a_tile_is_raised(self):
         class Failing(KnownTiles):

@@ -67,9 +67,10 @@ REFUSALS = {
         lambda: Gaussian([1.0, 2.0]).on([0])(X),
         "2 lengthscales were given for points with 1 columns",
     ),
-    "smoothness": (
-        lambda: Matern(1.0),
-        r"smoothness 0\.5, 1\.5 or 2\.5; got 1\.0\. For a very smooth kernel write Gaussian\(\)",
+    "smoothness": (lambda: Matern(0.0), "Matern needs a positive, finite smoothness; got 0.0"),
+    "smoothness large": (
+        lambda: Matern(51.0),
+        r"smoothness of at most 50; got 51\.0\. .* write Gaussian\(lengthscale\)",
     ),
     "degree zero": (
         lambda: Polynomial(0),
@@ -173,7 +174,7 @@ REFUSALS = {
         r"got shape \(4, 1, 1\)",
     ),
     "a scalar": (lambda: Gaussian().gram(X) @ 2.0, r"got shape \(\)"),
-    "complex values": (lambda: Gaussian().gram(X) @ np.full(4, 1j), "real numbers; got complex"),
+    "complex values": (lambda: Gaussian().gram(X) @ np.full(4, 1j), "real numbers in at most float64; got complex"),
     "shift of a wrong length": (
         lambda: Gaussian().gram(X, X[:2]).normal_matmul(np.ones(2), np.ones(2)),
         "values with 4 rows here",

@@ -130,9 +130,11 @@ def diagonal(kernel: Lowerable, x: PointSet) -> np.ndarray:
     return reference.diagonal(expression, x)  # type: ignore[arg-type]
 
 
-def plan(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory) -> Plan:
+def plan(
+    kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory, columns: int
+) -> Plan:
     """What `matmul` would do, without doing it."""
-    matrix = walk(kernel, x, y, dtype, memory)
+    matrix = walk(kernel, x, y, dtype, memory, columns)
     tiles = matrix.tiles
     fused = kernel.program() is not None
     return Plan(

@@ -17,7 +17,6 @@ from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from mercer.kernels.algebra import PolynomialOf, derivative_of
 from mercer.kernels.base import Kernel
@@ -237,13 +236,17 @@ def _additive_chi2(request: _Request) -> Kernel:
 
 def _polynomial(request: _Request) -> Kernel:
     gamma, degree, coef0 = request.positive_gamma(), request.degree, request.coef0
-    if degree != int(degree):
+    if not _is_whole(degree):
         _refuse_fraction(request)
     if coef0 < 0:
         _refuse_negative_coef0(request)
-    if degree != int(degree) or coef0 < 0:
+    if not _is_whole(degree) or coef0 < 0:
         return BlockKernel(AffinePower(gamma, coef0, degree))
     return gamma ** int(degree) * Polynomial(int(degree), coef0 / gamma)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value) and value == int(value)
 
 
 def _refuse_fraction(request: _Request) -> None:
@@ -251,7 +254,7 @@ def _refuse_fraction(request: _Request) -> None:
         request,
         f"'poly' with degree={request.degree!r} is not positive definite: the binomial "
         "coefficients of a power that is not a whole number change sign.",
-        f"Write degree={max(1, round(request.degree))}.",
+        "Write a whole number such as degree=3.",
     )
 
 
@@ -301,11 +304,16 @@ def additive_chi_squared(X: Any, Y: Any) -> np.ndarray:
     -1.0
     """
     total = np.zeros((X.shape[0], Y.shape[0]))
-    for x, y in zip(_dense(X).T, _dense(Y).T, strict=True):
-        sums = np.add.outer(x, y)
-        squares = np.subtract.outer(x, y) ** 2
+    for x, y in _column_pairs(X, Y):
+        sums, squares = x + y, (x - y) ** 2
         total -= np.divide(squares, sums, out=np.zeros_like(total), where=sums != 0)
     return total
+
+
+def _column_pairs(X: Any, Y: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Column by column the values in X, standing, and in Y, lying: they broadcast to all pairs."""
+    columns = zip(_dense(X).T, _dense(Y).T, strict=True)
+    return ((x[:, None], y[None, :]) for x, y in columns)
 
 
 @dataclass(frozen=True)
@@ -369,7 +377,7 @@ def _trial(kernel: Kernel, rows: PointSet, columns: PointSet) -> np.ndarray | Ex
 def _blocks_agree(pairs: np.ndarray | Exception, blocks: np.ndarray | Exception) -> bool:
     if isinstance(pairs, Exception) or isinstance(blocks, Exception):
         return isinstance(pairs, Exception)
-    return np.allclose(pairs, blocks, rtol=1e-6, equal_nan=True)
+    return bool(np.abs(pairs - blocks).max() <= 1e-6 * np.abs(pairs).max())
 
 
 def _refuse_function(function: Callable[..., Any], pairs: Exception, blocks: Exception) -> NoReturn:
@@ -427,9 +435,9 @@ def _gp_exp_sine_squared(kernel: Any, request: _Request) -> Kernel:
 
 def _not_periodic(width: int) -> tuple[str, str]:
     return (
-        f"ExpSineSquared is positive definite on one column; there are {width}: the sine of a "
-        "Euclidean distance is periodic along no direction but one.",
-        "Convert it without X and select columns, k.on(0), or multiply k.on(0) * k.on(1).",
+        f"ExpSineSquared is positive definite on one column; there are {width}. It is 1 at the "
+        "distance of one period in any direction, which would make every function constant.",
+        "Write k = as_kernel(kernel), then k.on(0) for one column, or k.on(0) * k.on(1).",
     )
 
 
@@ -446,7 +454,7 @@ def _gp_product(kernel: Any, request: _Request) -> Kernel:
 
 def _gp_power(kernel: Any, request: _Request) -> Kernel:
     inner, exponent = _converted(kernel.kernel, request), kernel.exponent
-    if exponent < 1 or exponent != int(exponent):
+    if exponent < 1 or not _is_whole(exponent):
         _refuse_indefinite(
             request,
             f"{kernel} is not positive definite in general: only powers 1, 2, … of a kernel are.",
@@ -615,7 +623,8 @@ class ManhattanProfile:
     kernel: Radial
 
     def __call__(self, X: Any, Y: Any) -> np.ndarray:
-        scales = np.asarray(self.kernel._lengthscale, np.float64)
-        distances = cdist(_dense(X) / scales, _dense(Y) / scales, "cityblock")
+        scales, distances = np.asarray(self.kernel._lengthscale), np.zeros((X.shape[0], Y.shape[0]))
+        for x, y in _column_pairs(_dense(X) / scales, _dense(Y) / scales):
+            distances += np.abs(x - y)
         line = self.kernel.with_(lengthscale=1.0)
         return line(distances.reshape(-1, 1), np.zeros((1, 1))).reshape(distances.shape)
