@@ -228,6 +228,13 @@ class DensePoints(VectorPoints):
             seen /= _lengths(seen)[:, None]
         return seen
 
+    def raw(self, view: View, dtype: Any) -> np.ndarray:
+        """The rows before their deferred scales; the array itself where it will do."""
+        kept = view.unscaled == ALL_COLUMNS and self.rows.dtype == dtype and not self.mapped
+        if kept and self.rows.flags.c_contiguous and self.rows.flags.writeable:
+            return self.rows
+        return self.seen(view.unscaled, dtype)
+
     def centre(self, view: View, sample: int = 1024) -> np.ndarray:
         """The middle of the columns a view keeps: the mean of evenly spaced rows."""
         step = max(1, len(self) // sample)

@@ -246,7 +246,7 @@ def _polynomial(request: _Request) -> Kernel:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value) and value == int(value)
+    return isinstance(value, Real) and float(value).is_integer()
 
 
 def _refuse_fraction(request: _Request) -> None:
@@ -343,17 +343,8 @@ def _from_function(function: Callable[..., Any], request: _Request) -> Kernel:
     """A block kernel where blocks give the values of pairs, or pairs give none; else a pair kernel.
 
     Many functions of blocks also take two rows, so that the answer on rows alone decides nothing.
-    Two rows against three tell the rows of a block from its columns.
     """
-    if request.X is None:
-        raise ValueError(
-            "whether a function takes two points or two blocks is found by trying it on data: "
-            "write as_kernel(function, X=X), or PairKernel(function) or BlockKernel(function)."
-        )
-    points = as_points(request.X)
-    if not len(points):
-        raise ValueError("X holds no points to try the function on.")
-    rows, columns = points.take([0, -1]), points.take([0, -1, 0])
+    rows, columns = _points_to_try(request.X)
     pairs = _trial(PairKernel(function), rows, columns)
     blocks = _trial(BlockKernel(function), rows, columns)
     if isinstance(pairs, Exception) and isinstance(blocks, Exception):
@@ -361,10 +352,23 @@ def _from_function(function: Callable[..., Any], request: _Request) -> Kernel:
     return BlockKernel(function) if _blocks_agree(pairs, blocks) else PairKernel(function)
 
 
+def _points_to_try(data: Any) -> tuple[PointSet, PointSet]:
+    """Two points against three: a block of them cannot be taken for its transpose."""
+    if data is None:
+        raise ValueError(
+            "whether a function takes two points or two blocks is found by trying it on data: "
+            "write as_kernel(function, X=X), or PairKernel(function) or BlockKernel(function)."
+        )
+    points = as_points(data)
+    if not len(points):
+        raise ValueError("X holds no points to try the function on.")
+    return points.take([0, -1]), points.take([0, -1, 0])
+
+
 def _trial(kernel: Kernel, rows: PointSet, columns: PointSet) -> np.ndarray | Exception:
     """The values on a few points, or what went wrong; functions of users may raise anything."""
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             values = np.asarray(kernel.block(rows, columns), np.float64)
     except Exception as error:
@@ -377,7 +381,7 @@ def _trial(kernel: Kernel, rows: PointSet, columns: PointSet) -> np.ndarray | Ex
 def _blocks_agree(pairs: np.ndarray | Exception, blocks: np.ndarray | Exception) -> bool:
     if isinstance(pairs, Exception) or isinstance(blocks, Exception):
         return isinstance(pairs, Exception)
-    return bool(np.abs(pairs - blocks).max() <= 1e-6 * np.abs(pairs).max())
+    return bool(np.abs(pairs - blocks).max() < 1e-6 * np.abs(pairs).max())  # zeros say nothing
 
 
 def _refuse_function(function: Callable[..., Any], pairs: Exception, blocks: Exception) -> NoReturn:

@@ -167,7 +167,7 @@ class BlasSource:
             rows,
             norms=np.einsum("ij,ij->i", rows, rows),
             shifts=self._shifts(rows) if moved else None,
-            raw=points.seen(self.view.unscaled, self.dtype),
+            raw=points.raw(self.view, self.dtype),
         )
 
     def _shifts(self, rows: np.ndarray) -> np.ndarray:

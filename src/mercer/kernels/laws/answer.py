@@ -94,12 +94,15 @@ def yes_alone(answer: Answer, otherwise: str) -> Answer:
 
 def distinct(columns: Any) -> bool:
     """Whether no column is listed twice, so that the selection reaches every vector."""
-    return len(set(columns)) == len(columns)
+    signs = {column < 0 for column in columns if not isinstance(column, str)}
+    return len(set(columns)) == len(columns) and len(signs) < 2  # 1 and −1 may be the same
 
 
 def covers(columns: Any, dimension: int | None) -> bool:
     """Whether the listed columns are all of them; never, where the number of columns is open."""
-    return dimension is not None and len(set(columns)) >= dimension
+    if dimension is None:
+        return False
+    return len({c if isinstance(c, str) else c % dimension for c in columns}) >= dimension
 
 
 def rank(matrix: Any) -> int:

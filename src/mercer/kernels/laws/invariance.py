@@ -34,14 +34,14 @@ from mercer.kernels.laws.answer import (
     yes_alone,
 )
 from mercer.kernels.laws.boundedness import bounded
-from mercer.kernels.laws.positivity import nowhere_zero
+from mercer.kernels.laws.positivity import fades, positive_valued
 from mercer.kernels.periodic import (
     CosineSeries,
     FourierSeries,
     PeriodicBernoulli,
     PeriodicExponential,
 )
-from mercer.kernels.radial import Exponential, Gaussian, Matern, Radial, RationalQuadratic
+from mercer.kernels.radial import Radial
 from mercer.kernels.spectral import Spectral
 
 # ---- stationary: k(x + h, y + h) = k(x, y) -------------------------------------------------------
@@ -158,12 +158,10 @@ def _(kernel: Normalised, dimension: int | None = None) -> Answer:
 
 @stationary.register(GroupAverage)
 def _(kernel: GroupAverage, dimension: int | None = None) -> Answer:
-    from mercer.kernels.laws.spectrum import spectral_density
-
     inner = stationary(kernel.kernel, len(kernel.group[0]))
     if trivial_group(kernel.group):
         return inner
-    if is_group(kernel.group) and spectral_density(kernel.kernel, len(kernel.group[0])).yes:
+    if is_group(kernel.group) and fades(kernel.kernel):
         return no("k(x, x) is larger where the group leaves x in place than far away")
     return unknown("the group moves x and y apart")
 
@@ -219,6 +217,14 @@ def _(kernel: Any, dimension: int | None = None) -> Answer:
     return _by_shifts(kernel, dimension) or no("beyond one column it repeats along the axes only")
 
 
+@isotropic.register(CosineSeries | FourierSeries)
+def _(kernel: Any, dimension: int | None = None) -> Answer:
+    terms = kernel.coefficients if isinstance(kernel, CosineSeries) else kernel.weights
+    if not any(terms[1:]):
+        return yes("it is constant")
+    return _by_shifts(kernel, dimension) or no("beyond one column it repeats along the axes only")
+
+
 @isotropic.register(Constant)
 def _(kernel: Constant, dimension: int | None = None) -> Answer:
     return yes("it is constant")
@@ -246,9 +252,7 @@ def _(kernel: Columns, dimension: int | None = None) -> Answer:
     inner = isotropic(kernel.kernel, len(kernel.columns))
     if covers(kernel.columns, dimension) and distinct(kernel.columns):
         return inner
-    if inner.yes and bounded_and_constant(kernel.kernel):
-        return yes("it is constant")
-    if _varies(kernel.kernel, len(kernel.columns)):
+    if fades(kernel.kernel):
         return no("a rotation moves what it looks at into columns that it does not look at")
     return _by_shifts(kernel, dimension) or unknown("it looks at some columns only")
 
@@ -260,7 +264,7 @@ def _(kernel: LinearMap, dimension: int | None = None) -> Answer:
     inner = isotropic(kernel.kernel, len(matrix))
     if inner.yes and np.allclose(metric, metric[0, 0] * np.eye(len(metric)), rtol=1e-12, atol=0):
         return yes("the linear map is a multiple of an isometry")
-    if inner.yes and _varies(kernel.kernel, len(matrix)):
+    if inner.yes and fades(kernel.kernel):
         return no("the linear map stretches some directions more than others")
     return _by_shifts(kernel, dimension) or unknown("the linear map changes distances")
 
@@ -302,7 +306,7 @@ def _product_unchanged(law: Any, kernel: Product, dimension: int | None, name: s
     if left.yes and right.yes:
         return yes(f"both factors are {name}")
     for side, other, kept in ((left, right, kernel.left), (right, left, kernel.right)):
-        if side.yes and other.no and nowhere_zero(kept):
+        if side.yes and other.no and positive_valued(kept):
             return no(f"one factor is {name} and never 0, the other is not: {other.because}")
     if bounded(kernel, dimension).no:
         return no("k(x, x) grows without bound, and that of a stationary kernel is constant")
@@ -313,7 +317,7 @@ def _polynomial_unchanged(law: Any, kernel: PolynomialOf, dimension: int | None)
     if not any(kernel.coefficients[1:]):
         return yes("it is constant")
     inner = law(kernel.kernel, dimension)
-    if inner.yes or (inner.no and nowhere_negative(kernel.kernel)):
+    if inner.yes or (inner.no and positive_valued(kernel.kernel)):
         return inner
     if bounded(kernel, dimension).no:
         return no("k(x, x) grows without bound, and that of a stationary kernel is constant")

@@ -1,0 +1,159 @@
+"""Compiled elementary functions against NumPy in a wider precision, in units in the last place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import njit
+
+from mercer.evaluation.cpu.elementary import floor, in_float32, in_float64, sqrt
+from mercer.evaluation.cpu.vectors import OPTIONS
+from mercer.evaluation.operations import OPERATIONS
+
+FUNCTIONS = {np.float32: in_float32, np.float64: in_float64}
+WIDER = {np.float32: np.float64, np.float64: np.longdouble}
+BOUND = {np.float32: 87.3, np.float64: 708.3}  # beyond, exp would not be a normal number
+precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+
+
+def compiled(function, x):
+    """The function on every entry, in a loop compiled as kernel programs are."""
+
+    @njit(**OPTIONS)
+    def loop(x, out):
+        for i in range(len(x)):
+            out[i] = function(x[i])
+
+    out = np.empty_like(x)
+    loop(x, out)
+    return out
+
+
+def of(dtype, name, x):
+    function = {"sqrt": sqrt, "floor": floor}.get(name) or getattr(FUNCTIONS[dtype], name)
+    return compiled(function, np.atleast_1d(np.asarray(x, dtype)))
+
+
+def exact(dtype, name, x):
+    """The oracle of the operation, on the same numbers in a wider precision."""
+    return OPERATIONS[name].oracle(np.asarray(x, dtype).astype(WIDER[dtype]))
+
+
+def ulps(dtype, name, x):
+    """How far the compiled value is off, in units in the last place of the exact one."""
+    x = np.asarray(x, dtype)
+    value, right = of(dtype, name, x).astype(WIDER[dtype]), exact(dtype, name, x)
+    with np.errstate(under="ignore"):
+        unit = np.spacing(np.abs(right).astype(dtype)).astype(WIDER[dtype])
+    return np.abs(value - right) / unit
+
+
+def spread(dtype, lowest, highest, count=20_001):
+    """Numbers of all sizes between two positive ones."""
+    return np.exp(np.linspace(np.log(lowest), np.log(highest), count)).astype(dtype)
+
+
+@precisions
+class TestExponentials:
+    """2^n·2^f rounds x·log₂e, which costs half a unit for every unit of |x|."""
+
+    def test_decay(self, dtype):
+        x = np.concatenate([np.linspace(0, BOUND[dtype], 20_001), spread(dtype, 1e-30, 1.0)])
+        x = x.astype(dtype)
+        relative = np.abs(of(dtype, "decay", x) / exact(dtype, "decay", x) - 1)
+        assert (relative <= (x.astype(np.float64) / 2 + 2) * np.finfo(dtype).eps).all()
+
+    def test_decay_is_exact_at_zero(self, dtype):
+        assert of(dtype, "decay", 0.0)[0] == 1.0
+
+    @pytest.mark.parametrize("x", [1e3, 1e30, np.inf])
+    def test_decay_ends_below_the_smallest_normal_number(self, dtype, x):
+        assert 0 <= of(dtype, "decay", x)[0] <= 2 * np.finfo(dtype).tiny
+
+    def test_decay_of_nan_is_nan(self, dtype):
+        assert np.isnan(of(dtype, "decay", np.nan)[0])
+
+    def test_exp(self, dtype):
+        x = np.linspace(-BOUND[dtype], BOUND[dtype], 20_001).astype(dtype)
+        relative = np.abs(of(dtype, "exp", x) / exact(dtype, "exp", x) - 1)
+        assert (relative <= (np.abs(x).astype(float) / 2 + 2) * np.finfo(dtype).eps).all()
+
+    def test_exp_overflows_to_infinity(self, dtype):
+        beyond = np.array([BOUND[dtype] + 1.5, 1e4, 1e30, np.inf])
+        assert (of(dtype, "exp", beyond) == np.inf).all()
+
+    def test_exp_underflows(self, dtype):
+        below = of(dtype, "exp", [-BOUND[dtype] - 1.0, -1e30, -np.inf])
+        assert ((below >= 0) & (below <= 2 * np.finfo(dtype).tiny)).all()
+
+    def test_exp_of_nan_is_nan(self, dtype):
+        assert np.isnan(of(dtype, "exp", np.nan)[0])
+
+    def test_tanh_is_right_beside_one(self, dtype):
+        x = np.linspace(-30, 30, 20_001).astype(dtype)
+        gap = np.abs(of(dtype, "tanh", x) - exact(dtype, "tanh", x))
+        assert gap.max() <= 4 * np.finfo(dtype).eps
+        assert (of(dtype, "tanh", [-1e4, -np.inf, np.inf, 1e4]) == [-1, -1, 1, 1]).all()
+        assert np.isnan(of(dtype, "tanh", np.nan)[0])
+
+    @pytest.mark.xfail(strict=True, reason="1 − 2/(e^{2x} + 1) cancels where x is small")
+    def test_tanh_is_right_relative_to_itself(self, dtype):
+        assert ulps(dtype, "tanh", spread(dtype, 1e-20, 10.0)).max() <= 4
+
+
+@precisions
+class TestLogarithm:
+    def test_everywhere(self, dtype):
+        info = np.finfo(dtype)
+        assert ulps(dtype, "log", spread(dtype, info.tiny, info.max / 2)).max() <= 4
+
+    def test_near_one(self, dtype):
+        x = 1.0 + np.linspace(-0.4, 0.4, 20_001)
+        assert ulps(dtype, "log", x[x != 1.0]).max() <= 4
+        steps = 1.0 + np.arange(-50, 51) * np.finfo(dtype).eps
+        assert ulps(dtype, "log", steps[steps != 1.0]).max() <= 4
+
+    def test_is_zero_at_one(self, dtype):
+        assert of(dtype, "log", 1.0)[0] == 0.0
+
+
+@precisions
+class TestAngles:
+    def test_arcsin(self, dtype):
+        x = np.concatenate([np.linspace(0, 1, 20_001)[1:], spread(dtype, 1e-12, 1.0)])
+        assert ulps(dtype, "arcsin", x).max() <= 4
+
+    def test_near_one(self, dtype):
+        x = 1.0 - np.arange(200) * np.finfo(dtype).eps
+        assert ulps(dtype, "arcsin", x).max() <= 4
+
+    def test_ends(self, dtype):
+        assert of(dtype, "arcsin", 0.0)[0] == 0.0
+        assert of(dtype, "arcsin", 1.0)[0] == dtype(np.pi / 2)
+        assert of(dtype, "arcsin", 1.0 + np.finfo(dtype).eps)[0] == dtype(np.pi / 2)
+
+
+@precisions
+class TestRoots:
+    def test_root(self, dtype):
+        info = np.finfo(dtype)
+        assert ulps(dtype, "sqrt", spread(dtype, info.tiny, info.max / 2)).max() <= 0.5001
+
+    def test_reciprocal_root(self, dtype):
+        info = np.finfo(dtype)
+        x = spread(dtype, info.tiny, info.max / 2)
+        assert ulps(dtype, "reciprocal_root", x).max() <= 2
+
+    def test_reciprocal_root_is_zero_at_zero(self, dtype):
+        assert (of(dtype, "reciprocal_root", [0.0, -0.0]) == 0.0).all()
+
+
+@precisions
+class TestSteps:
+    x = np.array([-2.5, -1.0, -0.3, -0.0, 0.0, 1e-30, 0.7, 1.0, 3.9])
+
+    def test_floor(self, dtype):
+        assert np.array_equal(of(dtype, "floor", self.x), np.floor(self.x.astype(dtype)))
+
+    def test_step(self, dtype):
+        assert np.array_equal(of(dtype, "step", self.x), np.heaviside(self.x, 0.5))
