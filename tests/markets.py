@@ -92,7 +92,8 @@ def lifted(X):
 
 def letters(words):
     """How often each of the first letters of the alphabet occurs."""
-    return np.array([[word.count(letter) for letter in "aeknrs"] for word in words], float)
+    counts = [[word.count(letter) for letter in "aeknrs"] for word in words]
+    return np.array(counts, float).reshape(-1, 6)
 
 
 def height(X):

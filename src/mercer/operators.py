@@ -54,6 +54,7 @@ class Gram:
         self.memory = memory
         self.evaluations = 0
         dispatch.check_pair(self.x, self.y)
+        self._dtype = np.result_type(self.x.dtype, self.y.dtype)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,7 +62,7 @@ class Gram:
 
     @property
     def dtype(self) -> np.dtype:
-        return np.result_type(self.x.dtype, self.y.dtype)
+        return self._dtype
 
     @property
     def symmetric(self) -> bool:
@@ -136,6 +137,15 @@ class Gram:
     def plan(self, columns: int = 1) -> dispatch.Plan:
         """What a product with so many columns will do: which execution, which tiles, threads."""
         return dispatch.plan(self.kernel, self.x, self.y, self.dtype, self.memory, columns)
+
+    def astype(self, dtype: Any) -> Gram:
+        """The same matrix, computed in another precision: float32 or float64."""
+        dtype = np.dtype(dtype)
+        if dtype not in (np.float32, np.float64):
+            raise ValueError(f"a Gram matrix is computed in float32 or float64; got {dtype}.")
+        copy = Gram(self.kernel, self.x, None if self.symmetric else self.y, self.memory)
+        copy._dtype = dtype
+        return copy
 
     def _count(self) -> None:
         n, m = self.shape

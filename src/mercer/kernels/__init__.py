@@ -5,6 +5,7 @@
 2.0 * Gaussian(lengthscale=0.5) + Linear(bias=0.0) * Matern(smoothness=1.5, lengthscale=2.0)
 """
 
+from mercer.kernels import laws
 from mercer.kernels.algebra import (
     Columns,
     Exponentiated,
@@ -28,6 +29,7 @@ from mercer.kernels.input_maps import (
     direct_sum,
     tensor_product,
 )
+from mercer.kernels.norms import line_norm, torus_norm
 from mercer.kernels.periodic import (
     CosineSeries,
     FourierSeries,
@@ -76,5 +78,8 @@ __all__ = [
     "Weighted",
     "as_kernel",
     "direct_sum",
+    "laws",
+    "line_norm",
     "tensor_product",
+    "torus_norm",
 ]

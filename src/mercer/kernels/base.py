@@ -21,6 +21,7 @@ from mercer.points import Column, PointSet, as_vectors
 
 if TYPE_CHECKING:
     from mercer.kernels.algebra import Columns, Product, Scaled, Sum
+    from mercer.kernels.laws import Check, Laws
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -105,6 +106,28 @@ class Kernel:
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""
         return RKHSFunction(self, self.points(centres), coefficients)
+
+    def laws(self, dimension: int | None = None) -> Laws:
+        """What is known of this kernel: yes, no or unknown, with the reasons.
+
+        >>> from mercer.kernels import Gaussian, Linear
+        >>> (Gaussian() + Linear()).laws(dimension=2).universal
+        yes: its space contains that of a universal summand
+        """
+        from mercer.kernels.laws import summary
+
+        return summary(self, dimension)
+
+    def check(self, x: Any, *, tolerance: float | None = None) -> Check:
+        """Test on points whether this is a kernel: finite, symmetric, no negative eigenvalue.
+
+        >>> from mercer.kernels import Sigmoid
+        >>> Sigmoid(bias=-1.0).check([[0.0], [1.0]])
+        failed: vᵀKv = ... for the vector v of length 1 in `witness`
+        """
+        from mercer.kernels.laws import check
+
+        return check(self, x, tolerance=tolerance)
 
     # ---- algebra ------------------------------------------------------------------------------
 

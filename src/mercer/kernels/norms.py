@@ -137,7 +137,7 @@ def _integrand(
 def _octaves(
     integrand: Callable[[float], float], scale: float, tolerance: float
 ) -> Iterator[float]:
-    """The integral over [0, scale], [scale, 2 scale], [2 scale, 4 scale], …"""
+    """The integral over [0, scale], [scale, 2 scale], [2 scale, 4 scale] and so on."""
     total, start, stop = 0.0, 0.0, scale
     while True:
         value = _integral(integrand, start, stop, 0.1 * tolerance * total)

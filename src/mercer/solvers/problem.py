@@ -16,7 +16,7 @@ from mercer.solvers.solution import Solution
 class Problem:
     """Regularised empirical risk over f = Σ α_i k(x_i, ·).
 
-        (1/Σw) Σ_i w_i ℓ(y_i, (Kα)_i) + (λ/2) αᵀKα
+        (1/Σw) Σ_i w_i ℓ(y_i, (Kα)_i + b) + (λ/2) αᵀKα
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ class Problem:
         λ ≥ 0.
     weights : array of shape (n,), optional
         w ≥ 0, not all zero; 1 where nothing is given.
+    fit_intercept : bool, default=False
+        Whether b is free and unpenalised, or 0.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Problem:
     loss: Loss
     regularization: float
     weights: np.ndarray | None = None
+    fit_intercept: bool = False
 
     def __post_init__(self) -> None:
         self._check_targets()
@@ -75,11 +78,12 @@ class Problem:
         if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
             raise ValueError("weights must be finite and nonnegative, and not all zero.")
 
-    def objective(self, coefficients: Any) -> float:
-        """The objective at α, recomputed in float64 from scratch."""
+    def objective(self, coefficients: Any, intercept: Any = 0.0) -> float:
+        """The objective at α and b, recomputed in float64 from scratch."""
         alpha = np.asarray(coefficients, np.float64)
         values = self.gram @ alpha
-        losses = self.loss.value(np.asarray(self.targets, np.float64), values)
+        shift = np.reshape(intercept, np.shape(intercept) if alpha.ndim == 2 else (-1,))
+        losses = self.loss.value(np.asarray(self.targets, np.float64), values + shift)
         risk = np.average(losses.reshape(len(alpha), -1).sum(axis=1), weights=self.weights)
         return float(risk + 0.5 * self.regularization * np.vdot(alpha, values))
 

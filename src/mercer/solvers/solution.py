@@ -37,6 +37,8 @@ class Solution:
         never the solver's running estimate.
     history : dict of lists
         What was recorded on the way, by name.
+    intercept : float or array
+        b, 0 where there is none.
     """
 
     coefficients: np.ndarray
@@ -44,3 +46,4 @@ class Solution:
     objective: float
     gap: float
     history: dict[str, list[Any]] = field(default_factory=dict)
+    intercept: Any = 0.0

@@ -84,6 +84,11 @@ def nothing_known(kernel: Any) -> Answer:
     return unknown(f"nothing is known of {type(kernel).__name__}")
 
 
+def first(*answers: Answer | None) -> Answer:
+    """The first answer that is given."""
+    return next(answer for answer in answers if answer is not None)
+
+
 def yes_alone(answer: Answer, otherwise: str) -> Answer:
     """A yes as it is, anything else as unknown: for operations that can mend a fault."""
     return answer if answer.yes else unknown(otherwise)

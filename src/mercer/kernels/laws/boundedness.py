@@ -1,4 +1,4 @@
-"""Is k(x, x) bounded, and by what?"""
+"""Boundedness of k(x, x), and by what."""
 
 from __future__ import annotations
 
@@ -153,7 +153,9 @@ def _(kernel: Product, dimension: int | None = None) -> Answer:
         return no("both factors are unbounded, in the same directions")
     for side, other in ((left, kernel.right), (right, kernel.left)):
         if side.no and level_diagonal(other):
-            return no(f"one factor is unbounded, the diagonal of the other constant: {side.because}")
+            return no(
+                f"one factor is unbounded, the diagonal of the other constant: {side.because}"
+            )
     if left.yes and right.yes and positive_definite(kernel, dimension).yes:
         return yes("both factors are bounded", _combined(left, right, lambda a, b: a * b))
     return unknown("a factor is not known to be bounded")

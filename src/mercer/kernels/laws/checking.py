@@ -79,7 +79,11 @@ def check(kernel: Kernel, data: Any, *, tolerance: float | None = None) -> Check
     """
     matrix = _values(kernel, data)
     allowed = _rounding(matrix) if tolerance is None else float(tolerance)
-    return _not_finite(matrix, allowed) or _asymmetric(matrix, allowed) or _spectrum(matrix, allowed)
+    for fault in (_not_finite, _asymmetric):
+        found = fault(matrix, allowed)
+        if found is not None:
+            return found
+    return _spectrum(matrix, allowed)
 
 
 def _values(kernel: Kernel, data: Any) -> np.ndarray:
@@ -111,9 +115,7 @@ def _asymmetric(matrix: np.ndarray, tolerance: float) -> Check | None:
     i, j = (int(index) for index in np.unravel_index(np.argmax(gaps), gaps.shape))
     if gaps[i, j] <= tolerance:
         return None
-    reason = (
-        f"k(x, y) = {matrix[i, j]:.6g} but k(y, x) = {matrix[j, i]:.6g} for points {i} and {j}"
-    )
+    reason = f"k(x, y) = {matrix[i, j]:.6g} but k(y, x) = {matrix[j, i]:.6g} for points {i} and {j}"
     symmetric = _spectrum(0.5 * (matrix + matrix.T), tolerance)
     smallest, witness = symmetric.smallest_eigenvalue, symmetric.witness
     return Check(False, reason, smallest, tolerance, witness, (i, j))

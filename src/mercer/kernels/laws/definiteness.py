@@ -1,4 +1,4 @@
-"""Is it positive definite? One rule for each class and each operation."""
+"""Positive definiteness, one rule for each class and each operation."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from mercer.kernels.laws.answer import (
     Answer,
     covers,
     distinct,
+    first,
     is_group,
     no,
     nothing_known,
@@ -184,7 +185,7 @@ def isotropic(kernel: Any, dimension: int | None = None) -> Answer:
     >>> laws.isotropic(Laplacian(), dimension=1).yes, laws.isotropic(Laplacian(), dimension=2).no
     (True, True)
     """
-    return _by_shifts(kernel, dimension) or nothing_known(kernel)
+    return first(_by_shifts(kernel, dimension), nothing_known(kernel))
 
 
 def _by_shifts(kernel: Any, dimension: int | None) -> Answer | None:
@@ -214,7 +215,9 @@ def _(kernel: Any, dimension: int | None = None) -> Answer:
 
 @isotropic.register(PeriodicBernoulli | PeriodicExponential)
 def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return _by_shifts(kernel, dimension) or no("beyond one column it repeats along the axes only")
+    return first(
+        _by_shifts(kernel, dimension), no("beyond one column it repeats along the axes only")
+    )
 
 
 @isotropic.register(CosineSeries | FourierSeries)
@@ -222,7 +225,9 @@ def _(kernel: Any, dimension: int | None = None) -> Answer:
     terms = kernel.coefficients if isinstance(kernel, CosineSeries) else kernel.weights
     if not any(terms[1:]):
         return yes("it is constant")
-    return _by_shifts(kernel, dimension) or no("beyond one column it repeats along the axes only")
+    return first(
+        _by_shifts(kernel, dimension), no("beyond one column it repeats along the axes only")
+    )
 
 
 @isotropic.register(Constant)
@@ -233,13 +238,13 @@ def _(kernel: Constant, dimension: int | None = None) -> Answer:
 @isotropic.register(Sum)
 def _(kernel: Sum, dimension: int | None = None) -> Answer:
     decided = _by_shifts(kernel, dimension)
-    return decided or _sum_unchanged(isotropic, kernel, dimension, "isotropic")
+    return first(decided, _sum_unchanged(isotropic, kernel, dimension, "isotropic"))
 
 
 @isotropic.register(Product)
 def _(kernel: Product, dimension: int | None = None) -> Answer:
     decided = _by_shifts(kernel, dimension)
-    return decided or _product_unchanged(isotropic, kernel, dimension, "isotropic")
+    return first(decided, _product_unchanged(isotropic, kernel, dimension, "isotropic"))
 
 
 @isotropic.register(Scaled)
@@ -254,7 +259,7 @@ def _(kernel: Columns, dimension: int | None = None) -> Answer:
         return inner
     if fades(kernel.kernel):
         return no("a rotation moves what it looks at into columns that it does not look at")
-    return _by_shifts(kernel, dimension) or unknown("it looks at some columns only")
+    return first(_by_shifts(kernel, dimension), unknown("it looks at some columns only"))
 
 
 @isotropic.register(LinearMap)
@@ -266,7 +271,7 @@ def _(kernel: LinearMap, dimension: int | None = None) -> Answer:
         return yes("the linear map is a multiple of an isometry")
     if inner.yes and fades(kernel.kernel):
         return no("the linear map stretches some directions more than others")
-    return _by_shifts(kernel, dimension) or unknown("the linear map changes distances")
+    return first(_by_shifts(kernel, dimension), unknown("the linear map changes distances"))
 
 
 @isotropic.register(Exponentiated)
@@ -294,8 +299,9 @@ def _sum_unchanged(law: Any, kernel: Sum, dimension: int | None, name: str) -> A
     left, right = law(kernel.left, dimension), law(kernel.right, dimension)
     if left.yes and right.yes:
         return yes(f"both summands are {name}")
-    if left.yes and right.no or left.no and right.yes:
-        return no(f"one summand is {name}, the other is not: {(left if left.no else right).because}")
+    for side, other in ((left, right), (right, left)):
+        if side.yes and other.no:
+            return no(f"one summand is {name}, the other is not: {other.because}")
     if bounded(kernel, dimension).no:
         return no("k(x, x) grows without bound, and that of a stationary kernel is constant")
     return unknown(f"the summands are not known to be {name}; what they change could cancel")

@@ -35,7 +35,9 @@ class SpectralMeasure:
     >>> measure = laws.spectral_density(2.0 * Gaussian(0.5), dimension=3).payload
     >>> measure.total, measure.sample(4, random_state=0).shape
     (2.0, (4, 3))
-    >>> bool(np.isclose(measure.density(np.zeros((1, 3)))[0], 2.0 * (0.5 / np.sqrt(2 * np.pi)) ** 3))
+    >>> bool(
+    ...     np.isclose(measure.density(np.zeros((1, 3)))[0], 2.0 * (0.5 / np.sqrt(2 * np.pi)) ** 3)
+    ... )
     True
     """
 
@@ -213,7 +215,7 @@ class Tabulated(SpectralMeasure):
 class Zero(SpectralMeasure):
     """Of a constant: all mass at frequency 0. It has no density."""
 
-    has_formula = False  # type: ignore[assignment]
+    has_formula = False
 
     def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
         return np.zeros((size, self.dimension))
@@ -244,7 +246,7 @@ class Convolution(SpectralMeasure):
     """Of a product of kernels: sums of independent frequencies."""
 
     parts: Sequence[SpectralMeasure]
-    has_formula = False  # type: ignore[assignment]
+    has_formula = False
 
     def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
         return np.sum([part._draw(size, random) for part in self.parts], axis=0)

@@ -1,4 +1,4 @@
-"""How large is the space: finitely many features, or dense in the continuous functions?"""
+"""The size of the space: finitely many features, or dense in the continuous functions."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from mercer.kernels.input_maps import Composed, GroupAverage, LinearMap, Weighte
 from mercer.kernels.laws.answer import (
     Answer,
     covers,
+    first,
     is_group,
     no,
     nothing_known,
@@ -86,7 +87,7 @@ def universal(kernel: Any, dimension: int | None = None) -> Answer:
     >>> laws.universal(Gaussian() + Linear()).yes, laws.universal(Gaussian().on(0)).no
     (True, True)
     """
-    return _finite(kernel) or nothing_known(kernel)
+    return first(_finite(kernel), nothing_known(kernel))
 
 
 def _finite(kernel: Any) -> Answer | None:
@@ -113,7 +114,7 @@ def _(kernel: Any, dimension: int | None = None) -> Answer:
 
 @universal.register(FeatureProducts)
 def _(kernel: FeatureProducts, dimension: int | None = None) -> Answer:
-    return _finite(kernel) or unknown("it is computed from finitely many frequencies")
+    return first(_finite(kernel), unknown("it is computed from finitely many frequencies"))
 
 
 @universal.register(Brownian)
@@ -143,7 +144,7 @@ def _(kernel: Sum, dimension: int | None = None) -> Answer:
             return yes("its space contains that of a universal summand")
     if all(blind(summand, dimension) for summand in flattened(kernel, Sum)):
         return no("no summand sees all columns together, so interactions are missing")
-    return _finite(kernel) or unknown("no summand is known to be universal")
+    return first(_finite(kernel), unknown("no summand is known to be universal"))
 
 
 @universal.register(Product)
@@ -154,7 +155,7 @@ def _(kernel: Product, dimension: int | None = None) -> Answer:
         return yes("products of functions of each group of columns are dense")
     if blind(kernel, dimension):
         return no("it does not see all columns")
-    return _finite(kernel) or unknown("not both factors are known to be universal")
+    return first(_finite(kernel), unknown("not both factors are known to be universal"))
 
 
 def _tensor_product(kernel: Product, dimension: int | None) -> bool:
@@ -194,14 +195,14 @@ def _(kernel: PolynomialOf, dimension: int | None = None) -> Answer:
         return yes("a power of a universal kernel is universal, and so is its sum with others")
     if not any(kernel.coefficients[1:]):
         return no("it is constant")
-    return _finite(kernel) or unknown("k is not known to be universal")
+    return first(_finite(kernel), unknown("k is not known to be universal"))
 
 
 @universal.register(Normalised)
 def _(kernel: Normalised, dimension: int | None = None) -> Answer:
     if universal(kernel.kernel, dimension).yes:
         return yes("k is universal, and dividing by √k(x, x) > 0 keeps a space dense")
-    return _finite(kernel) or unknown("k is not known to be universal")
+    return first(_finite(kernel), unknown("k is not known to be universal"))
 
 
 @universal.register(LinearMap)
@@ -212,7 +213,7 @@ def _(kernel: LinearMap, dimension: int | None = None) -> Answer:
     inner = universal(kernel.kernel, rows)
     if inner.yes or rows == columns:
         return inner
-    return _finite(kernel) or unknown("k is not known to be universal")
+    return first(_finite(kernel), unknown("k is not known to be universal"))
 
 
 @universal.register(GroupAverage)
@@ -221,7 +222,7 @@ def _(kernel: GroupAverage, dimension: int | None = None) -> Answer:
         return universal(kernel.kernel, dimension)
     if is_group(kernel.group):
         return no("its functions take the same value at x and gx")
-    return _finite(kernel) or unknown("the list of matrices is not a group")
+    return first(_finite(kernel), unknown("the list of matrices is not a group"))
 
 
 # ---- what the rules rest on ----------------------------------------------------------------------

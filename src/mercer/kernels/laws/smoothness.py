@@ -1,4 +1,4 @@
-"""Which Sobolev space is it?"""
+"""Sobolev spaces among the spaces of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which spectral measure does a stationary kernel have, and has it a density?"""
+"""Spectral measures of stationary kernels, and whether they have a density."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _combined(kernel: Any, count: int, more: int, reason: str, operation: Any) -
 
 
 def _convolved(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Σ_j a_j b_{m−j} over the whole numbers j, as far as TERMS, for m = 0, 1, …"""
+    """Σ_j a_j b_{m−j} over the whole numbers j, as far as TERMS, for m from 0 on."""
     short, long = sorted((left, right), key=lambda values: len(np.trim_zeros(values, "b")))
     short = np.trim_zeros(short, "b")[: TERMS + 1]
     if not len(short):
