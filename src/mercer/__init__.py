@@ -18,7 +18,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Gram": "mercer.operators",
+    "KernelRidge": "mercer.estimators",
+    "KernelRidgeCV": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
+    "estimators": "mercer.estimators",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
     "linalg": "mercer.linalg",
@@ -28,7 +31,7 @@ _HOMES = {
     "testing": "mercer.testing",
 }
 
-__all__ = ["Gram", "RKHSFunction", "__version__"]
+__all__ = ["Gram", "KernelRidge", "KernelRidgeCV", "RKHSFunction", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

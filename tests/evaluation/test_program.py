@@ -12,19 +12,36 @@ from mercer.evaluation import reference
 from mercer.evaluation.expression import (
     Number,
     Parameter,
+    X,
+    Y,
+    absolute,
+    arcsin,
+    coordinate_product,
+    coordinate_sum,
     decay,
     exp,
+    floor,
+    lengths,
+    log,
+    mapped,
+    maximum,
+    minimum,
     numbers_of,
+    own,
     product,
     reciprocal_root,
     restricted,
     sqrt,
     squared_distance,
     squared_norms,
+    step,
+    tabulated,
+    tanh,
 )
 from mercer.evaluation.operations import OPERATIONS, derivative
-from mercer.evaluation.program import lower
-from mercer.kernels import Gaussian, Linear, Matern, Polynomial
+from mercer.evaluation.program import coordinate_code, lower
+from mercer.kernels import ArcCosine, Gaussian, Laplacian, Linear, Matern, Polynomial
+from mercer.kernels.bessel import bessel_table
 from mercer.points import View
 
 S, P = squared_distance(), product()
@@ -82,12 +99,61 @@ class TestLowering:
         kernel = markets.PROGRAMS[name]
         program = lower(kernel.program())
         x, y = (kernel.points(markets.normal(4, 2, seed)) for seed in (0, 1))
-        scope = {"exp": np.exp, "sqrt": np.sqrt, "decay": lambda x: np.exp(-x)}
-        scope |= {f"p{i}": p for i, p in enumerate(program.parameters)}
-        scope |= {f"q{i}": reference.block(q, x, y) for i, q in enumerate(program.pairs)}
+        scope = _scope(program, x, y)
         for line in program.lines:
             exec(line, scope)
         assert np.allclose(scope[program.result], reference.block(kernel.program(), x, y))
+
+    def test_terms_are_part_of_the_structure(self):
+        distance = lower(decay(coordinate_sum(absolute(X - Y))))
+        other = lower(decay(coordinate_sum((X - Y) ** 2)))
+        assert distance.structure != other.structure
+        assert distance.lines == other.lines
+
+    def test_constants_inside_a_term_are_part_of_the_structure(self):
+        one, two = (lower(1.0 * coordinate_product(c + X * Y)).structure for c in (1.0, 2.0))
+        assert one != two
+
+    def test_tables_do_not_change_the_structure(self):
+        one, two = (lower(tabulated(bessel_table(nu), S)) for nu in (0.3, 2.2))
+        assert one.structure == two.structure
+        assert one.tables != two.tables
+
+    def test_each_table_has_its_place(self):
+        tables = [bessel_table(nu) for nu in (0.3, 2.2)]
+        program = lower(tabulated(tables[0], S) + tabulated(tables[1], S))
+        assert program.tables == tuple(tables)
+        assert program.lines[:2] == ("t0 = tabulated(T0, q0)", "t1 = tabulated(T1, q0)")
+
+
+def _scope(program, x, y):
+    """What the lines of a program refer to, in NumPy."""
+    scope = {name: rule.oracle for name, rule in OPERATIONS.items()}
+    scope |= {"abs": np.abs, "min": np.minimum, "max": np.maximum}
+    scope |= {f"p{i}": p for i, p in enumerate(program.parameters)}
+    scope |= {f"T{i}": table for i, table in enumerate(program.tables)}
+    for letter, numbers in zip(
+        "qab", (program.pairs, program.x_norms, program.y_norms), strict=True
+    ):
+        scope |= {f"{letter}{i}": reference.block(n, x, y) for i, n in enumerate(numbers)}
+    return scope
+
+
+class TestTerms:
+    def test_shared_nodes_are_computed_once(self):
+        gap = X - Y
+        code, result = coordinate_code(gap * gap + gap)
+        assert code == (("subtract", "x", "y"), ("multiply", "t0", "t0"), ("add", "t1", "t0"))
+        assert result == "t2"
+
+    def test_powers(self):
+        code, result = coordinate_code((X - Y) ** 3)
+        assert code[1:] == (("multiply", "t0", "t0"), ("multiply", "t1", "t0"))
+        assert result == "t2"
+
+    def test_constants(self):
+        assert coordinate_code(1.0 + X) == ((("add", 1.0, "x"),), "t0")
+        assert coordinate_code(Parameter(3.0)) == ((), 3.0)
 
 
 class TestColumns:
@@ -119,6 +185,38 @@ class TestColumns:
         (number,) = numbers_of(Gaussian([1.0, 2.0]).on([3, 1]).program())
         assert number.view == View((3, 1), (1.0, 0.5))
 
+    def test_terms_are_kept(self):
+        (number,) = numbers_of(Laplacian().on([2]).program())
+        assert number.kind == "coordinate_sum"
+        assert number.view == View((2,))
+        assert number.term == absolute(X - Y)
+
+    def test_maps_reach_every_number(self):
+        A = np.array([[1.0, 2.0], [0.0, 1.0]])
+        views = {number.view for number in numbers_of(mapped(ArcCosine(1).program(), A))}
+        assert {view.matrix for view in views} == {((1.0, 2.0), (0.0, 1.0))}
+        assert {view.unit for view in views} == {True, False}
+
+    def test_maps_after_columns(self):
+        (number,) = numbers_of(Linear().on([1]).after(np.arange(6.0).reshape(2, 3)).program())
+        assert number.view == View(matrix=((3.0, 4.0, 5.0),))
+        with pytest.raises(ValueError, match="after a linear map columns have no names"):
+            Linear().on("a").after(np.eye(2)).program()
+
+
+class TestOwn:
+    """k(x, x) in numbers of x alone."""
+
+    def test_numbers(self):
+        x, y = squared_norms()
+        assert own(P, "x") == x
+        assert own(P * x, "y") == y * y
+        assert own(lengths()[0], "y") == lengths()[1]
+        assert own(S, "x").value == 0.0
+
+    def test_sums_over_coordinates_have_none(self):
+        assert own(Laplacian().program(), "x") is None
+
 
 EXPRESSIONS = {
     "affine": 2.0 * S + 3.0,
@@ -132,8 +230,50 @@ EXPRESSIONS = {
     "reciprocal": reciprocal_root(S + 1.0),
     "product": decay(0.2 * S) * (P + 2.0) ** 2,
     "norms": squared_norms()[0] * decay(S),
+    "difference": S - 2.0 * P,
+    "constant-minus": 1.0 - P**2,
+    "negative": -S,
+    "quotient": P / (S + 1.0),
+    "constant-over": 2.0 / (S + 1.0),
+    "over-constant": P / 4.0,
+    "log": log(1.0 + S),
+    "tanh": tanh(0.7 * P),
+    "arcsin": arcsin(0.3 * S),
+    "absolute": absolute(P - 2.5),
+    "minimum": minimum(S, 2.0 * P + 5.0),
+    "maximum": maximum(S, 2.0 * P + 5.0),
+    "minimum-with-number": minimum(S, 5.0),
+    "floor": S - floor(0.1 * S),
+    "step": S * step(P - 7.0) + S * step(P + 7.0),
+    "tabulated": tabulated(bessel_table(2.2), S),
+    "tabulated-rough": tabulated(bessel_table(0.3), S),
+    "lengths": lengths()[0] * decay(S),
+    "coordinates": decay(coordinate_sum(absolute(X - Y))),
+}
+TERMS = {
+    "absolute": absolute(X - Y),
+    "product": 1.0 + X * Y,
+    "quotient": (X - Y) ** 2 / maximum(X + Y, 1e-30),
+    "cauchy": 1.0 / (1.0 + (X - Y) ** 2),
+    "minimum": minimum(X, Y) ** 3,
+    "periodic": decay(absolute(X - Y - floor(X - Y) - 0.5)),
 }
 positive = st.floats(0.1, 3.0)
+
+
+def slope_is_right(expression, variable, at, h=1e-5):
+    """The derivative is what central differences say, unless a kink is in between."""
+    slope = derivative(expression, variable)
+    slopes = [
+        float(reference.evaluate(slope, _arrays(at | {variable: at[variable] + shift})).item())
+        for shift in (-h, 0.0, h)
+    ]
+    ahead = reference.evaluate(expression, _arrays(at | {variable: at[variable] + h}))
+    behind = reference.evaluate(expression, _arrays(at | {variable: at[variable] - h}))
+    difference = float((ahead - behind).item()) / (2 * h)
+    if abs(slopes[2] - slopes[0]) > 1e-2 * (1 + abs(slopes[1])):
+        return min(slopes) - 1e-6 <= difference <= max(slopes) + 1e-6  # a kink, or near one
+    return np.isclose(slopes[1], difference, rtol=1e-6, atol=1e-7)
 
 
 class TestDerivatives:
@@ -141,14 +281,26 @@ class TestDerivatives:
     @given(s=positive, p=st.floats(-2.0, 2.0), n=positive)
     def test_central_differences(self, name, s, p, n):
         expression = EXPRESSIONS[name]
-        x, y = squared_norms()
-        at = {S: s, P: p, x: n, y: n}
+        (x, y), (a, b) = squared_norms(), lengths()
+        at = {S: s, P: p, x: n, y: n, a: n, b: n, coordinate_sum(absolute(X - Y)): n}
         for number in numbers_of(expression):
-            h = 1e-5
-            slope = reference.evaluate(derivative(expression, number), _arrays(at))
-            ahead = reference.evaluate(expression, _arrays(at | {number: at[number] + h}))
-            behind = reference.evaluate(expression, _arrays(at | {number: at[number] - h}))
-            assert np.isclose(slope, (ahead - behind) / (2 * h), rtol=1e-6, atol=1e-7)
+            assert slope_is_right(expression, number, at)
+
+    @pytest.mark.parametrize("name", TERMS)
+    @given(x=positive, y=positive)
+    def test_of_terms(self, name, x, y):
+        at = {X: x, Y: y}
+        if abs(x - y - round(x - y)) > 1e-4:  # the floor jumps there
+            assert slope_is_right(TERMS[name], X, at)
+            assert slope_is_right(TERMS[name], Y, at)
+
+    @pytest.mark.parametrize(
+        ("expression", "slope"),
+        [(absolute(S), 0.0), (minimum(S, 0.0), 0.5), (maximum(S, 0.0), 0.5), (step(S), 0.0)],
+    )
+    def test_at_a_kink_it_is_the_mean_of_both_sides(self, expression, slope):
+        value = reference.evaluate(derivative(expression, S), {S: np.zeros(1)})
+        assert np.broadcast_to(value, 1)[0] == slope
 
     def test_of_what_does_not_occur_is_none(self):
         assert derivative(decay(S), P) is None

@@ -10,7 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import markets
-from mercer.kernels import Gaussian, Linear, Matern, Polynomial
+from mercer.kernels import (
+    AllSubsets,
+    ArcCosine,
+    Brownian,
+    Cauchy,
+    ChiSquared,
+    Composed,
+    CosineSeries,
+    Exponential,
+    Gaussian,
+    GroupAverage,
+    Laplacian,
+    Linear,
+    Matern,
+    PeriodicBernoulli,
+    PeriodicExponential,
+    Polynomial,
+    Weighted,
+)
 
 SIZE, WIDTH = 5, 2
 Z = markets.normal(7, WIDTH, 9)
@@ -145,19 +163,78 @@ class TestProjection:
         assert g.outputs == 3
 
 
+DIFFERENTIABLE = [
+    *markets.PROGRAMS,
+    *markets.ON_THEIR_POINTS,
+    "cosine-series",
+    "fourier-series",
+    "spectral",
+    "group-average",
+]
+
+
+def inside(centres):
+    """Points between the centres: where the kernel is defined, and away from its kinks."""
+    return np.random.default_rng(0).dirichlet(np.ones(len(centres)), 7) @ centres
+
+
+def one_sided(kernel, centre, z, h):
+    """The slopes of k(·, centre) at z to the right and to the left, in every column."""
+    f = kernel.function([centre], [1.0])
+    steps = h * np.eye(len(z))
+    here = f([z])
+    return (f(z + steps) - here) / h, (here - f(z - steps)) / h
+
+
+KINKS = {  # kernel, centre, where
+    "exponential": (Exponential(0.7), [1.0, 2.0], [1.0, 2.0]),
+    "laplacian": (Laplacian(0.7), [1.0, 2.0], [1.0, 2.0]),
+    "laplacian, one column": (Laplacian([0.7, 2.0]), [1.0, 2.0], [1.0, 2.5]),
+    "laplacian of a map": (Laplacian().after([[1.0, 1.0]]), [1.0, 2.0], [2.0, 1.0]),
+    "brownian": (Brownian(), [1.0, 2.0], [1.0, 2.0]),
+    "brownian, one column": (Brownian(), [1.0, 2.0], [3.0, 2.0]),
+    "arc-cosine": (ArcCosine(0), [1.0, 2.0], [2.0, 4.0]),
+    "product": (Laplacian() * Linear(), [1.0, 2.0], [1.0, 2.5]),
+    "group": (GroupAverage(Laplacian(), [np.eye(2), -np.eye(2)]), [1.0, 2.0], [-1.0, 2.5]),
+    "bernoulli": (PeriodicBernoulli(1), [0.25], [0.25]),
+    "bernoulli, a period away": (PeriodicBernoulli(1), [0.25], [3.25]),
+    "periodic exponential": (PeriodicExponential(), [0.25, 0.5], [0.25, 0.75]),
+    "arc-cosine at the origin": (ArcCosine(1), [1.0, 2.0], [0.0, 0.0]),
+}
+ONE_SIDED = {
+    "bernoulli": "the slope of ⌊t⌋ counts as 0 where it jumps: that of one side is left",
+    "bernoulli, a period away": "the same",
+    "periodic exponential": "the same",
+    "arc-cosine at the origin": "‖x‖ has slope 0 there, and the angle none: 0, not y/2",
+}
+
+
 class TestGradient:
-    @pytest.mark.parametrize("name", markets.PROGRAMS)
+    @pytest.mark.parametrize("name", DIFFERENTIABLE)
     def test_central_differences(self, name):
-        kernel = markets.PROGRAMS[name]
-        centres = markets.normal(6, WIDTH)
-        f = kernel.function(centres, markets.normal(6, 1, 3)[:, 0])
-        gradient, h = f.gradient(Z), 1e-5
+        kernel, points = markets.KERNELS[name]
         if name == "gaussian-short":
             return  # constant zero away from its centres: see check_kernel
-        for k, step in enumerate(h * np.eye(WIDTH)):
-            slope = (f(Z + step) - f(Z - step)) / (2 * h)
-            scale = np.abs(f(Z)).max() + np.abs(gradient).max()
+        centres = markets.normal(6, WIDTH) if points is None else np.asarray(points, float)[:6]
+        z = Z if points is None else inside(centres)
+        f = kernel.function(centres, markets.normal(len(centres), 1, 3)[:, 0])
+        gradient, h = f.gradient(z), 1e-5
+        assert gradient.shape == z.shape
+        for k, step in enumerate(h * np.eye(z.shape[1])):
+            slope = (f(z + step) - f(z - step)) / (2 * h)
+            scale = np.abs(f(z)).max() + np.abs(gradient).max()
             assert np.allclose(gradient[:, k], slope, rtol=1e-5, atol=1e-7 * (scale + 1))
+
+    @pytest.mark.parametrize("name", DIFFERENTIABLE)
+    def test_outputs_are_gradients_of_their_own(self, name):
+        kernel, points = markets.KERNELS[name]
+        centres = markets.normal(6, WIDTH) if points is None else np.asarray(points, float)[:6]
+        f = kernel.function(centres, markets.normal(len(centres), 2))
+        gradient = f.gradient(centres)
+        assert gradient.shape == (len(centres), 2, centres.shape[1])
+        assert np.isfinite(gradient).all()  # at the centres, where kinks are
+        scale = np.abs(gradient).max() + 1
+        assert np.allclose(gradient[:, 1], f.output(1).gradient(centres), atol=1e-12 * scale)
 
     def test_by_hand(self):
         f = Gaussian(2.0).function([[0.0, 0.0]], [3.0])
@@ -169,6 +246,79 @@ class TestGradient:
     def test_is_zero_at_a_centre(self, kernel):
         f = kernel.function([[1.0, 2.0]], [5.0])
         assert np.array_equal(f.gradient([[1.0, 2.0]]), [[0.0, 0.0]])
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(
+                name,
+                marks=[pytest.mark.xfail(strict=True, reason=ONE_SIDED[name])]
+                if name in ONE_SIDED
+                else [],
+            )
+            for name in KINKS
+        ],
+    )
+    def test_is_the_mean_of_both_sides_at_a_kink(self, name):
+        kernel, centre, z = KINKS[name]
+        right, left = one_sided(kernel, centre, np.array(z), h=1e-6)
+        assert np.abs(right - left).max() > 0.01  # there is a kink
+        gradient = kernel.function([centre], [1.0]).gradient([z])[0]
+        assert np.allclose(gradient, (right + left) / 2, rtol=0, atol=1e-5)
+
+    @pytest.mark.parametrize("smoothness", [0.1, 0.3, 1.0, 2.2, 20.0])
+    def test_is_zero_at_the_top_of_any_matern_kernel(self, smoothness):
+        f = Matern(smoothness).function([[1.0, 2.0]], [5.0])
+        assert np.array_equal(f.gradient([[1.0, 2.0]]), [[0.0, 0.0]])
+
+    def test_histograms_without_entries(self):
+        f = ChiSquared().function([[0.0, 1.0]], [1.0])
+        gradient = f.gradient([[0.0, 2.0]])
+        # −(1 − 4/9)·e^{−1/3} in the second column: (x − y)²/(x + y) has slope 1 − 4y²/(x + y)²
+        assert np.allclose(gradient, [[0.0, -(5 / 9) * np.exp(-1 / 3)]])
+
+    def test_products_without_dividing(self):
+        """Where a factor of the product is 0 the others still have slopes."""
+        f = AllSubsets().function([[1.0, 2.0]], [1.0])
+        assert np.allclose(f.gradient([[-1.0, 0.5]]), [[2.0, 0.0]])
+        g = Brownian().function([[1.0, 2.0]], [1.0])
+        assert np.allclose(g.gradient([[3.0, 0.0]]), [[0.0, 1.0]])
+
+    def test_of_maps(self):
+        A = markets.normal(3, WIDTH, 5)
+        for k in (Gaussian(0.7), Cauchy(), ArcCosine(2), Gaussian([0.5, 1.0, 2.0])):
+            f = k.after(A).function(Z, np.ones(7))
+            inner = k.function(Z @ A.T, np.ones(7)).gradient(Z[:3] @ A.T)
+            assert np.allclose(f.gradient(Z[:3]), inner @ A)
+
+    def test_without_a_program(self):
+        k = (0.5 * (Gaussian() * CosineSeries([1.0, 2.0]) + Linear().on(0))).exp()
+        assert k.program() is None
+        f, h = k.function(Z, np.ones(7)), 1e-6
+        for i, step in enumerate(h * np.eye(WIDTH)):
+            slope = (f(Z + step) - f(Z - step)) / (2 * h)
+            assert np.allclose(
+                f.gradient(Z)[:, i], slope, rtol=1e-6, atol=1e-6 * np.abs(slope).max()
+            )
+
+    @pytest.mark.parametrize(
+        "kernel",
+        [Weighted(Gaussian(), markets.height), Composed(Gaussian(), markets.lifted)],
+        ids=["weighted", "composed"],
+    )
+    def test_unknown_functions_have_no_known_derivative(self, kernel):
+        with pytest.raises(ValueError, match="has no known derivative"):
+            kernel.function(Z, np.ones(7)).gradient(Z)
+
+    @pytest.mark.xfail(
+        strict=True, raises=ValueError, reason="without a program k(x, x) has no derivative"
+    )
+    @pytest.mark.parametrize("kernel", [AllSubsets(), CosineSeries([1.0, 2.0])], ids=repr)
+    def test_normalised_kernels_without_a_program(self, kernel):
+        f, h = kernel.normalised().function(Z, np.ones(7)), 1e-6
+        step = np.array([h, 0.0])
+        slope = (f(Z + step) - f(Z - step)) / (2 * h)
+        assert np.allclose(f.gradient(Z)[:, 0], slope, atol=1e-6)
 
     def test_a_kink_leaves_the_other_terms(self):
         k = Matern(0.5)

@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 
 import markets
-from mercer.kernels import Gaussian, Linear, Matern
-from mercer.testing import check_kernel
+import mercer.kernels
+from mercer.kernels import ArcCosine, Gaussian, Kernel, Linear, Matern, Radial
+from mercer.kernels.base import parts
+from mercer.testing import KERNEL_LAWS, check_kernel
+from mercer.testing.cases import Case
 
-@pytest.mark.parametrize("name", markets.KERNELS)
+KNOWN = {
+    "matern-2.2": "the table is off by 54 units at 0: k(x, x) is not 1",
+    "linear-map": "A x is rounded before differences are taken, far away",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[pytest.mark.xfail(strict=True, reason=KNOWN[name])] if name in KNOWN else [],
+        )
+        for name in markets.KERNELS
+    ],
+)
 def test_laws_of_every_kernel(name):
     kernel, points = markets.KERNELS[name]
     check_kernel(kernel, points)
+
+
+def test_the_market_is_large():
+    """At least 45 kernels, of at least 30 classes."""
+    assert len(markets.KERNELS) >= 45
+    classes = {type(part) for kernel, _ in markets.KERNELS.values() for part in parts(kernel)}
+    classes |= {type(kernel) for kernel in markets.INDEFINITE.values()}
+    assert len(classes) >= 30
+    ours = {getattr(mercer.kernels, name) for name in mercer.kernels.__all__}
+    kernels = {thing for thing in ours if isinstance(thing, type)}
+    assert kernels - classes <= {Kernel, Radial}
+
+
+@pytest.mark.parametrize("name", markets.INDEFINITE)
+def test_laws_of_what_is_not_positive_definite(name):
+    """All of them but the two that say it is a kernel, and those refuse it."""
+    kernel = markets.INDEFINITE[name]
+    case = Case(kernel, markets.normal(17, 2), "plain points")
+    for law, check in KERNEL_LAWS.items():
+        if law in ("positive_semidefinite", "cauchy_schwarz"):
+            with pytest.raises(AssertionError):
+                check(case)
+        else:
+            check(case)
 
 
 STORED = {
@@ -20,10 +65,25 @@ STORED = {
     "matern-1/2": Matern(0.5),
     "composite": markets.COMPOSITE,
     "on-columns": Gaussian(0.6).on([2, 0]),
+    "arc-cosine": ArcCosine(1),
+    "linear-map": Gaussian(0.9).after(np.array([[1.0, 0.5]])).on([2, 0]),
 }
 
 
-@pytest.mark.parametrize("points", markets.POINTS)
-@pytest.mark.parametrize("name", STORED)
+KNOWN_POINTS = {("linear-map", "wide-far"): KNOWN["linear-map"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        pytest.param(
+            *pair,
+            marks=[pytest.mark.xfail(strict=True, reason=KNOWN_POINTS[pair])]
+            if pair in KNOWN_POINTS
+            else [],
+        )
+        for pair in itertools.product(STORED, markets.POINTS)
+    ],
+)
 def test_laws_on_every_kind_of_points(name, points, tmp_path):
     check_kernel(STORED[name], markets.POINTS[points](tmp_path))

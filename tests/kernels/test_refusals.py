@@ -174,7 +174,10 @@ REFUSALS = {
         r"got shape \(4, 1, 1\)",
     ),
     "a scalar": (lambda: Gaussian().gram(X) @ 2.0, r"got shape \(\)"),
-    "complex values": (lambda: Gaussian().gram(X) @ np.full(4, 1j), "real numbers in at most float64; got complex"),
+    "complex values": (
+        lambda: Gaussian().gram(X) @ np.full(4, 1j),
+        "real numbers in at most float64; got complex",
+    ),
     "shift of a wrong length": (
         lambda: Gaussian().gram(X, X[:2]).normal_matmul(np.ones(2), np.ones(2)),
         "values with 4 rows here",

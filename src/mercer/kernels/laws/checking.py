@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels.base import Kernel
-from mercer.operators import Gram
 from mercer.points import DensePoints, View
 
 ROUNDINGS = 64.0  # units in the last place that one kernel value may be off
@@ -94,7 +93,7 @@ def _values(kernel: Kernel, data: Any) -> np.ndarray:
     if isinstance(points, DensePoints):
         points = DensePoints(points.seen(View(), np.float64), points.names)
     again = points.take(np.arange(len(points)))
-    return np.asarray(Gram(kernel, points, again).dense(), np.float64)
+    return np.asarray(kernel.block(points, again), np.float64)
 
 
 def _rounding(matrix: np.ndarray) -> float:

@@ -265,13 +265,17 @@ def _(kernel: Columns, dimension: int | None = None) -> Answer:
 @isotropic.register(LinearMap)
 def _(kernel: LinearMap, dimension: int | None = None) -> Answer:
     matrix = np.asarray(kernel.matrix, np.float64)
-    metric = matrix.T @ matrix
     inner = isotropic(kernel.kernel, len(matrix))
-    if inner.yes and np.allclose(metric, metric[0, 0] * np.eye(len(metric)), rtol=1e-12, atol=0):
+    if inner.yes and _multiple_of_identity(matrix.T @ matrix):
         return yes("the linear map is a multiple of an isometry")
     if inner.yes and fades(kernel.kernel):
         return no("the linear map stretches some directions more than others")
     return first(_by_shifts(kernel, dimension), unknown("the linear map changes distances"))
+
+
+def _multiple_of_identity(matrix: np.ndarray) -> bool:
+    size = matrix[0, 0]
+    return bool((np.abs(matrix - size * np.eye(len(matrix))) <= 1e-12 * size).all())
 
 
 @isotropic.register(Exponentiated)

@@ -1,0 +1,52 @@
+"""Where to look for a lengthscale: around the median distance of points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels.base import Kernel
+
+SAMPLE = 500  # points whose distances are looked at
+FACTORS = np.logspace(-1, 1, 10)
+
+
+def median_distance(X: Any, weights: Any = None) -> float:
+    """The median distance of distinct points, 1 where all coincide; a sample of many points.
+
+    Points without weight do not count, and repeated points count once.
+
+    >>> median_distance(np.array([[0.0], [1.0], [3.0], [3.0]]))
+    2.0
+    """
+    kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+    many = kept[:: max(1, len(kept) // (10 * SAMPLE))]
+    rows = X[many].toarray() if hasattr(X, "toarray") else X[many]
+    rows = np.unique(np.asarray(rows, np.float64), axis=0)
+    rows = rows[:: max(1, len(rows) // SAMPLE)]
+    squares = ((rows[:, None, :] - rows[None, :, :]) ** 2).sum(axis=-1)
+    distances = np.sqrt(squares[np.triu_indices(len(rows), 1)])
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if len(distances) else 1.0
+
+
+def candidate_lengthscales(
+    lengthscales: Any, kernel: Kernel, gamma: Any, X: Any, weights: Any = None
+) -> np.ndarray | None:
+    """The lengthscales to try; None where the kernel is to stay as it is."""
+    if lengthscales is None:
+        return None
+    has_one = "lengthscale" in kernel.get_params(deep=False)
+    if isinstance(lengthscales, str):
+        if lengthscales != "auto":
+            raise ValueError(f'lengthscales must be "auto", None or a list; got {lengthscales!r}.')
+        if not has_one or gamma is not None or not hasattr(X, "shape"):
+            return None
+        return median_distance(X, weights) * FACTORS
+    if not has_one:
+        raise ValueError(
+            f"{kernel!r} has no lengthscale to choose; write lengthscales=None, or search over "
+            "its parameters with GridSearchCV."
+        )
+    return np.atleast_1d(np.asarray(lengthscales, np.float64))

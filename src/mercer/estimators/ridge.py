@@ -1,0 +1,265 @@
+"""Kernel ridge regression, and its choice of regularisation by leave-one-out."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight
+
+from mercer.estimators.base import KernelEstimator
+from mercer.estimators.lengthscales import candidate_lengthscales
+from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.losses import Squared
+from mercer.operators import Gram
+from mercer.solvers.direct import Direct
+from mercer.solvers.path import SpectralPath
+from mercer.solvers.problem import Problem
+
+
+class _Ridge(KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """What both ridge estimators share: checked input and predictions."""
+
+    fit_intercept: bool
+
+    def _checked_training_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        if self._holds_objects(X):
+            X, y = self._checked(X, y, reset=True)
+            y = np.asarray(y, np.float64)
+        else:
+            X, y = self._checked(X, y, reset=True, multi_output=True, y_numeric=True)
+        if self._is_precomputed() and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
+                "K(X_train, X_train)."
+            )
+        return X, y, self._checked_weights(sample_weight, X)
+
+    def _checked_weights(self, sample_weight: Any, X: Any) -> np.ndarray | None:
+        if sample_weight is None:
+            return None
+        if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        else:
+            weights = np.broadcast_to(np.asarray(sample_weight, np.float64), (len(X),))
+        if (weights < 0).any() or not weights.any():
+            raise ValueError("sample_weight must be nonnegative and not all zero.")
+        return weights
+
+    def _keep(self, kernel: Kernel, X: Any, gram: Gram, alpha: Any, intercept: Any) -> None:
+        self.kernel_ = kernel
+        self.X_fit_ = X
+        self.dual_coef_ = alpha
+        self.intercept_ = intercept
+        self.function_ = RKHSFunction(kernel, gram.x, alpha)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """f(x) for every row of X."""
+        self._check_fitted()
+        X = self._checked(X, reset=False)
+        if self._is_precomputed():
+            return X @ self.dual_coef_ + self.intercept_
+        return self.function_(X) + self.intercept_
+
+
+class KernelRidge(_Ridge):
+    """Kernel ridge regression: min over f of Σ_i w_i (y_i − f(x_i) − b)² + α‖f‖².
+
+    It replaces scikit-learn's estimator of the same name: the same parameters come first and mean
+    the same. mercer's λ is α/n.
+
+    Parameters
+    ----------
+    alpha : float or array of shape (outputs,), default=1.0
+        α ≥ 0; 0 gives the interpolant of least norm.
+    kernel : Kernel, str or callable, default="linear"
+        A kernel of mercer, a name of scikit-learn's, or a function of two points or two blocks.
+    gamma, degree, coef0 :
+        Parameters of named kernels, as in scikit-learn.
+    kernel_params : dict, optional
+        Passed to a callable kernel.
+    fit_intercept : bool, default=False
+        Whether to add an unpenalised constant b.
+    solver : "auto" or a solver, default="auto"
+        How the problem is solved; "auto" factors the Gram matrix.
+
+    Attributes
+    ----------
+    function_ : RKHSFunction
+        f, an element of the kernel's space.
+    solution_ : Solution
+        How the solver ended, with the true residual.
+    dual_coef_, X_fit_, intercept_, kernel_ :
+        The coefficients, the centres, b, and the kernel object that was used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> X, y = np.linspace(0, 1, 20)[:, None], np.linspace(0, 1, 20) ** 2
+    >>> model = KernelRidge(alpha=1e-6, kernel=Gaussian(0.5)).fit(X, y)
+    >>> bool(np.allclose(model.predict(X), y, atol=1e-3))
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 1,
+        *,
+        kernel: Any = "linear",
+        gamma: Any = None,
+        degree: Any = 3,
+        coef0: Any = 1,
+        kernel_params: Any = None,
+        fit_intercept: bool = False,
+        solver: Any = "auto",
+    ) -> None:
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit f to targets y, one or several for each row of X."""
+        X, y, weights = self._checked_training_data(X, y, sample_weight)
+        alphas = _checked_alphas(self.alpha, y)
+        kernel = self._resolved_kernel(X)
+        gram = Gram(kernel, self._training_points(kernel, X))
+        total = len(y) if weights is None else float(weights.sum())
+        if len(alphas) == 1:
+            problem = self._problem(gram, y, alphas[0] / total, weights)
+            solution = self._solver().solve(problem)
+            self._keep(kernel, X, gram, solution.coefficients, solution.intercept)
+        else:
+            parts = [
+                self._solver().solve(self._problem(gram, column, alpha / total, weights))
+                for column, alpha in zip(y.T, alphas, strict=True)
+            ]
+            solution = parts[0]
+            coefficients = np.stack([part.coefficients for part in parts], axis=1)
+            intercepts = np.array([part.intercept for part in parts])
+            self._keep(kernel, X, gram, coefficients, intercepts)
+        self.solution_ = solution
+        return self
+
+    def _problem(self, gram: Gram, y: Any, regularization: float, weights: Any) -> Problem:
+        return Problem(gram, y, Squared(), regularization, weights, self.fit_intercept)
+
+    def _solver(self) -> Any:
+        if isinstance(self.solver, str):
+            if self.solver != "auto":
+                raise ValueError(f'solver must be "auto" or a solver object; got {self.solver!r}.')
+            return Direct()
+        return self.solver
+
+
+def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
+    values = [alpha] if isinstance(alpha, Real) else list(np.asarray(alpha).ravel())
+    outputs = 1 if y.ndim == 1 else y.shape[1]
+    if len(values) not in (1, outputs):
+        raise ValueError(
+            f"alpha must be one number, or one for each of {outputs} outputs; got {len(values)}."
+        )
+    for value in values:
+        if not (np.isfinite(value) and value >= 0):
+            raise ValueError(f"alpha must be nonnegative and finite; got {value!r}.")
+    return [float(value) for value in values]
+
+
+class KernelRidgeCV(_Ridge):
+    """Kernel ridge regression whose α and lengthscale are chosen by leave-one-out.
+
+    Each lengthscale costs one eigendecomposition, which gives the leave-one-out predictions for
+    every α at once, without refitting. The score is the mean squared error of those predictions,
+    pooled over points and outputs.
+
+    Parameters
+    ----------
+    alphas : array, default=10^-8, …, 10^2
+        Values of α, as in `KernelRidge`.
+    kernel : Kernel, str or callable, default="rbf"
+    gamma, degree, coef0, kernel_params :
+        As in `KernelRidge`.
+    lengthscales : array, "auto" or None, default="auto"
+        Lengthscales to try. "auto" takes ten around the median distance of points where the
+        kernel has a lengthscale and `gamma` is not given; None keeps the kernel as it is.
+    fit_intercept : bool, default=False
+
+    Attributes
+    ----------
+    alpha_, kernel_ : the choice.
+    best_score_ : float
+        Minus its leave-one-out mean squared error.
+    cv_errors_ : array of shape (lengthscales, alphas)
+    lengthscales_ : array or None
+    function_, dual_coef_, X_fit_, intercept_ : as in `KernelRidge`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(60, 1))
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(60)
+    >>> model = KernelRidgeCV().fit(X, y)
+    >>> bool(model.best_score_ > -0.03)
+    True
+    """
+
+    def __init__(
+        self,
+        alphas: Any = None,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = None,
+        degree: Any = 3,
+        coef0: Any = 1,
+        kernel_params: Any = None,
+        lengthscales: Any = "auto",
+        fit_intercept: bool = False,
+    ) -> None:
+        self.alphas = alphas
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.lengthscales = lengthscales
+        self.fit_intercept = fit_intercept
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose, then fit."""
+        X, y, weights = self._checked_training_data(X, y, sample_weight)
+        alphas = self._candidate_alphas()
+        total = len(y) if weights is None else float(weights.sum())
+        base = self._resolved_kernel(X)
+        scales = candidate_lengthscales(self.lengthscales, base, self.gamma, X, weights)
+        kernels = [base] if scales is None else [base.with_(lengthscale=s) for s in scales]
+        best: Any = None
+        errors = np.empty((len(kernels), len(alphas)))
+        for row, kernel in enumerate(kernels):
+            gram = Gram(kernel, self._training_points(kernel, X))
+            path = SpectralPath.of(gram, y, weights, fit_intercept=self.fit_intercept)
+            errors[row] = path.leave_one_out_errors(alphas / total).mean(axis=1)
+            column = int(np.nanargmin(errors[row]))
+            if best is None or errors[row, column] < best[0]:
+                best = errors[row, column], kernel, gram, alphas[column], path
+        error, kernel, gram, alpha, path = best
+        coefficients, intercept = path.coefficients(float(alpha / total))
+        self._keep(kernel, X, gram, coefficients, intercept)
+        self.alpha_, self.best_score_ = float(alpha), -float(error)
+        self.cv_errors_, self.lengthscales_ = errors, scales
+        return self
+
+    def _candidate_alphas(self) -> np.ndarray:
+        alphas = np.logspace(-8, 2, 31) if self.alphas is None else np.atleast_1d(self.alphas)
+        alphas = np.asarray(alphas, np.float64)
+        if not len(alphas) or not (np.isfinite(alphas).all() and (alphas > 0).all()):
+            raise ValueError(f"alphas must be positive and finite; got {self.alphas!r}.")
+        return alphas

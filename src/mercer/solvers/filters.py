@@ -1,0 +1,152 @@
+"""Spectral filters: ways to invert the eigenvalues of K/n without blowing up the small ones.
+
+A filter g replaces 1/σ; the fit is f = Σ_i g(σ_i) ⟨v_i, y⟩ … in the eigenvectors v_i of K/n. Ridge
+regression is one of them, gradient descent with early stopping another.
+
+References
+----------
+Engl, Hanke and Neubauer, Regularization of Inverse Problems, 1996, chapters 4 to 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+
+class Filter(Protocol):
+    """g(σ) for eigenvalues σ ≥ 0 of K/n: near 1/σ where σ is large, bounded where it is small."""
+
+    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
+        """g at each eigenvalue."""
+
+
+def _check(owner: object, name: str, value: float, least: float = 0.0) -> None:
+    if not (np.isfinite(value) and value > least):
+        raise ValueError(
+            f"{type(owner).__name__} needs a finite {name} above {least:g}; got {value!r}."
+        )
+
+
+@dataclass(frozen=True)
+class Tikhonov:
+    """Ridge regression, g(σ) = 1/(σ + λ).
+
+    >>> float(Tikhonov(0.5).values(np.array([0.5]))[0])
+    1.0
+    """
+
+    regularization: float
+
+    def __post_init__(self) -> None:
+        _check(self, "regularization", self.regularization)
+
+    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
+        return 1.0 / (eigenvalues + self.regularization)
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """Principal components, g(σ) = 1/σ for σ ≥ λ and 0 below.
+
+    >>> CutOff(0.5).values(np.array([0.25, 2.0])).tolist()
+    [0.0, 0.5]
+    """
+
+    regularization: float
+
+    def __post_init__(self) -> None:
+        _check(self, "regularization", self.regularization)
+
+    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
+        kept = eigenvalues >= self.regularization
+        return np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=kept)
+
+
+@dataclass(frozen=True)
+class IteratedTikhonov:
+    """Ridge regression of the residual, again and again: g(σ) = (1 − (λ/(σ + λ))^m)/σ.
+
+    >>> bool(np.isclose(IteratedTikhonov(0.5, 1).values(np.array([0.5]))[0], 1.0))
+    True
+    """
+
+    regularization: float
+    times: int = 2
+
+    def __post_init__(self) -> None:
+        _check(self, "regularization", self.regularization)
+        _check(self, "number of times", self.times)
+
+    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
+        share = self.regularization / (eigenvalues + self.regularization)
+        powers = share[None, :] ** np.arange(self.times)[:, None]
+        return powers.sum(axis=0) / (eigenvalues + self.regularization)
+
+
+@dataclass(frozen=True)
+class Landweber:
+    """t steps of gradient descent from 0, g(σ) = η Σ_{j<t} (1 − ησ)^j; stable for η < 2/σ_max.
+
+    >>> bool(np.isclose(Landweber(200, 1.0).values(np.array([0.5]))[0], 2.0))
+    True
+    """
+
+    steps: int
+    step: float
+
+    def __post_init__(self) -> None:
+        _check(self, "number of steps", self.steps)
+        _check(self, "step", self.step)
+
+    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
+        largest = eigenvalues.max(initial=0.0)
+        if self.step * largest >= 2.0:
+            raise ValueError(
+                f"a step of {self.step:g} is too long: gradient descent is stable below "
+                f"2/σ_max = {2.0 / largest:.3g}."
+            )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            decayed = -np.expm1(self.steps * np.log1p(-self.step * eigenvalues))
+            alternating = 1.0 - (1.0 - self.step * eigenvalues) ** self.steps
+            values = np.where(self.step * eigenvalues < 1.0, decayed, alternating) / eigenvalues
+        return np.where(eigenvalues > 0, values, self.steps * self.step)
+
+
+@dataclass(frozen=True)
+class NuMethod:
+    """t steps of the ν-method: gradient descent with momentum, as good after √t as plain after t.
+
+    Its residual polynomials are Jacobi polynomials on [0, σ_max].
+
+    >>> bool(np.isclose(NuMethod(400).values(np.array([0.5, 1.0]))[0], 2.0))
+    True
+    """
+
+    steps: int
+    nu: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, "number of steps", self.steps)
+        _check(self, "nu", self.nu)
+
+    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
+        largest = eigenvalues.max(initial=0.0) or 1.0
+        scaled, nu = eigenvalues / largest, self.nu
+        before, now = np.zeros_like(scaled), np.zeros_like(scaled)
+        for k in range(1, self.steps + 1):
+            momentum, pull = _nu_weights(k, nu)
+            before, now = now, now + momentum * (now - before) + pull * (1.0 - scaled * now)
+        return now / largest
+
+
+def _nu_weights(k: int, nu: float) -> tuple[float, float]:
+    """The momentum and the step of the ν-method in its k-th step."""
+    if k == 1:
+        return 0.0, (4 * nu + 2) / (4 * nu + 1)
+    momentum = (k - 1) * (2 * k - 3) * (2 * k + 2 * nu - 1)
+    momentum /= (k + 2 * nu - 1) * (2 * k + 4 * nu - 1) * (2 * k + 2 * nu - 3)
+    pull = 4 * (2 * k + 2 * nu - 1) * (k + nu - 1) / ((k + 2 * nu - 1) * (2 * k + 4 * nu - 1))
+    return momentum, pull

@@ -1,0 +1,652 @@
+"""Laws as declared against laws as observed: shifts, motions, spectra, transforms, series."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import cumulative_trapezoid
+from scipy.special import j0
+from scipy.stats import kstest
+
+from mercer.evaluation import reference
+from mercer.kernels import (
+    AllSubsets,
+    ArcCosine,
+    BlockKernel,
+    Brownian,
+    Cauchy,
+    ChiSquared,
+    Composed,
+    Constant,
+    CosineSeries,
+    Exponential,
+    FourierSeries,
+    Gaussian,
+    GroupAverage,
+    Laplacian,
+    Linear,
+    LinearMap,
+    Matern,
+    PairKernel,
+    PeriodicBernoulli,
+    PeriodicExponential,
+    Polynomial,
+    PolynomialOf,
+    Precomputed,
+    Radial,
+    RationalQuadratic,
+    Sigmoid,
+    Spectral,
+    Spline,
+    Weighted,
+    direct_sum,
+    laws,
+    tensor_product,
+)
+from mercer.kernels.base import parts
+
+UNIT = np.finfo(np.float64).eps
+SIGNS = [np.eye(2), -np.eye(2)]
+STRETCH = np.array([[1.0, 0.5], [0.0, 2.0]])
+
+
+def normal_density(w):
+    return np.exp(-(w**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def bounded_lift(X):
+    return np.tanh(np.asarray(X))
+
+
+def height(X):
+    return 1.0 + np.asarray(X)[:, 0] ** 2
+
+
+# name: kernel, columns, and what is declared in the order of LAWS: y, n or ? for unknown
+LAWS = ("positive_definite", "stationary", "isotropic", "bounded", "universal")
+MARKET = {
+    "gaussian": (Gaussian(0.9), 2, "yyyyy"),
+    "gaussian-per-column": (Gaussian([0.7, 1.1]), 2, "yynyy"),
+    "gaussian-equal-columns": (Gaussian([0.9, 0.9]), 2, "yyyyy"),
+    "exponential": (Exponential(0.7), 2, "yyyyy"),
+    "matern-0.3": (Matern(0.3), 1, "yyyyy"),
+    "matern-3/2": (Matern(1.5, lengthscale=0.8), 2, "yyyyy"),
+    "rational-quadratic": (RationalQuadratic(0.7, 0.9), 2, "yyyyy"),
+    "laplacian": (Laplacian(0.8), 2, "yynyy"),
+    "laplacian-one-column": (Laplacian(0.8), 1, "yyyyy"),
+    "cauchy": (Cauchy(0.7), 2, "yynyy"),
+    "spectral": (Spectral(normal_density, limit=10.0, nodes=64), 1, "yyyy?"),
+    "bernoulli-1": (PeriodicBernoulli(1), 2, "yynyn"),
+    "bernoulli-3": (PeriodicBernoulli(3, period=2.0), 1, "yyyyn"),
+    "periodic-exponential": (PeriodicExponential(2.0), 2, "yynyn"),
+    "cosine-series": (CosineSeries([1.0, 0.5, 0.0, 0.25]), 2, "yynyn"),
+    "fourier-series": (FourierSeries([1.0, 2.0, 8.0], period=3.0), 1, "yyyyn"),
+    "constant": (Constant(2.0), 2, "yyyyn"),
+    "linear": (Linear(), 2, "ynnnn"),
+    "polynomial": (Polynomial(2), 2, "ynnnn"),
+    "all-subsets": (AllSubsets(), 2, "ynnnn"),
+    "arc-cosine-0": (ArcCosine(0), 2, "ynnyn"),
+    "arc-cosine-1": (ArcCosine(1), 2, "ynnnn"),
+    "arc-cosine-2": (ArcCosine(2), 2, "ynnnn"),
+    "chi-squared": (ChiSquared(0.7), 2, "ynny?"),
+    "brownian": (Brownian(), 2, "ynnnn"),
+    "spline": (Spline(), 2, "ynnny"),
+    "sigmoid": (Sigmoid(), 2, "nnnyn"),
+    "sigmoid-positive-bias": (Sigmoid(0.5, 0.4), 2, "nnnyn"),
+    "sigmoid-negative-bias": (Sigmoid(1.0, -1.0), 1, "nnnyn"),
+    "sigmoid-without-scale": (Sigmoid(0.0, 1.0), 2, "yy?yn"),
+    "scaled": (3.0 * Gaussian(0.6), 2, "yyyyy"),
+    "zero": (0.0 * Linear(), 2, "yyyyn"),
+    "sum": (Gaussian(0.6) + Linear(), 2, "ynnny"),
+    "sum-of-stationary": (Gaussian(0.6) + 0.5 * Matern(1.5), 2, "yyyyy"),
+    "sum-of-polynomials": (Linear() + Polynomial(2), 2, "ynnnn"),
+    "sum-with-stretched": (Gaussian(0.6) + Gaussian([0.6, 1.0]), 2, "yynyy"),
+    "direct-sum": (direct_sum((Gaussian(), 0), (Laplacian(), 1)), 2, "yy?yn"),
+    "product": (Gaussian(0.6) * Matern(1.5), 2, "yyyyy"),
+    "product-with-linear": (Gaussian() * Linear(), 2, "ynnn?"),
+    "product-of-linear": (Linear() * Linear(), 2, "ynnnn"),
+    "product-with-sigmoid": (Gaussian() * Sigmoid(), 2, "?nn??"),
+    "product-made-round": (Gaussian([1.0, 2.0]) * Gaussian([2.0, 1.0]), 2, "yy?yy"),
+    "tensor-product": (tensor_product((Gaussian(), 0), (Laplacian(0.5), 1)), 2, "yy?yy"),
+    "on-one-of-two": (Gaussian().on(0), 2, "yynyn"),
+    "on-all": (Gaussian(0.9).on([1, 0]), 2, "yyyyy"),
+    "sigmoid-on-column": (Sigmoid().on(1), 2, "nnnyn"),
+    "exponentiated": (Gaussian(0.7).exp(), 2, "yyyyy"),
+    "exponentiated-linear": (Linear().exp(), 2, "ynnny"),
+    "polynomial-of": (PolynomialOf(Laplacian(0.5), [0.5, 0.0, 2.0]), 2, "yynyy"),
+    "polynomial-of-linear": (PolynomialOf(Linear(), [0.5, 0.0, 2.0]), 2, "ynnnn"),
+    "normalised": (Polynomial(2).normalised(), 2, "y?" + "?yn"),
+    "normalised-stationary": ((2.0 * Gaussian(0.6)).normalised(), 2, "yyyyy"),
+    "linear-map": (Gaussian(0.5).after(STRETCH), 2, "yynyy"),
+    "linear-map-rotation": (Gaussian(0.9).after(np.array([[0.6, -0.8], [0.8, 0.6]])), 2, "yyyyy"),
+    "linear-map-blind": (Gaussian(0.9).after(np.array([[1.0, 1.0]])), 2, "yynyn"),
+    "linear-map-of-linear": (Linear().after(np.abs(STRETCH)), 2, "ynnnn"),
+    "sigmoid-after": (Sigmoid().after(STRETCH), 2, "nnnyn"),
+    "composed": (Composed(Gaussian(0.5), bounded_lift), 2, "y??y?"),
+    "weighted": (Weighted(Gaussian(0.5), height), 2, "y????"),
+    "group-average": (GroupAverage(Gaussian(0.9), SIGNS), 2, "ynnyn"),
+}
+DECLARED = {"y": True, "n": False, "?": None}
+NONNEGATIVE = (ChiSquared, Brownian, Spline)
+
+
+def values(kernel, X, Y=None):
+    """K(X, Y) by the oracle, which compiles nothing."""
+    x = kernel.points(np.asarray(X))
+    y = x if Y is None else kernel.points(np.asarray(Y))
+    expression = kernel.program()
+    return kernel.block(x, y) if expression is None else reference.block(expression, x, y)
+
+
+def on_its_domain(kernel, X):
+    return np.abs(X) if any(isinstance(part, NONNEGATIVE) for part in parts(kernel)) else X
+
+
+def dyadic(kernel, size, columns, seed=0):
+    """Points whose sums and differences with one another are exact."""
+    X = np.random.default_rng(seed).standard_normal((size, columns))
+    return on_its_domain(kernel, np.round(X * 1024) / 1024)
+
+
+def those(law, answer):
+    """The rows of the market where a law is declared so."""
+    position = LAWS.index(law)
+    return [name for name, (_, _, codes) in MARKET.items() if codes[position] == answer]
+
+
+def test_the_market_is_large():
+    kinds = {type(part) for kernel, _, _ in MARKET.values() for part in parts(kernel)}
+    assert len(MARKET) >= 45
+    assert len(kinds) >= 30
+
+
+@pytest.mark.parametrize("name", MARKET)
+def test_answers_are_those_declared_and_give_a_reason(name):
+    kernel, columns, codes = MARKET[name]
+    answers = [getattr(laws, law)(kernel, columns) for law in LAWS]
+    assert {law: a.value for law, a in zip(LAWS, answers, strict=True)} == {
+        law: DECLARED[code] for law, code in zip(LAWS, codes, strict=True)
+    }
+    assert all(answer.because for answer in answers)
+
+
+# ---- observed ------------------------------------------------------------------------------------
+
+
+def moved(kernel, columns, rotate):
+    """K before and after a shift, or a rotation (a reflection in one column) and a shift."""
+    X, Y = dyadic(kernel, 9, columns, 1), dyadic(kernel, 7, columns, 2)
+    shift = np.linspace(1.5, 3.0, columns)
+    Q = np.linalg.qr(np.random.default_rng(3).standard_normal((columns, columns)))[0]
+    Q = -np.eye(1) if columns == 1 else Q
+    X_moved, Y_moved = (X @ Q.T, Y @ Q.T) if rotate else (X, Y)
+    return values(kernel, X, Y), values(kernel, X_moved + shift, Y_moved + shift)
+
+
+@pytest.mark.parametrize("name", those("stationary", "y"))
+def test_a_shift_changes_nothing_where_stationary(name):
+    kernel, columns, _ = MARKET[name]
+    before, after = moved(kernel, columns, rotate=False)
+    # angles up to 10 · 8 in the series of cosines, each rounded once
+    np.testing.assert_allclose(after, before, rtol=0, atol=400 * UNIT * max(1, abs(before).max()))
+
+
+@pytest.mark.parametrize("name", those("stationary", "n"))
+def test_a_shift_changes_something_where_not_stationary(name):
+    kernel, columns, _ = MARKET[name]
+    before, after = moved(kernel, columns, rotate=False)
+    assert np.abs(after - before).max() > 1e-3 * np.abs(before).max()
+
+
+@pytest.mark.parametrize("name", those("isotropic", "y"))
+def test_a_motion_changes_nothing_where_isotropic(name):
+    kernel, columns, _ = MARKET[name]
+    before, after = moved(kernel, columns, rotate=True)
+    np.testing.assert_allclose(after, before, rtol=0, atol=400 * UNIT * max(1, abs(before).max()))
+
+
+@pytest.mark.parametrize("name", [n for n in those("isotropic", "n") if "spline" not in n])
+def test_a_motion_changes_something_where_not_isotropic(name):
+    kernel, columns, _ = MARKET[name]
+    if any(isinstance(part, NONNEGATIVE) for part in parts(kernel)):
+        before, after = moved(kernel, columns, rotate=False)  # a rotation leaves the domain
+    else:
+        before, after = moved(kernel, columns, rotate=True)
+    assert np.abs(after - before).max() > 1e-3 * np.abs(before).max()
+
+
+def diagonal(kernel, X):
+    return np.array([values(kernel, X[i : i + 1])[0, 0] for i in range(len(X))])
+
+
+@pytest.mark.parametrize("name", those("bounded", "y"))
+def test_the_diagonal_stays_below_its_bound_and_reaches_it(name):
+    kernel, columns, _ = MARKET[name]
+    bound = laws.bounded(kernel, columns).payload
+    X = np.vstack([np.zeros((1, columns)), dyadic(kernel, 30, columns), np.full((1, columns), 50)])
+    largest = diagonal(kernel, X).max()
+    assert largest <= bound * (1 + 100 * UNIT)
+    assert largest >= bound * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("name", those("bounded", "n"))
+def test_the_diagonal_grows_in_every_positive_direction_where_unbounded(name):
+    kernel, columns, _ = MARKET[name]
+    for direction in ([1.0, 1.0], [0.3, 1.2]):
+        rays = np.outer([1.0, 4.0, 16.0], direction[:columns])
+        growth = diagonal(kernel, rays)
+        assert (np.diff(growth) > 0).all()
+        assert growth[-1] > 10 * growth[0]
+
+
+def point_sets(kernel, columns):
+    random = np.random.default_rng(4)
+    yield on_its_domain(kernel, random.standard_normal((30, columns)))
+    yield on_its_domain(kernel, random.integers(-3, 4, (30, columns)).astype(float))
+    centres = np.repeat(random.standard_normal((5, columns)), 6, axis=0)
+    yield on_its_domain(kernel, centres + 1e-3 * random.standard_normal((30, columns)))
+
+
+@pytest.mark.parametrize("name", those("positive_definite", "y"))
+def test_no_negative_eigenvalue_where_positive_definite(name):
+    kernel, columns, _ = MARKET[name]
+    for X in point_sets(kernel, columns):
+        K = values(kernel, X)
+        # each value off by some units in the last place moves an eigenvalue by n times that
+        assert np.linalg.eigvalsh(K)[0] >= -len(X) * 64 * UNIT * np.abs(K).max()
+
+
+@pytest.mark.parametrize("name", those("positive_definite", "n"))
+def test_a_witness_is_found_where_not_positive_definite(name):
+    kernel, columns, _ = MARKET[name]
+    found = [kernel.check(1.5 * X) for X in point_sets(kernel, columns)]
+    failed = [result for result in found if not result.passed]
+    assert failed
+    assert all(result.witness is not None for result in failed)
+
+
+def lattice(kernel, columns):
+    """Distinct points with all that can make a kernel blind: multiples, orbits, rectangles, 0."""
+    axis = np.arange(0.0, 6.0) if on_its_domain(kernel, -1) == 1 else np.arange(-2.0, 4.0)
+    if columns == 1:
+        return np.arange(-9.0, 10.0)[:, None]
+    return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("name", [*those("universal", "y"), *those("universal", "n")])
+def test_universal_kernels_tell_all_functions_on_a_lattice_apart(name):
+    """A universal kernel is strictly positive definite; one that is not fails on the right set."""
+    kernel, columns, codes = MARKET[name]
+    if codes[0] != "y":
+        pytest.skip("it has no space")
+    X = lattice(kernel, columns)
+    K = values(kernel, X)
+    singular = len(X) * 64 * UNIT * np.abs(K).max()
+    smallest = np.linalg.eigvalsh(K)[0]
+    assert smallest > 10 * singular if codes[4] == "y" else abs(smallest) <= singular
+
+
+# ---- answers in particular -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [PairKernel(min), BlockKernel(np.dot), Precomputed(np.eye(2))],
+    ids=["pair", "block", "precomputed"],
+)
+def test_nothing_is_known_of_functions_and_matrices(kernel):
+    answers = [getattr(laws, law)(kernel) for law in LAWS]
+    answers += [laws.sobolev_order(kernel, 1), laws.spectral_density(kernel, 1)]
+    answers += [laws.fourier_weights(kernel, 3), laws.positive_definite(kernel + Gaussian())]
+    assert all(answer.unknown for answer in answers)
+    assert "nothing is known of" in laws.stationary(kernel).because
+
+
+def test_a_radial_kernel_of_the_user_is_stationary_and_its_bound_is_computed():
+    class Wave(Radial):
+        lengthscale = 1.0
+
+        def profile(self, s):
+            return 2.0 / (1.0 + s)
+
+    assert laws.stationary(Wave()).yes
+    assert laws.isotropic(Wave()).yes
+    assert laws.bounded(Wave()).payload == 2.0
+    assert laws.positive_definite(Wave()).unknown
+
+
+def test_an_answer_has_no_truth_value_and_laws_are_about_kernels():
+    with pytest.raises(TypeError, match=r"write answer\.yes, answer\.no or answer\.unknown"):
+        bool(laws.stationary(Gaussian()))
+    with pytest.raises(ValueError, match="laws are about kernels; got 3"):
+        laws.stationary(3)
+
+
+def test_without_a_dimension_a_law_is_meant_for_all():
+    assert laws.isotropic(Laplacian()).no
+    assert laws.isotropic(Laplacian(), 1).yes
+    assert laws.universal(Gaussian().on([0, 1])).no
+    assert laws.universal(Gaussian().on([0, 1]), 2).yes
+    assert laws.universal(Gaussian().on([1, -1]), 2).no  # the same column twice
+    answer = laws.bounded(PeriodicExponential())
+    assert answer.yes
+    assert answer.payload is None
+    assert "dimension=d" in answer.because
+
+
+def test_the_summary_says_every_law_and_chooses_the_columns():
+    text = repr((Gaussian([1.0, 2.0]) + Linear()).laws())
+    assert "on points of 2 columns" in text
+    assert "stationary         no: one summand is stationary, the other is not" in text
+    assert repr(Gaussian().on([0, 3]).laws()).splitlines()[0].endswith("4 columns")
+    assert "bounded            yes (1): " in repr(Gaussian().laws(5))
+
+
+# ---- Sobolev order -------------------------------------------------------------------------------
+
+ORDERS = {
+    "matern-1/2": (Matern(0.5), 1, 1.0),
+    "matern-3/2": (Matern(1.5), 1, 2.0),
+    "matern-5/2": (Matern(2.5), 1, 3.0),
+    "matern-1/2-plane": (Matern(0.5), 2, 1.5),
+    "laplacian": (Laplacian(0.7), 1, 1.0),
+    "spline": (Spline(), 1, 2.0),
+    "brownian": (Brownian(), 1, 1.0),
+    "bernoulli-2": (PeriodicBernoulli(2), 1, 2.0),
+    "sum": (Matern(0.5) + Gaussian(), 1, 1.0),
+    "product": (Matern(1.5) * Gaussian(), 1, 2.0),
+    "exponentiated": (Exponential().exp(), 1, 1.0),
+    "restricted": (LinearMap(Matern(1.5), np.array([[1.0], [2.0]])), 1, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_eigenvalues_decay_as_the_sobolev_order_says(name):
+    kernel, columns, order = ORDERS[name]
+    assert laws.sobolev_order(kernel, columns).payload == order
+    if columns == 1:
+        X = (np.arange(400)[:, None] + 0.5) / 400
+    else:
+        X = np.stack(np.meshgrid(*[(np.arange(24) + 0.5) / 24] * 2), axis=-1).reshape(-1, 2)
+    eigenvalues = np.linalg.eigvalsh(values(kernel, X))[::-1]
+    i = np.arange(12, 48)
+    slope = np.polyfit(np.log(i), np.log(eigenvalues[i - 1]), 1)[0]
+    # i^{−2s/d} up to a shift of i by about s (boundary) and the grid's end: a few percent
+    assert slope == pytest.approx(-2 * order / columns, rel=0.12)
+
+
+def test_sobolev_orders_of_smooth_mixed_and_unknown_spaces():
+    for kernel in (Gaussian(), RationalQuadratic(), Cauchy(), Polynomial(3), Constant()):
+        assert laws.sobolev_order(kernel, 3).payload == math.inf
+    for kernel in (Laplacian(), PeriodicBernoulli(2), Spline(), Exponential().on(0)):
+        assert laws.sobolev_order(kernel, 2).no
+    for kernel in (Linear() * Matern(1.5), ArcCosine(1), Weighted(Matern(), height)):
+        assert laws.sobolev_order(kernel, 2).unknown
+    assert laws.sobolev_order(Matern(0.3), 4).payload == 2.3
+    assert laws.sobolev_order(Exponential(2.0).after(STRETCH), 2).payload == 1.5
+
+
+# ---- spectral densities --------------------------------------------------------------------------
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
+
+
+def panels(limit, count):
+    """Composite Gauss-Legendre nodes and weights on [0, limit]."""
+    edges = np.linspace(0.0, limit, count + 1)
+    half = 0.5 * np.diff(edges)[:, None]
+    return (edges[:-1, None] + half * (NODES + 1)).ravel(), (half * WEIGHTS).ravel()
+
+
+RADIAL = {
+    "gaussian": (Gaussian(0.8), 12.0),
+    "exponential": (Exponential(0.9), 36.0),
+    "matern-0.3": (Matern(0.3, lengthscale=0.7), 36.0),
+    "matern-3/2": (Matern(1.5), 30.0),
+    "matern-2.2": (Matern(2.2, lengthscale=1.3), 30.0),
+    "scaled": (3.0 * Matern(2.5), 30.0),
+    "mixture": (Gaussian(0.5) + 2.0 * Matern(1.5, lengthscale=0.8), 30.0),
+    "gaussian-product": (Gaussian(0.8) * Gaussian(1.5), 12.0),
+    "normalised": ((4.0 * Gaussian(0.8)).normalised(), 12.0),
+}
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+@pytest.mark.parametrize("name", RADIAL)
+def test_density_is_the_fourier_transform_of_a_radial_kernel(name, dimension):
+    """p(ω) = (2π)^{−d} ∫ k(x) e^{−iω·x} dx as an integral over the radius."""
+    kernel, limit = RADIAL[name]
+    r, weights = panels(limit, 60)
+    if name == "matern-0.3":  # r^{0.6} at 0: substitute r = limit·t⁸
+        t, inner = panels(1.0, 60)
+        r, weights = limit * t**8, inner * 8 * limit * t**7
+    profile = values(kernel, r[:, None], [[0.0]])[:, 0]
+    frequencies = np.array([0.1, 0.7, 2.0, 5.0])
+    angles = frequencies[:, None] * r
+    transforms = {
+        1: (np.cos(angles) @ (weights * profile)) / math.pi,
+        2: (j0(angles) @ (weights * profile * r)) / (2 * math.pi),
+        3: (np.sin(angles) / frequencies[:, None]) @ (weights * profile * r) / (2 * math.pi**2),
+    }
+    answer = laws.spectral_density(kernel, dimension)
+    assert answer.yes
+    rows = frequencies[:, None] * np.eye(dimension)[0]
+    np.testing.assert_allclose(
+        answer.payload.density(rows), transforms[dimension], rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+@pytest.mark.parametrize("mixture", [0.4, 1.0, 2.5])
+def test_rational_quadratic_density_is_the_mixture_of_normal_densities(mixture, dimension):
+    """Against ∫ N(ω; 0, τ/ℓ²) Gamma(τ) dτ, with τ = e^s."""
+    s, weights = np.linspace(-60.0, 8.0, 20001, retstep=True)
+    tau, ell = np.exp(s), 0.7
+    gamma = np.exp(mixture * math.log(mixture) - math.lgamma(mixture) + mixture * s - mixture * tau)
+    measure = laws.spectral_density(RationalQuadratic(mixture, ell), dimension).payload
+    for frequency in (0.3, 1.0, 4.0):
+        u = ell * frequency
+        normal = (2 * math.pi * tau / ell**2) ** (-dimension / 2) * np.exp(-(u**2) / (2 * tau))
+        row = frequency * np.eye(dimension)[:1]
+        assert measure.density(row)[0] == pytest.approx((gamma * normal).sum() * weights, rel=1e-9)
+    at_zero = measure.density(np.zeros((1, dimension)))[0]
+    assert math.isinf(at_zero) == (mixture <= dimension / 2)
+
+
+def test_rational_quadratic_density_is_continuous_at_zero():
+    measure = laws.spectral_density(RationalQuadratic(2.5), 2).payload
+    near, at = measure.density([[1e-6, 0.0], [0.0, 0.0]])
+    assert near == pytest.approx(at, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "density"),
+    [
+        (Laplacian(0.5), lambda w: 0.5 / (math.pi * (1 + 0.25 * w**2))),
+        (Cauchy(0.5), lambda w: 0.25 * np.exp(-0.5 * np.abs(w))),
+    ],
+    ids=["laplacian", "cauchy"],
+)
+def test_laplacian_and_cauchy_are_partners(kernel, density):
+    """The density in closed form, and k(t) = ∫ p cos by Gauss-Legendre where p decays."""
+    w = np.array([-2.0, 0.0, 0.7])
+    one = laws.spectral_density(kernel, 1).payload
+    np.testing.assert_allclose(one.density(w[:, None]), density(w), rtol=1e-14)
+    two = laws.spectral_density(kernel, 2).payload
+    np.testing.assert_allclose(
+        two.density(np.column_stack([w, w[::-1]])), density(w) * density(w[::-1]), rtol=1e-14
+    )
+    t = np.array([0.0, 0.4, 2.0])
+    k = values(kernel, t[:, None], [[0.0]])[:, 0]
+    if isinstance(kernel, Cauchy):
+        nodes, weights = panels(90.0, 60)
+        transform = 2 * np.cos(t[:, None] * nodes) @ (weights * one.density(nodes[:, None]))
+        np.testing.assert_allclose(transform, k, atol=1e-12)
+    else:
+        nodes, weights = panels(40.0, 60)
+        profile = values(kernel, nodes[:, None], [[0.0]])[:, 0]
+        transform = np.cos(w[:, None] * nodes) @ (weights * profile) / math.pi
+        np.testing.assert_allclose(transform, one.density(w[:, None]), atol=1e-12)
+
+
+PLANE = {
+    "per-column": Gaussian([0.6, 1.1]),
+    "matern-per-column": Matern(4.5, lengthscale=[0.9, 1.2]),
+    "tensor": 2.0 * tensor_product((Gaussian(0.7), [1]), (Matern(4.5), [0])),
+    "linear-map": Gaussian(0.8).after(STRETCH),
+    "mixture": Gaussian([0.6, 1.1]) + 0.5 * Gaussian(0.8).after(STRETCH),
+    "product-of-stretched": Gaussian([0.6, 1.1]) * Gaussian([2.0, 0.9]),
+    "swapped": Gaussian([0.6, 1.1]).on([1, 0]),
+}
+
+
+@pytest.mark.parametrize("name", PLANE)
+def test_density_in_the_plane_is_the_double_fourier_integral(name):
+    kernel = PLANE[name]
+    step = 0.15  # p at 2π/step ≈ 42 is what aliasing adds: below 1e-13 for ν = 9/2
+    axis = np.arange(-20.0, 20.0 + step / 2, step)
+    H = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    k = values(kernel, H, np.zeros((1, 2)))[:, 0]
+    frequencies = np.array([[0.0, 0.0], [0.5, -1.0], [2.0, 0.3]])
+    transform = np.cos(frequencies @ H.T) @ k * step**2 / (2 * math.pi) ** 2
+    measure = laws.spectral_density(kernel, 2).payload
+    assert measure.has_formula
+    np.testing.assert_allclose(measure.density(frequencies), transform, rtol=1e-8, atol=1e-11)
+
+
+SAMPLED = {name: (kernel, 2) for name, kernel in PLANE.items()} | {
+    "exponential": (Exponential(0.8), 3),
+    "matern": (Matern(2.2), 2),
+    "rational-quadratic": (RationalQuadratic(0.6, 0.8), 3),
+    "laplacian": (Laplacian([0.6, 1.2]), 2),
+    "cauchy": (Cauchy(0.7), 2),
+    "spectral": (Spectral(normal_density, limit=10.0, nodes=128), 2),
+    "constant": (Constant(2.0) + Gaussian(), 2),
+    "on-one": (Gaussian(0.7).on(1) + Matern(1.5), 2),
+    "convolution": (Gaussian(0.7) * Matern(1.5), 2),
+    "blind": (Gaussian(0.7).after(np.array([[1.0, 1.0]])), 2),
+    "lifted": (Matern(1.5).after(np.array([[1.0], [0.5]])), 1),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_samples_give_back_the_kernel(name):
+    kernel, columns = SAMPLED[name]
+    measure = laws.spectral_density(kernel, columns).payload
+    differences = np.random.default_rng(5).standard_normal((6, columns))
+    frequencies = measure.sample(100_000, random_state=6)
+    assert frequencies.shape == (100_000, columns)
+    estimates = measure.total * np.cos(differences @ frequencies.T).mean(axis=1)
+    k = values(kernel, differences, np.zeros((1, columns)))[:, 0]
+    assert measure.total == pytest.approx(values(kernel, np.zeros((1, columns)))[0, 0], rel=1e-12)
+    # a cosine has variance at most 1: five standard deviations of the mean
+    np.testing.assert_allclose(estimates, k, atol=5 * measure.total / math.sqrt(100_000))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(0.6),
+        Exponential(2.0),
+        Matern(0.7),
+        RationalQuadratic(0.9, 1.5),
+        Laplacian(0.5),
+        Cauchy(2.0),
+        Spectral(normal_density, limit=10.0, nodes=256),
+        Gaussian(0.4) + 2.0 * Exponential(3.0),
+    ],
+    ids=repr,
+)
+def test_samples_follow_the_density(kernel):
+    measure = laws.spectral_density(kernel, 1).payload
+    angle = np.linspace(-math.pi / 2, math.pi / 2, 40_002)[1:-1]
+    w = np.tan(angle)  # all of the line
+    mass = measure.density(w[:, None]) / measure.total * (1 + w**2)
+    distribution = cumulative_trapezoid(mass, angle, initial=0.0)
+    assert distribution[-1] == pytest.approx(1.0, abs=2e-4)
+    sample = measure.sample(4000, random_state=7)[:, 0]
+    assert kstest(sample, lambda x: np.interp(np.arctan(x), angle, distribution)).pvalue > 1e-3
+    wider = kstest(1.5 * sample, lambda x: np.interp(np.arctan(x), angle, distribution))
+    assert wider.pvalue < 1e-3  # the test can tell
+
+
+def test_the_user_s_sampler_is_used():
+    def sampler(size, random_state):
+        return random_state.standard_normal(size) + 100.0
+
+    kernel = Spectral(normal_density, limit=10.0, sampler=sampler)
+    assert laws.spectral_density(kernel, 3).payload.sample(5, 0).min() > 90
+
+
+def test_the_same_seed_gives_the_same_sample():
+    measure = laws.spectral_density(Gaussian() + Matern(), 2).payload
+    np.testing.assert_array_equal(measure.sample(9, 1), measure.sample(9, 1))
+    old = np.random.RandomState
+    np.testing.assert_array_equal(measure.sample(9, old(3)), measure.sample(9, old(3)))
+    assert not np.array_equal(measure.sample(9, 1), measure.sample(9, 2))
+
+
+def test_where_there_is_no_density():
+    for kernel in (Linear(), Gaussian() * Linear(), ArcCosine(1)):
+        answer = laws.spectral_density(kernel, 2)
+        assert answer.no
+        assert "not stationary" in answer.because
+    for kernel in (
+        Constant(),
+        Gaussian() + 1.0,
+        Gaussian().exp(),
+        PeriodicBernoulli(),
+        0.0 * Cauchy(),
+    ):
+        assert laws.spectral_density(kernel, 1).no
+    assert laws.spectral_density(Gaussian().on(0), 2).no
+    convolution = laws.spectral_density(Gaussian() * Matern(), 1)
+    assert convolution.yes
+    with pytest.raises(ValueError, match=r"no formula for its density; measure\.sample draws"):
+        convolution.payload.density([[0.0]])
+
+
+def test_frequencies_and_dimensions_of_the_wrong_shape_are_refused():
+    with pytest.raises(ValueError, match=r"2 lengthscales.*Write dimension=2"):
+        laws.spectral_density(Gaussian([1.0, 2.0]), 3)
+    with pytest.raises(ValueError, match=r"rows of 2 numbers.*got shape \(2,\)"):
+        laws.spectral_density(Gaussian(), 2).payload.density(np.zeros(2))
+
+
+# ---- Fourier weights -----------------------------------------------------------------------------
+
+TORUS = {
+    "bernoulli-1": PeriodicBernoulli(1),
+    "bernoulli-2": PeriodicBernoulli(2, period=2.5),
+    "periodic-exponential": PeriodicExponential(0.7),
+    "cosine-series": CosineSeries([1.0, 0.5, 0.0, 0.25]),
+    "fourier-series": FourierSeries([1.0, 2.0, 8.0], period=3.0),
+    "sum": PeriodicBernoulli(1) + 2.0 * PeriodicExponential(2.0) + 1.0,
+    "product": PeriodicExponential(2.0) * PeriodicBernoulli(1),
+    "product-finite": FourierSeries([1.0, 2.0, 8.0]) * PeriodicBernoulli(2),
+    "normalised": PeriodicExponential(0.5).normalised(),
+    "on-a-column": PeriodicBernoulli(2).on(0),
+}
+
+
+@pytest.mark.parametrize("name", TORUS)
+def test_fourier_weights_are_those_of_the_fast_transform(name):
+    kernel, size = TORUS[name], 8192
+    x = np.arange(size)[:, None] * (laws.period(kernel) / size)
+    transform = np.fft.rfft(values(kernel, x, [[0.0]])[:, 0]).real / size
+    answer = laws.fourier_weights(kernel, 40)
+    assert answer.yes
+    # aliasing adds the weights at m ± size, ± 2 size, …: at most 2 Σ j^{−2} = π²/3 times the first
+    alias = laws.fourier_weights(kernel, size - 40).payload[-1] * math.pi**2 / 3
+    np.testing.assert_allclose(transform[:41], answer.payload, rtol=0, atol=1.1 * alias + 1e-13)
+
+
+def test_where_there_are_no_fourier_weights():
+    assert laws.fourier_weights(Gaussian(), 3).no
+    assert laws.fourier_weights(Linear(), 3).no
+    mixed = PeriodicBernoulli(period=1.0) + PeriodicBernoulli(period=1.5)
+    assert "different periods" in laws.fourier_weights(mixed, 3).because
+    assert laws.fourier_weights(PeriodicBernoulli().on([0, 1]), 3).unknown
+    assert laws.fourier_weights(0.0 * PeriodicBernoulli(), 1).payload.tolist() == [0.0, 0.0]
