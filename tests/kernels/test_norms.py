@@ -90,7 +90,7 @@ def test_bernoulli_norm_is_the_mean_and_a_derivative(order):
 
 
 def test_bernoulli_norm_with_a_period():
-    """With the period P: (1/P²)(∫f)² + (P/2π)^{2s} (1/P) ∫|f^{(s)}|², the integrals over one period."""
+    """With the period P: (mean of f)² + (P/2π)^{2s} · mean of |f^{(s)}|²."""
     coefficients, values = trigonometric()
     _, derivative = trigonometric(1, period=2.5)
     expected = values.mean() ** 2 + (2.5 / (2 * math.pi)) ** 2 * (derivative**2).mean()
@@ -143,8 +143,9 @@ def test_transform_of_an_expansion_has_the_norm_of_the_expansion(name):
     def transform(w):
         return 2 * math.pi * measure.density([[w]])[0] * (ALPHA @ np.exp(-1j * w * CENTRES))
 
-    # oscillations that fall like ω^{−2} are the slow case: line_norm promises about 1e-6
-    assert line_norm(kernel, transform) == pytest.approx(expansion_norm(kernel), rel=1e-6)
+    # oscillations that fall like ω^{−2} are the slow case
+    norm = line_norm(kernel, transform, tolerance=1e-6)
+    assert norm == pytest.approx(expansion_norm(kernel), rel=1e-5)
 
 
 def bump(width):
@@ -168,7 +169,7 @@ def test_exponential_norm_is_a_sum_of_two_integrals(ell):
 
 @pytest.mark.parametrize("ell", [0.2, 1.0, 7.0])
 def test_matern_norm_is_a_sum_of_three_integrals(ell):
-    """(1 + ar)e^{−ar}, a = √3/ℓ, has q̂ = 4a³/(a² + ω²)², so ‖f‖² = (a⁴∫f² + 2a²∫f'² + ∫f''²)/4a³."""
+    """(1 + ar)e^{−ar} with a = √3/ℓ has q̂ = 4a³/(a² + ω²)²."""
     transform, (zero, one, two) = bump(1.3)
     a = math.sqrt(3) / ell
     expected = (a**4 * zero + 2 * a**2 * one + two) / (4 * a**3)
@@ -218,7 +219,7 @@ def test_a_function_much_narrower_than_the_kernel():
 
 
 def test_slow_decay_is_extrapolated():
-    """|f̂|²/p = 2π(1 + ω²)^{−0.7}/… for the exponential kernel: a Beta function."""
+    """|f̂|²/p = π(1 + ω²)^{−0.7} for the exponential kernel: a Beta function."""
 
     def transform(w):
         return (1 + w * w) ** -0.85

@@ -94,6 +94,14 @@ class KernelEstimator(NestedParameters):
         tags.input_tags.pairwise = self._is_precomputed()
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "function_")
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit left, so that an interrupted one leaves nothing half done."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
+
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 

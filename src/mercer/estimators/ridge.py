@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +25,7 @@ class _Ridge(KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
     fit_intercept: bool
 
     def _checked_training_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        self._forget()
         if self._holds_objects(X):
             X, y = self._checked(X, y, reset=True)
             y = np.asarray(y, np.float64)
@@ -161,7 +161,7 @@ class KernelRidge(_Ridge):
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
-    values = [alpha] if isinstance(alpha, Real) else list(np.asarray(alpha).ravel())
+    values = np.asarray(alpha, np.float64).ravel().tolist()
     outputs = 1 if y.ndim == 1 else y.shape[1]
     if len(values) not in (1, outputs):
         raise ValueError(
@@ -170,7 +170,7 @@ def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
     for value in values:
         if not (np.isfinite(value) and value >= 0):
             raise ValueError(f"alpha must be nonnegative and finite; got {value!r}.")
-    return [float(value) for value in values]
+    return values
 
 
 class KernelRidgeCV(_Ridge):
@@ -246,7 +246,7 @@ class KernelRidgeCV(_Ridge):
         for row, kernel in enumerate(kernels):
             gram = Gram(kernel, self._training_points(kernel, X))
             path = SpectralPath.of(gram, y, weights, fit_intercept=self.fit_intercept)
-            errors[row] = path.leave_one_out_errors(alphas / total).mean(axis=1)
+            errors[row] = path.leave_one_out_errors((alphas / total).tolist()).mean(axis=1)
             column = int(np.nanargmin(errors[row]))
             if best is None or errors[row, column] < best[0]:
                 best = errors[row, column], kernel, gram, alphas[column], path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,6 +104,13 @@ class Sum(_Pair):
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         return derivative_of(self.left, x, y) + derivative_of(self.right, x, y)
 
+    def feature_count(self, width: int) -> int | None:
+        left, right = (side.feature_count(width) for side in (self.left, self.right))
+        return None if left is None or right is None else left + right
+
+    def features(self, x: PointSet) -> np.ndarray:
+        return np.concatenate([self.left.features(x), self.right.features(x)], axis=1)
+
     def __repr__(self) -> str:
         return f"{self.left!r} + {_inside(self.right, Sum)}"
 
@@ -171,6 +179,12 @@ class Scaled(Kernel):
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self.scale * derivative_of(self.kernel, x, y)
+
+    def feature_count(self, width: int) -> int | None:
+        return self.kernel.feature_count(width)
+
+    def features(self, x: PointSet) -> np.ndarray:
+        return math.sqrt(self.scale) * self.kernel.features(x)
 
     def points(self, data: Any) -> PointSet:
         return self.kernel.points(data)
@@ -244,6 +258,12 @@ class Columns(Kernel):
         assert positions is not None
         add_columns(out, positions, inner)
         return out
+
+    def feature_count(self, width: int) -> int | None:
+        return self.kernel.feature_count(len(self.columns))
+
+    def features(self, x: PointSet) -> np.ndarray:
+        return self.kernel.features(self._selected(x))
 
     def _selected(self, points: Any) -> PointSet:
         view = View(self._columns())

@@ -60,6 +60,22 @@ class Kernel:
             "is known to mercer."
         )
 
+    def feature_count(self, width: int) -> int | None:
+        """How many explicit features k has on points with so many columns; None if infinite."""
+        return None
+
+    def features(self, x: PointSet) -> np.ndarray:
+        """Explicit features φ(x_i) as rows, k(x, y) = ⟨φ(x), φ(y)⟩, where there are finitely many.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Polynomial
+        >>> k, X = Polynomial(degree=2), np.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> features = k.features(k.points(X))
+        >>> bool(np.allclose(features @ features.T, k(X)))
+        True
+        """
+        raise ValueError(f"{self!r} has no finite list of features.")
+
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel."""
         return as_vectors(data, self._column_names())

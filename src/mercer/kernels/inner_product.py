@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import numpy as np
 
 from mercer.evaluation.expression import Expression, Parameter, product, tanh
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import check_count, check_finite_number, check_nonnegative
+from mercer.points import ALL_COLUMNS, PointSet, VectorPoints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,6 +38,12 @@ class Constant(Kernel):
     def program(self) -> Expression:
         return Parameter(float(self.value))
 
+    def feature_count(self, width: int) -> int | None:
+        return 1
+
+    def features(self, x: PointSet) -> np.ndarray:
+        return np.full((len(x), 1), math.sqrt(self.value))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Linear(Kernel):
@@ -55,6 +67,12 @@ class Linear(Kernel):
 
     def program(self) -> Expression:
         return product() + self.bias if self.bias else 1.0 * product()
+
+    def feature_count(self, width: int) -> int | None:
+        return width + bool(self.bias)
+
+    def features(self, x: PointSet) -> np.ndarray:
+        return _with_bias(x, self.bias)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,6 +106,27 @@ class Polynomial(Kernel):
     def program(self) -> Expression:
         base = product() + self.bias if self.bias else 1.0 * product()
         return base ** int(self.degree)
+
+    def feature_count(self, width: int) -> int | None:
+        return math.comb(width + bool(self.bias) + self.degree - 1, self.degree)
+
+    def features(self, x: PointSet) -> np.ndarray:
+        """Monomials of (x, √b) of degree r, each times the root of its multinomial coefficient."""
+        rows = _with_bias(x, self.bias)
+        columns = []
+        for chosen in combinations_with_replacement(range(rows.shape[1]), int(self.degree)):
+            repeats = math.prod(math.factorial(count) for count in Counter(chosen).values())
+            scale = math.sqrt(math.factorial(self.degree) / repeats)
+            columns.append(scale * np.prod(rows[:, chosen], axis=1))
+        return np.stack(columns, axis=1)
+
+
+def _with_bias(x: PointSet, bias: float) -> np.ndarray:
+    assert isinstance(x, VectorPoints)
+    rows = x.seen(ALL_COLUMNS, x.dtype)
+    if not bias:
+        return rows
+    return np.column_stack([rows, np.full(len(rows), math.sqrt(bias), rows.dtype)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -33,6 +33,9 @@ class Direct:
     ----------
     mixed : bool or None, default=None
         Whether to factor in float32 and refine; None decides by size.
+    primal : bool or None, default=None
+        Whether to solve for the weights of the kernel's explicit features, of which there must be
+        finitely many; None does where they are fewer than half the points.
 
     Examples
     --------
@@ -46,6 +49,7 @@ class Direct:
     """
 
     mixed: bool | None = None
+    primal: bool | None = None
 
     def solve(self, problem: Problem) -> Solution:
         if not isinstance(problem.loss, Squared):
@@ -53,6 +57,8 @@ class Direct:
         system = _System(problem)
         if system.ridge == 0.0:
             return system.minimum_norm()
+        if self.primal or (self.primal is None and system.has_few_features()):
+            return system.primal()
         if self._mixes(problem):
             refined = system.refined()
             if refined is not None:
@@ -108,6 +114,24 @@ class _System:
             return None
         note = f"factored in float32, refined in float64 in {len(run.history) - 1} steps"
         return self._solution(run.solution, note)
+
+    def has_few_features(self) -> bool:
+        width = getattr(self.gram.x, "width", None)
+        kernel = self.gram.kernel
+        count = None if width is None else getattr(kernel, "feature_count", lambda w: None)(width)
+        return count is not None and 2 * count < self.gram.shape[0]
+
+    def primal(self) -> Solution:
+        """(SKS + ρI)⁻¹ = (I − Φ(ΦᵀΦ + ρI)⁻¹Φᵀ)/ρ for SKS = ΦΦᵀ: the inversion lemma."""
+        features = self.roots * self.gram.kernel.features(self.gram.x)  # type: ignore[attr-defined]
+        matrix = features.T @ features
+        matrix.flat[:: len(matrix) + 1] += self.ridge
+        factor = linalg.cholesky(matrix, overwrite=True)
+        weights = factor.solve(features.T @ self.sides)
+        note = f"primal system of {len(matrix)} features, " + _jitter_note(
+            factor.jitter, matrix.dtype
+        )
+        return self._solution((self.sides - features @ weights) / self.ridge, note)
 
     def minimum_norm(self) -> Solution:
         """λ = 0: the function of least norm among those with the least error."""

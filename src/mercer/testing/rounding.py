@@ -46,9 +46,9 @@ class _Bound:
     """The bound of an expression, given how far its leaves (numbers, coordinates) are off."""
 
     def __init__(self, dtype: np.dtype, leaf: Callable[[Expression], Carried | None]) -> None:
+        self.dtype, self.leaf = dtype, leaf
         self.unit = float(np.finfo(dtype).eps)
         self.tiny = float(np.finfo(dtype).tiny)
-        self.leaf = leaf
         self.done: dict[Expression, Carried] = {}
 
     def __call__(self, expression: Expression) -> np.ndarray:
@@ -62,7 +62,7 @@ class _Bound:
 
     def computed(self, node: Expression) -> Carried:
         if isinstance(node, Parameter):
-            return np.asarray(node.value), np.asarray(self.unit * abs(node.value))
+            return np.asarray(node.value), np.abs(self.dtype.type(node.value) - node.value)
         assert isinstance(node, Operation)
         turn = _turn(node)
         if turn is not None:
@@ -246,8 +246,11 @@ def _reciprocal_root(node: Operation, values: Any, errors: Any, result: Any) -> 
     return result**3 * errors[0]
 
 
-def _nearer(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return np.maximum(errors[0], errors[1])
+def _chosen(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    """The error of the value that is taken, or of both where either may be."""
+    apart = np.abs(values[0] - values[1]) > errors[0] + errors[1]
+    taken = np.where(result == values[0], errors[0], errors[1])
+    return np.where(apart, taken, np.maximum(errors[0], errors[1]))
 
 
 def _floor(node: Operation, values: Any, errors: Any, result: Any) -> Any:
@@ -278,8 +281,8 @@ _CARRIED: dict[str, Rule] = {
     "sqrt": _root,
     "reciprocal_root": _reciprocal_root,
     "absolute": _as_much,
-    "minimum": _nearer,
-    "maximum": _nearer,
+    "minimum": _chosen,
+    "maximum": _chosen,
     "floor": _floor,
     "step": _step,
     "tabulated": _tabulated,

@@ -1,0 +1,135 @@
+"""What a loss is: a convex function of the prediction, with all that solvers ask of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Self
+
+from mercer.arrays import Array, namespace
+from mercer.losses.checks import check_step, finite_targets
+from mercer.losses.numerics import aligned, increasing_root, like
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """A loss ℓ(y, f), convex in f, entry by entry.
+
+    Subclasses are frozen dataclasses. They owe `value`, `slope`, `curvature` and `conjugate`, and
+    say how fast they grow; the proximal map, the risk and the rest are derived. Losses of a residual
+    f − y or of a margin yf are shorter still as a `ResidualLoss` or a `MarginLoss`.
+
+    Targets y and predictions f have one shape, or either is a single number. Answers have the
+    precision of f.
+    """
+
+    is_classification: ClassVar[bool] = False
+    """Whether targets are labels of classes."""
+    is_multiclass: ClassVar[bool] = False
+    """Whether a prediction is a row with one score for each class."""
+
+    # ---- what a loss owes -------------------------------------------------------------------
+
+    def value(self, y: Array, f: Array) -> Array:
+        """ℓ(y, f)."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement value.")
+
+    def slope(self, y: Array, f: Array) -> Array:
+        """∂ℓ/∂f, a subgradient at kinks."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement slope.")
+
+    def curvature(self, y: Array, f: Array) -> Array:
+        """∂²ℓ/∂f², 0 at kinks and where the loss is straight."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement curvature.")
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        """ℓ*(y, u) = sup_f uf − ℓ(y, f), +∞ outside its domain."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement conjugate.")
+
+    def domain(self, y: Array) -> tuple[Any, Any]:
+        """The least and the largest u with ℓ*(y, u) < ∞, as numbers or like y."""
+        return -self.lipschitz, self.lipschitz
+
+    @property
+    def lipschitz(self) -> float:
+        """L with |ℓ(y, f) − ℓ(y, g)| ≤ L|f − g|, for all targets; ∞ where there is none."""
+        return math.inf
+
+    @property
+    def smoothness(self) -> float:
+        """The Lipschitz constant of the slope, the largest curvature; ∞ where there is none."""
+        return math.inf
+
+    def check_targets(self, y: Array) -> None:
+        """Refuse targets the loss is not made for, with a sentence that says what to do."""
+        finite_targets(self, y)
+
+    # ---- what follows -------------------------------------------------------------------------
+
+    def curvature_product(self, y: Array, f: Array, v: Array) -> Array:
+        """(∂²ℓ/∂f²) v."""
+        return self.curvature(y, f) * v
+
+    def proximal(self, y: Array, f: Array, step: Array) -> Array:
+        """The z that minimises ℓ(y, z) + (z − f)²/(2·step): f after an implicit step downhill.
+
+        It is the root of z − f + step·ℓ'(y, z), which lies between f and f − step·ℓ'(y, f).
+        """
+        check_step(self, step)
+        xp, y, f = aligned(y, f)
+        step = like(step, f)
+        down = f - step * self.slope(y, f)
+        return increasing_root(
+            lambda z: z - f + step * self.slope(y, z),
+            lambda z: 1.0 + step * self.curvature(y, z),
+            xp.minimum(f, down),
+            xp.maximum(f, down),
+        )
+
+    def risk(self, y: Array, f: Array, weights: Array | None = None) -> Array:
+        """(1/Σw) Σ_i w_i ℓ(y_i, f_i), summed over outputs where a target has several.
+
+        >>> import numpy as np
+        >>> from mercer.losses import Absolute
+        >>> y, f = np.array([0.0, 1.0]), np.array([3.0, 2.0])
+        >>> float(Absolute().risk(y, f, weights=np.array([1.0, 3.0])))
+        1.5
+        """
+        losses = self.value(y, f)
+        xp = namespace(losses)
+        losses = xp.sum(xp.reshape(losses, (losses.shape[0], -1)), axis=1)
+        if weights is None:
+            return xp.mean(losses)
+        weights = _checked_weights(like(weights, losses), losses)
+        counted = xp.where(weights > 0, losses, 0.0)  # what has no weight may be infinite
+        return xp.sum(weights * counted) / xp.sum(weights)
+
+    # ---- a value like any other -----------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The fields by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def with_(self, **changes: Any) -> Self:
+        """A copy with other fields.
+
+        >>> from mercer.losses import Huber
+        >>> Huber(delta=1.0).with_(delta=2.0)
+        Huber(delta=2.0)
+        """
+        names = list(self.get_params())
+        for name in changes:
+            if name not in names:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}; it has {names}."
+                )
+        return dataclasses.replace(self, **changes)
+
+
+def _checked_weights(weights: Array, losses: Array) -> Array:
+    if weights.shape != losses.shape:
+        raise ValueError(
+            f"weights must be one number for each of the {losses.shape[0]} samples; got shape "
+            f"{tuple(weights.shape)}."
+        )
+    return weights

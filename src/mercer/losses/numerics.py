@@ -1,0 +1,140 @@
+"""What losses compute with: functions that neither overflow nor lose digits, and a safe root."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from mercer.arrays import Array, namespace
+
+HALVINGS = 120  # of a bracket, at most; Newton's steps make it fewer than ten where smooth
+OMEGA_STEPS = 6  # of Newton's method from the bound below, for all 53 digits
+
+
+def aligned(y: Array, f: Array) -> tuple[Any, Array, Array]:
+    """The library of both, and both in one shape and in the precision of f.
+
+    >>> xp, y, f = aligned([1, -1], [0.5, 2.0])
+    >>> (y * f).tolist()
+    [0.5, -2.0]
+    """
+    f = floating(f)
+    xp, y = namespace(f), like(y, f)
+    if y.ndim != f.ndim and y.ndim and f.ndim:
+        raise ValueError(
+            f"targets and predictions must have one shape; got {tuple(y.shape)} and "
+            f"{tuple(f.shape)}, which would be paired all with all. Write y[:, None] or f[:, 0]."
+        )
+    return xp, *xp.broadcast_arrays(y, f)
+
+
+def floating(values: Array) -> Array:
+    """Values as an array of real numbers; float32 stays float32."""
+    import numpy as np
+
+    if isinstance(values, (bool, int, float, list, tuple)):
+        values = np.asarray(values)
+    xp = namespace(values)
+    real = xp.isdtype(values.dtype, "real floating")
+    return values if real else xp.astype(values, xp.float64)
+
+
+def like(values: Array, f: Array) -> Array:
+    """Values as an array of the library, precision and device of f."""
+    if isinstance(values, (bool, int, float, list, tuple)):
+        return namespace(f).asarray(values, dtype=f.dtype, device=f.device)
+    return namespace(f, values).astype(values, f.dtype, copy=False)
+
+
+def indicator(condition: Array, f: Array) -> Array:
+    """1 where the condition holds, else 0, in the precision of f."""
+    return namespace(f).astype(condition, f.dtype)
+
+
+def exponential(x: Array) -> Array:
+    """e^x, and +∞ without a warning where that is too large to be written.
+
+    >>> exponential([-1e4, 0.0, 1e4]).tolist()
+    [0.0, 1.0, inf]
+    """
+    x = floating(x)
+    xp = namespace(x)
+    kind = xp.finfo(x.dtype)
+    limit = math.log(float(kind.max)) * (1.0 - float(kind.eps))
+    return xp.where(x > limit, math.inf, xp.exp(xp.clip(x, max=limit)))
+
+
+def sigmoid(x: Array) -> Array:
+    """1/(1 + e^{−x}), with all digits on both sides.
+
+    >>> import numpy as np
+    >>> x = np.array([-700.0, 0.0, 3.0])
+    >>> bool(np.allclose(sigmoid(x), np.exp(x) * sigmoid(-x), rtol=1e-15))
+    True
+    """
+    xp = namespace(x)
+    small = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+def softplus(x: Array) -> Array:
+    """log(1 + e^x)."""
+    xp = namespace(x)
+    return xp.logaddexp(x, xp.zeros_like(x))
+
+
+def negative_entropy(p: Array) -> Array:
+    """p log p for p ≥ 0, which is 0 at 0."""
+    xp = namespace(p)
+    return p * xp.log(xp.where(p > 0, p, 1.0))
+
+
+def log_omega(t: Array) -> Array:
+    """The root v of v + e^v = t: the logarithm of Wright's ω(t), which is Lambert's W(e^t).
+
+    Newton's method from the right, where v ≤ min(t, log max(t, 1)): it falls to the root.
+
+    >>> import numpy as np
+    >>> v = log_omega(np.array([-50.0, 0.5, 1.0, 1e4]))
+    >>> (v + np.exp(v)).round(9).tolist()
+    [-50.0, 0.5, 1.0, 10000.0]
+    """
+    xp = namespace(t)
+    v = xp.minimum(t, xp.log(xp.clip(t, min=1.0)))
+    for _ in range(OMEGA_STEPS):
+        w = xp.exp(v)
+        v = v - (v - t + w) / (1.0 + w)
+    return v
+
+
+def increasing_root(
+    function: Callable[[Array], Array],
+    derivative: Callable[[Array], Array],
+    low: Array,
+    high: Array,
+) -> Array:
+    """The root of increasing functions, entry by entry: Newton's method inside a bracket.
+
+    A step that leaves the bracket, or is more than half as long as the one before, is replaced by
+    the middle of the bracket; so jumps and bad starts cost halvings, and nothing diverges. A sign
+    change at a jump is a root.
+
+    >>> import numpy as np
+    >>> c = np.array([1.0, 8.0, 27.0])
+    >>> increasing_root(lambda z: z**3 - c, lambda z: 3 * z**2, 0 * c, c).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    xp = namespace(low)
+    eps = float(xp.finfo(low.dtype).eps)
+    z, last = low + 0.5 * (high - low), high - low
+    for _ in range(HALVINGS):
+        value = function(z)
+        low, high = xp.where(value <= 0, z, low), xp.where(value >= 0, z, high)
+        newton = z - value / derivative(z)
+        safe = (newton >= low) & (newton <= high) & (2 * xp.abs(newton - z) <= last)
+        following = xp.where(safe, newton, low + 0.5 * (high - low))
+        z, last = following, xp.abs(following - z)
+        if xp.all(last <= eps * xp.abs(z)):
+            break
+    return z
