@@ -573,6 +573,13 @@ def test_samples_follow_the_density(kernel):
     assert wider.pvalue < 1e-3  # the test can tell
 
 
+def test_samples_between_the_nodes_follow_the_line_between_them():
+    kernel = Spectral(lambda w: np.maximum(1.0 - w, 0.0), limit=1.0, nodes=1)
+    sample = laws.spectral_density(kernel, 1).payload.sample(4000, random_state=8)[:, 0]
+    assert kstest(np.abs(sample), lambda w: 1.0 - (1.0 - w) ** 2).pvalue > 1e-3
+    assert abs(np.sign(sample).mean()) < 5 / math.sqrt(4000)
+
+
 def test_the_user_s_sampler_is_used():
     def sampler(size, random_state):
         return random_state.standard_normal(size) + 100.0

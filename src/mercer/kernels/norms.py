@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy.integrate import IntegrationWarning, quad
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.laws import SpectralMeasure, fourier_weights, spectral_density
@@ -148,6 +147,8 @@ def _octaves(
 def _integral(
     function: Callable[[float], float], start: float, stop: float, absolute: float
 ) -> float:
+    from scipy.integrate import IntegrationWarning, quad  # a fifth of a second that few need
+
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", IntegrationWarning)
         value = quad(function, start, stop, epsabs=absolute, epsrel=1e-10, limit=400)[0]

@@ -139,7 +139,7 @@ class PeriodicExponential(_Periodic):
 class FeatureProducts(Kernel):
     """Finite sums of cosines, as products over columns of inner products of features."""
 
-    def features(self, column: np.ndarray, order: int) -> np.ndarray:
+    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
         """Features φ of one column, or their derivatives: k = ⟨φ(x), φ(y)⟩."""
         raise NotImplementedError
 
@@ -148,13 +148,13 @@ class FeatureProducts(Kernel):
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         rows = _rows(x)
-        own = [np.sum(self.features(column, 0) ** 2, axis=1) for column in rows.T]
+        own = [np.sum(self.column_features(column, 0) ** 2, axis=1) for column in rows.T]
         return np.prod(own, axis=0) if len(own) else np.ones(len(x))
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         factors = self._factors(x, y)
         slopes = [
-            self.features(a, 1) @ self.features(b, 0).T
+            self.column_features(a, 1) @ self.column_features(b, 0).T
             for a, b in zip(_rows(x).T, _rows(y).T, strict=True)
         ]
         out = [
@@ -165,7 +165,7 @@ class FeatureProducts(Kernel):
 
     def _factors(self, x: PointSet, y: PointSet) -> list[np.ndarray]:
         return [
-            self.features(a, 0) @ self.features(b, 0).T
+            self.column_features(a, 0) @ self.column_features(b, 0).T
             for a, b in zip(_rows(x).T, _rows(y).T, strict=True)
         ]
 
@@ -205,7 +205,7 @@ class CosineSeries(FeatureProducts):
     def __post_init__(self) -> None:
         check_weights(self, "coefficients", self.coefficients)
 
-    def features(self, column: np.ndarray, order: int) -> np.ndarray:
+    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
         weights = np.asarray(self.coefficients, np.float64)
         return cosine_features(column, np.arange(len(weights), dtype=float), weights, order)
 
@@ -239,7 +239,7 @@ class FourierSeries(FeatureProducts):
         if not (np.asarray(self.weights) > 0).all():
             raise ValueError("FourierSeries needs positive weights; a weight of 0 is no norm.")
 
-    def features(self, column: np.ndarray, order: int) -> np.ndarray:
+    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
         inverse = 1.0 / np.asarray(self.weights, np.float64)
         inverse[1:] *= 2.0
         frequencies = (2.0 * np.pi / self.period) * np.arange(len(inverse))

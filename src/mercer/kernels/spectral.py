@@ -70,5 +70,5 @@ class Spectral(FeatureProducts):
         weights[[0, -1]] *= 0.5
         return weights
 
-    def features(self, column: np.ndarray, order: int) -> np.ndarray:
+    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
         return cosine_features(column, self._frequencies(), self._weights(), order)

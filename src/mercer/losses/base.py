@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from mercer.arrays import Array, namespace
 from mercer.losses.checks import check_step, finite_targets
-from mercer.losses.numerics import aligned, increasing_root, like
+from mercer.losses.numerics import aligned, implicit_step, like
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Loss:
     """A loss ℓ(y, f), convex in f, entry by entry.
 
     Subclasses are frozen dataclasses. They owe `value`, `slope`, `curvature` and `conjugate`, and
-    say how fast they grow; the proximal map, the risk and the rest are derived. Losses of a residual
-    f − y or of a margin yf are shorter still as a `ResidualLoss` or a `MarginLoss`.
+    say how fast they grow; the proximal map, the risk and the rest are derived. Losses of the
+    residual f − y or of the margin yf are shorter still as `ResidualLoss` or `MarginLoss`.
 
     Targets y and predictions f have one shape, or either is a single number. Answers have the
     precision of f.
@@ -71,19 +71,11 @@ class Loss:
         return self.curvature(y, f) * v
 
     def proximal(self, y: Array, f: Array, step: Array) -> Array:
-        """The z that minimises ℓ(y, z) + (z − f)²/(2·step): f after an implicit step downhill.
-
-        It is the root of z − f + step·ℓ'(y, z), which lies between f and f − step·ℓ'(y, f).
-        """
+        """The z that minimises ℓ(y, z) + (z − f)²/(2·step), for one step or one for each entry."""
         check_step(self, step)
-        xp, y, f = aligned(y, f)
-        step = like(step, f)
-        down = f - step * self.slope(y, f)
-        return increasing_root(
-            lambda z: z - f + step * self.slope(y, z),
-            lambda z: 1.0 + step * self.curvature(y, z),
-            xp.minimum(f, down),
-            xp.maximum(f, down),
+        _, y, f = aligned(y, f)
+        return implicit_step(
+            lambda z: self.slope(y, z), lambda z: self.curvature(y, z), f, like(step, f)
         )
 
     def risk(self, y: Array, f: Array, weights: Array | None = None) -> Array:
@@ -97,7 +89,8 @@ class Loss:
         """
         losses = self.value(y, f)
         xp = namespace(losses)
-        losses = xp.sum(xp.reshape(losses, (losses.shape[0], -1)), axis=1)
+        if losses.ndim > 1:
+            losses = xp.sum(losses, axis=tuple(range(1, losses.ndim)))
         if weights is None:
             return xp.mean(losses)
         weights = _checked_weights(like(weights, losses), losses)
@@ -129,7 +122,7 @@ class Loss:
 def _checked_weights(weights: Array, losses: Array) -> Array:
     if weights.shape != losses.shape:
         raise ValueError(
-            f"weights must be one number for each of the {losses.shape[0]} samples; got shape "
+            f"weights must be one number for each sample, of shape {tuple(losses.shape)}; got shape "
             f"{tuple(weights.shape)}."
         )
     return weights

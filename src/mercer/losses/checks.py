@@ -6,32 +6,28 @@ import math
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from mercer.arrays import Array, namespace
 from mercer.losses.numerics import floating
 
 
 def check_parameter(owner: object, name: str, value: Any, low: float, high: float) -> None:
     """Refuse anything but a number strictly between two others."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and low < value < high):
-        wanted = (
-            f"a number {name} > {low:g}" if high == math.inf else f"{low:g} < {name} < {high:g}"
-        )
-        raise ValueError(f"{type(owner).__name__} needs {wanted}; got {value!r}.")
+    if not (_finite(value) and low < value < high):
+        wanted = f"{name} > {low:g}" if high == math.inf else f"{low:g} < {name} < {high:g}"
+        raise ValueError(f"{type(owner).__name__} needs a finite number {wanted}; got {value!r}.")
 
 
 def check_nonnegative(owner: object, name: str, value: Any) -> None:
     """Refuse anything but a nonnegative finite number."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and value >= 0):
-        raise ValueError(
-            f"{type(owner).__name__} needs a number {name} ≥ 0, and finite; got {value!r}."
-        )
+    if not (_finite(value) and value >= 0):
+        raise ValueError(f"{type(owner).__name__} needs a finite number {name} ≥ 0; got {value!r}.")
 
 
 def check_step(owner: object, step: Any) -> None:
     """Refuse steps that are not positive; arrays of steps are trusted."""
-    if isinstance(step, Real) and not step > 0:
+    if isinstance(step, (int, float)) and not step > 0:
         raise ValueError(
             f"the proximal map of {type(owner).__name__} needs a step > 0; got {step!r}."
         )
@@ -63,9 +59,11 @@ def refuse_targets(owner: object, y: Array, bad: Array, wanted: str, advice: str
         )
 
 
-def _as_array(y: Any) -> Array:
-    import numpy as np
+def _finite(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
+
+def _as_array(y: Any) -> Array:
     try:
         namespace(y)
     except TypeError:

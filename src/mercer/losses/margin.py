@@ -12,7 +12,7 @@ from mercer.losses.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.numerics import (
     aligned,
     floating,
-    increasing_root,
+    implicit_step,
     indicator,
     like,
     negative_entropy,
@@ -90,7 +90,7 @@ class MarginLoss(Loss):
 
     def _proximal(self, m: Array, step: Array) -> Array:
         """The z that minimises φ(z) + (z − m)²/(2·step)."""
-        raise NotImplementedError
+        return implicit_step(self._slope, self._curvature, m, step)
 
 
 @dataclass(frozen=True)
@@ -127,15 +127,6 @@ class Logistic(MarginLoss):
         xp = namespace(v)
         rest = 1.0 + v
         return negative_entropy(-v) + rest * xp.log1p(xp.where(rest > 0, v, 0.0))
-
-    def _proximal(self, m: Array, step: Array) -> Array:
-        """Newton's method; the margin grows by at most step·σ(−m)."""
-        return increasing_root(
-            lambda z: z - m + step * self._slope(z),
-            lambda z: 1.0 + step * self._curvature(z),
-            m,
-            m - step * self._slope(m),
-        )
 
 
 @dataclass(frozen=True)

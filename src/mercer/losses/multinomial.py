@@ -10,6 +10,7 @@ from mercer.arrays import Array, namespace
 from mercer.losses.base import Loss
 from mercer.losses.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.numerics import (
+    beyond_noise,
     floating,
     increasing_root,
     like,
@@ -50,9 +51,10 @@ class Multinomial(Loss):
 
     def value(self, y: Array, f: Array) -> Array:
         xp, y, f = _rows(y, f)
-        top = xp.max(f, axis=-1, keepdims=True)
-        shifted = f - top
-        return xp.log(xp.sum(xp.exp(shifted), axis=-1)) - xp.sum(y * shifted, axis=-1)
+        shifted = f - xp.max(f, axis=-1, keepdims=True)
+        top = xp.argmax(f, axis=-1, keepdims=True) == xp.arange(f.shape[-1], device=f.device)
+        others = xp.sum(xp.where(top, 0.0, xp.exp(shifted)), axis=-1)
+        return xp.log1p(others) - xp.sum(y * shifted, axis=-1)
 
     def slope(self, y: Array, f: Array) -> Array:
         _, y, f = _rows(y, f)
@@ -181,7 +183,8 @@ def _level(a: Array, step: Array) -> Array:
         return xp.exp(log_omega(a - level + xp.log(step)))
 
     def missing(level: Array) -> Array:
-        return 1.0 - xp.sum(parts(level) / step, axis=-1, keepdims=True)
+        total = xp.sum(parts(level) / step, axis=-1, keepdims=True)
+        return beyond_noise(1.0 - total, 2.0 * float(xp.finfo(a.dtype).eps))
 
     def growth(level: Array) -> Array:
         omega = parts(level)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mercer.arrays import Array, namespace
 
 HALVINGS = 120  # of a bracket, at most; Newton's steps make it fewer than ten where smooth
@@ -31,8 +33,6 @@ def aligned(y: Array, f: Array) -> tuple[Any, Array, Array]:
 
 def floating(values: Array) -> Array:
     """Values as an array of real numbers; float32 stays float32."""
-    import numpy as np
-
     if isinstance(values, (bool, int, float, list, tuple)):
         values = np.asarray(values)
     xp = namespace(values)
@@ -118,11 +118,11 @@ def increasing_root(
 
     A step that leaves the bracket, or is more than half as long as the one before, is replaced by
     the middle of the bracket; so jumps and bad starts cost halvings, and nothing diverges. A sign
-    change at a jump is a root.
+    change at a jump is a root. The function is to give 0 where its value is only rounding.
 
     >>> import numpy as np
     >>> c = np.array([1.0, 8.0, 27.0])
-    >>> increasing_root(lambda z: z**3 - c, lambda z: 3 * z**2, 0 * c, c).tolist()
+    >>> increasing_root(lambda z: z**3 - c, lambda z: 3 * z**2, 0 * c, c).round(12).tolist()
     [1.0, 2.0, 3.0]
     """
     xp = namespace(low)
@@ -138,3 +138,35 @@ def increasing_root(
         if xp.all(last <= eps * xp.abs(z)):
             break
     return z
+
+
+def beyond_noise(values: Array, noise: Array) -> Array:
+    """Values, with 0 for those that are only noise."""
+    xp = namespace(values)
+    return xp.where(xp.abs(values) <= noise, 0.0, values)
+
+
+def implicit_step(
+    slope: Callable[[Array], Array], curvature: Callable[[Array], Array], f: Array, step: Array
+) -> Array:
+    """The root z of z − f + step·slope(z), for an increasing slope: the proximal map at f.
+
+    As the slope increases, the root lies between f and f − step·slope(f).
+
+    >>> import numpy as np
+    >>> f = np.array([-3.0, 0.5, 3.0])
+    >>> implicit_step(np.sign, np.zeros_like, f, np.asarray(1.0)).round(12).tolist()
+    [-2.0, 0.0, 2.0]
+    """
+    xp = namespace(f)
+    eps, explicit = float(xp.finfo(f.dtype).eps), f - step * slope(f)
+
+    def function(z: Array) -> Array:
+        return beyond_noise(z - f + step * slope(z), eps * (xp.abs(z) + xp.abs(f)))
+
+    return increasing_root(
+        function,
+        lambda z: 1.0 + step * curvature(z),
+        xp.minimum(f, explicit),
+        xp.maximum(f, explicit),
+    )

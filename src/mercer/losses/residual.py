@@ -9,7 +9,7 @@ from typing import Any
 from mercer.arrays import Array, namespace
 from mercer.losses.base import Loss
 from mercer.losses.checks import check_nonnegative, check_parameter, check_step
-from mercer.losses.numerics import aligned, indicator, like
+from mercer.losses.numerics import aligned, implicit_step, indicator, like
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ResidualLoss(Loss):
 
     def _proximal(self, r: Array, step: Array) -> Array:
         """The z that minimises ψ(z) + (z − r)²/(2·step)."""
-        raise NotImplementedError
+        return implicit_step(self._slope, self._curvature, r, step)
 
 
 @dataclass(frozen=True)
@@ -188,11 +188,15 @@ class _Tube(ResidualLoss):
         """Move by the slope, but not across the edge of the tube."""
         xp = namespace(r)
         beyond, move = self._beyond(r), step * self._slope(r)
-        return xp.where(xp.abs(move) < xp.abs(beyond), r - move, r - beyond)
+        return xp.where(xp.abs(move) < xp.abs(beyond), r - move, self._nearest(r))
 
     def _beyond(self, r: Array) -> Array:
         """How far r is outside the tube, with its sign."""
-        return r - namespace(r).clip(r, min=-self._width, max=self._width)
+        return r - self._nearest(r)
+
+    def _nearest(self, r: Array) -> Array:
+        """The nearest point of the tube."""
+        return namespace(r).clip(r, min=-self._width, max=self._width)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from mercer.solvers.direct import Direct
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
+from mercer.solvers.interpolation import interpolant
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution, Status
@@ -18,4 +19,5 @@ __all__ = [
     "SpectralPath",
     "Status",
     "Tikhonov",
+    "interpolant",
 ]

@@ -204,7 +204,7 @@ class Tabulated(SpectralMeasure):
         interval = random.choice(len(means), count, p=means / means.sum())
         start, slope = values[interval], np.diff(values)[interval]
         area = random.random(count) * means[interval]
-        place = 1.8 * area / (start + np.sqrt(start**2 + 2.0 * slope * area))
+        place = 2.0 * area / (start + np.sqrt(start**2 + 2.0 * slope * area))
         frequencies = self.table[interval] + place * np.diff(self.table)[interval]
         return frequencies * random.choice((-1.0, 1.0), count)
 

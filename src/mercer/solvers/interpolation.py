@@ -1,0 +1,86 @@
+"""The function of least norm through given values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer import linalg
+from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.operators import Gram
+from mercer.points import PointSet, VectorPoints
+
+
+def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> RKHSFunction:
+    """The f of least norm with f(x_i) = y_i: f = Σ α_i k(x_i, ·) with K α = y.
+
+    Points that coincide and have the same value do no harm. Where no function of the space takes
+    the values, the refusal says why.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    x : points
+        The x_i.
+    y : array of shape (n,) or (n, outputs)
+        The values.
+    tolerance : float, default=1e-6
+        How far the interpolant may miss the values, relative to the largest of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Matern
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), np.array([1.0, -1.0, 0.5])
+    >>> f = interpolant(Matern(1.5), X, y)
+    >>> bool(np.allclose(f(X), y))
+    True
+    """
+    points = kernel.points(x)
+    values = np.asarray(y, np.float64)
+    if values.ndim not in (1, 2) or len(values) != len(points):
+        raise ValueError(
+            f"there must be one value (or row) for each of {len(points)} points; got shape "
+            f"{values.shape}."
+        )
+    gram = Gram(kernel, points)
+    coefficients, rank = linalg.symmetric_solve(gram.dense().astype(np.float64), values)
+    missed = np.abs(gram @ coefficients - values)
+    if missed.max(initial=0.0) > tolerance * max(np.abs(values).max(initial=0.0), 1e-300):
+        raise ValueError(_reason(points, values, missed, rank))
+    return RKHSFunction(kernel, points, coefficients)
+
+
+def _reason(points: PointSet, values: np.ndarray, missed: np.ndarray, rank: int) -> str:
+    twins = _contradiction(points, values)
+    if twins is not None:
+        i, j = twins
+        return (
+            f"points {i} and {j} coincide, but their values {values[i]} and {values[j]} differ: no "
+            "function takes both. Average them, or fit with a regularization > 0."
+        )
+    return (
+        f"no function of this space takes these values: the Gram matrix of {len(points)} points "
+        f"has rank {rank}, and the nearest function misses by {missed.max():.2g}. Choose a kernel "
+        "with a larger space (Gaussian, Matern), or fit with a regularization > 0."
+    )
+
+
+def _contradiction(points: PointSet, values: np.ndarray) -> tuple[int, int] | None:
+    """Two points that are the same and have different values."""
+    first: dict[Any, int] = {}
+    for i, point in enumerate(_keys(points)):
+        j = first.setdefault(point, i)
+        if not np.array_equal(values[i], values[j]):
+            return j, i
+    return None
+
+
+def _keys(points: PointSet) -> list[Any]:
+    if not isinstance(points, VectorPoints):
+        return [repr(point) for point in points.data]
+    rows = points.rows.toarray() if hasattr(points.rows, "toarray") else np.asarray(points.rows)
+    return [row.tobytes() for row in np.ascontiguousarray(rows)]
