@@ -1,13 +1,13 @@
-"""The command line: python -m benchmarks [spine] [--quick] [--only GROUP] [--readme] [--stored]."""
+"""The command line: python -m benchmarks [SET …] [--quick] [--only GROUP] [--readme] [--stored]."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from benchmarks import report, spine
+from benchmarks import kernels, report, spine
 
-SETS = {"spine": spine}
+SETS = {"spine": spine, "kernels": kernels}
 ROOT = Path(__file__).resolve().parents[1]
 
 

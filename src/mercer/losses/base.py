@@ -122,7 +122,7 @@ class Loss:
 def _checked_weights(weights: Array, losses: Array) -> Array:
     if weights.shape != losses.shape:
         raise ValueError(
-            f"weights must be one number for each sample, of shape {tuple(losses.shape)}; got shape "
-            f"{tuple(weights.shape)}."
+            f"weights must be one number for each sample, of shape {tuple(losses.shape)}; got "
+            f"shape {tuple(weights.shape)}."
         )
     return weights

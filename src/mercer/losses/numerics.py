@@ -116,9 +116,9 @@ def increasing_root(
 ) -> Array:
     """The root of increasing functions, entry by entry: Newton's method inside a bracket.
 
-    A step that leaves the bracket, or is more than half as long as the one before, is replaced by
-    the middle of the bracket; so jumps and bad starts cost halvings, and nothing diverges. A sign
-    change at a jump is a root. The function is to give 0 where its value is only rounding.
+    Steps end at the bracket, and one that is more than half as long as the one before is replaced
+    by the middle of the bracket; so jumps and bad starts cost halvings, and nothing diverges. A
+    jump across 0 is a root. The function is to give 0 where its value is only rounding.
 
     >>> import numpy as np
     >>> c = np.array([1.0, 8.0, 27.0])
@@ -127,13 +127,13 @@ def increasing_root(
     """
     xp = namespace(low)
     eps = float(xp.finfo(low.dtype).eps)
-    z, last = low + 0.5 * (high - low), high - low
+    z, last = low + 0.5 * (high - low), 2 * (high - low)  # the first step may go anywhere
     for _ in range(HALVINGS):
         value = function(z)
         low, high = xp.where(value <= 0, z, low), xp.where(value >= 0, z, high)
-        newton = z - value / derivative(z)
-        safe = (newton >= low) & (newton <= high) & (2 * xp.abs(newton - z) <= last)
-        following = xp.where(safe, newton, low + 0.5 * (high - low))
+        newton = xp.clip(z - value / derivative(z), low, high)
+        shrinks = 2 * xp.abs(newton - z) <= last
+        following = xp.where(shrinks, newton, low + 0.5 * (high - low))
         z, last = following, xp.abs(following - z)
         if xp.all(last <= eps * xp.abs(z)):
             break

@@ -1,0 +1,199 @@
+"""Every kernel with a program: the time of K(X, Y)v over that of the Gaussian, and two peers.
+
+Timings include everything a user's line does: `kernel.gram(X, Y) @ v` packs its points, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.metrics.pairwise import laplacian_kernel
+
+from benchmarks.measure import Row, faster, interleaved, machine, relative_error
+from benchmarks.spine import Effort
+from mercer.evaluation import reference
+from mercer.kernels import (
+    AllSubsets,
+    ArcCosine,
+    Brownian,
+    Cauchy,
+    ChiSquared,
+    Exponential,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    PeriodicBernoulli,
+    PeriodicExponential,
+    Polynomial,
+    PolynomialOf,
+    RationalQuadratic,
+    Sigmoid,
+    Spline,
+    direct_sum,
+    tensor_product,
+)
+
+WIDTH = 10
+SCALE = (WIDTH / 2) ** 0.5  # scikit-learn's default gamma, 1/d
+CHECKED = 16  # rows whose answer is compared with float64
+SKLEARN, NUMPY = "laplacian_kernel(X, Y) @ v", "K *= 1 + X[:, k] Y[:, k]ᵀ, then K @ v"
+MAP = np.random.default_rng(7).standard_normal((WIDTH, WIDTH)) / WIDTH
+
+FLOOR, GENERAL = 2.0, 8.0  # times the Gaussian; for a smoothness without a closed form
+KERNELS: dict[str, Kernel] = {
+    "Gaussian([ℓ₁, …, ℓ₁₀])": Gaussian(np.linspace(1.0, 3.0, WIDTH)),
+    "Linear()": Linear(),
+    "Polynomial(3)": Polynomial(3),
+    "Sigmoid()": Sigmoid(0.1),
+    "Exponential()": Exponential(SCALE),
+    "Matern(1.5)": Matern(1.5, SCALE),
+    "Matern(2.5)": Matern(2.5, SCALE),
+    "Matern(3.5)": Matern(3.5, SCALE),
+    "Matern(4.5)": Matern(4.5, SCALE),
+    "Matern(0.3)": Matern(0.3, SCALE),
+    "Matern(2.2)": Matern(2.2, SCALE),
+    "Matern(20.0)": Matern(20.0, SCALE),
+    "RationalQuadratic()": RationalQuadratic(1.5, SCALE),
+    "Laplacian()": Laplacian(WIDTH),
+    "Laplacian([ℓ₁, …, ℓ₁₀])": Laplacian(np.linspace(5.0, 15.0, WIDTH)),
+    "Cauchy()": Cauchy(SCALE),
+    "AllSubsets()": AllSubsets(),
+    "ChiSquared()": ChiSquared(),
+    "Brownian()": Brownian(),
+    "Spline()": Spline(),
+    "ArcCosine(0)": ArcCosine(0),
+    "ArcCosine(1)": ArcCosine(1),
+    "ArcCosine(2)": ArcCosine(2),
+    "PeriodicBernoulli(1)": PeriodicBernoulli(1),
+    "PeriodicBernoulli(2)": PeriodicBernoulli(2),
+    "PeriodicBernoulli(4)": PeriodicBernoulli(4),
+    "PeriodicExponential()": PeriodicExponential(),
+    "Gaussian().exp()": Gaussian(SCALE).exp(),
+    "PolynomialOf(Linear(), [1, 2, 3])": PolynomialOf(0.1 * Linear(), [1.0, 2.0, 3.0]),
+    "Polynomial(2).normalised()": Polynomial(2).normalised(),
+    "Gaussian().after(A)": Gaussian(SCALE).after(MAP),
+    "Gaussian().on(5 columns)": Gaussian(SCALE).on(range(5)),
+    "Gaussian() + Linear()": Gaussian(SCALE) + Linear(),
+    "Gaussian() * Linear()": Gaussian(SCALE) * Linear(),
+    "tensor_product of two Gaussians": tensor_product(
+        (Gaussian(SCALE), range(5)), (Gaussian(1.0), range(5, WIDTH))
+    ),
+    "direct_sum of two Gaussians": direct_sum(
+        (Gaussian(SCALE), range(5)), (Gaussian(1.0), range(5, WIDTH))
+    ),
+}
+
+
+def points(n: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """X, Y in the unit cube, where all kernels are defined, and v; float32."""
+    rng = np.random.default_rng(0)
+    X, Y = (rng.random((size, WIDTH), dtype=np.float32) for size in (n, m))
+    return X, Y, rng.standard_normal(m, dtype=np.float32)
+
+
+def error(kernel: Kernel, X: np.ndarray, Y: np.ndarray, v: np.ndarray, answer: Any) -> float:
+    """Of an answer on some rows, relative to the program in plain NumPy and float64."""
+    rows = np.linspace(0, len(X) - 1, CHECKED).astype(int)
+    program = kernel.program()
+    assert program is not None
+    exact = reference.block(program, kernel.points(X[rows]), kernel.points(Y))  # type: ignore[arg-type]
+    return relative_error(np.asarray(answer)[rows], exact @ v.astype(np.float64))
+
+
+def over_the_gaussian(effort: Effort) -> Iterator[Row]:
+    X, Y, v = points(effort.size(20480), effort.size(10240))
+    kernels: dict[str, Kernel] = {"mercer": Gaussian(SCALE)} | KERNELS
+    works = {
+        name: lambda kernel=kernel: kernel.gram(X, Y) @ v  # type: ignore[misc]
+        for name, kernel in kernels.items()
+    }
+    times = interleaved(works, effort.repeats(12))
+    entries = len(X) * len(Y)
+    size = f"float32, n = {len(X):,}, m = {len(Y):,}, d = {WIDTH}"
+    yield Row(
+        work=f"K(X, Y)v, Gaussian(), {size}",
+        measured=1.0,
+        unit="× the time",
+        ours_ms=1e3 * times["mercer"],
+        entry_ns=1e9 * times["mercer"] / entries,
+        larger_is_better=False,
+        error=error(kernels["mercer"], X, Y, v, works["mercer"]()),
+    )
+    for name, kernel in KERNELS.items():
+        yield Row(
+            work=f"K(X, Y)v, {name}",
+            measured=times[name] / times["mercer"],
+            unit="× the time",
+            peer="mercer's Gaussian",
+            ours_ms=1e3 * times[name],
+            entry_ns=1e9 * times[name] / entries,
+            peer_ms=1e3 * times["mercer"],
+            floor=GENERAL if _general(kernel) else FLOOR,
+            larger_is_better=False,
+            error=error(kernel, X, Y, v, works[name]()),
+        )
+
+
+def _general(kernel: Kernel) -> bool:
+    """Whether the kernel runs through a table."""
+    return isinstance(kernel, Matern) and 2 * kernel.smoothness % 2 != 1
+
+
+def all_subsets(X: np.ndarray, Y: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """What a careful NumPy user writes: in place, a column at a time."""
+    K = np.ones((len(X), len(Y)), X.dtype)
+    term = np.empty_like(K)
+    for x, y in zip(X.T, Y.T, strict=True):
+        np.multiply.outer(x, y, out=term)
+        term += 1
+        K *= term
+    return K @ v
+
+
+def peers(effort: Effort) -> Iterator[Row]:
+    X, Y, v = points(effort.size(8192), effort.size(10240))
+    for kernel, peer, theirs, floor in (
+        (Laplacian(WIDTH), SKLEARN, lambda: laplacian_kernel(X, Y, gamma=1 / WIDTH) @ v, 5.0),
+        (AllSubsets(), NUMPY, lambda: all_subsets(X, Y, v), 10.0),
+    ):
+        works: dict[str, Callable[[], Any]] = {
+            "mercer": lambda kernel=kernel: kernel.gram(X, Y) @ v,  # type: ignore[misc]
+            peer: theirs,
+        }
+        times = interleaved(works, {"mercer": effort.repeats(12), peer: effort.repeats(4)})
+        ours, other = works["mercer"](), theirs()
+        yield faster(
+            f"K(X, Y)v, {kernel!r}, float32, n = {len(X):,}, m = {len(Y):,}, d = {WIDTH}",
+            times,
+            peer,
+            len(X) * len(Y),
+            floor=floor,
+            error=error(kernel, X, Y, v, ours),
+            note=f"the two answers differ by {relative_error(ours, other.astype(float)):.1e}",
+        )
+
+
+GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
+    "gaussian": over_the_gaussian,
+    "peers": peers,
+}
+
+
+def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
+    """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
+    for name in only or []:
+        if name not in GROUPS:
+            raise SystemExit(f"there is no group {name!r}; there are {list(GROUPS)}")
+    rows = []
+    for name, group in GROUPS.items():
+        if not only or name in only:
+            print(f"measuring: {name} …", flush=True)
+            rows += [row.as_dict() for row in group(Effort(quick))]
+    if quick:
+        print("quick: the sizes are too small for the floors, so nothing is judged.\n")
+        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
+    return {"title": "Kernels", "machine": machine(), "rows": rows}
