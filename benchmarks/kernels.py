@@ -40,7 +40,8 @@ from mercer.kernels import (
 WIDTH = 10
 SCALE = (WIDTH / 2) ** 0.5  # scikit-learn's default gamma, 1/d
 CHECKED = 16  # rows whose answer is compared with float64
-SKLEARN, NUMPY = "laplacian_kernel(X, Y) @ v", "K *= 1 + X[:, k] Y[:, k]ᵀ, then K @ v"
+BLOCK = 8  # rows of a block in NumPy; 2 to 1024 were tried, and 8 was the fastest
+SKLEARN, NUMPY = "laplacian_kernel(X, Y) @ v", "K *= 1 + X[:, k] Y[:, k]ᵀ in blocks, then K @ v"
 MAP = np.random.default_rng(7).standard_normal((WIDTH, WIDTH)) / WIDTH
 
 FLOOR, GENERAL = 2.0, 8.0  # times the Gaussian; for a smoothness without a closed form
@@ -144,14 +145,19 @@ def _general(kernel: Kernel) -> bool:
 
 
 def all_subsets(X: np.ndarray, Y: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """What a careful NumPy user writes: in place, a column at a time."""
-    K = np.ones((len(X), len(Y)), X.dtype)
-    term = np.empty_like(K)
-    for x, y in zip(X.T, Y.T, strict=True):
-        np.multiply.outer(x, y, out=term)
-        term += 1
-        K *= term
-    return K @ v
+    """What a careful NumPy user writes: in blocks that stay in the cache, a column at a time."""
+    K = np.empty((BLOCK, len(Y)), X.dtype)
+    term, columns, out = np.empty_like(K), np.ascontiguousarray(Y.T), np.empty(len(X), X.dtype)
+    for i in range(0, len(X), BLOCK):
+        rows = X[i : i + BLOCK]
+        block, factor = K[: len(rows)], term[: len(rows)]
+        block[:] = 1
+        for k, column in enumerate(columns):
+            np.multiply(rows[:, k : k + 1], column, out=factor)
+            factor += 1
+            block *= factor
+        np.matmul(block, v, out=out[i : i + BLOCK])
+    return out
 
 
 def peers(effort: Effort) -> Iterator[Row]:

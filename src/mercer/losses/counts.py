@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array
 from mercer.losses.base import Loss
 from mercer.losses.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.numerics import (
     aligned,
     exponential,
+    exponential_root,
     floating,
     like,
-    log_omega,
     negative_entropy,
 )
 
@@ -58,9 +58,7 @@ class Poisson(Loss):
         check_step(self, step)
         xp, y, f = aligned(y, f)
         step = like(step, f)
-        a, log_step = f + step * y, namespace(f).log(step)
-        v = log_omega(a + log_step)
-        return xp.where(v > 0, v - log_step, a - xp.exp(v))  # equal; this way keeps all digits
+        return exponential_root(f + step * y, step, xp.zeros_like(f))
 
     def check_targets(self, y: Array) -> None:
         y = finite_targets(self, y)

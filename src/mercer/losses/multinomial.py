@@ -11,6 +11,7 @@ from mercer.losses.base import Loss
 from mercer.losses.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.numerics import (
     beyond_noise,
+    exponential_root,
     floating,
     increasing_root,
     like,
@@ -98,13 +99,11 @@ class Multinomial(Loss):
         sum to step.
         """
         check_step(self, step)
-        xp, y, f = _rows(y, f)
+        _, y, f = _rows(y, f)
         step = like(step, f)
         step = step[..., None] if step.ndim else step
         a = f + step * y
-        level = _level(a, step)
-        v = log_omega(a - level + xp.log(step))
-        return xp.where(v > 0, level + v - xp.log(step), a - xp.exp(v))  # equal; keeps all digits
+        return exponential_root(a, step, _level(a, step))
 
     @property
     def lipschitz(self) -> float:
@@ -131,24 +130,21 @@ class Multinomial(Loss):
         return _softmax(floating(f))
 
 
-def one_hot(y: Array, classes: int, like: Array | None = None) -> Array:
+def one_hot(y: Array, classes: int) -> Array:
     """Rows with a 1 in the column of the label: labels 0, …, K − 1 for K classes.
-
-    The library, precision and device are those of `like`, or of y.
 
     >>> one_hot([0, 2], classes=3).tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
     y = floating(y)
     xp = namespace(y)
-    dtype = y.dtype if like is None else like.dtype
     rows = y[..., None] == xp.arange(classes, dtype=y.dtype, device=y.device)
     if not xp.all(xp.any(rows, axis=-1)):
         raise ValueError(
             f"labels must be whole numbers from 0 to {classes - 1}, one for each column of the "
             f"predictions; got labels from {float(xp.min(y)):g} to {float(xp.max(y)):g}."
         )
-    return xp.astype(rows, dtype)
+    return xp.astype(rows, y.dtype)
 
 
 def _rows(y: Array, f: Array) -> tuple[Any, Array, Array]:
@@ -177,21 +173,18 @@ def _softmax(f: Array) -> Array:
 def _level(a: Array, step: Array) -> Array:
     """The L with Σ_k ω(a_k − L + log step) = step; the largest term is from step/K to step."""
     xp = namespace(a)
-    classes, top = a.shape[-1], xp.max(a, axis=-1, keepdims=True)
+    classes, eps = a.shape[-1], float(xp.finfo(a.dtype).eps)
+    top, offsets = xp.max(a, axis=-1, keepdims=True), a + xp.log(step)
 
-    def parts(level: Array) -> Array:
-        return xp.exp(log_omega(a - level + xp.log(step)))
+    def missing(level: Array) -> tuple[Array, Array]:
+        """1 − Σ_k p_k, and its derivative."""
+        p = xp.exp(log_omega(offsets - level)) / step
+        total = xp.sum(p, axis=-1, keepdims=True)
+        growth = xp.sum(p / (1.0 + step * p), axis=-1, keepdims=True)
+        noise = 4 * eps * (1.0 + growth * (xp.abs(level) + xp.abs(top)))
+        return beyond_noise(1.0 - total, noise), growth
 
-    def missing(level: Array) -> Array:
-        total = xp.sum(parts(level) / step, axis=-1, keepdims=True)
-        return beyond_noise(1.0 - total, 2.0 * float(xp.finfo(a.dtype).eps))
-
-    def growth(level: Array) -> Array:
-        omega = parts(level)
-        return xp.sum(omega / step / (1.0 + omega), axis=-1, keepdims=True)
-
-    low, high = top - step, top - step / classes + math.log(classes)
-    return increasing_root(missing, growth, low, high)
+    return increasing_root(missing, top - step, top - step / classes + math.log(classes))
 
 
 def _check_probabilities(owner: object, y: Array) -> None:

@@ -108,34 +108,49 @@ def log_omega(t: Array) -> Array:
     return v
 
 
+def exponential_root(a: Array, step: Array, level: Array) -> Array:
+    """The root z of z + step·e^{z − level} = a, which is a − ω(a − level + log step).
+
+    One step of Newton's method in z gives back the digits that a difference of logarithms loses.
+
+    >>> import numpy as np
+    >>> z = exponential_root(np.array([-3.0, 5.0, 1e4]), np.asarray(2.0), np.asarray(1.0))
+    >>> (z + 2.0 * np.exp(z - 1.0)).round(9).tolist()
+    [-3.0, 5.0, 10000.0]
+    """
+    xp = namespace(a)
+    offset = xp.log(step) - level
+    z = log_omega(a + offset) - offset
+    w = step * xp.exp(z - level)
+    return z - (z - a + w) / (1.0 + w)
+
+
 def increasing_root(
-    function: Callable[[Array], Array],
-    derivative: Callable[[Array], Array],
-    low: Array,
-    high: Array,
+    function: Callable[[Array], tuple[Array, Array]], low: Array, high: Array
 ) -> Array:
     """The root of increasing functions, entry by entry: Newton's method inside a bracket.
 
+    `function` gives value and derivative, and the value 0 where there is only rounding left.
     Steps end at the bracket, and one that is more than half as long as the one before is replaced
     by the middle of the bracket; so jumps and bad starts cost halvings, and nothing diverges. A
-    jump across 0 is a root. The function is to give 0 where its value is only rounding.
+    jump across 0 is a root.
 
     >>> import numpy as np
     >>> c = np.array([1.0, 8.0, 27.0])
-    >>> increasing_root(lambda z: z**3 - c, lambda z: 3 * z**2, 0 * c, c).round(12).tolist()
+    >>> increasing_root(lambda z: (z**3 - c, 3 * z**2), 0 * c, c).round(12).tolist()
     [1.0, 2.0, 3.0]
     """
     xp = namespace(low)
-    eps = float(xp.finfo(low.dtype).eps)
+    eps, huge = float(xp.finfo(low.dtype).eps), float(xp.finfo(low.dtype).max)
     z, last = low + 0.5 * (high - low), 2 * (high - low)  # the first step may go anywhere
     for _ in range(HALVINGS):
-        value = function(z)
+        value, derivative = function(z)
         low, high = xp.where(value <= 0, z, low), xp.where(value >= 0, z, high)
-        newton = xp.clip(z - value / derivative(z), low, high)
+        newton = xp.clip(z - value / xp.clip(derivative, max=huge), low, high)
         shrinks = 2 * xp.abs(newton - z) <= last
         following = xp.where(shrinks, newton, low + 0.5 * (high - low))
         z, last = following, xp.abs(following - z)
-        if xp.all(last <= eps * xp.abs(z)):
+        if xp.all(last <= 2 * eps * xp.abs(z)):
             break
     return z
 
@@ -161,12 +176,8 @@ def implicit_step(
     xp = namespace(f)
     eps, explicit = float(xp.finfo(f.dtype).eps), f - step * slope(f)
 
-    def function(z: Array) -> Array:
-        return beyond_noise(z - f + step * slope(z), eps * (xp.abs(z) + xp.abs(f)))
+    def function(z: Array) -> tuple[Array, Array]:
+        value, noise = z - f + step * slope(z), 4 * eps * (xp.abs(z) + xp.abs(f))
+        return beyond_noise(value, noise), 1.0 + step * curvature(z)
 
-    return increasing_root(
-        function,
-        lambda z: 1.0 + step * curvature(z),
-        xp.minimum(f, explicit),
-        xp.maximum(f, explicit),
-    )
+    return increasing_root(function, xp.minimum(f, explicit), xp.maximum(f, explicit))

@@ -1,5 +1,16 @@
 """Problems, the solvers that solve them, and the solutions they return."""
 
+from mercer.solvers import schedules
+from mercer.solvers.constrained import Constrained
+from mercer.solvers.descent import (
+    Discrepancy,
+    HeldOut,
+    KernelGradientDescent,
+    StochasticFunctionalGradient,
+    SubgradientDescent,
+    duality_gap,
+    gradient_norm,
+)
 from mercer.solvers.direct import Direct
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.interpolation import interpolant
@@ -8,9 +19,13 @@ from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution, Status
 
 __all__ = [
+    "Constrained",
     "CutOff",
     "Direct",
+    "Discrepancy",
+    "HeldOut",
     "IteratedTikhonov",
+    "KernelGradientDescent",
     "Landweber",
     "NuMethod",
     "Problem",
@@ -18,6 +33,11 @@ __all__ = [
     "Solver",
     "SpectralPath",
     "Status",
+    "StochasticFunctionalGradient",
+    "SubgradientDescent",
     "Tikhonov",
+    "duality_gap",
+    "gradient_norm",
     "interpolant",
+    "schedules",
 ]

@@ -1,10 +1,13 @@
 """Contracts to run on what you write yourself, as mercer's own tests do.
 
 >>> from mercer.kernels import Gaussian
->>> from mercer.testing import check_kernel
+>>> from mercer.losses import Huber
+>>> from mercer.testing import check_kernel, check_loss
 >>> check_kernel(Gaussian(lengthscale=0.5), [[0.0], [0.1], [2.0]])
+>>> check_loss(Huber(delta=0.5))
 """
 
 from mercer.testing.kernels import KERNEL_LAWS, check_kernel
+from mercer.testing.losses import LOSS_LAWS, check_loss
 
-__all__ = ["KERNEL_LAWS", "check_kernel"]
+__all__ = ["KERNEL_LAWS", "LOSS_LAWS", "check_kernel", "check_loss"]

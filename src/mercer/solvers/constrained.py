@@ -1,0 +1,166 @@
+"""Ridge regression with a constraint ‖f‖ ≤ D in place of the penalty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.losses import Squared
+from mercer.solvers.descent.landscape import gradient_norm, weights_of
+from mercer.solvers.path import SpectralPath
+from mercer.solvers.problem import Problem
+from mercer.solvers.schedules import check_positive
+from mercer.solvers.solution import Solution, Status
+
+HALVINGS = 200  # of the logarithm of the bracket; 60 are enough for all digits
+
+
+@dataclass(frozen=True)
+class Constrained:
+    """Least squares over the ball: min (1/Σw) Σ w_i ½(y_i − f(x_i))² subject to ‖f‖ ≤ D.
+
+    The solution is the ridge solution f_λ whose multiplier λ ≥ 0 has ‖f_λ‖ = D, or the
+    least-squares solution of least norm, λ = 0, where that lies in the ball. As ‖f_λ‖ falls with λ,
+    and λD² ≤ (1/Σw) Σ w_i y_i², λ is found by bisection after one eigendecomposition. The problem
+    has regularization 0; with several outputs ‖f‖² is summed over them; an intercept is free. The
+    multiplier is in the status, and in `solution.history["multiplier"]`.
+
+    Parameters
+    ----------
+    radius : float
+        D > 0.
+
+    References
+    ----------
+    G. H. Golub, U. von Matt, Quadratically constrained least squares and quadratic problems, 1991.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
+    >>> solution = Constrained(radius=1.0).solve(problem)  # (1 + λ)w = 3
+    >>> solution.coefficients.round(9).tolist(), round(solution.history["multiplier"][0], 9)
+    ([1.0], 2.0)
+    """
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        check_positive(self, "radius", self.radius)
+
+    def solve(self, problem: Problem) -> Solution:
+        _check(problem)
+        curve = NormCurve.of(problem)
+        multiplier = curve.multiplier(self.radius)
+        coefficients, intercept = curve.fit(multiplier)
+        coefficients = coefficients.astype(problem.gram.dtype)
+        residual = gradient_norm(
+            replace(problem, regularization=multiplier), coefficients, intercept
+        )
+        return Solution(
+            coefficients=coefficients,
+            status=self._status(multiplier, _norm(problem, coefficients), residual),
+            objective=problem.objective(coefficients, intercept),
+            gap=residual,
+            history={"multiplier": [multiplier]},
+            intercept=intercept,
+        )
+
+    def _status(self, multiplier: float, norm: float, residual: float) -> Status:
+        where = (
+            f"‖f‖ = {norm:.6g} = D, with the multiplier λ = {multiplier:.6g}"
+            if multiplier > 0
+            else f"‖f‖ = {norm:.6g} ≤ D = {self.radius:g}, with the multiplier λ = 0"
+        )
+        return Status(True, f"Solved: {where}; gradient norm of the Lagrangian {residual:.1e}.")
+
+
+@dataclass(frozen=True, eq=False)
+class NormCurve:
+    """λ ↦ ‖f_λ‖ in the eigenvectors of √w K √w: n operations for each λ.
+
+    Eigenvalues at the level of rounding are taken for 0, so that λ → 0 tends to the least-squares
+    solution of least norm.
+
+    >>> from mercer.kernels import Linear
+    >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
+    >>> [NormCurve.of(problem).norm(ridge) for ridge in (0.0, 0.5, 2.0)]
+    [3.0, 2.0, 1.0]
+    """
+
+    path: SpectralPath
+    kept: np.ndarray
+    targets: np.ndarray
+    ones: np.ndarray
+
+    @classmethod
+    def of(cls, problem: Problem) -> NormCurve:
+        gram, y = problem.gram.astype(np.float64), np.asarray(problem.targets, np.float64)
+        path = SpectralPath.of(gram, y, weights_of(problem), fit_intercept=problem.fit_intercept)
+        noise = len(y) * float(np.finfo(np.float64).eps)
+        kept = path.eigenvalues > noise * path.eigenvalues.max(initial=0.0)
+        rotation = path.eigenvectors.T * path.roots
+        return cls(path, kept, rotation @ y.reshape(len(y), -1), rotation @ np.ones(len(y)))
+
+    def norm(self, regularization: float) -> float:
+        """‖f_λ‖ = √(Σ σ_j c_j²)."""
+        c, _ = self._rotated(regularization)
+        return math.sqrt(float(self.path.eigenvalues @ (c**2).sum(axis=1)))
+
+    def fit(self, regularization: float) -> tuple[np.ndarray, Any]:
+        """α and the intercept."""
+        c, intercept = self._rotated(regularization)
+        alpha = self.path.roots[:, None] * (self.path.eigenvectors @ c)
+        single = self.path.targets.ndim == 1
+        return alpha.reshape(self.path.targets.shape), float(intercept[0]) if single else intercept
+
+    def multiplier(self, radius: float) -> float:
+        """The λ with ‖f_λ‖ = radius; 0 where even ‖f_0‖ is no more."""
+        if self.norm(0.0) <= radius:
+            return 0.0
+        high = float((self.targets**2).sum()) / (self.path.total_weight * radius**2)
+        low = high
+        while self.norm(low) <= radius:
+            low *= 1e-3
+        for _ in range(HALVINGS):
+            middle = math.sqrt(low) * math.sqrt(high)
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if self.norm(middle) > radius else (low, middle)
+        return high
+
+    def _rotated(self, regularization: float) -> tuple[np.ndarray, np.ndarray]:
+        """Qᵀc with c = (QΛQᵀ + ρI)⁻¹ √w(y − b), and b; what K does not see is left out of c."""
+        shifted = self.path.eigenvalues * self.kept + regularization * self.path.total_weight
+        intercept = np.zeros(self.targets.shape[1])
+        if self.path.fit_intercept:
+            shares = self.ones * self._inverse_or_limit(shifted)
+            intercept = (shares @ self.targets) / (shares @ self.ones)
+        inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=self.kept)
+        return inverse[:, None] * (self.targets - self.ones[:, None] * intercept), intercept
+
+    def _inverse_or_limit(self, shifted: np.ndarray) -> np.ndarray:
+        """1/(σ + ρ); as ρ → 0 the null space decides alone, if the constants reach it."""
+        null = shifted == 0
+        reached = np.linalg.norm(self.ones[null]) > 1e-8 * np.linalg.norm(self.ones)
+        if null.any() and reached:
+            return null.astype(np.float64)
+        return np.divide(1.0, shifted, out=np.zeros_like(shifted), where=~null)
+
+
+def _check(problem: Problem) -> None:
+    if not isinstance(problem.loss, Squared):
+        raise ValueError(f"Constrained solves the square loss; got {problem.loss!r}.")
+    if problem.regularization != 0:
+        raise ValueError(
+            f"the constraint takes the place of the penalty; got regularization="
+            f"{problem.regularization!r}. Write Problem(..., regularization=0.0)."
+        )
+
+
+def _norm(problem: Problem, coefficients: np.ndarray) -> float:
+    alpha = coefficients.astype(np.float64)
+    return math.sqrt(max(float(np.vdot(alpha, problem.gram @ alpha)), 0.0))

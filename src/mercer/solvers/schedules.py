@@ -1,0 +1,195 @@
+"""Step sizes η_t, averages of the iterates, and what theory promises of them.
+
+Steps are counted from 1: f_t = f_{t−1} − η_t g_t, where g_t is a subgradient at f_{t−1}. Averages
+and bounds are of f_0, …, f_{T−1}, the iterates at which a subgradient was taken.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+
+class Schedule(Protocol):
+    """The step sizes η_1 ≥ η_2 ≥ … > 0 of a descent."""
+
+    def step(self, t: int) -> float:
+        """η_t, for t = 1, 2, and so on."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """η_t = η.
+
+    Over T steps from f_0, with subgradients of norm at most ρ, η = ‖f_0 − f*‖/(ρ√T) gives the best
+    bound, `subgradient_bound`.
+
+    >>> Constant(0.1).step(1) == Constant(0.1).step(1000) == 0.1
+    True
+    """
+
+    size: float
+
+    def __post_init__(self) -> None:
+        check_positive(self, "size", self.size)
+
+    def step(self, t: int) -> float:
+        return float(self.size)
+
+
+@dataclass(frozen=True)
+class InverseTime:
+    """η_t = scale/(t + offset): Ση_t = ∞ and Ση_t² < ∞, the conditions of Robbins and Monro.
+
+    With a regularisation λ, `InverseTime(1/λ)` and a plain average, or `InverseTime(2/λ, 1)` and
+    weights ∝ t, have bounds that need neither ‖f*‖ nor the number of steps. An offset shortens the
+    first steps.
+
+    References
+    ----------
+    H. Robbins, S. Monro, A stochastic approximation method, 1951.
+
+    Examples
+    --------
+    >>> schedule = InverseTime(2.0, offset=1.0)
+    >>> [schedule.step(t) for t in (1, 3)]
+    [1.0, 0.5]
+    """
+
+    scale: float
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "scale", self.scale)
+        check_nonnegative(self, "offset", self.offset)
+
+    def step(self, t: int) -> float:
+        return float(self.scale / (t + self.offset))
+
+
+@dataclass(frozen=True)
+class InverseSquareRoot:
+    """η_t = scale/√t: as good as the best constant step up to a logarithm, for any number of steps.
+
+    >>> InverseSquareRoot(3.0).step(9)
+    1.0
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        check_positive(self, "scale", self.scale)
+
+    def step(self, t: int) -> float:
+        return float(self.scale / math.sqrt(t))
+
+
+@dataclass(frozen=True)
+class Average:
+    """The mean of the iterates with weights t^power: Σ t^power f_{t−1} / Σ t^power.
+
+    Power 0 is the plain average; power 1 forgets the start sooner, and goes with
+    `InverseTime(2/λ, 1)`.
+
+    >>> [Average(power=1).weight(t) for t in (1, 2, 3)]
+    [1.0, 2.0, 3.0]
+    """
+
+    power: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_nonnegative(self, "power", self.power)
+
+    def weight(self, t: int) -> float:
+        """The weight of f_{t−1}."""
+        return float(t) ** self.power
+
+
+# ---- what is promised --------------------------------------------------------------------------
+
+
+def subgradient_bound(distance: float, lipschitz: float, steps: int) -> float:
+    """Dρ/√T ≥ J(f̄) − J(f*), for the plain average f̄ of T steps of size η = D/(ρ√T).
+
+    D = `distance` bounds ‖f_0 − f*‖, ρ = `lipschitz` the norm of all subgradients met. It follows
+    from summing J(f_{t−1}) − J(f*) ≤ ⟨g_t, f_{t−1} − f*⟩, which telescopes to D²/(2ηT) + ηρ²/2.
+
+    >>> subgradient_bound(distance=2.0, lipschitz=3.0, steps=9)
+    2.0
+    """
+    check_nonnegative("subgradient_bound", "distance", distance)
+    check_nonnegative("subgradient_bound", "lipschitz", lipschitz)
+    check_count("subgradient_bound", "steps", steps)
+    return distance * lipschitz / math.sqrt(steps)
+
+
+def average_bound(lipschitz: float, radius: float, regularization: float, steps: int) -> float:
+    """2G²R²(1 + log t)/(λt) ≥ E J(f̄) − J(f*), for the plain average and steps 1/(λs).
+
+    The loss is G-Lipschitz, √k(x, x) ≤ R, samples are independent, f_0 = 0. As ‖λf_s‖ ≤ GR all
+    along, stochastic gradients have norm at most 2GR.
+
+    >>> average_bound(lipschitz=1.0, radius=1.0, regularization=0.5, steps=1)
+    4.0
+    """
+    _check_stochastic("average_bound", lipschitz, radius, regularization, steps)
+    return 2.0 * (lipschitz * radius) ** 2 * (1.0 + math.log(steps)) / (regularization * steps)
+
+
+def weighted_average_bound(
+    lipschitz: float, radius: float, regularization: float, steps: int
+) -> float:
+    """8G²R²/(λ(t + 1)) ≥ E J(f̄) − J(f*), for weights ∝ s and steps 2/(λ(s + 1)).
+
+    The symbols are those of `average_bound`; the logarithm is gone.
+
+    References
+    ----------
+    S. Lacoste-Julien, M. Schmidt, F. Bach, A simpler approach to obtaining an O(1/t) convergence
+    rate for the projected stochastic subgradient method, 2012.
+
+    Examples
+    --------
+    >>> weighted_average_bound(lipschitz=1.0, radius=1.0, regularization=0.5, steps=3)
+    4.0
+    """
+    _check_stochastic("weighted_average_bound", lipschitz, radius, regularization, steps)
+    return 8.0 * (lipschitz * radius) ** 2 / (regularization * (steps + 1))
+
+
+def _check_stochastic(owner: str, lipschitz: Any, radius: Any, ridge: Any, steps: Any) -> None:
+    check_nonnegative(owner, "lipschitz", lipschitz)
+    check_nonnegative(owner, "radius", radius)
+    check_positive(owner, "regularization", ridge)
+    check_count(owner, "steps", steps)
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+def check_positive(owner: object, name: str, value: Any) -> None:
+    """Refuse anything but a positive finite number."""
+    if not (_is_number(value) and value > 0):
+        raise ValueError(f"{_name(owner)} needs a finite {name} > 0; got {value!r}.")
+
+
+def check_nonnegative(owner: object, name: str, value: Any) -> None:
+    """Refuse anything but a nonnegative finite number."""
+    if not (_is_number(value) and value >= 0):
+        raise ValueError(f"{_name(owner)} needs a finite {name} ≥ 0; got {value!r}.")
+
+
+def check_count(owner: object, name: str, value: Any) -> None:
+    """Refuse anything but a whole number from 1."""
+    if not (isinstance(value, Integral) and _is_number(value) and int(value) >= 1):
+        raise ValueError(f"{_name(owner)} needs a whole number {name} ≥ 1; got {value!r}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _name(owner: object) -> str:
+    return owner if isinstance(owner, str) else type(owner).__name__

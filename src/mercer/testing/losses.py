@@ -1,0 +1,379 @@
+"""What every loss owes: one law, one function, one sentence where it fails.
+
+A law takes a loss on targets and predictions (`LossCase`). A function marked `@law` joins
+`LOSS_LAWS`, and from then on every loss is checked for it. Laws use no derivative but the loss's
+own: a slope is right if it supports the values, a curvature if it is what slopes tend to, at kinks
+too, and nobody has to say where they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import mercer.losses
+from mercer.losses import Loss
+from mercer.testing.loss_cases import SLACK, LossCase, accepts, loss_cases
+
+LARGE = 1e4
+STEPS = (1e-2, 1.0, 50.0)  # of the proximal map
+
+LOSS_LAWS: dict[str, Callable[[LossCase], None]] = {}
+
+
+def check_loss(loss: Loss, y: Any = None, *, random_state: int = 0) -> None:
+    """Run every law of `LOSS_LAWS` on a loss; an `AssertionError` says which one fails, where.
+
+    Parameters
+    ----------
+    loss : Loss
+        What is checked.
+    y : array of shape (n,), optional
+        Targets. By default the first of these that the loss accepts: real numbers, counts, labels
+        ±1; labels 0, 1, 2 and rows of probabilities for a loss of several classes.
+    random_state : int, default=0
+        Draws the predictions.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from mercer.losses import Squared
+    >>> check_loss(Squared())
+    >>> @dataclass(frozen=True)
+    ... class Halved(Squared):
+    ...     def slope(self, y, f):
+    ...         return 0.5 * (f - y)
+    >>> check_loss(Halved())
+    Traceback (most recent call last):
+    AssertionError: Halved(): the slope is no subgradient, ...
+    """
+    for case in loss_cases(loss, y, random_state):
+        for check in LOSS_LAWS.values():
+            check(case)
+
+
+def law(check: Callable[[LossCase], None]) -> Callable[[LossCase], None]:
+    """Run a function on every loss."""
+    LOSS_LAWS[check.__name__] = check
+    return check
+
+
+# ---- a convex function and its derivatives ------------------------------------------------------
+
+
+@law
+def shapes(case: LossCase) -> None:
+    """One value for each target; slopes and proximal points like predictions."""
+    z = case.loss.proximal(case.y, case.f, 1.0)
+    if case.value.shape != case.f.shape[:1]:
+        case.refuse(f"{len(case.f)} predictions have values of shape {case.value.shape}")
+    for name, array in {"slope": case.slope, "proximal": z}.items():
+        if array.shape != case.f.shape:
+            case.refuse(f"{name} has shape {array.shape} for predictions of {case.f.shape}")
+    case.require(np.isfinite(case.value), "the value is not finite")
+
+
+@law
+def slope_supports(case: LossCase) -> None:
+    """ℓ(f + h) ≥ ℓ(f) + h ℓ'(f) for small and large h of both signs: a subgradient everywhere.
+
+    Small h squeeze the slope between the difference quotients on both sides, so that it is the
+    derivative where there is one.
+    """
+    along = case.inner(case.slope, case.direction)
+    for h in (1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 1.0, -1.0):
+        moved = case.loss.value(case.y, case.f + h * case.direction)
+        noise = case.value_noise + SLACK * np.abs(moved)
+        case.require(
+            moved - case.value - h * along >= -noise,
+            "the slope is no subgradient, between the difference quotients on both sides",
+        )
+
+
+@law
+def convexity(case: LossCase) -> None:
+    """ℓ((1 − t)f + tg) ≤ (1 − t)ℓ(f) + tℓ(g) along lines."""
+    random = np.random.default_rng(case.seed)
+    for t in (0.1, 0.5, 0.8):
+        g = case.f + 3.0 * random.standard_normal(case.f.shape)
+        end = case.loss.value(case.y, g)
+        between = case.loss.value(case.y, (1 - t) * case.f + t * g)
+        noise = case.value_noise + SLACK * (np.abs(end) + case.size)
+        chord = (1 - t) * case.value + t * end
+        case.require(between <= chord + noise, "the value is not convex: it is above a chord")
+
+
+@law
+def curvature_is_slope_of_slope(case: LossCase) -> None:
+    """ℓ'' is between what differences of slopes tend to on both sides, except where slopes jump."""
+    curvature = case.loss.curvature_product(case.y, case.f, case.direction)
+    along = case.inner(curvature, case.direction)
+    coarse, fine = (_quotients(case, h) for h in (2e-5, 1e-5))
+    noise = 1e-7 * (1 + case.lengths(case.slope) + np.abs(fine).max(axis=0))
+    bend = 2 * np.abs(coarse - fine).max(axis=0)
+    jumps = np.abs(fine).max(axis=0) * 1e-5 > 1e-2 + 1e-4 * case.lengths(case.slope)
+    above = along >= fine.min(axis=0) - bend - noise
+    below = along <= fine.max(axis=0) + bend + noise
+    case.require(jumps | (above & below), "the curvature is not the derivative of the slope")
+
+
+def _quotients(case: LossCase, h: float) -> np.ndarray:
+    """(ℓ'(f ± h) − ℓ'(f))/(±h), on the right and on the left."""
+    moved = [case.loss.slope(case.y, case.f + s * h * case.direction) for s in (1, -1)]
+    right, left = (case.inner(slope - case.slope, case.direction) / h for slope in moved)
+    return np.stack([right, -left])
+
+
+@law
+def curvature_product(case: LossCase) -> None:
+    """`curvature_product` multiplies by the curvature, which is nonnegative and symmetric."""
+    C, v = case.loss.curvature(case.y, case.f), case.direction
+    product = case.loss.curvature_product(case.y, case.f, v)
+    if case.loss.is_multiclass:
+        expected, quadratic = np.einsum("nij,nj->ni", C, v), np.einsum("ni,nij,nj->n", v, C, v)
+        case.require(np.abs(C - np.swapaxes(C, 1, 2)) <= SLACK, "the curvature is not symmetric")
+    else:
+        expected, quadratic = C * v, C
+    case.require(quadratic >= -SLACK, "the curvature is negative")
+    near = np.abs(product - expected) <= SLACK * (1 + np.abs(expected))
+    case.require(near, "curvature_product is not the product with the curvature")
+
+
+# ---- the conjugate ------------------------------------------------------------------------------
+
+
+@law
+def fenchel_young(case: LossCase) -> None:
+    """ℓ(f) + ℓ*(u) ≥ uf, for u inside and outside the domain and for f near and far."""
+    u = case.dual_points()
+    conjugate = case.loss.conjugate(case.y, u)
+    case.require(conjugate > -math.inf, "the conjugate is −∞ or no number")
+    finite = np.where(np.isfinite(conjugate), conjugate, 0.0)
+    for f in (case.f, case.f[::-1], LARGE * np.sign(u), -LARGE * np.sign(u)):
+        value, product = case.loss.value(case.y, f), case.inner(u, f)
+        with np.errstate(invalid="ignore"):
+            noise = SLACK * (np.abs(value) + np.abs(finite) + (1 + case.lengths(f)) * case.size)
+            holds = (conjugate == math.inf) | (value == math.inf)
+            holds |= value + finite - product >= -noise
+        case.require(holds, "value + conjugate < uf for some u, against the inequality of Fenchel")
+
+
+@law
+def fenchel_equality(case: LossCase) -> None:
+    """ℓ(f) + ℓ*(u) = uf at u = ℓ'(f)."""
+    conjugate = case.loss.conjugate(case.y, case.slope)
+    case.require(np.isfinite(conjugate), "the conjugate is not finite at the slope")
+    product = case.inner(case.slope, case.f)
+    gap = np.abs(case.value + conjugate - product)
+    noise = case.value_noise + SLACK * (np.abs(conjugate) + np.abs(product))
+    case.require(gap <= noise, "value + conjugate is not uf at the slope u")
+
+
+@law
+def conjugate_domain(case: LossCase) -> None:
+    """Slopes are inside the domain, and ℓ* = +∞ outside."""
+    targets = case.rows() if case.loss.is_multiclass else case.y
+    low, high = (np.broadcast_to(edge, case.f.shape) for edge in case.loss.domain(targets))
+    slack = SLACK * (1 + np.abs(case.slope))
+    inside = (case.slope >= low - slack) & (case.slope <= high + slack)
+    case.require(inside, "the slope is outside the domain of the conjugate")
+    for edge, sign in ((low, -1), (high, 1)):
+        bounded = np.isfinite(edge)
+        u = np.where(bounded, edge + sign * 1e-2 * (1 + np.abs(edge)), 0.0)
+        outside = case.loss.conjugate(case.y, u) == math.inf
+        bounded = bounded.any(axis=1) if case.loss.is_multiclass else bounded
+        case.require(outside | ~bounded, "the conjugate is not +∞ outside its domain")
+
+
+# ---- the proximal map ---------------------------------------------------------------------------
+
+
+@law
+def proximal_is_optimal(case: LossCase) -> None:
+    """(f − z)/step is a subgradient at z, for z up to a few units in the last place."""
+    for step in STEPS:
+        z = case.loss.proximal(case.y, case.f, step)
+        check = _stationary_row if case.loss.is_multiclass else _stationary_number
+        case.require(
+            check(case, z, step), f"the proximal point of step {step:g} does not solve its equation"
+        )
+
+
+def _stationary_number(case: LossCase, z: np.ndarray, step: float) -> np.ndarray:
+    """z − f + step·ℓ'(z), which increases, changes its sign right at z."""
+    h = SLACK * (case.size + np.abs(z))
+    signs = [z + d - case.f + step * case.loss.slope(case.y, z + d) for d in (-h, h)]
+    noise = SLACK * (case.size + np.abs(z))
+    return (signs[0] <= noise) & (signs[1] >= -noise)
+
+
+def _stationary_row(case: LossCase, z: np.ndarray, step: float) -> np.ndarray:
+    residual = z - case.f + step * case.loss.slope(case.y, z)
+    return case.lengths(residual) <= SLACK * (1 + step) * (case.size + case.lengths(z))
+
+
+@law
+def proximal_of_many_steps(case: LossCase) -> None:
+    """One step for each entry is what each step gives alone."""
+    steps = np.where(np.arange(len(case.f)) % 2, STEPS[0], STEPS[1])
+    together = case.loss.proximal(case.y, case.f, steps)
+    alone = [case.loss.proximal(case.y, case.f, step) for step in STEPS[:2]]
+    expected = np.where(case.wide(steps) == STEPS[0], *alone)
+    near = np.abs(together - expected) <= SLACK * case.wide(case.size)
+    case.require(near, "steps given as an array give another proximal point")
+
+
+# ---- how fast it grows --------------------------------------------------------------------------
+
+
+@law
+def lipschitz_bound(case: LossCase) -> None:
+    """|ℓ(f) − ℓ(g)| ≤ L‖f − g‖."""
+    for g in _others(case):
+        gap = np.abs(case.loss.value(case.y, g) - case.value)
+        noise = case.value_noise + SLACK * np.abs(case.loss.value(case.y, g))
+        limit = case.loss.lipschitz * np.maximum(case.lengths(g - case.f), 1e-300)
+        case.require(gap <= limit * (1 + SLACK) + noise, "the value grows faster than `lipschitz`")
+
+
+@law
+def smoothness_bound(case: LossCase) -> None:
+    """‖ℓ'(f) − ℓ'(g)‖ ≤ smoothness·‖f − g‖."""
+    for g in _others(case):
+        gap = case.lengths(case.loss.slope(case.y, g) - case.slope)
+        limit = case.loss.smoothness * np.maximum(case.lengths(g - case.f), 1e-300)
+        noise = SLACK * (1 + case.lengths(case.slope)) * case.size
+        case.require(
+            gap <= limit * (1 + SLACK) + noise, "the slope changes faster than `smoothness`"
+        )
+
+
+def _others(case: LossCase) -> list[np.ndarray]:
+    return [case.f + h * case.direction for h in (1e-4, -1e-4, 0.5, -0.5, 5.0, -5.0)]
+
+
+# ---- digits -------------------------------------------------------------------------------------
+
+
+@law
+def single_precision(case: LossCase) -> None:
+    """float32 predictions give float32 answers, near those in float64."""
+    unit = 64 * float(np.finfo(np.float32).eps)
+    f, step = case.f.astype(np.float32), 0.5
+    u = case.slope.astype(np.float32)
+    answers = {
+        "value": case.loss.value(case.y, f),
+        "slope": case.loss.slope(case.y, f),
+        "curvature": case.loss.curvature(case.y, f),
+        "proximal": case.loss.proximal(case.y, f, step),
+        "conjugate": case.loss.conjugate(case.y, u),
+    }
+    for name, answer in answers.items():
+        if answer.dtype != np.float32:
+            case.refuse(f"{name} of float32 predictions is {answer.dtype}")
+    _near(case, "value", answers["value"], case.value, unit * case.value_noise / SLACK)
+    z, allowed = case.loss.proximal(case.y, case.f, step), unit * case.wide(case.size)
+    _near(case, "proximal", answers["proximal"], z, allowed * (1 + np.abs(z)))
+    _near_in_between(case, answers["slope"], unit)
+
+
+def _near(case: LossCase, name: str, single: Any, double: Any, allowed: Any) -> None:
+    near = np.abs(single.astype(np.float64) - double) <= allowed
+    case.require(near, f"{name} in float32 is far from what it is in float64")
+
+
+def _near_in_between(case: LossCase, single: Any, unit: float) -> None:
+    """The slope in float32 is one of float64 close by: at kinks it may be on the other side."""
+    h = unit * case.wide(case.size)
+    nearby = [case.loss.slope(case.y, case.f + d) for d in (-h, 0.0, h)]
+    slack = unit * (1 + np.abs(case.slope)) * case.wide(case.size)
+    low, high = np.minimum.reduce(nearby) - slack, np.maximum.reduce(nearby) + slack
+    near = (single >= low) & (single <= high)
+    case.require(near, "slope in float32 is far from what it is in float64")
+
+
+@law
+def large_predictions(case: LossCase) -> None:
+    """No NaN and no floating-point error for |f| = 10⁴, in both precisions."""
+    for dtype in (np.float32, np.float64):
+        for sign in (1, -1):
+            f = (sign * LARGE * np.sign(case.direction)).astype(dtype)
+            answers = _without_warnings(case, f)
+            for name, answer in answers.items():
+                case.require(~np.isnan(answer), f"{name} is NaN for |f| = {LARGE:g} in {f.dtype}")
+
+
+def _without_warnings(case: LossCase, f: np.ndarray) -> dict[str, np.ndarray]:
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            return {
+                "value": case.loss.value(case.y, f),
+                "slope": case.loss.slope(case.y, f),
+                "curvature": case.loss.curvature(case.y, f),
+                "proximal": case.loss.proximal(case.y, f, 1.0),
+            }
+    except FloatingPointError as error:
+        raise AssertionError(f"{case.loss!r}: for |f| = {LARGE:g} there is an {error}.") from error
+
+
+# ---- targets, weights, arguments ----------------------------------------------------------------
+
+
+@law
+def targets_are_checked(case: LossCase) -> None:
+    """`check_targets` accepts these targets, and refuses NaN."""
+    case.loss.check_targets(case.targets)
+    spoilt = case.targets.astype(np.float64)
+    spoilt[-1] = np.nan
+    if accepts(case.loss, spoilt):
+        case.refuse("check_targets accepts NaN")
+
+
+@law
+def weighted_risk(case: LossCase) -> None:
+    """The risk is the weighted mean of the values: a weight counts how often a sample is there."""
+    weights = np.arange(len(case.f)) % 4
+    repeated = np.repeat(np.arange(len(case.f)), weights)
+    once = case.loss.risk(case.y, case.f, weights)
+    expected = {
+        "repetitions": np.mean(case.value[repeated]),
+        "repeated samples": case.loss.risk(case.y[repeated], case.f[repeated]),
+        "the same weights times 3": case.loss.risk(case.y, case.f, 3.0 * weights),
+    }
+    for name, risk in expected.items():
+        if not abs(once - risk) <= SLACK * len(case.f) * np.mean(np.abs(case.value[repeated])):
+            case.refuse(f"weights give the risk {once}, but {name} give {risk}")
+
+
+@law
+def inputs_untouched(case: LossCase) -> None:
+    """Nothing is written into the user's arrays, and answers do not share memory with them."""
+    y, f = case.y.copy(), case.f.copy()
+    for name in ("value", "slope", "curvature", "conjugate"):
+        answer = getattr(case.loss, name)(y, f)
+        answer += 1.0
+    answer = case.loss.proximal(y, f, 1.0)
+    answer += 1.0
+    if not (np.array_equal(y, case.y) and np.array_equal(f, case.f)):
+        case.refuse("it writes into its arguments, or answers with a view of them")
+
+
+@law
+def value_like_any_other(case: LossCase) -> None:
+    """Copies, pickles, `with_` and `repr` give an equal loss with an equal hash."""
+    loss = case.loss
+    names = {**vars(mercer.losses), type(loss).__name__: type(loss), "np": np}
+    twins = {
+        "copying": copy.copy(loss),
+        "pickling": pickle.loads(pickle.dumps(loss)),
+        "with_(**get_params())": loss.with_(**loss.get_params()),
+        "evaluating its repr": eval(repr(loss), names),
+    }
+    for way, twin in twins.items():
+        if twin != loss or hash(twin) != hash(loss):
+            case.refuse(f"{way} gives another loss, {twin!r}")

@@ -1,0 +1,896 @@
+"""Losses: every law on every loss, each law proved able to fail, and what others call the same."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+import scipy.stats
+import sklearn.metrics
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import HuberRegressor
+from sklearn.svm import SVR, LinearSVC
+
+from mercer.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    MarginLoss,
+    Multinomial,
+    Poisson,
+    Quantile,
+    ResidualLoss,
+    Squared,
+    SquaredHinge,
+    one_hot,
+)
+from mercer.losses.numerics import exponential_root, increasing_root, log_omega
+from mercer.testing import LOSS_LAWS, check_loss
+from mercer.testing.loss_cases import LossCase, loss_cases
+
+LOSSES = [
+    Squared(),
+    Absolute(),
+    Huber(),
+    Huber(delta=0.3),
+    Quantile(),
+    Quantile(level=0.9),
+    EpsilonInsensitive(),
+    EpsilonInsensitive(epsilon=0.0),
+    Logistic(),
+    Hinge(),
+    SquaredHinge(),
+    Poisson(),
+    Multinomial(),
+]
+RESIDUAL = [loss for loss in LOSSES if isinstance(loss, ResidualLoss)]
+MARGIN = [loss for loss in LOSSES if isinstance(loss, MarginLoss)]
+SCALAR = [loss for loss in LOSSES if not loss.is_multiclass]
+reals = st.floats(-50.0, 50.0)
+steps = st.floats(1e-3, 1e3)
+
+
+@pytest.fixture
+def random():
+    """The same numbers for each test."""
+    return np.random.default_rng(0)
+
+
+def target_of(loss, number):
+    """A target the loss is made for, out of any number."""
+    if isinstance(loss, MarginLoss):
+        return 1.0 if number >= 0 else -1.0
+    return abs(number) if isinstance(loss, Poisson) else number
+
+
+# ---- the contract -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_every_loss_keeps_every_law(loss, seed):
+    check_loss(loss, random_state=seed)
+
+
+@pytest.mark.parametrize("loss", RESIDUAL, ids=repr)
+def test_laws_hold_on_given_targets(loss):
+    check_loss(loss, y=[0.0, 3.5, -100.0])
+
+
+def test_laws_hold_for_many_classes():
+    check_loss(Multinomial(), y=[0, 6, 3])
+    check_loss(Multinomial(), y=np.eye(5))
+
+
+def test_a_loss_without_usual_targets_asks_for_some():
+    @dataclass(frozen=True)
+    class Picky(Squared):
+        def check_targets(self, y):
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match=r"Picky\(\) refuses real targets.*check_loss\(loss, y\)"):
+        check_loss(Picky())
+
+
+@dataclass(frozen=True)
+class Flat(Squared):
+    def value(self, y, f):
+        return np.sum(0.5 * (f - y) ** 2)
+
+
+@dataclass(frozen=True)
+class SteepAtTheKink(Absolute):
+    def slope(self, y, f):
+        return np.where(f == y, 1.5, np.sign(f - y)).astype(f.dtype)
+
+
+@dataclass(frozen=True)
+class SlightlyWrongSlope(Squared):
+    def slope(self, y, f):
+        return (f - y) * 1.001
+
+
+@dataclass(frozen=True)
+class Concave(Squared):
+    def value(self, y, f):
+        return np.sqrt(np.abs(f - y))
+
+
+@dataclass(frozen=True)
+class Straight(Logistic):
+    def curvature(self, y, f):
+        return 0.99 * super().curvature(y, f)
+
+
+@dataclass(frozen=True)
+class StraightHuber(Huber):
+    def curvature(self, y, f):
+        return np.ones_like(f)
+
+
+@dataclass(frozen=True)
+class ProductOfItsOwn(Multinomial):
+    def curvature_product(self, y, f, v):
+        return 0.5 * super().curvature_product(y, f, v)
+
+
+@dataclass(frozen=True)
+class NegativeCurvature(Absolute):
+    def curvature(self, y, f):
+        return np.full_like(f, -1.0)
+
+
+@dataclass(frozen=True)
+class Skew(Multinomial):
+    def curvature(self, y, f):
+        return super().curvature(y, f) + np.triu(np.ones((f.shape[1],) * 2), 1)
+
+
+@dataclass(frozen=True)
+class SmallConjugate(Squared):
+    def conjugate(self, y, u):
+        return u * y + 0.4 * u**2
+
+
+@dataclass(frozen=True)
+class LargeConjugate(Hinge):
+    def conjugate(self, y, u):
+        return super().conjugate(y, u) + 0.1
+
+
+@dataclass(frozen=True)
+class ConjugateFiniteOutside(Absolute):
+    def conjugate(self, y, u):
+        return u * y
+
+
+@dataclass(frozen=True)
+class NarrowDomain(Quantile):
+    def domain(self, y):
+        return -0.1, 0.1
+
+
+@dataclass(frozen=True)
+class CoarseProximal(Logistic):
+    def proximal(self, y, f, step):
+        return super().proximal(y, f, step) * (1 + 1e-10)
+
+
+@dataclass(frozen=True)
+class ProximalPastTheKink(Absolute):
+    def proximal(self, y, f, step):
+        return f - step * self.slope(y, f)
+
+
+@dataclass(frozen=True)
+class CoarseRow(Multinomial):
+    def proximal(self, y, f, step):
+        return super().proximal(y, f, step) + 1e-9
+
+
+@dataclass(frozen=True)
+class OneStep(Squared):
+    def proximal(self, y, f, step):
+        return super().proximal(y, f, np.max(step))
+
+
+@dataclass(frozen=True)
+class TooSlow(Quantile):
+    @property
+    def lipschitz(self):
+        return 0.4
+
+
+@dataclass(frozen=True)
+class TooSmooth(SquaredHinge):
+    @property
+    def smoothness(self):
+        return 1.9
+
+
+@dataclass(frozen=True)
+class SmoothAbsolute(Absolute):
+    @property
+    def smoothness(self):
+        return 100.0
+
+
+@dataclass(frozen=True)
+class Double(Squared):
+    def value(self, y, f):
+        return super().value(y, f.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class WrongInSingle(Squared):
+    def slope(self, y, f):
+        return (f - y).astype(f.dtype) * (1.01 if f.dtype == np.float32 else 1.0)
+
+
+@dataclass(frozen=True)
+class Overflowing(Logistic):
+    def value(self, y, f):
+        return np.log1p(np.exp(-y.astype(f.dtype) * f))
+
+
+@dataclass(frozen=True)
+class NotANumber(Squared):
+    def value(self, y, f):
+        return np.where(np.abs(f) > 1e3, np.nan, super().value(y, f))
+
+
+@dataclass(frozen=True)
+class Unchecked(Squared):
+    def check_targets(self, y):
+        pass
+
+
+@dataclass(frozen=True)
+class Unweighted(Squared):
+    def risk(self, y, f, weights=None):
+        return np.mean(self.value(y, f))
+
+
+@dataclass(frozen=True)
+class Unnormalised(Squared):
+    def risk(self, y, f, weights=None):
+        return super().risk(y, f) if weights is None else np.mean(weights * self.value(y, f))
+
+
+@dataclass(frozen=True)
+class Writing(Squared):
+    def value(self, y, f):
+        f -= y
+        return 0.5 * f**2
+
+
+@dataclass(frozen=True)
+class Lending(Squared):
+    def proximal(self, y, f, step):
+        z = f
+        z[...] = super().proximal(y, f, step)
+        return z
+
+
+@dataclass(frozen=True, repr=False)
+class Mute(Squared):
+    def __repr__(self):
+        return "Squared()"
+
+
+BROKEN = [
+    ("shapes", Flat()),
+    ("slope_supports", SteepAtTheKink()),
+    ("slope_supports", SlightlyWrongSlope()),
+    ("convexity", Concave()),
+    ("curvature_is_slope_of_slope", Straight()),
+    ("curvature_is_slope_of_slope", StraightHuber()),
+    ("curvature_product", ProductOfItsOwn()),
+    ("curvature_product", NegativeCurvature()),
+    ("curvature_product", Skew()),
+    ("fenchel_young", SmallConjugate()),
+    ("fenchel_young", ConjugateFiniteOutside()),
+    ("fenchel_equality", LargeConjugate()),
+    ("conjugate_domain", ConjugateFiniteOutside()),
+    ("conjugate_domain", NarrowDomain()),
+    ("proximal_is_optimal", CoarseProximal()),
+    ("proximal_is_optimal", ProximalPastTheKink()),
+    ("proximal_is_optimal", CoarseRow()),
+    ("proximal_of_many_steps", OneStep()),
+    ("lipschitz_bound", TooSlow()),
+    ("smoothness_bound", TooSmooth()),
+    ("smoothness_bound", SmoothAbsolute()),
+    ("single_precision", Double()),
+    ("single_precision", WrongInSingle()),
+    ("large_predictions", Overflowing()),
+    ("large_predictions", NotANumber()),
+    ("targets_are_checked", Unchecked()),
+    ("weighted_risk", Unweighted()),
+    ("weighted_risk", Unnormalised()),
+    ("inputs_untouched", Writing()),
+    ("inputs_untouched", Lending()),
+    ("value_like_any_other", Mute()),
+]
+
+
+def test_every_law_is_proved_able_to_fail():
+    assert {name for name, _ in BROKEN} == set(LOSS_LAWS)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize(
+    ("name", "loss"), BROKEN, ids=[f"{n}-{type(v).__name__}" for n, v in BROKEN]
+)
+def test_a_broken_loss_breaks_its_law(name, loss):
+    case: LossCase = next(loss_cases(loss))
+    with pytest.raises(AssertionError) as refusal:
+        LOSS_LAWS[name](case)
+    assert str(refusal.value).startswith(repr(loss) + ": ")
+    with pytest.raises(AssertionError):
+        check_loss(loss)
+
+
+def test_a_refusal_names_law_and_place():
+    with pytest.raises(AssertionError, match=r"no subgradient, between .*, as at y = .*, f = "):
+        check_loss(SteepAtTheKink())
+
+
+# ---- known values -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "f", "value", "slope"),
+    [
+        (Squared(), 3.0, 1.0, 2.0, -2.0),
+        (Absolute(), 3.0, 1.0, 2.0, -1.0),
+        (Absolute(), 3.0, 3.0, 0.0, 0.0),
+        (Huber(delta=1.0), 0.0, 0.5, 0.125, 0.5),
+        (Huber(delta=1.0), 0.0, -3.0, 2.5, -1.0),
+        (Quantile(level=0.9), 1.0, 0.0, 0.9, -0.9),
+        (Quantile(level=0.75), 0.0, 2.0, 0.5, 0.25),
+        (EpsilonInsensitive(epsilon=0.5), 0.0, -2.0, 1.5, -1.0),
+        (EpsilonInsensitive(epsilon=0.5), 0.0, 0.5, 0.0, 0.0),
+        (Logistic(), -1, 0.0, math.log(2.0), 0.5),
+        (Hinge(), -1, -0.25, 0.75, 1.0),
+        (Hinge(), 1, 1.0, 0.0, 0.0),
+        (SquaredHinge(), 1, -1.0, 4.0, -4.0),
+        (Poisson(), 2.0, 0.0, 1.0, -1.0),
+    ],
+)
+def test_known_values(loss, y, f, value, slope):
+    assert loss.value(y, f) == pytest.approx(value, abs=1e-15)
+    assert loss.slope(y, f) == pytest.approx(slope, abs=1e-15)
+
+
+def test_known_values_of_several_classes():
+    loss, f = Multinomial(), np.log([[1.0, 2.0, 5.0]])
+    np.testing.assert_allclose(loss.value([2], f), [math.log(8 / 5)])
+    np.testing.assert_allclose(loss.slope([2], f), [[1 / 8, 2 / 8, -3 / 8]])
+    np.testing.assert_allclose(loss.probability(f), [[1 / 8, 2 / 8, 5 / 8]])
+    np.testing.assert_allclose(loss.curvature([2], f)[0, 0], [7 / 64, -2 / 64, -5 / 64])
+    np.testing.assert_array_equal(loss.value(2, f), loss.value([2], f))
+
+
+@pytest.mark.parametrize(
+    ("loss", "lipschitz", "smoothness"),
+    [
+        (Squared(), math.inf, 1.0),
+        (Absolute(), 1.0, math.inf),
+        (Huber(delta=0.3), 0.3, 1.0),
+        (Quantile(level=0.9), 0.9, math.inf),
+        (EpsilonInsensitive(), 1.0, math.inf),
+        (Logistic(), 1.0, 0.25),
+        (Hinge(), 1.0, math.inf),
+        (SquaredHinge(), math.inf, 2.0),
+        (Poisson(), math.inf, math.inf),
+        (Multinomial(), math.sqrt(2.0), 0.5),
+    ],
+)
+def test_constants(loss, lipschitz, smoothness):
+    assert loss.lipschitz == lipschitz
+    assert loss.smoothness == smoothness
+
+
+def test_constants_of_several_classes_are_attained():
+    sure = np.array([[40.0, 0.0, 0.0]])
+    assert np.linalg.norm(Multinomial().slope([1], sure)) == pytest.approx(math.sqrt(2.0))
+    undecided = np.array([[0.0, 0.0, -800.0]])
+    block = Multinomial().curvature([0], undecided)[0]
+    assert np.linalg.eigvalsh(block)[-1] == pytest.approx(0.5)
+
+
+def test_which_losses_are_for_classes():
+    assert [loss.is_classification for loss in LOSSES] == [
+        isinstance(loss, (MarginLoss, Multinomial)) for loss in LOSSES
+    ]
+    assert [type(loss) for loss in LOSSES if loss.is_multiclass] == [Multinomial]
+
+
+def test_domains():
+    y = np.array([1.0, -1.0])
+    np.testing.assert_array_equal(Hinge().domain(y), [[-1, 0], [0, 1]])
+    np.testing.assert_array_equal(SquaredHinge().domain(y), [[-np.inf, 0], [0, np.inf]])
+    assert Quantile(level=0.75).domain(y) == (-0.75, 0.25)
+    assert Huber(delta=2.0).domain(y) == (-2.0, 2.0)
+    low, high = Poisson().domain(np.array([3.0]))
+    assert (low[0], high) == (-3.0, math.inf)
+    low, high = Multinomial().domain(np.eye(2))
+    np.testing.assert_array_equal([low, high], [-np.eye(2), 1 - np.eye(2)])
+
+
+# ---- what is derived agrees with what is known --------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=repr)
+@given(number=reals, f=reals, step=steps)
+def test_the_proximal_map_is_the_one_of_the_base_class(loss, number, f, step):
+    """Closed forms against the safeguarded Newton method that any loss inherits."""
+    y = target_of(loss, number)
+    if isinstance(loss, Poisson):  # its slope is too large for the bracket of the base class
+        f = min(f, 30.0)
+    z, slow = loss.proximal(y, f, step), Loss.proximal(loss, y, f, step)
+    assert float(z) == pytest.approx(float(slow), rel=1e-12, abs=1e-12 * (1 + abs(f) + abs(y)))
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=repr)
+@given(number=reals, f=reals, g=reals, step=steps)
+def test_the_proximal_map_is_firmly_nonexpansive(loss, number, f, g, step):
+    y = target_of(loss, number)
+    moved = float(loss.proximal(y, f, step)) - float(loss.proximal(y, g, step))
+    assert moved**2 <= moved * (f - g) + 1e-11 * (1 + abs(f) + abs(g)) ** 2
+
+
+@pytest.mark.parametrize("step", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_the_proximal_map_of_several_classes_minimises(step, classes, random):
+    y, f = random.integers(classes), 3.0 * random.standard_normal(classes)
+    loss = Multinomial()
+    best = scipy.optimize.minimize(
+        lambda z: loss.value(y, z) + np.sum((z - f) ** 2) / (2 * step),
+        f,
+        jac=lambda z: loss.slope(y, z) + (z - f) / step,
+        options={"gtol": 1e-10},
+    )
+    np.testing.assert_allclose(loss.proximal(y, f, step), best.x, rtol=1e-6, atol=1e-6 * step)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=repr)
+@given(number=reals, u=st.floats(-3.0, 3.0))
+def test_the_conjugate_is_the_supremum(loss, number, u):
+    y = target_of(loss, number)
+    f = np.concatenate([y + np.linspace(-30, 30, 2001), np.linspace(-8, 8, 2001)])
+    reached = np.max(u * f - loss.value(y, f))
+    conjugate = float(loss.conjugate(y, u))
+    if math.isfinite(conjugate):
+        assert reached <= conjugate + 1e-9
+        assert reached >= conjugate - 0.05 * (1 + abs(u))  # the grid is coarse
+    else:
+        low, high = loss.domain(y)
+        assert not low <= u <= high
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=repr)
+@given(number=reals, f=reals, step=steps)
+def test_moreau(loss, number, f, step):
+    """f = prox(f) + step·u, where u is a point of the domain at which Fenchel–Young is tight."""
+    y = target_of(loss, number)
+    z = float(loss.proximal(y, f, step))
+    low, high = (float(edge) for edge in loss.domain(y))
+    u = np.clip((f - z) / step, low, high)
+    gap = float(loss.value(y, z) + loss.conjugate(y, u)) - u * z
+    assert abs(gap) <= 1e-10 * (1 + abs(f) + abs(y)) ** 2 * (1 + 1 / step)
+
+
+def test_huber_lies_between_squared_and_absolute(random):
+    y, f = random.standard_normal((2, 200))
+    np.testing.assert_allclose(Huber(delta=1e3).value(y, f), Squared().value(y, f))
+    np.testing.assert_allclose(
+        Huber(delta=1e-6).value(y, f) / 1e-6, Absolute().value(y, f), atol=1e-6
+    )
+
+
+def test_two_classes_are_logistic(random):
+    f, labels = random.standard_normal((50, 2)), random.integers(2, size=50)
+    binary = Logistic().value(2 * labels - 1, f[:, 1] - f[:, 0])
+    np.testing.assert_allclose(Multinomial().value(labels, f), binary)
+    np.testing.assert_allclose(
+        Multinomial().probability(f)[:, 1], Logistic().probability(f[:, 1] - f[:, 0])
+    )
+
+
+def test_small_losses_keep_their_digits():
+    assert Logistic().value(1, 100.0) == pytest.approx(math.exp(-100.0), rel=1e-14)
+    assert Logistic().slope(1, 100.0) == pytest.approx(-math.exp(-100.0), rel=1e-14)
+    value = Multinomial().value([0], np.array([[100.0, 0.0, 0.0]]))
+    assert value[0] == pytest.approx(2 * math.exp(-100.0), rel=1e-14)
+
+
+@given(t=st.floats(-700.0, 1e8))
+def test_log_omega_is_the_logarithm_of_wrights(t):
+    known = float(scipy.special.wrightomega(t))
+    assert float(np.exp(log_omega(np.asarray(t)))) == pytest.approx(known, rel=1e-14 * (1 + abs(t)))
+
+
+@given(a=st.floats(-1e4, 1e4), step=st.floats(1e-8, 1e8))
+def test_exponential_root_solves_its_equation(a, step):
+    z = float(exponential_root(np.asarray(a), np.asarray(step), np.asarray(0.0)))
+    w = step * math.exp(z)
+    assert abs(z - a + w) / (1 + w) <= 1e-14 * (1 + abs(z) + abs(a) / (1 + w))
+
+
+def test_roots_at_jumps_and_from_bad_starts():
+    low, high = np.full(3, -1e8), np.array([1e8, 1e3, 1e8])
+    sign = increasing_root(lambda z: (np.sign(z - 0.3), np.ones_like(z)), low, high)
+    np.testing.assert_allclose(sign, 0.3, rtol=1e-14)
+    arctan = increasing_root(lambda z: (np.arctan(z - 2), 1 / (1 + (z - 2) ** 2)), low, high)
+    np.testing.assert_allclose(arctan, 2.0, rtol=1e-14)
+
+
+# ---- what others call the same ------------------------------------------------------------------
+
+
+def test_log_loss_of_scikit_learn(random):
+    f, y, w = random.standard_normal(60), random.choice([-1, 1], 60), random.random(60)
+    ours = Logistic().risk(y, f, w)
+    assert ours == pytest.approx(
+        sklearn.metrics.log_loss(y, Logistic().probability(f), sample_weight=w)
+    )
+    rows, labels = random.standard_normal((60, 4)), np.arange(60) % 4
+    theirs = sklearn.metrics.log_loss(labels, Multinomial().probability(rows), sample_weight=w)
+    assert Multinomial().risk(labels, rows, w) == pytest.approx(theirs)
+
+
+def test_hinge_loss_of_scikit_learn(random):
+    f, y = random.standard_normal(60), random.choice([-1, 1], 60)
+    assert Hinge().risk(y, f) == pytest.approx(sklearn.metrics.hinge_loss(y, f))
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.8])
+def test_pinball_loss_of_scikit_learn(level, random):
+    """scikit-learn's alpha is the level."""
+    y, f = random.standard_normal((2, 60))
+    theirs = sklearn.metrics.mean_pinball_loss(y, f, alpha=level)
+    assert Quantile(level=level).risk(y, f) == pytest.approx(theirs)
+
+
+def test_errors_of_scikit_learn(random):
+    """mean_squared_error has no factor ½."""
+    y, f = random.standard_normal((2, 60))
+    assert 2 * Squared().risk(y, f) == pytest.approx(sklearn.metrics.mean_squared_error(y, f))
+    assert Absolute().risk(y, f) == pytest.approx(sklearn.metrics.mean_absolute_error(y, f))
+
+
+def test_poisson_deviance_of_scikit_learn(random):
+    """The deviance is 2(ℓ(y, f) − ℓ(y, log y)) with the prediction e^f."""
+    y, f = random.poisson(3.0, 60) + 1.0, random.standard_normal(60)
+    loss = Poisson()
+    theirs = sklearn.metrics.mean_poisson_deviance(y, loss.mean(f))
+    assert 2 * (loss.risk(y, f) - loss.risk(y, np.log(y))) == pytest.approx(theirs)
+    likelihood = -scipy.stats.poisson.logpmf(y, np.exp(f)) - scipy.special.gammaln(y + 1)
+    np.testing.assert_allclose(loss.value(y, f), likelihood)
+
+
+def test_huber_of_scipy(random):
+    y, f = random.standard_normal((2, 60))
+    np.testing.assert_allclose(Huber(delta=0.7).value(y, f), scipy.special.huber(0.7, y - f))
+
+
+def test_huber_regressor_of_scikit_learn(random):
+    """HuberRegressor minimises Σ σ + σ H(r/σ) with H twice ours: at its σ, our slopes vanish."""
+    X = random.standard_normal((80, 2))
+    y = X @ [1.0, -2.0] + random.standard_t(2, 80)
+    model = HuberRegressor(epsilon=1.5, alpha=0.0, tol=1e-10, max_iter=1000).fit(X, y)
+    slopes = Huber(delta=1.5 * model.scale_).slope(y, model.predict(X))
+    np.testing.assert_allclose(X.T @ slopes / 80, 0.0, atol=1e-4)
+    assert np.mean(slopes) == pytest.approx(0.0, abs=1e-4)
+
+
+def test_support_vector_regression_of_scikit_learn(random):
+    """SVR minimises ½‖f‖² + C Σ ℓ: its dual coefficients are −C times slopes off the kinks."""
+    X = random.standard_normal((40, 1))
+    y = np.sin(3 * X[:, 0])
+    model = SVR(C=2.0, epsilon=0.2, tol=1e-8).fit(X, y)
+    dual = np.zeros(40)
+    dual[model.support_] = model.dual_coef_[0]
+    slopes = EpsilonInsensitive(epsilon=0.2).slope(y, model.predict(X))
+    clear = np.abs(np.abs(y - model.predict(X)) - 0.2) > 1e-5
+    np.testing.assert_allclose(dual[clear], -2.0 * slopes[clear], atol=1e-6)
+
+
+def test_squared_hinge_of_linear_svc(random):
+    """LinearSVC minimises ½‖w‖² + C Σ max(1 − yf, 0)², without ½: w = −C Σ ℓ'(y, f) x."""
+    X = random.standard_normal((60, 3))
+    y = np.sign(X @ [1.0, 1.0, -1.0] + 0.5 * random.standard_normal(60))
+    model = LinearSVC(C=0.7, fit_intercept=False, dual=False, tol=1e-10, max_iter=10_000).fit(X, y)
+    slopes = SquaredHinge().slope(y, model.decision_function(X))
+    np.testing.assert_allclose(model.coef_[0], -0.7 * X.T @ slopes, atol=1e-4)
+
+
+# ---- arrays of every library --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_other_array_libraries(xp, loss, dtype):
+    case = next(loss_cases(loss))
+    f, tolerance = case.f.astype(dtype), 1e-4 if dtype == "float32" else 1e-12
+    y_there, f_there = xp.asarray(case.y), xp.asarray(f)
+    u, weights = loss.slope(case.y, f), np.arange(len(f)) % 3
+    pairs = {
+        "value": (loss.value(y_there, f_there), loss.value(case.y, f)),
+        "slope": (loss.slope(y_there, f_there), u),
+        "curvature": (loss.curvature(y_there, f_there), loss.curvature(case.y, f)),
+        "conjugate": (loss.conjugate(y_there, xp.asarray(u)), loss.conjugate(case.y, u)),
+        "proximal": (loss.proximal(y_there, f_there, 0.7), loss.proximal(case.y, f, 0.7)),
+        "risk": (
+            loss.risk(y_there, f_there, xp.asarray(weights)),
+            loss.risk(case.y, f, weights),
+        ),
+    }
+    for name, (there, here) in pairs.items():
+        assert there.dtype == getattr(xp, dtype), name
+        scale = max(1.0, float(np.abs(here).max()))
+        np.testing.assert_allclose(
+            np.asarray(there), here, rtol=tolerance, atol=tolerance * scale, err_msg=name
+        )
+    loss.check_targets(y_there)
+
+
+@pytest.mark.parametrize(
+    ("loss", "y"),
+    [(Logistic(), [1.0, 0.0]), (Poisson(), [1.0, -2.0]), (Multinomial(), [0.5, 1.0])],
+    ids=repr,
+)
+def test_targets_are_refused_in_every_library(xp, loss, y):
+    with pytest.raises(ValueError, match=f"{type(loss).__name__} needs"):
+        loss.check_targets(xp.asarray(y))
+    with pytest.raises(ValueError, match=r"got nan at index 1"):
+        loss.check_targets(xp.asarray([1.0, math.nan]))
+
+
+def test_links_in_every_library(xp):
+    f = xp.asarray([-1e4, 0.0, 1e4], dtype=xp.float32)
+    assert np.asarray(Logistic().probability(f)).tolist() == [0.0, 0.5, 1.0]
+    assert np.asarray(Poisson().mean(f)).tolist() == [0.0, 1.0, math.inf]
+    assert np.asarray(Multinomial().probability(f)).tolist() == [0.0, 0.0, 1.0]
+    low, _ = Hinge().domain(xp.asarray([1.0, -1.0]))
+    assert np.asarray(low).tolist() == [-1.0, 0.0]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_torch_differentiates_values(loss):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("array_api_compat")
+    case = next(loss_cases(loss))
+    y, f = case.y[-24:], torch.asarray(case.f[-24:], requires_grad=True)
+    loss.value(torch.asarray(y), f).sum().backward()
+    np.testing.assert_allclose(f.grad.numpy(), loss.slope(y, case.f[-24:]), atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=repr)
+@pytest.mark.parametrize("y_type", [np.int8, np.int64, np.float32, np.float64])
+def test_the_precision_of_predictions_rules(loss, y_type):
+    f = np.asarray([0.5, -2.0], np.float32)
+    y = np.asarray([1, 1], y_type)
+    for name in ("value", "slope", "curvature", "conjugate"):
+        assert getattr(loss, name)(y, f).dtype == np.float32
+    assert loss.proximal(y, f, np.float64(0.5)).dtype == np.float32
+    assert loss.value(y, np.asarray([1, 0])).dtype == np.float64
+
+
+def test_parameters_in_double_leave_single_precision_alone():
+    f = np.ones(2, np.float32)
+    for loss in (
+        Huber(np.float64(0.5)),
+        Quantile(np.float64(0.5)),
+        EpsilonInsensitive(np.float64(0)),
+    ):
+        assert loss.value(0.0, f).dtype == loss.slope(0.0, f).dtype == np.float32
+
+
+def test_numbers_and_lists_are_fine():
+    assert float(Absolute().value(1, 3)) == 2.0
+    assert Absolute().value([1, 2], [3, 5]).tolist() == [2.0, 3.0]
+    assert Hinge().value(1, [0.0, 2.0]).tolist() == [1.0, 0.0]
+    assert float(Poisson().proximal(1, 0, 1.0)) == 0.0
+
+
+def test_several_outputs_are_summed_in_the_risk(random):
+    y, f, w = random.standard_normal((5, 3)), random.standard_normal((5, 3)), random.random(5)
+    assert Squared().value(y, f).shape == (5, 3)
+    expected = np.average(0.5 * ((y - f) ** 2).sum(axis=1), weights=w)
+    assert Squared().risk(y, f, w) == pytest.approx(expected)
+
+
+def test_what_has_no_weight_may_be_infinite():
+    assert Poisson().risk([1.0, 1.0], [0.0, 1e4], [1.0, 0.0]) == 1.0
+
+
+# ---- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "1", True, None])
+def test_bad_delta(bad):
+    with pytest.raises(ValueError, match=r"Huber needs a finite number delta > 0; got "):
+        Huber(delta=bad)
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0, -0.5, 50, math.nan, "0.5"])
+def test_bad_level(bad):
+    with pytest.raises(ValueError, match=r"Quantile needs a finite number 0 < level < 1; got "):
+        Quantile(level=bad)
+
+
+@pytest.mark.parametrize("bad", [-0.1, math.inf, math.nan, [0.1]])
+def test_bad_epsilon(bad):
+    with pytest.raises(
+        ValueError, match=r"EpsilonInsensitive needs a finite number epsilon ≥ 0; got "
+    ):
+        EpsilonInsensitive(epsilon=bad)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("step", [0.0, -1.0, math.nan])
+def test_bad_step(loss, step):
+    y, f = ([0], [[0.0, 1.0]]) if loss.is_multiclass else (1.0, 0.0)
+    with pytest.raises(ValueError, match=rf"{type(loss).__name__} needs a step > 0; got "):
+        loss.proximal(y, f, step)
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "sentence"),
+    [
+        (Squared(), [1.0, math.inf], r"Squared needs finite targets; got inf at index 1\. Leave"),
+        (Squared(), ["a", "b"], r"Squared needs targets that are numbers; .*numpy\.unique\("),
+        (Squared(), [None, 1.0], r"needs targets that are numbers; got an array of object"),
+        (
+            Squared(),
+            np.ones(2, complex),
+            r"needs targets that are numbers; got an array of complex",
+        ),
+        (Hinge(), [0, 1], r"Hinge needs labels −1 and \+1; got 0 at index 0\. Write 2\*y − 1"),
+        (Logistic(), [1, 2, -1], r"Logistic needs labels −1 and \+1; got 2 at index 1"),
+        (Logistic(), [True, False], r"needs labels −1 and \+1; got 0 at index 1"),
+        (Poisson(), [3, -2], r"Poisson needs counts y ≥ 0; got -2 at index 1"),
+        (Multinomial(), [0, -1], r"Multinomial needs labels 0, 1, …, K − 1.*got -1 at index 1"),
+        (Multinomial(), [0.5], r"needs labels 0, 1, …, K − 1.*return_inverse=True"),
+        (Multinomial(), [[0.5, 0.4]], r"rows of probabilities.*row 0 sums to 0\.9\. Divide"),
+        (Multinomial(), [[2.0, -1.0]], r"rows of probabilities.*got -1 at index 1\. Write labels"),
+    ],
+)
+def test_bad_targets(loss, y, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        loss.check_targets(y)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=repr)
+def test_a_column_against_a_vector_is_refused(loss):
+    with pytest.raises(
+        ValueError, match=r"got \(3,\) and \(3, 1\).*all with all\. Write y\[:, None\]"
+    ):
+        loss.value(np.ones(3), np.ones((3, 1)))
+
+
+def test_bad_shapes_of_several_classes():
+    with pytest.raises(
+        ValueError, match=r"got predictions of shape \(2, 3\) and targets of.*\(3,\)"
+    ):
+        Multinomial().value([0, 1, 2], np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"rows of predictions, of shape \(n, K\); got one number"):
+        Multinomial().value(0, 1.0)
+    with pytest.raises(ValueError, match=r"whole numbers from 0 to 2.*got labels from 0 to 3"):
+        Multinomial().slope([0, 3], np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"write loss\.domain\(one_hot\(y, classes\)\)"):
+        Multinomial().domain([0, 1])
+
+
+def test_bad_weights():
+    with pytest.raises(ValueError, match=r"each sample, of shape \(2,\); got shape \(2, 1\)"):
+        Squared().risk(np.ones(2), np.zeros(2), np.ones((2, 1)))
+
+
+def test_unknown_parameters():
+    with pytest.raises(ValueError, match=r"Huber has no parameter 'epsilon'; it has \['delta'\]"):
+        Huber().with_(epsilon=1.0)
+    with pytest.raises(ValueError, match=r"Huber needs a finite number delta > 0"):
+        Huber().with_(delta=0.0)
+
+
+def test_two_libraries_are_refused():
+    strict = pytest.importorskip("array_api_strict")
+    with pytest.raises(ValueError, match=r"Expected arrays of one library"):
+        Squared().value(np.ones(2), strict.ones(2))
+
+
+@pytest.mark.parametrize("name", ["value", "slope", "curvature", "conjugate"])
+def test_what_a_loss_owes_is_named(name):
+    with pytest.raises(NotImplementedError, match=f"Loss does not implement {name}"):
+        getattr(Loss(), name)(0.0, 0.0)
+
+
+# ---- a value like any other ---------------------------------------------------------------------
+
+
+def test_equality_hash_and_parameters():
+    assert Huber(1.0) == Huber(1) != Huber(2.0)
+    assert Hinge() != SquaredHinge()
+    assert len({Huber(1.0), Huber(1.0), Huber(2.0)}) == 2
+    assert Quantile(0.3).get_params() == {"level": 0.3}
+    assert Quantile(0.3).with_(level=0.4) == Quantile(0.4)
+    assert pickle.loads(pickle.dumps(Quantile(0.3))) == Quantile(0.3)
+    with pytest.raises(AttributeError):
+        Huber().delta = 2.0
+
+
+def test_one_hot():
+    np.testing.assert_array_equal(one_hot(np.array([1, 0]), 2), [[0, 1], [1, 0]])
+    assert one_hot(np.array([], np.float32), 2).shape == (0, 2)
+
+
+# ---- a loss of one's own ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LogCosh(ResidualLoss):
+    """log cosh r, with the proximal map of the base class."""
+
+    lipschitz = 1.0
+    smoothness = 1.0
+
+    def _value(self, r):
+        return np.abs(r) + np.log1p(np.exp(-2 * np.abs(r))) - math.log(2.0)
+
+    def _slope(self, r):
+        return np.tanh(r)
+
+    def _curvature(self, r):
+        return 1 - np.tanh(r) ** 2
+
+    def _conjugate(self, u):
+        clipped = np.clip(u, -1.0, 1.0)
+        return 0.5 * (scipy.special.xlog1py(1 + clipped, clipped)) + 0.5 * (
+            scipy.special.xlog1py(1 - clipped, -clipped)
+        )
+
+
+@dataclass(frozen=True)
+class Exponential(MarginLoss):
+    """The loss of boosting, e^{−m}, from the base class without a closed proximal map."""
+
+    def _value(self, m):
+        return np.exp(np.minimum(-m, 80.0))
+
+    def _slope(self, m):
+        return -np.exp(np.minimum(-m, 80.0))
+
+    def _curvature(self, m):
+        return np.exp(np.minimum(-m, 80.0))
+
+    def _conjugate(self, v):
+        return scipy.special.xlogy(-v, -v) + v
+
+
+@pytest.mark.parametrize("loss", [LogCosh(), Exponential()], ids=repr)
+def test_a_loss_of_ones_own_is_a_few_lines(loss):
+    check_loss(loss)
+
+
+def test_the_loss_in_the_documentation_runs():
+    page = Path(__file__).parents[1] / "docs" / "losses.md"
+    code = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    assert "check_loss(PseudoHuber())" in code
+    module = type(sys)("pseudo_huber")
+    sys.modules["pseudo_huber"] = module  # pickles look their class up there
+    exec(code, vars(module))
+    del sys.modules["pseudo_huber"]
