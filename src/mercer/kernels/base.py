@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from mercer.evaluation.expression import Expression, numbers_of
 from mercer.functions import RKHSFunction
 from mercer.operators import Gram
 from mercer.points import Column, PointSet, as_vectors
+from mercer.values import Value
 
 if TYPE_CHECKING:
     from mercer.kernels.algebra import Columns, Product, Scaled, Sum
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Kernel:
+class Kernel(Value):
     """A positive definite kernel k(x, y).
 
     Subclasses are frozen dataclasses. They implement `program`, or `block` and `diagonal` (and
@@ -206,42 +207,6 @@ class Kernel:
         return Columns(self, (columns,) if single else tuple(columns))  # type: ignore[arg-type]
 
     # ---- a value like any other -----------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The fields by name; with `deep` also those of inner kernels, as in left__lengthscale."""
-        params = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if deep:
-            for name, value in list(params.items()):
-                if isinstance(value, Kernel):
-                    params |= {f"{name}__{key}": v for key, v in value.get_params().items()}
-        return params
-
-    def with_(self, **changes: Any) -> Self:
-        """A copy with other fields; inner kernels are reached as in left__lengthscale=2.0.
-
-        >>> from mercer.kernels import Gaussian
-        >>> (Gaussian(1.0) + Gaussian(2.0)).with_(right__lengthscale=3.0)
-        Gaussian(lengthscale=1.0) + Gaussian(lengthscale=3.0)
-        """
-        direct: dict[str, Any] = {}
-        nested: dict[str, dict[str, Any]] = {}
-        names = [field.name for field in dataclasses.fields(self)]
-        for name, value in changes.items():
-            first, _, rest = name.partition("__")
-            if first not in names:
-                raise ValueError(
-                    f"{type(self).__name__} has no parameter {first!r}; it has {names}."
-                )
-            if rest:
-                nested.setdefault(first, {})[rest] = value
-            else:
-                direct[first] = value
-        for name, inner in nested.items():
-            part = direct.get(name, getattr(self, name))
-            if not isinstance(part, Kernel):
-                raise ValueError(f"{name} of {type(self).__name__} is no kernel; it has no parts.")
-            direct[name] = part.with_(**inner)
-        return dataclasses.replace(self, **direct)
 
     def __repr__(self) -> str:
         fields = (f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))

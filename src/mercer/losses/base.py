@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from mercer.arrays import Array, namespace
 from mercer.losses.checks import check_step, finite_targets
 from mercer.losses.numerics import aligned, implicit_step, like
+from mercer.values import Value
 
 
 @dataclasses.dataclass(frozen=True)
-class Loss:
+class Loss(Value):
     """A loss ℓ(y, f), convex in f, entry by entry.
 
     Subclasses are frozen dataclasses. They owe `value`, `slope`, `curvature` and `conjugate`, and
@@ -98,25 +99,6 @@ class Loss:
         return xp.sum(weights * counted) / xp.sum(weights)
 
     # ---- a value like any other -----------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The fields by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    def with_(self, **changes: Any) -> Self:
-        """A copy with other fields.
-
-        >>> from mercer.losses import Huber
-        >>> Huber(delta=1.0).with_(delta=2.0)
-        Huber(delta=2.0)
-        """
-        names = list(self.get_params())
-        for name in changes:
-            if name not in names:
-                raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {names}."
-                )
-        return dataclasses.replace(self, **changes)
 
 
 def _checked_weights(weights: Array, losses: Array) -> Array:

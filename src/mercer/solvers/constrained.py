@@ -39,6 +39,7 @@ class Constrained:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from mercer.kernels import Linear
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
     >>> solution = Constrained(radius=1.0).solve(problem)  # (1 + λ)w = 3
@@ -85,6 +86,7 @@ class NormCurve:
     Eigenvalues at the level of rounding are taken for 0, so that λ → 0 tends to the least-squares
     solution of least norm.
 
+    >>> import numpy as np
     >>> from mercer.kernels import Linear
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
     >>> [NormCurve.of(problem).norm(ridge) for ridge in (0.0, 0.5, 2.0)]

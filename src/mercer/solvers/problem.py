@@ -63,6 +63,7 @@ class Problem:
         n = self.gram.shape[0]
         if not self.gram.symmetric:
             raise ValueError("a problem needs kernel.gram(X), with the same points twice.")
+        self.loss.check_targets(self.targets)
         if np.ndim(self.targets) not in (1, 2) or len(self.targets) != n:
             raise ValueError(
                 f"targets must have one row for each of the {n} points; got shape "

@@ -88,8 +88,8 @@ class KernelGradientDescent:
     `Landweber(t, η)`; f tends to the solution of least norm. J falls in every step if
     η < 2/(σ_max·s + λ), where σ_max is the largest eigenvalue of K/n and s the smoothness of the
     loss. Each step costs one product with K. `solve(problem, start)` starts from given
-    coefficients; the limit depends on them only through what K does not see. The gap of the solution
-    is ‖∇J‖ of the whole problem, rows that were held out included.
+    coefficients; the limit depends on them only through what K does not see. The gap of the
+    solution is ‖∇J‖ of the whole problem, rows that were held out included.
 
     Parameters
     ----------
@@ -110,6 +110,7 @@ class KernelGradientDescent:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from mercer.kernels import Linear
     >>> from mercer.losses import Squared
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([1.0]), Squared(), regularization=0.0)

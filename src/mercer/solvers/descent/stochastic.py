@@ -53,6 +53,7 @@ class StochasticFunctionalGradient:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from mercer.kernels import Linear
     >>> from mercer.losses import Hinge
     >>> from mercer.solvers.schedules import InverseTime

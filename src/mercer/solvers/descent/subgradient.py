@@ -41,6 +41,7 @@ class SubgradientDescent:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from mercer.kernels import Linear
     >>> from mercer.losses import Absolute
     >>> from mercer.solvers.schedules import Constant
@@ -107,6 +108,7 @@ def check_first_step(schedule: Schedule, curvature: float, regularization: float
 
 
 def check_objects(owner: object, schedule: Any, averaging: Any) -> None:
+    """Refuse numbers and flags where objects are wanted."""
     name = type(owner).__name__
     if not hasattr(schedule, "step"):
         raise ValueError(

@@ -1,0 +1,189 @@
+"""Least squares over a ball of functions: conditions of optimality, and brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from mercer.kernels import Gaussian, Linear
+from mercer.losses import Hinge, Squared
+from mercer.solvers import Constrained, Direct, Problem
+from mercer.solvers.constrained import NormCurve
+
+RNG = np.random.default_rng(3)
+X = RNG.uniform(-1.0, 1.0, (30, 2))
+CURVE = np.sin(3.0 * X[:, 0]) + 0.2 * RNG.standard_normal(30) + 1.0
+WEIGHTS = RNG.uniform(0.2, 2.0, 30)
+WEIGHTS[4] = 0.0
+K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1) / (2 * 0.5**2))
+
+
+def problem(y=CURVE, dtype=np.float64, **options):
+    return Problem(Gaussian(0.5).gram(X.astype(dtype)), y, Squared(), 0.0, **options)
+
+
+def norm(alpha, matrix=K):
+    alpha = np.asarray(alpha, float)
+    return math.sqrt(np.sum(alpha * (matrix @ alpha)))
+
+
+@pytest.mark.parametrize("radius", [1e-3, 0.5, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_conditions_of_optimality(radius, weights, intercept):
+    """λ ≥ 0, ‖f‖ = D where λ > 0, and w(f + b − y)/Σw + λα = 0 in the space."""
+    task = problem(weights=weights, fit_intercept=intercept)
+    solution = Constrained(radius).solve(task)
+    multiplier, alpha = solution.history["multiplier"][0], solution.coefficients
+    p = np.ones(30) if weights is None else weights
+    p = p / p.sum()
+    slopes = p * (K @ alpha + solution.intercept - CURVE)
+    assert multiplier > 0
+    assert norm(alpha) == pytest.approx(radius, rel=1e-9)
+    assert norm(slopes + multiplier * alpha) < 1e-9
+    assert not intercept or abs(slopes.sum()) < 1e-9
+    assert solution.gap < 1e-9
+    assert solution.objective == pytest.approx(
+        0.5 * p @ (K @ alpha + solution.intercept - CURVE) ** 2
+    )
+    assert f"λ = {multiplier:.6g}" in str(solution.status)
+    assert solution.status.converged
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_penalty_of_the_multiplier_gives_the_same_function(intercept):
+    solution = Constrained(1.5).solve(problem(weights=WEIGHTS, fit_intercept=intercept))
+    multiplier = solution.history["multiplier"][0]
+    penalised = Problem(
+        Gaussian(0.5).gram(X), CURVE, Squared(), multiplier, WEIGHTS, fit_intercept=intercept
+    )
+    ridge = Direct().solve(penalised)
+    np.testing.assert_allclose(solution.coefficients, ridge.coefficients, rtol=1e-7, atol=1e-9)
+    assert solution.intercept == pytest.approx(ridge.intercept, abs=1e-9)
+
+
+def test_a_ball_that_holds_the_interpolant_has_multiplier_zero():
+    apart = np.linspace(0, 4, 9)[:, None]
+    gram, y = Gaussian(0.4).gram(apart), np.cos(np.arange(9.0))
+    matrix = gram.dense()
+    least = math.sqrt(y @ np.linalg.solve(matrix, y))
+    task = Problem(gram, y, Squared(), 0.0)
+    inside = Constrained(1.01 * least).solve(task)
+    assert inside.history["multiplier"] == [0.0]
+    assert "λ = 0" in str(inside.status)
+    np.testing.assert_allclose(inside.coefficients, np.linalg.solve(matrix, y), rtol=1e-9)
+    outside = Constrained(0.99 * least).solve(task)
+    assert outside.history["multiplier"][0] > 0
+    assert outside.objective > inside.objective
+
+
+def test_with_a_null_space_multiplier_zero_is_the_least_norm():
+    points = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    gram, y = Linear().gram(points), np.array([1.0, 2.0, 3.5, 0.0])
+    solution = Constrained(100.0).solve(Problem(gram, y, Squared(), 0.0))
+    w = np.linalg.lstsq(points, y, rcond=None)[0]
+    np.testing.assert_allclose(points.T @ solution.coefficients, w, atol=1e-12)
+    assert solution.history["multiplier"] == [0.0]
+
+
+@pytest.mark.parametrize("radius", [0.3, 1.0, 50.0])
+def test_an_intercept_beside_a_null_space(radius):
+    """Linear kernel: min over (w, b) of ½ mean (y − Xw − b)², ‖w‖ ≤ D, written out."""
+    solution = Constrained(radius).solve(
+        Problem(Linear().gram(X), CURVE, Squared(), 0.0, WEIGHTS, fit_intercept=True)
+    )
+    p = WEIGHTS / WEIGHTS.sum()
+    centred, y = X - p @ X, CURVE - p @ CURVE
+    multiplier = solution.history["multiplier"][0]
+    system = (centred * p[:, None]).T @ centred + multiplier * np.eye(2)
+    w = np.linalg.solve(system, centred.T @ (p * y))
+    np.testing.assert_allclose(X.T @ solution.coefficients, w, rtol=1e-8)
+    assert solution.intercept == pytest.approx(p @ (CURVE - X @ w), rel=1e-9)
+    assert np.linalg.norm(w) <= radius * (1 + 1e-9)
+    assert (multiplier == 0) == (np.linalg.norm(w) < radius * (1 - 1e-6))
+
+
+def test_brute_force():
+    """Two points, one output: every f of the ball on a fine grid of angles and radii."""
+    gram, y = Gaussian(1.0).gram([[0.0], [1.0]]), np.array([2.0, -1.0])
+    matrix = gram.dense()
+    root = np.linalg.cholesky(matrix)  # f(x) = L z, ‖f‖ = ‖z‖
+    angles = np.linspace(0, 2 * np.pi, 20001)
+    radii = np.linspace(0, 0.8, 81)
+    z = radii[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    risks = 0.5 * np.mean((z @ root.T - y) ** 2, axis=-1)
+    solution = Constrained(0.8).solve(Problem(gram, y, Squared(), 0.0))
+    assert solution.objective <= risks.min() + 1e-12
+    assert solution.objective == pytest.approx(risks.min(), rel=1e-6)
+
+
+def test_another_optimiser_agrees():
+    values, vectors = np.linalg.eigh(K)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+
+    def risk(z):
+        r = root @ z - CURVE
+        return 0.5 * np.mean(r**2), root.T @ r / 30
+
+    ball = {"type": "ineq", "fun": lambda z: 4.0 - z @ z, "jac": lambda z: -2 * z}
+    best = minimize(
+        risk, np.zeros(30), jac=True, constraints=[ball], options={"ftol": 1e-14, "maxiter": 1000}
+    )
+    assert Constrained(2.0).solve(problem()).objective == pytest.approx(best.fun, rel=1e-6)
+
+
+def test_the_norm_falls_as_the_multiplier_grows():
+    for intercept in (False, True):
+        curve = NormCurve.of(problem(weights=WEIGHTS, fit_intercept=intercept))
+        norms = [curve.norm(ridge) for ridge in (0.0, 1e-12, 1e-6, 1e-3, 0.1, 1.0, 10.0)]
+        assert all(b < a for a, b in zip(norms, norms[1:], strict=False))
+        for ridge in (1e-3, 0.1):
+            alpha, _ = curve.fit(ridge)
+            assert curve.norm(ridge) == pytest.approx(norm(alpha), rel=1e-10)
+
+
+def test_smaller_balls_have_larger_multipliers_and_risks():
+    solutions = [Constrained(radius).solve(problem()) for radius in (0.1, 0.5, 1.0, 3.0)]
+    multipliers = [solution.history["multiplier"][0] for solution in solutions]
+    assert multipliers == sorted(multipliers, reverse=True)
+    risks = [solution.objective for solution in solutions]
+    assert risks == sorted(risks, reverse=True)
+    slope = (risks[1] - Constrained(0.5001).solve(problem()).objective) / 1e-4
+    assert slope == pytest.approx(multipliers[1] * 0.5, rel=1e-3)  # d risk/dD = −λD
+
+
+def test_several_outputs_share_one_ball():
+    Y = np.stack([CURVE, 2 * CURVE**2], axis=1)
+    solution = Constrained(2.0).solve(problem(Y, fit_intercept=True))
+    multiplier = solution.history["multiplier"][0]
+    assert solution.coefficients.shape == (30, 2)
+    assert solution.intercept.shape == (2,)
+    assert norm(solution.coefficients) == pytest.approx(2.0, rel=1e-9)
+    g = (K @ solution.coefficients + solution.intercept - Y) / 30
+    assert norm(g + multiplier * solution.coefficients) < 1e-9
+
+
+def test_float32():
+    solution = Constrained(1.0).solve(problem(dtype=np.float32))
+    assert solution.coefficients.dtype == np.float32
+    assert norm(solution.coefficients) == pytest.approx(1.0, rel=1e-4)
+    exact = Constrained(1.0).solve(problem())
+    assert solution.objective == pytest.approx(exact.objective, rel=1e-4)
+
+
+def test_targets_of_zero_give_zero():
+    solution = Constrained(1.0).solve(problem(np.zeros(30)))
+    assert not solution.coefficients.any()
+    assert solution.history["multiplier"] == [0.0]
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="Constrained needs a finite radius > 0; got 0"):
+        Constrained(0)
+    with pytest.raises(ValueError, match=r"got regularization=0\.1\. Write .*regularization=0\.0"):
+        Constrained(1.0).solve(Problem(Linear().gram(X), CURVE, Squared(), 0.1))
+    with pytest.raises(ValueError, match=r"solves the square loss; got Hinge\(\)"):
+        Constrained(1.0).solve(Problem(Linear().gram(X), np.sign(CURVE), Hinge(), 0.0))
