@@ -113,9 +113,7 @@ def path_of_regularisations(effort: Effort) -> Iterator[Row]:
     y = values(X)
     gram = Gaussian(LENGTHSCALE).gram(X)
     some = ALPHAS[:: len(ALPHAS) // 3][:3]
-    search = GridSearchCV(
-        Theirs(kernel="rbf", gamma=GAMMA), {"alpha": some}, cv=FOLDS, refit=False
-    )
+    search = GridSearchCV(Theirs(kernel="rbf", gamma=GAMMA), {"alpha": some}, cv=FOLDS, refit=False)
     errors: list[np.ndarray] = []
 
     def ours() -> None:

@@ -228,12 +228,15 @@ class DensePoints(VectorPoints):
             seen /= _lengths(seen)[:, None]
         return seen
 
-    def raw(self, view: View, dtype: Any) -> np.ndarray:
-        """The rows before their deferred scales; the array itself where it will do."""
+    def raw(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """The rows before their deferred scales; the array itself where it will do.
+
+        A matrix is multiplied by the rows less `centre`, which keeps the digits of differences.
+        """
         kept = view.unscaled == ALL_COLUMNS and self.rows.dtype == dtype and not self.mapped
         if kept and self.rows.flags.c_contiguous and self.rows.flags.writeable:
             return self.rows
-        return self.seen(view.unscaled, dtype)
+        return self.seen(view.unscaled, dtype, None if view.matrix is None else centre)
 
     def centre(self, view: View, sample: int = 1024) -> np.ndarray:
         """The middle of the columns a view keeps: the mean of evenly spaced rows."""

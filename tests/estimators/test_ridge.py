@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
-from markets import WORDS, Bigrams, common_letters, laplace_block
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
@@ -18,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from markets import WORDS, Bigrams, common_letters, laplace_block
 from mercer import KernelRidge, KernelRidgeCV
 from mercer.functions import RKHSFunction
 from mercer.kernels import BlockKernel, Gaussian, Linear, Matern, PairKernel
@@ -162,7 +162,7 @@ def test_precomputed_matrices(weights):
     assert np.allclose(ours.dual_coef_, direct.dual_coef_)
     kept = K.copy()
     KernelRidge(kernel="precomputed").fit(K, Y, weights)
-    assert (K == kept).all()  # the user's matrix is not factored in place
+    assert (kept == K).all()  # the user's matrix is not factored in place
 
 
 def test_one_weight_for_all():
@@ -343,7 +343,9 @@ def test_a_grid_search_over_a_lengthscale_sees_different_scores():
     scores = search.cv_results_["mean_test_score"]
     assert len(np.unique(scores)) == 6
     best = search.best_params_
-    direct = KernelRidge(best["alpha"], kernel=Gaussian(best["kernel__lengthscale"])).fit(X, Y[:, 0])
+    direct = KernelRidge(best["alpha"], kernel=Gaussian(best["kernel__lengthscale"])).fit(
+        X, Y[:, 0]
+    )
     assert np.allclose(search.predict(NEW), direct.predict(NEW))
     for parameters, score in zip(search.cv_results_["params"], scores, strict=True):
         kernel = Gaussian(parameters["kernel__lengthscale"])
@@ -442,7 +444,9 @@ WORD_KERNELS = {
 def test_words(kernel, form, weights):
     y = np.array([len(word) for word in WORDS], float)
     model = KernelRidge(0.5, kernel=kernel).fit(form(WORDS), y, weights)
-    as_object = PairKernel(common_letters) if callable(kernel) and kernel is common_letters else kernel
+    as_object = (
+        PairKernel(common_letters) if callable(kernel) and kernel is common_letters else kernel
+    )
     K, new = as_object.gram(WORDS).dense(), as_object.gram(["kernels", "lean"], WORDS).dense()
     w = np.ones(10) if weights is None else weights
     truth = new @ np.linalg.solve(K + np.diag(0.5 / w), y)

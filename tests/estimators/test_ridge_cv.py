@@ -221,7 +221,7 @@ def test_no_lengthscales_at_all_are_refused():
 
 @pytest.mark.xfail(strict=True, reason="NumPy's 'All-NaN slice encountered'")
 def test_one_point_with_an_intercept_has_nothing_to_leave_out():
-    with pytest.raises(ValueError, match="one sample|1 sample"):
+    with pytest.raises(ValueError, match=r"one sample|1 sample"):
         KernelRidgeCV(fit_intercept=True).fit(X[:1], Y[:1])
 
 

@@ -23,7 +23,9 @@ def known_bugs(estimator):
     if isinstance(estimator.kernel, Kernel) or callable(estimator.kernel):
         bugs["check_dtype_object"] = "a two-dimensional array of objects holds numbers"
     if estimator.kernel == "precomputed" and isinstance(estimator, KernelRidge):
-        reason = "an indefinite matrix is refused, where scikit-learn solves the system all the same"
+        reason = (
+            "an indefinite matrix is refused, where scikit-learn solves the system all the same"
+        )
         bugs["check_positive_only_tag_during_fit"] = bugs["check_estimators_dtypes"] = reason
     if isinstance(estimator, KernelRidgeCV) and estimator.fit_intercept:
         bugs["check_fit2d_1sample"] = "All-NaN slice encountered"

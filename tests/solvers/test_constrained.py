@@ -90,6 +90,18 @@ def test_with_a_null_space_multiplier_zero_is_the_least_norm():
     assert solution.history["multiplier"] == [0.0]
 
 
+def test_a_tiny_multiplier_beside_a_null_space_keeps_its_digits():
+    """What K does not see would be divided by λ; it is left out, as f does not change."""
+    points = np.random.default_rng(0).standard_normal((50, 3))
+    y = np.random.default_rng(1).standard_normal(50)
+    w = np.linalg.lstsq(points, y, rcond=None)[0]
+    radius = (1 - 1e-10) * np.linalg.norm(w)
+    solution = Constrained(radius).solve(Problem(Linear().gram(points), y, Squared(), 0.0))
+    assert 0 < solution.history["multiplier"][0] < 1e-8
+    np.testing.assert_allclose(points.T @ solution.coefficients, w, rtol=1e-9)
+    assert np.abs(solution.coefficients).max() < 10.0
+
+
 @pytest.mark.parametrize("radius", [0.3, 1.0, 50.0])
 def test_an_intercept_beside_a_null_space(radius):
     """Linear kernel: min over (w, b) of ½ mean (y − Xw − b)², ‖w‖ ≤ D, written out."""

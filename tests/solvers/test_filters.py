@@ -13,7 +13,10 @@ N = 25
 EPS = np.finfo(np.float64).eps
 
 
-def setting(kernel=Matern(1.5), outputs=None):
+SMOOTH = Matern(1.5)
+
+
+def setting(kernel=SMOOTH, outputs=None):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, 2))
     shape = (N,) if outputs is None else (N, outputs)

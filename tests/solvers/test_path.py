@@ -250,7 +250,9 @@ def test_generalised_cross_validation_is_its_formula(targets, intercept, filter_
     H = hat_matrix(None, intercept, filter_)
     squares = ((H @ targets - targets) ** 2).sum()
     truth = squares / N / (1 - np.trace(H) / N) ** 2
-    assert np.isclose(path_of(targets, None, intercept).generalised_cross_validation(filter_), truth)
+    assert np.isclose(
+        path_of(targets, None, intercept).generalised_cross_validation(filter_), truth
+    )
 
 
 def test_where_leverages_are_equal_it_is_leave_one_out():

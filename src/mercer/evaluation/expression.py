@@ -181,13 +181,18 @@ def log(x: Expression) -> Operation:
     return Operation("log", (x,))
 
 
+def log1p(x: Expression) -> Operation:
+    """log(1 + x), right for small x too, where x ≥ 0."""
+    return Operation("log1p", (x,))
+
+
 def tanh(x: Expression) -> Operation:
     """The hyperbolic tangent."""
     return Operation("tanh", (x,))
 
 
 def arcsin(x: Expression) -> Operation:
-    """The arc sine, where 0 ≤ x ≤ 1."""
+    """The arc sine, where 0 ≤ x ≤ √½."""
     return Operation("arcsin", (x,))
 
 
@@ -206,9 +211,9 @@ def maximum(x: Expression, y: Expression | float) -> Operation:
     return Operation("maximum", (x, as_expression(y)))
 
 
-def floor(x: Expression) -> Operation:
-    """The largest integer below; its slope counts as 0."""
-    return Operation("floor", (x,))
+def nearest(x: Expression) -> Operation:
+    """The nearest integer; its slope counts as 0."""
+    return Operation("nearest", (x,))
 
 
 def step(x: Expression) -> Operation:

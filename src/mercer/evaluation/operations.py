@@ -75,6 +75,7 @@ OPERATIONS: dict[str, Rule] = {
     "exp": Rule(np.exp, "exp({0})", lambda node: (node,)),
     "decay": Rule(lambda x: np.exp(-x), "decay({0})", lambda node: (-1.0 * node,)),
     "log": Rule(np.log, "log({0})", lambda node: (1.0 / node.arguments[0],)),
+    "log1p": Rule(np.log1p, "log1p({0})", lambda node: (1.0 / (1.0 + node.arguments[0]),)),
     "tanh": Rule(np.tanh, "tanh({0})", lambda node: (1.0 - node**2,)),
     "arcsin": Rule(
         np.arcsin,
@@ -89,7 +90,7 @@ OPERATIONS: dict[str, Rule] = {
     "minimum": Rule(np.minimum, "min({0}, {1})", _minimum_slopes),
     "maximum": Rule(np.maximum, "max({0}, {1})", _maximum_slopes),
     "tabulated": Rule(lambda table, x: table.function(x), "", _tabulated_slopes),
-    "floor": Rule(np.floor, "floor({0})", lambda node: (ZERO,)),
+    "nearest": Rule(np.rint, "nearest({0})", lambda node: (ZERO,)),
     "step": Rule(_step, "step({0})", lambda node: (ZERO,)),
 }
 

@@ -73,7 +73,9 @@ class Program:
 def _pair_structure(pair: Number) -> tuple[Any, ...]:
     if pair.term is None:
         return (pair.kind,)
-    return pair.kind, coordinate_code(pair.term), pair.view.deferred_scales is not None
+    code = coordinate_code(pair.term)
+    scaled = pair.view.deferred_scales is not None
+    return pair.kind, code.instructions, code.result, scaled
 
 
 def lower(expression: Expression) -> Program:
@@ -152,25 +154,36 @@ class _Lowering:
         return f"t{len(self.lines) - 1}"
 
 
-Instruction = tuple[str | float, ...]  # an operation, then its arguments: names or constants
+Instruction = tuple[str, ...]  # an operation, then the names of its arguments
 
 
-def coordinate_code(term: Expression) -> tuple[tuple[Instruction, ...], str | float]:
-    """The term of a sum or product over coordinates as instructions over "x" and "y".
+@dataclass(frozen=True)
+class CoordinateCode:
+    """A term in x_k and y_k: instructions over "x", "y" and the run-time constants "c0", … ."""
+
+    instructions: tuple[Instruction, ...]
+    result: str
+    constants: tuple[float, ...]
+
+
+def coordinate_code(term: Expression) -> CoordinateCode:
+    """The term of a sum or product over coordinates as instructions.
 
     >>> from mercer.evaluation.expression import X, Y, absolute
-    >>> coordinate_code(absolute(X - Y))
-    ((('subtract', 'x', 'y'), ('absolute', 't0')), 't1')
+    >>> coordinate_code(2.0 * absolute(X - Y)).instructions
+    (('subtract', 'x', 'y'), ('absolute', 't0'), ('multiply', 'c0', 't1'))
     """
     instructions: list[Instruction] = []
-    names: dict[Expression, str | float] = {}
+    constants: list[float] = []
+    names: dict[Expression, str] = {}
 
-    def visit(node: Expression) -> str | float:
+    def visit(node: Expression) -> str:
         if node not in names:
             if isinstance(node, Coordinate):
                 names[node] = node.side
             elif isinstance(node, Parameter):
-                names[node] = node.value
+                constants.append(node.value)
+                names[node] = f"c{len(constants) - 1}"
             else:
                 assert isinstance(node, Operation)
                 names[node] = emit(node)
@@ -187,4 +200,4 @@ def coordinate_code(term: Expression) -> tuple[tuple[Instruction, ...], str | fl
         return f"t{len(instructions) - 1}"
 
     result = visit(term)
-    return tuple(instructions), result
+    return CoordinateCode(tuple(instructions), result, tuple(constants))

@@ -259,6 +259,9 @@ class Columns(Kernel):
         add_columns(out, positions, inner)
         return out
 
+    def check_points(self, points: PointSet) -> None:
+        self.kernel.check_points(self._selected(points))
+
     def feature_count(self, width: int) -> int | None:
         return self.kernel.feature_count(len(self.columns))
 

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from mercer.evaluation.expression import (
     Expression,
+    X,
+    Y,
     arcsin,
+    coordinate_sum,
     lengths,
     minimum,
     sqrt,
     squared_distance,
+    step,
 )
 from mercer.kernels.base import Kernel
 from mercer.points import View
@@ -25,7 +29,8 @@ class ArcCosine(Kernel):
     (1/π) ‖x‖^n ‖y‖^n J_n(θ):  J_0 = π − θ,  J_1 = sin θ + (π − θ) cos θ,
     J_2 = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ).
 
-    The angle comes from the distance of x/‖x‖ and y/‖y‖, so that small angles are right too.
+    The angle comes from ‖u − v‖ and ‖u + v‖ with u = x/‖x‖ and v = y/‖y‖, so that it is right near
+    0 and π too. A point at 0 is at a right angle to all others, and the gradient there counts as 0.
 
     Parameters
     ----------
@@ -50,14 +55,17 @@ class ArcCosine(Kernel):
             raise ValueError(f"ArcCosine has order 0, 1 or 2; got {self.order!r}.")
 
     def program(self) -> Expression:
-        # sin²(θ/2) = ‖x/‖x‖ − y/‖y‖‖²/4
-        square = minimum(0.25 * squared_distance(View(unit=True)), 1.0)
-        rest = math.pi - 2.0 * arcsin(sqrt(square))
+        unit = View(unit=True)
+        apart, together = squared_distance(unit), coordinate_sum((X + Y) ** 2, unit)
+        # the share of the smaller one, sin² of half an angle; both add up to 4, or 2 beside a 0
+        share = 0.25 * minimum(apart, together) * (3.0 - 0.5 * (apart + together))
+        half = arcsin(sqrt(share))
+        rest = 2.0 * half + step(together - apart) * (math.pi - 4.0 * half)  # π − θ
         if self.order == 0:
             return (1.0 / math.pi) * rest
         x, y = lengths()
-        cosine = 1.0 - 2.0 * square
-        sine = 2.0 * sqrt(square - square**2)
+        cosine = 0.25 * (together - apart)
+        sine = 2.0 * sqrt(share - share**2)
         if self.order == 1:
             return (1.0 / math.pi) * (x * y) * (sine + rest * cosine)
         tail = rest * (1.0 + 2.0 * cosine**2)

@@ -79,7 +79,15 @@ class Kernel(Value):
 
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel."""
-        return as_vectors(data, self._column_names())
+        points = as_vectors(data, self._column_names())
+        self.check_points(points)
+        return points
+
+    def check_points(self, points: PointSet) -> None:
+        """Refuse points that the kernel, or a kernel inside it, is not made for."""
+        for part in self.get_params(deep=False).values():
+            if isinstance(part, Kernel):
+                part.check_points(points)
 
     @property
     def parallel(self) -> bool:

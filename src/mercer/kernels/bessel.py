@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, kve
+from scipy.special import gamma, gammaln, kve
 
 from mercer.evaluation.tables import Table
 
@@ -74,8 +74,8 @@ def _scaled(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray
     tiny = np.finfo(np.float64).tiny
     safe = np.maximum(r, tiny)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        logarithm = (1.0 - smoothness) * math.log(2.0) - gammaln(smoothness)
-        values = np.exp(logarithm + smoothness * np.log(safe)) * kve(bessel_order, safe)
+        powers = np.power(0.5 * safe.astype(np.longdouble), smoothness)
+        values = (2.0 / gamma(smoothness) * powers * kve(bessel_order, safe)).astype(np.float64)
     overflown = ~np.isfinite(values) & (r > tiny)
     if overflown.any():
         values[overflown] = _small(smoothness, bessel_order, safe[overflown])

@@ -112,8 +112,7 @@ class AllSubsets(Kernel):
 class _Nonnegative(Kernel):
     """Kernels on vectors without negative entries."""
 
-    def points(self, data: Any) -> PointSet:
-        points = super().points(data)
+    def check_points(self, points: PointSet) -> None:
         rows: Any = points.data
         values = rows.data if hasattr(rows, "indptr") else rows
         if values.size and values.min() < 0:
@@ -121,7 +120,6 @@ class _Nonnegative(Kernel):
                 f"{type(self).__name__} is a kernel on nonnegative values; the points contain "
                 f"{values.min()}. {self._advice}"
             )
-        return points
 
     _advice = "Shift them, or choose another kernel."
 
@@ -176,7 +174,7 @@ class Brownian(_Nonnegative):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Spline(_Nonnegative):
-    """The cubic spline kernel, Π_k (1 + x y + x y m − (x + y) m²/2 + m³/3), m = min(x_k, y_k).
+    """The cubic spline kernel, Π_k (1 + mM + m²M/2 − m³/6), m = min(x_k, y_k), M = max(x_k, y_k).
 
     For one column on [0, 1] it is the kernel with the norm f(0)² + f'(0)² + ∫ f''², whose
     minimum-norm interpolants are cubic splines.
@@ -194,7 +192,6 @@ class Spline(_Nonnegative):
     _advice = "Measure from the smallest value: X - X.min(axis=0)."
 
     def program(self) -> Expression:
-        m = minimum(X, Y)
-        product = X * Y
-        term = 1.0 + product + product * m - 0.5 * (X + Y) * m**2 + (1.0 / 3.0) * m**3
+        low, high = minimum(X, Y), maximum(X, Y)
+        term = low * (low * (0.5 * high - (1.0 / 6.0) * low) + high) + 1.0
         return 1.0 * coordinate_product(term)

@@ -16,6 +16,13 @@ from mercer.points import IndexPoints, PointSet, as_points
 SLOW_PAIRS = 1_000_000  # Python calls in one block of products after which a user should know
 
 
+def is_single_of_any_kind(x: Any) -> bool:
+    """Whether x is one point, where points may be vectors or any objects."""
+    if isinstance(x, (list, tuple)):
+        return all(isinstance(value, (int, float)) for value in x)
+    return not isinstance(x, PointSet) and not (hasattr(x, "shape") and np.ndim(x) > 1)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class _FromFunction(Kernel):
     """What kernels from functions share: points of any kind, one thread."""
@@ -32,9 +39,7 @@ class _FromFunction(Kernel):
         return as_points(data)
 
     def is_single(self, x: Any) -> bool:
-        if isinstance(x, (list, tuple)):
-            return all(isinstance(value, (int, float)) for value in x)
-        return not isinstance(x, PointSet) and not (hasattr(x, "shape") and np.ndim(x) > 1)
+        return is_single_of_any_kind(x)
 
     @property
     def parallel(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from mercer.evaluation.expression import Expression, mapped
 from mercer.kernels.algebra import derivative_of
 from mercer.kernels.base import Kernel
+from mercer.kernels.custom import is_single_of_any_kind
 from mercer.points import DensePoints, PointSet, VectorPoints, View, as_points
 
 
@@ -69,6 +70,9 @@ class LinearMap(Kernel):
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         return derivative_of(self.kernel, self._image(x), self._image(y)) @ np.asarray(self.matrix)
 
+    def check_points(self, points: PointSet) -> None:
+        self.kernel.check_points(self._image(points))
+
     def _image(self, points: Any) -> DensePoints:
         view = View().mapped(np.asarray(self.matrix, np.float64))
         points.width_of(view)
@@ -110,6 +114,9 @@ class Composed(Kernel):
 
     def points(self, data: Any) -> PointSet:
         return as_points(data)
+
+    def is_single(self, x: Any) -> bool:
+        return is_single_of_any_kind(x)
 
     def _image(self, points: PointSet) -> PointSet:
         image = self.kernel.points(self.transform(points.data))

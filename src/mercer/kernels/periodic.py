@@ -18,7 +18,7 @@ from mercer.evaluation.expression import (
     absolute,
     coordinate_product,
     decay,
-    floor,
+    nearest,
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import check_count, check_positive, check_weights
@@ -26,17 +26,17 @@ from mercer.points import PointSet, VectorPoints, View
 
 
 class _Periodic(Kernel):
-    """What periodic kernels share: a period, and the distance to the middle of it."""
+    """What periodic kernels share: a period, and the distance to the nearest one."""
 
     period: float
 
     def __post_init__(self) -> None:
         check_positive(self, "period", self.period)
 
-    def _middle(self) -> Expression:
-        """|u − ½| for the fractional part u of (x − y)/period."""
-        t = (1.0 / self.period) * (X - Y)
-        return absolute(t - floor(t) - 0.5)
+    def _nearness(self) -> Expression:
+        """The distance of (x − y)/period from the nearest integer, between 0 and ½."""
+        t = X - Y if self.period == 1.0 else (X - Y) * (1.0 / self.period)
+        return absolute(t - nearest(t))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,14 +70,30 @@ class PeriodicBernoulli(_Periodic):
             raise ValueError(f"PeriodicBernoulli has an order of at most 8; got {self.order!r}.")
 
     def program(self) -> Expression:
-        square = self._middle() ** 2
-        *lower, total = (float(c) for c in bernoulli_at_middle(int(self.order)))
-        term: Any = total
-        for coefficient in reversed(lower):
-            term = term * square + coefficient
         s = int(self.order)
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
-        return 1.0 * coordinate_product(1.0 + factor * term)
+        lowest, *higher = (factor * float(c) for c in bernoulli_in_parabola(s))
+        near = self._nearness()
+        parabola = near - near * near
+        term: Any = higher[-1]
+        for coefficient in reversed(higher[:-1]):
+            term = parabola * term + coefficient
+        return 1.0 * coordinate_product(parabola * term + (1.0 + lowest))
+
+
+@lru_cache(maxsize=16)
+def bernoulli_in_parabola(order: int) -> tuple[Fraction, ...]:
+    """The coefficients of B_{2s}(u) in z = u(1 − u), lowest first: B_{2s} is symmetric about ½.
+
+    >>> [str(c) for c in bernoulli_in_parabola(1)]
+    ['1/6', '-1']
+    """
+    total = [Fraction(0)] * (order + 1)
+    for power, coefficient in enumerate(bernoulli_at_middle(order)):  # w² = ¼ − z
+        for k in range(power + 1):
+            share = math.comb(power, k) * Fraction(1, 4) ** (power - k) * (-1) ** k
+            total[k] += coefficient * share
+    return tuple(total)
 
 
 @lru_cache(maxsize=16)
@@ -130,10 +146,10 @@ class PeriodicExponential(_Periodic):
         check_positive(self, "alpha", self.alpha)
 
     def program(self) -> Expression:
-        rate, middle = 2.0 * math.pi / self.alpha, self._middle()
+        rate = 2.0 * math.pi / self.alpha
         height = (math.pi / self.alpha) / -math.expm1(-rate)
-        near = decay(rate * (0.5 - middle))  # u and 1 − u are ½ ± |u − ½|
-        return 1.0 * coordinate_product(height * (near + decay(rate * (0.5 + middle))))
+        near = rate * self._nearness()  # u and 1 − u are this and the rest of the period
+        return 1.0 * coordinate_product(height * (decay(near) + decay(rate - near)))
 
 
 class FeatureProducts(Kernel):

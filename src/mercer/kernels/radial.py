@@ -12,7 +12,7 @@ from mercer.evaluation.expression import (
     Expression,
     Parameter,
     decay,
-    log,
+    log1p,
     sqrt,
     squared_distance,
     tabulated,
@@ -123,7 +123,7 @@ class RationalQuadratic(Radial):
         check_positive(self, "mixture", self.mixture)
 
     def profile(self, s: Expression) -> Expression:
-        return decay(float(self.mixture) * log(1.0 + (0.5 / self.mixture) * s))
+        return decay(float(self.mixture) * log1p((0.5 / self.mixture) * s))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,8 +4,7 @@ exp(x) = 2^n · 2^f with n the integer nearest to x·log₂e and |f| ≤ ½. Add
 rounds to n and leaves n in the last bits, which are shifted into the exponent. 2^f is a minimax
 polynomial of degree 6 (relative error 2e-9) or 11 (3e-18). log splits x = 2^e · m with m near 1;
 log m is a minimax polynomial in m − 1 (4e-9, 8e-18), since a division costs more than its ten or
-twenty steps. arcsin is one on [0, ½] (4e-9, 1e-17), and a half-angle formula beyond. The minimax
-polynomials were computed by Remez exchange.
+twenty steps. arcsin is one on [0, √½]. The minimax polynomials were computed by Remez exchange.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from numba.extending import intrinsic
 
 from mercer.evaluation.tables import DEGREE, PIECES
 
-LOG2E, LOG2, HALF_PI = 1.4426950408889634, 0.6931471805599453, 1.5707963267948966
+LOG2E, LOG2 = 1.4426950408889634, 0.6931471805599453
 TWO_POWER = {
     "float32": (
         1.000000000554096974,
@@ -47,29 +46,41 @@ TWO_POWER = {
         4.435269214488551919e-10,
     ),
 }
-ARC_SINE = {
+ARC_SINE = {  # arcsin(√z)/√z for 0 ≤ z ≤ ½
     "float32": (
-        0.9999999955845416847,
-        0.1666679011034319873,
-        0.07494434722330335582,
-        0.04555019018605123985,
-        0.02385814483721140776,
-        0.04263568482003149247,
+        0.9999999996902036098,
+        0.166666785356290311,
+        0.07499251992377104352,
+        0.04482476672293671879,
+        0.02815403095619692644,
+        0.037840278116764215,
+        -0.04665408753700081058,
+        0.1719629835173392481,
+        -0.207497585321897062,
+        0.1484938913917784214,
     ),
     "float64": (
-        1.000000000000000014,
-        0.166666666666647707,
-        0.07500000000417895397,
-        0.04464285678146727914,
-        0.0303819606479308463,
-        0.02237172802953224582,
-        0.01736009372367869938,
-        0.0138818521086732038,
-        0.01218912898266612439,
-        0.006449679671871321979,
-        0.01972512231316423945,
-        -0.01651052983731583721,
-        0.03209542196492774148,
+        1.0,
+        0.1666666666666659813,
+        0.07500000000019626688,
+        0.04464285712054132614,
+        0.03038194578732652623,
+        0.02237210967501668995,
+        0.01735397624764035679,
+        0.01394390008217578175,
+        0.01181683904621785902,
+        0.007239343883318822724,
+        0.02677757249074024045,
+        -0.09661809769136158557,
+        0.4650056542880500064,
+        -1.576235716751375522,
+        4.257002155021235519,
+        -8.80973446090798621,
+        13.83928164050949738,
+        -15.92290932042541497,
+        12.72443884134379099,
+        -6.326221035596231029,
+        1.496400311356198234,
     ),
 }
 LOG_RATIO = {  # log(1 + f)/f for |f| ≤ 1/3
@@ -271,7 +282,7 @@ def _exponentials(number: Any, name: str) -> dict[str, Any]:
 
 
 def _logarithm(number: Any, name: str) -> dict[str, Any]:
-    log2, one = number(LOG2), number(1.0)
+    log2, zero, third, one = number(LOG2), number(0.0), number(1 / 3), number(1.0)
     ratio = _polynomial(number, LOG_RATIO[name])
 
     @njit(**OPTIONS)
@@ -279,12 +290,18 @@ def _logarithm(number: Any, name: str) -> dict[str, Any]:
         f = _mantissa(x) - one
         return _exponent(x) * log2 + f * ratio(f)
 
-    return {"log": log}
+    @njit(**OPTIONS)
+    def log1p(x):  # type: ignore[no-untyped-def]
+        small = x < third
+        f = x if small else _mantissa(one + x) - one
+        whole = zero if small else _exponent(one + x) * log2
+        return whole + f * ratio(f)
+
+    return {"log": log, "log1p": log1p}
 
 
 def _roots_and_angles(number: Any, name: str) -> dict[str, Any]:
-    zero, half, one, two = (number(v) for v in (0.0, 0.5, 1.0, 2.0))
-    half_pi = number(HALF_PI)
+    zero, half, one = (number(v) for v in (0.0, 0.5, 1.0))
     ratio = _polynomial(number, ARC_SINE[name])
 
     @njit(**OPTIONS)
@@ -293,9 +310,7 @@ def _roots_and_angles(number: Any, name: str) -> dict[str, Any]:
 
     @njit(**OPTIONS)
     def arcsin(x):  # type: ignore[no-untyped-def]
-        square = half * (one - min(x, one)) if x > half else x * x
-        angle = np.sqrt(square) * ratio(square)
-        return half_pi - two * angle if x > half else angle
+        return x * ratio(x * x)
 
     @njit(**OPTIONS)
     def step(x):  # type: ignore[no-untyped-def]
@@ -324,6 +339,6 @@ def sqrt(x):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def floor(x):  # type: ignore[no-untyped-def]
-    """The largest integer below, in the precision of its argument."""
-    return np.floor(x)
+def nearest(x):  # type: ignore[no-untyped-def]
+    """The nearest integer, in the precision of the argument."""
+    return np.rint(x)

@@ -98,6 +98,8 @@ class RegisterSource:
         self.dtype = np.dtype(dtype)
         self.width = x.width_of(view)
         self.view, self.scales = view.unscaled, scales_of(view, self.width, dtype)
+        moved = view.matrix is not None and not view.unit and list(kinds) == ["squared_distance"]
+        self.centre = y.centre(view) if moved else None  # A(x − c) keeps the digits of x − c
         self.origins = ORIGINS if view.deferred_scales is None else SCALED_ORIGINS
         self.column_bytes = self.row_bytes = max(1, self.width) * self.dtype.itemsize
         self.stripe = _within(4 * MEGABYTE // self.row_bytes, ROWS, 1024)
@@ -105,10 +107,11 @@ class RegisterSource:
         self.tile = _within(panels, 1, 4) * panel_width(dtype)
 
     def rows(self, start: int, stop: int) -> Packed:
-        return Packed(_padded(self.x.slice(start, stop).seen(self.view, self.dtype), ROWS))
+        rows = self.x.slice(start, stop).seen(self.view, self.dtype, self.centre)
+        return Packed(_padded(rows, ROWS))
 
     def columns(self, start: int, stop: int) -> Packed:
-        rows = self.y.slice(start, stop).seen(self.view, self.dtype)
+        rows = self.y.slice(start, stop).seen(self.view, self.dtype, self.centre)
         return Packed(np.ascontiguousarray(_padded(rows, column_step(self.dtype)).T))
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
@@ -167,7 +170,7 @@ class BlasSource:
             rows,
             norms=np.einsum("ij,ij->i", rows, rows),
             shifts=self._shifts(rows) if moved else None,
-            raw=points.raw(self.view, self.dtype),
+            raw=points.raw(self.view, self.dtype, self.centre),
         )
 
     def _shifts(self, rows: np.ndarray) -> np.ndarray:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.cpu.cache import load
-from mercer.evaluation.cpu.operands import Packed, Source, source_for
+from mercer.evaluation.cpu.operands import Packed, Source, scales_of, source_for
 from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.expression import BILINEAR_KINDS, Number
-from mercer.evaluation.program import Program
+from mercer.evaluation.program import Program, coordinate_code
 from mercer.evaluation.tables import Table
 from mercer.points import VectorPoints, View
 
@@ -53,6 +53,7 @@ class FusedTiles:
         self.parameters = np.array(program.parameters, self.dtype)
         self.tables = tuple(_stored(table, self.dtype) for table in program.tables)
         self.sources = self._sources()
+        self.constants = [self._constants(number) for number in program.pairs]
         self.stripe = min((s.stripe for s in self.sources), default=MIXED_STRIPE)
         self.tile = min((s.tile for s in self.sources), default=MIXED_TILE)
         self.column_bytes = sum(s.column_bytes for s in self.sources) or self.dtype.itemsize
@@ -67,6 +68,14 @@ class FusedTiles:
             source_for(family[0], list(kinds[family]), self.x, self.y, self.dtype)
             for family in kinds
         ]
+
+    def _constants(self, number: Number) -> np.ndarray | None:
+        """The scales of a coordinate number followed by the constants of its term."""
+        if number.term is None:
+            return None
+        scales = scales_of(number.view, self.x.width_of(number.view), self.dtype)
+        constants = coordinate_code(number.term).constants
+        return np.concatenate([scales, np.array(constants, self.dtype)])
 
     @property
     def costly(self) -> bool:
@@ -109,7 +118,12 @@ class FusedTiles:
             self.families, self.sources, rows.views, columns.views, strict=True
         ):
             leaves |= {(family[0], kind): leaf for kind, leaf in source.leaves(x, y).items()}
-        chosen = tuple(leaves[number.view, number.kind] for number in self.program.pairs)
+        chosen = tuple(
+            leaves[number.view, number.kind]
+            if constants is None
+            else (*leaves[number.view, number.kind][:3], constants)
+            for number, constants in zip(self.program.pairs, self.constants, strict=True)
+        )
         constants = self.parameters, self.tables
         return chosen, rows.norms, columns.norms, *constants, rows.count, columns.count
 

@@ -89,7 +89,7 @@ class _Panel:
         self.itemsize = signature.args[0].dtype.bitwidth // 8
         self.lanes = VECTOR_BYTES // self.itemsize
         self.vector = ir.VectorType(self.number, self.lanes)
-        self.has_scales, self.scale = False, None
+        self.has_scales, self.scale, self.vectors = False, None, VECTORS
 
     def constant(self, value: int) -> ir.Constant:
         return ir.Constant(ir.IntType(64), value)
@@ -118,16 +118,21 @@ class _Panel:
         gap = self.builder.fsub(x, y)
         return gap if self.scale is None else self.builder.fmul(gap, self.scale)
 
+    def run_time_constant(self, index: int) -> Any:
+        """A constant of the term: they follow the scales, of which there is one a coordinate."""
+        offset = self.builder.add(self.width, self.constant(index))
+        return self.broadcast(self.builder.load(self.builder.gep(self.scales, [offset])))
+
     def scaled(self, value: Any) -> Any:
         return value if self.scale is None else self.builder.fmul(value, self.scale)
 
     def filled(self, value: float) -> ir.Constant:
         return ir.Constant(self.vector, [value] * self.lanes)
 
-    def write(self, start: float, accumulate: Accumulate, scaled: bool) -> None:
+    def write(self, start: float, accumulate: Accumulate, scaled: bool, vectors: int) -> None:
         """The loop over coordinates between fresh accumulators and their storage."""
         builder = self.builder
-        self.has_scales = scaled
+        self.has_scales, self.vectors = scaled, vectors
         starts = [
             builder.gep(self.x, [builder.mul(builder.add(self.row, self.constant(r)), self.width)])
             for r in range(ROWS)
@@ -141,7 +146,7 @@ class _Panel:
         builder.position_at_end(check)
         k = builder.phi(ir.IntType(64))
         k.add_incoming(self.constant(0), before)
-        totals = [[builder.phi(self.vector) for _ in range(VECTORS)] for _ in range(ROWS)]
+        totals = [[builder.phi(self.vector) for _ in range(self.vectors)] for _ in range(ROWS)]
         builder.cbranch(builder.icmp_signed("<", k, self.width), loop, done)
 
         builder.position_at_end(loop)
@@ -149,7 +154,7 @@ class _Panel:
         k.add_incoming(builder.add(k, self.constant(1)), loop)
         builder.branch(check)
         for r in range(ROWS):
-            for u in range(VECTORS):
+            for u in range(self.vectors):
                 totals[r][u].add_incoming(self.filled(start), before)
                 totals[r][u].add_incoming(updated[r][u], loop)
 
@@ -165,7 +170,7 @@ class _Panel:
         line = builder.gep(self.y, [builder.add(builder.mul(k, self.y_stride), self.column)])
         ys = [
             builder.load(self.vector_at(line, self.constant(u * self.lanes)), align=self.itemsize)
-            for u in range(VECTORS)
+            for u in range(self.vectors)
         ]
         updated = []
         for r in range(ROWS):
@@ -179,7 +184,7 @@ class _Panel:
         for r in range(ROWS):
             offset = builder.add(builder.mul(self.constant(r), self.panel_stride), self.target)
             line = builder.gep(self.panel, [offset])
-            for u in range(VECTORS):
+            for u in range(self.vectors):
                 builder.store(
                     totals[r][u],
                     self.vector_at(line, self.constant(u * self.lanes)),
@@ -187,13 +192,13 @@ class _Panel:
                 )
 
 
-def _intrinsic(start: float, accumulate: Accumulate, scaled: bool) -> Any:
+def _intrinsic(start: float, accumulate: Accumulate, scaled: bool, vectors: int = VECTORS) -> Any:
     @intrinsic
     def step(  # type: ignore[no-untyped-def]
         typing_context, x, y, scales, row, column, panel, target
     ):
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            _Panel(context, builder, signature, arguments).write(start, accumulate, scaled)
+            _Panel(context, builder, signature, arguments).write(start, accumulate, scaled, vectors)
             return context.get_dummy_value()
 
         integer = types.intp
@@ -228,11 +233,17 @@ def fill_panel(leaf, row, column, width, step, panel):  # type: ignore[no-untype
     elif source == DIFFERENCE:
         for j in range(0, width, step):
             _difference_step(x, y, scales, row, column + j, panel, j)
-    elif source == SCALED_PRODUCT:
-        for j in range(0, width, step):
+    elif source != TILE:
+        _fill_scaled(leaf, row, column, width, step, panel)
+
+
+@njit(**OPTIONS)
+def _fill_scaled(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
+    source, x, y, scales = leaf
+    for j in range(0, width, step):
+        if source == SCALED_PRODUCT:
             _scaled_product_step(x, y, scales, row, column + j, panel, j)
-    elif source == SCALED_DIFFERENCE:
-        for j in range(0, width, step):
+        else:
             _scaled_difference_step(x, y, scales, row, column + j, panel, j)
 
 
@@ -259,30 +270,49 @@ def _emit_decay(panel: _Panel, x: Any) -> Any:
     return builder.bitcast(total, panel.vector)
 
 
+RECIPROCAL = {4: (0x7EF311C3, 3), 8: (0x7FDE6238502484BA, 5)}  # bits of a guess, Newton steps
+
+
+def _emit_divide(panel: _Panel, x: Any, y: Any) -> Any:
+    """x/y for y > 0: a guess from the bits of y and Newton's method, quicker than the divider."""
+    builder = panel.builder
+    integers = ir.VectorType(ir.IntType(8 * panel.itemsize), panel.lanes)
+    bits, steps = RECIPROCAL[panel.itemsize]
+    guess = ir.Constant(integers, [bits] * panel.lanes)
+    inverse = builder.bitcast(builder.sub(guess, builder.bitcast(y, integers)), panel.vector)
+    opposite = builder.fneg(y)
+    for _ in range(steps):
+        error = panel.call("fma", opposite, inverse, panel.filled(1.0))
+        inverse = panel.call("fma", inverse, error, inverse)
+    quotient = builder.fmul(x, inverse)
+    rest = panel.call("fma", opposite, quotient, x)  # one more step, for the last digit
+    return panel.call("fma", rest, inverse, quotient)
+
+
+FUSED = ("contract",)  # a product and a sum may become one instruction
+
 EMIT: dict[str, Callable[..., Any]] = {
     "decay": _emit_decay,
-    "add": lambda panel, x, y: panel.builder.fadd(x, y),
-    "subtract": lambda panel, x, y: panel.builder.fsub(x, y),
-    "multiply": lambda panel, x, y: panel.builder.fmul(x, y),
-    "divide": lambda panel, x, y: panel.builder.fdiv(x, y),
+    "add": lambda panel, x, y: panel.builder.fadd(x, y, flags=FUSED),
+    "subtract": lambda panel, x, y: panel.builder.fsub(x, y, flags=FUSED),
+    "multiply": lambda panel, x, y: panel.builder.fmul(x, y, flags=FUSED),
+    "divide": _emit_divide,
     "absolute": lambda panel, x: panel.call("fabs", x),
-    "floor": lambda panel, x: panel.call("floor", x),
+    "nearest": lambda panel, x: panel.call("rint", x),
     "sqrt": lambda panel, x: panel.call("sqrt", x),
     "minimum": lambda panel, x, y: _select(panel, "<", x, y),
     "maximum": lambda panel, x, y: _select(panel, ">", x, y),
 }
 
 
-def coordinate_step(
-    kind: str, code: Sequence[Sequence[Any]], result: str | float, scaled: bool
-) -> Any:
+def coordinate_step(kind: str, code: Sequence[Sequence[str]], result: str, scaled: bool) -> Any:
     """The step of a sum or product over coordinates whose term is given by instructions."""
 
     def term(panel: _Panel, x: Any, y: Any) -> Any:
         values = {"x": panel.scaled(x), "y": panel.scaled(y)}
 
-        def value(name: str | float) -> Any:
-            return values[name] if isinstance(name, str) else panel.filled(name)
+        def value(name: str) -> Any:
+            return panel.run_time_constant(int(name[1:])) if name[0] == "c" else values[name]
 
         for position, (operation, *arguments) in enumerate(code):
             if (operation, *arguments) == ("subtract", "x", "y"):
@@ -295,4 +325,10 @@ def coordinate_step(
         combine = panel.builder.fadd if kind == "coordinate_sum" else panel.builder.fmul
         return combine(total, term(panel, x, y))
 
-    return _intrinsic(0.0 if kind == "coordinate_sum" else 1.0, accumulate, scaled)
+    start = 0.0 if kind == "coordinate_sum" else 1.0
+    return _intrinsic(start, accumulate, scaled, vectors=vectors_of(code))
+
+
+def vectors_of(code: Sequence[Sequence[str]]) -> int:
+    """Vectors that a term is computed for together: one where it needs the registers itself."""
+    return 1 if any(operation == "decay" for operation, *_ in code) else VECTORS

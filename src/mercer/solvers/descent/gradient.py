@@ -138,7 +138,7 @@ class KernelGradientDescent:
             gradient = landscape.gradient(at)
             if watch.stops(iteration, at, landscape.state(at, gradient)):
                 break
-            at = at.plus(-step, gradient)
+            at = landscape.step(at, step, gradient, iteration + 1)
         return watch.solution(step)
 
     def _hidden(self, problem: Problem) -> np.ndarray | None:

@@ -14,6 +14,7 @@ from mercer.losses import one_hot
 from mercer.solvers.problem import Problem
 
 LANCZOS_STEPS = 30
+REFRESH = 32  # steps after which values are computed again, lest rounding adds up
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,11 @@ class Landscape:
         g = slopes + self.dtype.type(self.problem.regularization) * at.coefficients
         constant = slopes.sum(axis=0) if self.problem.fit_intercept else 0.0 * at.intercept
         return Element(g, constant, self.gram @ g + constant)
+
+    def step(self, at: Element, size: float, gradient: Element, t: int) -> Element:
+        """f − η∇J, the t-th step."""
+        after = at.plus(-size, gradient)
+        return after if t % REFRESH else self.element(after.coefficients, after.intercept)
 
     def spectral_radius(self) -> float:
         """The largest eigenvalue of √w K √w/Σw, from below; with an intercept, of K + 1."""

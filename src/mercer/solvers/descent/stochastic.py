@@ -135,7 +135,7 @@ class _Walk:
             batch = slice(first, first + size)
             self.t += 1
             step, weight = self.solver.schedule.step(self.t), self._weight()
-            kept_sum, fresh_sum = kept_sum + weight * kept, fresh_sum + weight * fresh * 0.5
+            kept_sum, fresh_sum = kept_sum + weight * kept, fresh_sum + weight * fresh
             self.losses.append(self._mean_loss(y[batch], values[batch], factors[batch]))
             slopes = factors[batch] * self.problem.loss.slope(y[batch], values[batch])
             push = -step / len(slopes) * slopes

@@ -80,7 +80,7 @@ class SubgradientDescent:
             history.append(state.objective)
             if self.callback is not None and self.callback(t, state):
                 break
-            at = at.plus(-self.schedule.step(t), gradient)
+            at = landscape.step(at, self.schedule.step(t), gradient, t)
         taken = {"objective": history}
         return certified(self, problem, kept.coefficients, kept.intercept, len(history), taken)
 
