@@ -137,8 +137,20 @@ class _System:
         """λ = 0: the function of least norm among those with the least error."""
         matrix = self.roots * self.gram.dense() * self.roots.T
         solved, rank = linalg.symmetric_solve(matrix, self.sides.astype(matrix.dtype))
+        solved = solved.astype(np.float64)
         note = f"least norm; the Gram matrix has rank {rank} of {len(matrix)}"
-        return self._solution(solved.astype(np.float64), note)
+        unreached = self.sides - matrix @ solved
+        return self._solution(solved, note, self._intercept_of_null_space(unreached))
+
+    def _intercept_of_null_space(self, unreached: np.ndarray) -> np.ndarray | None:
+        """b by least squares in the null space of SKS, where it reaches the constants."""
+        if not self.problem.fit_intercept:
+            return None
+        targets, constant = unreached[:, :-1], unreached[:, -1]
+        size = float(constant @ constant)
+        if size <= 1e-10 * float((self.roots**2).sum()):
+            return None
+        return (constant @ targets) / size
 
     def _factor(self, matrix: np.ndarray) -> linalg.Factor:
         matrix *= self.roots.astype(matrix.dtype)
@@ -146,8 +158,10 @@ class _System:
         matrix.flat[:: len(matrix) + 1] += matrix.dtype.type(self.ridge)
         return linalg.cholesky(matrix, overwrite=True)
 
-    def _solution(self, solved: np.ndarray, note: str) -> Solution:
-        c, intercept = self._without_mean(solved)
+    def _solution(
+        self, solved: np.ndarray, note: str, intercept: np.ndarray | None = None
+    ) -> Solution:
+        c, intercept = self._without_mean(solved, intercept)
         alpha = self.roots * c
         residual = self._residual(alpha, intercept)
         shape = np.shape(self.problem.targets)
@@ -161,13 +175,16 @@ class _System:
             intercept=intercept if len(shape) == 2 else float(intercept[0]),
         )
 
-    def _without_mean(self, solved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Eliminate the intercept: c = M⁻¹s y − b M⁻¹s with sᵀc = 0."""
+    def _without_mean(
+        self, solved: np.ndarray, intercept: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Eliminate the intercept: c = M⁻¹s y − b M⁻¹s, with sᵀc = 0 unless b is known."""
         outputs = self.targets.shape[1]
         if not self.problem.fit_intercept:
             return solved, np.zeros(outputs)
         c, means = solved[:, :outputs], solved[:, outputs:]
-        intercept = (self.roots.T @ c)[0] / float((self.roots.T @ means)[0, 0])
+        if intercept is None:
+            intercept = (self.roots.T @ c)[0] / float((self.roots.T @ means)[0, 0])
         return c - means * intercept, intercept
 
     def _residual(self, alpha: np.ndarray, intercept: np.ndarray) -> float:
