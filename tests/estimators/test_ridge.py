@@ -79,12 +79,7 @@ def test_named_kernels_give_the_same_model(label, targets, weights):
         agree(ours, theirs, 50 * EPS * condition(parameters, alpha=alpha))
 
 
-NO_SPARSE = pytest.mark.xfail(strict=True, reason="no L1 distances of sparse points; theirs has")
-
-
-@pytest.mark.parametrize(
-    "label", ["linear", "rbf", "poly", "cosine", pytest.param("laplacian", marks=NO_SPARSE)]
-)
+@pytest.mark.parametrize("label", ["linear", "rbf", "poly", "cosine", "laplacian"])
 @pytest.mark.parametrize("form", ["csr_array", "csc_array", "csr_matrix"])
 def test_sparse_input_gives_the_same_model(form, label):
     sparse = scipy.sparse.random_array((N, 30), density=0.2, rng=RNG).tocsr()
@@ -618,7 +613,6 @@ ON_WORDS = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="y and weights of objects are not checked: NumPy's texts")
 @pytest.mark.parametrize(("data", "text"), ON_WORDS.values(), ids=ON_WORDS.keys())
 def test_targets_and_weights_of_objects_are_checked_too(data, text):
     for cls in (KernelRidge, KernelRidgeCV):

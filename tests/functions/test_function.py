@@ -202,9 +202,6 @@ KINKS = {  # kernel, centre, where
     "arc-cosine at the origin": (ArcCosine(1), [1.0, 2.0], [0.0, 0.0]),
 }
 ONE_SIDED = {
-    "bernoulli": "the slope of ⌊t⌋ counts as 0 where it jumps: that of one side is left",
-    "bernoulli, a period away": "the same",
-    "periodic exponential": "the same",
     "arc-cosine at the origin": "‖x‖ has slope 0 there, and the angle none: 0, not y/2",
 }
 

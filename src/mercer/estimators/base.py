@@ -117,7 +117,9 @@ class _Bound:
 
 
 def _is_plain_sequence(X: Any) -> bool:
-    return isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype.kind in "OUS")
+    return isinstance(X, (list, tuple)) or (
+        isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "OUS"
+    )
 
 
 def _first_is_object(X: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from mercer.kernels.base import Kernel
 
@@ -21,12 +22,11 @@ def median_distance(X: Any, weights: Any = None) -> float:
     2.0
     """
     kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
-    many = kept[:: max(1, len(kept) // (10 * SAMPLE))]
+    many = kept[:: max(1, len(kept) // (SAMPLE if X.shape[1] > SAMPLE else 10 * SAMPLE))]
     rows = X[many].toarray() if hasattr(X, "toarray") else X[many]
     rows = np.unique(np.asarray(rows, np.float64), axis=0)
     rows = rows[:: max(1, len(rows) // SAMPLE)]
-    squares = ((rows[:, None, :] - rows[None, :, :]) ** 2).sum(axis=-1)
-    distances = np.sqrt(squares[np.triu_indices(len(rows), 1)])
+    distances = pdist(rows)
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
 
@@ -37,7 +37,7 @@ def candidate_lengthscales(
     """The lengthscales to try; None where the kernel is to stay as it is."""
     if lengthscales is None:
         return None
-    has_one = "lengthscale" in kernel.get_params(deep=False)
+    has_one = np.ndim(kernel.get_params(deep=False).get("lengthscale", [])) == 0
     if isinstance(lengthscales, str):
         if lengthscales != "auto":
             raise ValueError(f'lengthscales must be "auto", None or a list; got {lengthscales!r}.')
@@ -49,4 +49,7 @@ def candidate_lengthscales(
             f"{kernel!r} has no lengthscale to choose; write lengthscales=None, or search over "
             "its parameters with GridSearchCV."
         )
-    return np.atleast_1d(np.asarray(lengthscales, np.float64))
+    scales = np.atleast_1d(np.asarray(lengthscales, np.float64))
+    if not len(scales):
+        raise ValueError("lengthscales must be a list with at least one value; got an empty one.")
+    return scales

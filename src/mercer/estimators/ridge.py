@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight
 
 from mercer.estimators.base import KernelEstimator
@@ -28,7 +29,8 @@ class _Ridge(KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._forget()
         if self._holds_objects(X):
             X, y = self._checked(X, y, reset=True)
-            y = np.asarray(y, np.float64)
+            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            check_consistent_length(X, y)
         else:
             X, y = self._checked(X, y, reset=True, multi_output=True, y_numeric=True)
         if self._is_precomputed() and X.shape[0] != X.shape[1]:
@@ -44,7 +46,12 @@ class _Ridge(KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
         if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         else:
-            weights = np.broadcast_to(np.asarray(sample_weight, np.float64), (len(X),))
+            weights = np.asarray(sample_weight, np.float64)
+            if weights.shape != (len(X),) or not np.isfinite(weights).all():
+                raise ValueError(
+                    f"sample_weight must be one finite number for each of {len(X)} samples; got "
+                    f"shape {weights.shape}."
+                )
         if (weights < 0).any() or not weights.any():
             raise ValueError("sample_weight must be nonnegative and not all zero.")
         return weights
@@ -247,6 +254,10 @@ class KernelRidgeCV(_Ridge):
             gram = Gram(kernel, self._training_points(kernel, X))
             path = SpectralPath.of(gram, y, weights, fit_intercept=self.fit_intercept)
             errors[row] = path.leave_one_out_errors((alphas / total).tolist()).mean(axis=1)
+            if not np.isfinite(errors[row]).any():
+                raise ValueError(
+                    "leave-one-out with an intercept needs two samples or more; got n_samples = 1."
+                )
             column = int(np.nanargmin(errors[row]))
             if best is None or errors[row, column] < best[0]:
                 best = errors[row, column], kernel, gram, alphas[column], path

@@ -217,7 +217,7 @@ class Kernel(Value):
     # ---- a value like any other -----------------------------------------------------------------
 
     def __repr__(self) -> str:
-        fields = (f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))
+        fields = (f"{f.name}={_shown(getattr(self, f.name))}" for f in dataclasses.fields(self))
         return f"{type(self).__name__}({', '.join(fields)})"
 
     def __eq__(self, other: object) -> bool:
@@ -230,6 +230,13 @@ class Kernel(Value):
 
     def _identity(self) -> tuple[Any, ...]:
         return tuple(_hashable(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def _shown(value: Any) -> str:
+    """A value in a repr: functions by name, which says more than their address."""
+    if isinstance(value, Value) or not callable(value):
+        return repr(value)
+    return getattr(value, "__qualname__", repr(value))
 
 
 def _operand(value: Any) -> bool:

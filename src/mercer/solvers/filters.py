@@ -30,6 +30,13 @@ def _check(owner: object, name: str, value: float, least: float = 0.0) -> None:
         )
 
 
+def _check_steps(owner: object, value: int) -> None:
+    if not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(
+            f"{type(owner).__name__} needs a whole number of steps from 1 on; got {value!r}."
+        )
+
+
 @dataclass(frozen=True)
 class Tikhonov:
     """Ridge regression, g(σ) = 1/(σ + λ).
@@ -78,7 +85,7 @@ class IteratedTikhonov:
 
     def __post_init__(self) -> None:
         _check(self, "regularization", self.regularization)
-        _check(self, "number of times", self.times)
+        _check_steps(self, self.times)
 
     def values(self, eigenvalues: np.ndarray) -> np.ndarray:
         share = self.regularization / (eigenvalues + self.regularization)
@@ -98,7 +105,7 @@ class Landweber:
     step: float
 
     def __post_init__(self) -> None:
-        _check(self, "number of steps", self.steps)
+        _check_steps(self, self.steps)
         _check(self, "step", self.step)
 
     def values(self, eigenvalues: np.ndarray) -> np.ndarray:
@@ -129,7 +136,7 @@ class NuMethod:
     nu: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self, "number of steps", self.steps)
+        _check_steps(self, self.steps)
         _check(self, "nu", self.nu)
 
     def values(self, eigenvalues: np.ndarray) -> np.ndarray:

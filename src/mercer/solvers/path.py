@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
+from mercer.errors import NotPositiveDefiniteError
+from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.filters import Filter, Tikhonov
+from mercer.solvers.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +50,14 @@ class SpectralPath:
         cls, gram: Gram, targets: Any, weights: Any = None, *, fit_intercept: bool = False
     ) -> SpectralPath:
         """Decompose once: n³ operations, n² memory."""
-        y = np.asarray(targets, np.float64)
+        problem = Problem(gram, np.asarray(targets), Squared(), 0.0, weights)
+        y = np.asarray(problem.targets, np.float64)
         roots = np.sqrt(np.ones(len(y)) if weights is None else np.asarray(weights, np.float64))
         matrix = gram.dense().astype(np.float64)
         matrix *= roots[:, None]
         matrix *= roots
         values, vectors = linalg.eigen(matrix)
+        _check_definite(values, vectors, matrix, gram.dtype)
         return cls(gram, y, roots, np.maximum(values, 0.0), vectors, fit_intercept)
 
     @property
@@ -100,8 +105,9 @@ class SpectralPath:
         c, _ = self._solve(inverse)
         ridge = regularization * self.total_weight
         residuals = ridge * c / np.where(self.roots > 0, self.roots, 1.0)[:, None]
-        leverages = 1.0 - ridge * self._inverse_diagonal(inverse)
-        missed = residuals / (1.0 - leverages / np.maximum(self.roots**2, 1.0))[:, None]
+        units = np.maximum(self.roots**2, 1.0)
+        shares = (1.0 - 1.0 / units) + ridge * self._inverse_diagonal(inverse) / units
+        missed = residuals / shares[:, None]
         predictions = self.targets - missed.reshape(self.targets.shape)
         absent = self.roots == 0  # what has no weight is left out anyway
         if absent.any():
@@ -121,7 +127,9 @@ class SpectralPath:
         """(1/n) Σ r_i² / (1 − df/n)²: leave-one-out with all leverages made equal."""
         residuals = (self.fitted(filter_) - self.targets).reshape(len(self.targets), -1)
         squares = np.average((residuals**2).sum(axis=1), weights=self.roots**2)
-        share = self.degrees_of_freedom(filter_) / np.count_nonzero(self.roots)
+        weights = self.roots**2
+        count = np.where(weights > 0, np.maximum(weights, 1.0), 0.0).sum()
+        share = self.degrees_of_freedom(filter_) / count
         return float(squares / (1.0 - share) ** 2)
 
     def smoother_weights(self, x: Any, filter_: Filter | float) -> np.ndarray:
@@ -138,7 +146,7 @@ class SpectralPath:
 
     def _inverse_eigenvalues(self, filter_: Filter | float) -> np.ndarray:
         """What a filter makes of (Λ + ρI)⁻¹: filters see Λ/Σw, and λ = ρ/Σw."""
-        chosen = Tikhonov(filter_) if isinstance(filter_, (int, float)) else filter_
+        chosen = filter_ if hasattr(filter_, "values") else Tikhonov(float(filter_))
         return chosen.values(self.eigenvalues / self.total_weight) / self.total_weight
 
     def _apply(self, inverse: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -150,7 +158,11 @@ class SpectralPath:
         if not self.fit_intercept:
             return c, np.zeros(columns.shape[1])
         mean = self._apply(inverse, self.roots[:, None])[:, 0]
-        intercept = (self.roots @ c) / (self.roots @ mean)
+        size = self.roots @ mean
+        if size <= 1e-12 * inverse.max() * self.total_weight:  # the filter cuts constants off
+            intercept = np.average(columns, axis=0, weights=self.roots**2)
+        else:
+            intercept = (self.roots @ c) / size
         return c - mean[:, None] * intercept, intercept
 
     def _inverse_diagonal(self, inverse: np.ndarray) -> np.ndarray:
@@ -159,3 +171,17 @@ class SpectralPath:
             mean = self._apply(inverse, self.roots[:, None])[:, 0]
             diagonal = diagonal - mean**2 / (self.roots @ mean)
         return diagonal
+
+
+def _check_definite(
+    values: np.ndarray, vectors: np.ndarray, matrix: np.ndarray, dtype: np.dtype
+) -> None:
+    """Refuse a matrix that is indefinite beyond rounding, of float32 values at least."""
+    eps, mean = float(np.finfo(dtype).eps), float(np.abs(np.diagonal(matrix)).mean())
+    limit = max(np.sqrt(eps), 10 * len(values) * eps, 1e-6) * mean
+    if values[0] < -limit:
+        raise NotPositiveDefiniteError(
+            f"the Gram matrix has the eigenvalue {values[0]:.3g}: the kernel is not positive "
+            "definite. The witness is a vector v with vᵀKv < 0.",
+            vectors[:, 0],
+        )

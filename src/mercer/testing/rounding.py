@@ -20,8 +20,14 @@ Carried = tuple[np.ndarray, np.ndarray]  # a value, and how far it may be off
 
 LOST = {"float32": 10.0, "float64": 100.0}  # factor on a distance that was expanded from products
 EXPONENTIAL = 8.0  # units in the last place, beside those of its argument
-ELEMENTARY = {"log": 4.0, "tanh": 4.0, "arcsin": 4.0, "tabulated": 8.0}  # units, where not 1
-EXACT = ("absolute", "minimum", "maximum", "floor", "step")
+ELEMENTARY = {
+    "log": 4.0,
+    "log1p": 4.0,
+    "tanh": 4.0,
+    "arcsin": 4.0,
+    "tabulated": 8.0,
+}  # units, where not 1
+EXACT = ("absolute", "minimum", "maximum", "nearest", "step")
 
 
 def kernel_bound(
@@ -66,16 +72,16 @@ class _Bound:
         assert isinstance(node, Operation)
         turn = _turn(node)
         if turn is not None:
-            return self.distance_to_middle(node, turn)
+            return self.distance_to_nearest(node, turn)
         values, errors = zip(*(self.visit(argument) for argument in node.arguments), strict=True)
         result = apply(node, *values)
         carried = _CARRIED[node.name](node, values, errors, result)
         return result, carried + self.own(node, values, result)
 
-    def distance_to_middle(self, node: Operation, turn: Expression) -> Carried:
-        """|t − ⌊t⌋ − ½|: ⌊t⌋ jumps where t is a whole number, but this is as smooth as t."""
+    def distance_to_nearest(self, node: Operation, turn: Expression) -> Carried:
+        """|t − ⌊t⌉|: the nearest integer jumps half way between two, but this does not."""
         value, error = self.visit(turn)
-        return np.abs(value - np.floor(value) - 0.5), error + 2 * self.unit
+        return np.abs(value - np.rint(value)), error + self.unit * np.abs(value)
 
     def own(self, node: Operation, values: Any, result: np.ndarray) -> np.ndarray:
         """The rounding of the operation itself."""
@@ -87,16 +93,10 @@ class _Bound:
 
 
 def _turn(node: Operation) -> Expression | None:
-    """t, where the node is |t − ⌊t⌋ − ½|."""
+    """t, where the node is |t − ⌊t⌉|."""
     match node:
         case Operation(
-            "absolute",
-            (
-                Operation(
-                    "subtract",
-                    (Operation("subtract", (turn, Operation("floor", (inner,)))), Parameter(0.5)),
-                ),
-            ),
+            "absolute", (Operation("subtract", (turn, Operation("nearest", (inner,)))),)
         ) if inner == turn:
             return turn
     return None
@@ -226,6 +226,10 @@ def _log(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     return -np.log1p(-np.minimum(errors[0] / values[0], 0.5))
 
 
+def _log1p(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    return -np.log1p(-np.minimum(errors[0] / (1.0 + values[0]), 0.5))
+
+
 def _as_much(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     """Functions whose slope is at most 1."""
     return errors[0]
@@ -253,8 +257,8 @@ def _chosen(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     return np.where(apart, taken, np.maximum(errors[0], errors[1]))
 
 
-def _floor(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return np.floor(values[0] + errors[0]) - np.floor(values[0] - errors[0])
+def _nearest(node: Operation, values: Any, errors: Any, result: Any) -> Any:
+    return np.rint(values[0] + errors[0]) - np.rint(values[0] - errors[0])
 
 
 def _step(node: Operation, values: Any, errors: Any, result: Any) -> Any:
@@ -276,6 +280,7 @@ _CARRIED: dict[str, Rule] = {
     "exp": _exponential,
     "decay": _exponential,
     "log": _log,
+    "log1p": _log1p,
     "tanh": _as_much,
     "arcsin": _arcsin,
     "sqrt": _root,
@@ -283,7 +288,7 @@ _CARRIED: dict[str, Rule] = {
     "absolute": _as_much,
     "minimum": _chosen,
     "maximum": _chosen,
-    "floor": _floor,
+    "nearest": _nearest,
     "step": _step,
     "tabulated": _tabulated,
 }

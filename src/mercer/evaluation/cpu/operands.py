@@ -36,6 +36,7 @@ from mercer.evaluation.cpu.vectors import (
 from mercer.evaluation.expression import BILINEAR_KINDS
 from mercer.points import DensePoints, SparsePoints, View
 
+DENSE_WIDTH = 16384  # columns up to which tiles of sparse rows may be made dense
 NARROW = 64  # columns up to which pair numbers are computed in registers
 MEGABYTE = 1 << 20
 ORIGINS = {"product": PRODUCT, "squared_distance": DIFFERENCE}
@@ -273,12 +274,13 @@ def source_for(view: View, kinds: Sequence[str], x: Any, y: Any, dtype: Any) -> 
     """The source that suits these points: numbers of a matrix product, or over coordinates."""
     bilinear = all(kind in BILINEAR_KINDS for kind in kinds)
     if isinstance(x, SparsePoints) and isinstance(y, SparsePoints):
-        if not bilinear:
+        if bilinear:
+            return SparseSource(view, kinds, x, y, dtype)
+        if x.width_of(view) > DENSE_WIDTH:
             raise ValueError(
                 "this kernel runs over all coordinates of a pair, which sparse points do not "
-                "store: pass X.toarray(), or choose a kernel of ⟨x,y⟩ and ‖x−y‖."
+                f"store; beyond {DENSE_WIDTH} columns it takes a kernel of ⟨x,y⟩ and ‖x−y‖."
             )
-        return SparseSource(view, kinds, x, y, dtype)
     if bilinear and x.width_of(view) > NARROW:
         return BlasSource(view, kinds, x, y, dtype)
     return RegisterSource(view, kinds, x, y, dtype)
