@@ -304,7 +304,7 @@ def test_any_number_is_a_regularisation(number):
     ("changes", "text"),
     [
         ({"targets": Y[:-1]}, "one row for each"),
-        ({"targets": np.full(N, np.nan)}, "NaN"),
+        ({"targets": np.full(N, np.nan)}, "finite targets; got nan"),
         ({"weights": np.full(N, -1.0)}, "weights must be finite and nonnegative"),
         ({"weights": np.zeros(N)}, "not all zero"),
         ({"weights": np.ones(3)}, "one number for each"),
