@@ -58,10 +58,6 @@ class KernelEstimator(NestedParameters):
             return self.kernel
         return _Bound(self.kernel, dict(extra))
 
-    def _takes_vectors(self) -> bool:
-        """Whether scikit-learn's checks of arrays apply; a kernel on other points checks itself."""
-        return not callable(self.kernel) or isinstance(self.kernel, Kernel)
-
     def _checked(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
         """X (and y) as scikit-learn checks them where X holds vectors."""
         if self._holds_objects(X):

@@ -24,8 +24,8 @@ def conjugate_gradients(
 ) -> Iterates:
     """Solve A x = b for a positive definite A, given v ↦ A v and v ↦ M⁻¹v.
 
-    The residual that is reported is b − A x, computed afresh at the end and kept only if it is
-    better than what the recursion had before; it is relative to b, the worst over columns.
+    The residual that is reported is b − A x, computed afresh at the end, relative to b, the worst
+    over columns; the history holds what the recursion believed on the way.
 
     >>> import numpy as np
     >>> A = np.diag([1.0, 2.0, 3.0])
