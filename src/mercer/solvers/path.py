@@ -21,6 +21,8 @@ from mercer.operators import Gram
 from mercer.solvers.filters import Filter, Tikhonov
 from mercer.solvers.problem import Problem
 
+ROWS = 512  # eigenvectors that are squared at a time
+
 
 @dataclass(frozen=True, eq=False)
 class SpectralPath:
@@ -67,11 +69,10 @@ class SpectralPath:
 
     def coefficients(self, filter_: Filter | float) -> tuple[np.ndarray, np.ndarray]:
         """α and the intercept of a fit; a number λ means ridge regression."""
-        inverse = self._inverse_eigenvalues(filter_)
-        c, intercept = self._solve(inverse)
-        alpha = self.roots[:, None] * c
+        c, intercepts = self._solve(self._inverse_eigenvalues(filter_)[:, None])
+        alpha = self.roots[:, None] * c[:, 0]
         shape = self.targets.shape
-        return alpha.reshape(shape), intercept if len(shape) == 2 else intercept[0]
+        return alpha.reshape(shape), intercepts[0] if len(shape) == 2 else intercepts[0, 0]
 
     def fitted(self, filter_: Filter | float) -> np.ndarray:
         """f(x_i) for all training points; 0-weight points are predicted like new ones."""
@@ -101,27 +102,30 @@ class SpectralPath:
         >>> bool(np.isclose(path.leave_one_out(0.5)[0], 4 / (4 + 1.0) * 3 / 2))
         True
         """
-        inverse = self._inverse_eigenvalues(Tikhonov(regularization))
-        c, _ = self._solve(inverse)
-        ridge = regularization * self.total_weight
-        residuals = ridge * c / np.where(self.roots > 0, self.roots, 1.0)[:, None]
-        units = np.maximum(self.roots**2, 1.0)
-        shares = (1.0 - 1.0 / units) + ridge * self._inverse_diagonal(inverse) / units
-        missed = residuals / shares[:, None]
-        predictions = self.targets - missed.reshape(self.targets.shape)
-        absent = self.roots == 0  # what has no weight is left out anyway
-        if absent.any():
-            predictions[absent] = self.fitted(regularization)[absent]
-        return predictions
+        return self._left_out([regularization])[:, 0].reshape(self.targets.shape)
 
     def leave_one_out_errors(self, regularizations: Sequence[float]) -> np.ndarray:
         """The weighted mean square of what leave-one-out misses, for each λ (and output)."""
-        columns = self.targets.reshape(len(self.targets), -1)
-        errors = []
-        for regularization in regularizations:
-            gaps = self.leave_one_out(regularization).reshape(columns.shape) - columns
-            errors.append(np.average(gaps**2, axis=0, weights=self.roots**2))
-        return np.array(errors)
+        columns = self.targets.reshape(len(self.targets), 1, -1)
+        gaps = self._left_out(regularizations) - columns
+        return np.average(gaps**2, axis=0, weights=self.roots**2)
+
+    def _left_out(self, regularizations: Sequence[float]) -> np.ndarray:
+        """Leave-one-out predictions of shape (n, number of λ, outputs)."""
+        inverses = self._inverses(regularizations)
+        ridges = np.asarray(regularizations, np.float64) * self.total_weight
+        c, _ = self._solve(inverses)
+        roots = self.roots[:, None]
+        residuals = ridges[:, None] * c / np.where(roots > 0, roots, 1.0)[:, None]
+        units = np.maximum(roots**2, 1.0)
+        shares = (1.0 - 1.0 / units) + ridges * self._inverse_diagonals(inverses) / units
+        predictions = self.targets.reshape(len(c), 1, -1) - residuals / shares[:, :, None]
+        absent = self.roots == 0  # what has no weight is left out anyway
+        if absent.any():
+            for i, regularization in enumerate(regularizations):
+                fitted = self.fitted(regularization).reshape(len(c), -1)
+                predictions[absent, i] = fitted[absent]
+        return predictions
 
     def generalised_cross_validation(self, filter_: Filter | float) -> float:
         """(1/n) Σ r_i² / (1 − df/n)²: leave-one-out with all leverages made equal."""
@@ -139,7 +143,7 @@ class SpectralPath:
         inverse = self._inverse_eigenvalues(filter_)
         smoothed = ((values @ self.eigenvectors) * inverse) @ self.eigenvectors.T
         if self.fit_intercept:
-            mean = self._apply(inverse, self.roots[:, None])[:, 0]
+            mean = self._apply(inverse[:, None], self.roots[:, None])[:, 0, 0]
             rest = 1.0 - smoothed @ self.roots
             smoothed += rest[:, None] * (mean / (self.roots @ mean))
         return smoothed * self.roots
@@ -149,28 +153,37 @@ class SpectralPath:
         chosen = filter_ if hasattr(filter_, "values") else Tikhonov(float(filter_))
         return chosen.values(self.eigenvalues / self.total_weight) / self.total_weight
 
-    def _apply(self, inverse: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return self.eigenvectors @ (inverse[:, None] * (self.eigenvectors.T @ columns))
+    def _inverses(self, regularizations: Sequence[float]) -> np.ndarray:
+        """(Λ + ρI)⁻¹ in a column for each λ."""
+        return np.stack([self._inverse_eigenvalues(r) for r in regularizations], axis=1)
 
-    def _solve(self, inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _apply(self, inverses: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """G times each column, for each inverse: of shape (n, inverses, columns)."""
+        rotated = self.eigenvectors.T @ columns
+        scaled = inverses[:, :, None] * rotated[:, None, :]
+        return (self.eigenvectors @ scaled.reshape(len(rotated), -1)).reshape(scaled.shape)
+
+    def _solve(self, inverses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """c of shape (n, inverses, outputs), and intercepts of shape (inverses, outputs)."""
         columns = self.targets.reshape(len(self.targets), -1)
-        c = self._apply(inverse, self.roots[:, None] * columns)
+        c = self._apply(inverses, self.roots[:, None] * columns)
         if not self.fit_intercept:
-            return c, np.zeros(columns.shape[1])
-        mean = self._apply(inverse, self.roots[:, None])[:, 0]
-        size = self.roots @ mean
-        if size <= 1e-12 * inverse.max() * self.total_weight:  # the filter cuts constants off
-            intercept = np.average(columns, axis=0, weights=self.roots**2)
-        else:
-            intercept = (self.roots @ c) / size
-        return c - mean[:, None] * intercept, intercept
+            return c, np.zeros(c.shape[1:])
+        means = self._apply(inverses, self.roots[:, None])[:, :, 0]
+        sizes = self.roots @ means
+        cut = sizes <= 1e-12 * inverses.max(axis=0) * self.total_weight  # constants are cut off
+        intercepts = np.tensordot(self.roots, c, 1) / np.where(cut, 1.0, sizes)[:, None]
+        intercepts[cut] = np.average(columns, axis=0, weights=self.roots**2)
+        return c - means[:, :, None] * intercepts, intercepts
 
-    def _inverse_diagonal(self, inverse: np.ndarray) -> np.ndarray:
-        diagonal = (self.eigenvectors**2) @ inverse
+    def _inverse_diagonals(self, inverses: np.ndarray) -> np.ndarray:
+        """The diagonal of G for each inverse, of shape (n, inverses)."""
+        rows = (self.eigenvectors[i : i + ROWS] for i in range(0, len(inverses), ROWS))
+        diagonals = np.concatenate([block**2 @ inverses for block in rows])
         if self.fit_intercept:
-            mean = self._apply(inverse, self.roots[:, None])[:, 0]
-            diagonal = diagonal - mean**2 / (self.roots @ mean)
-        return diagonal
+            means = self._apply(inverses, self.roots[:, None])[:, :, 0]
+            diagonals -= means**2 / (self.roots @ means)
+        return diagonals
 
 
 def _check_definite(
