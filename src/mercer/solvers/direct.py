@@ -14,7 +14,7 @@ from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Squared
 from mercer.solvers.conjugate import conjugate_gradients
 from mercer.solvers.definiteness import without_minimum, witness_of
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution, Status
 
 MIXED_SIZE = 2000  # from which a float32 factor with refinement is faster than a float64 one
@@ -64,7 +64,7 @@ class Direct:
         system = _System(problem)
         if system.ridge == 0.0:
             return system.minimum_norm()
-        if self.primal or (self.primal is None and system.has_few_features()):
+        if self.primal or (self.primal is None and has_few_features(problem.gram)):
             return system.primal()
         if self._mixes(problem):
             refined = system.refined()
@@ -135,10 +135,6 @@ class _System:
             return None
         note = f"factored in float32, refined in float64 in {len(run.history) - 1} steps"
         return self._solution(run.solution, note)
-
-    def has_few_features(self) -> bool:
-        count = feature_count(self.gram)
-        return count is not None and 2 * count < self.gram.shape[0]
 
     def primal(self) -> Solution:
         """(SKS + ρI)⁻¹ = (I − Φ(ΦᵀΦ + ρI)⁻¹Φᵀ)/ρ for SKS = ΦΦᵀ: the inversion lemma."""
@@ -239,12 +235,6 @@ class _System:
 
     def _norm(self, array: Array) -> float:
         return float(self.xp.linalg.vector_norm(array))
-
-
-def feature_count(gram: Any) -> int | None:
-    """How many explicit features the kernel has on these points; None where it has no such list."""
-    width = getattr(gram.x, "width", None)
-    return None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)
 
 
 def _jitter_note(jitter: float, dtype: str) -> str:

@@ -110,3 +110,16 @@ class Solver(Protocol):
 
     def solve(self, problem: Problem) -> Solution:
         """Solve it, and tell the truth about how well."""
+
+
+def has_few_features(gram: Gram) -> bool:
+    """Whether the kernel has explicit features on these points, fewer than half of the points.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> X = [[float(i)] for i in range(5)]
+    >>> has_few_features(Linear().gram(X)), has_few_features(Gaussian().gram(X))
+    (True, False)
+    """
+    width = getattr(gram.x, "width", None)
+    count = None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)
+    return count is not None and 2 * count < gram.shape[0]
