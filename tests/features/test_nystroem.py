@@ -70,6 +70,7 @@ def test_sparse_rows_and_float32():
     X[X < 0] = 0
     phi = Nystroem(Gaussian(1.0), centres=Given(X[:20])).fit(X)
     assert np.allclose(phi.transform(scipy.sparse.csr_array(X)), phi.transform(X))
+    X = cloud()
     single = Nystroem(Gaussian(1.0), n_components=20, random_state=0).fit(X.astype(np.float32))
     double = Nystroem(Gaussian(1.0), n_components=20, random_state=0).fit(X)
     features = single.transform(X.astype(np.float32))
