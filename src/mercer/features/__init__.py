@@ -5,6 +5,7 @@ Each is a transformer of scikit-learn.
 
 from mercer.features import centres
 from mercer.features.base import FeatureMap
+from mercer.features.fourier import RandomFourierFeatures, RBFSampler
 from mercer.features.nystroem import Nystroem
 
-__all__ = ["FeatureMap", "Nystroem", "centres"]
+__all__ = ["FeatureMap", "Nystroem", "RBFSampler", "RandomFourierFeatures", "centres"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,9 @@ from mercer.features.inputs import NestedParameters
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
 
-BLOCK_BYTES = 1 << 20  # of the features of a block of rows
+BLOCK_BYTES = 8 << 20  # of the features of a block of rows
+BLOCK_ROWS = 64, 512  # fewest and most
+Fill = Callable[[Any, np.ndarray], None]  # (rows, out): write the features of rows into out
 
 
 class FeatureMap(
@@ -24,8 +27,8 @@ class FeatureMap(
     """A transformer whose rows have inner products near those of a kernel.
 
     A map implements `_draw(X)`, which sets `kernel_` and what its features are made of,
-    `feature_count`, and `_fill(rows, out)`, the features of some rows; `expected_error` and
-    `uniform_error` say how good they are.
+    `feature_count`, and `_filler(dtype)`, which gives a function that writes the features of some
+    rows; `expected_error` and `uniform_error` say how good they are.
 
     Attributes
     ----------
@@ -45,8 +48,9 @@ class FeatureMap(
         """φ(x) for every row of X, in its precision."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        out = np.empty((_length(X), self.feature_count), self._dtype(X))
-        self._over_blocks(X, lambda span: self._fill(X[slice(*span)], out[slice(*span)]))
+        out = np.empty((length(X), self.feature_count), self._dtype(X))
+        fill = self._filler(_precision(X))
+        self._over_blocks(X, lambda span: fill(X[slice(*span)], out[slice(*span)]))
         return out
 
     def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
@@ -58,14 +62,15 @@ class FeatureMap(
         X = self._checked(x, reset=False)
         dtype = np.result_type(self._dtype(X), weights.dtype)
         weights = np.ascontiguousarray(weights, dtype)
-        out = np.empty((_length(X), weights.shape[1]), dtype.type(0).real.dtype)
+        out = np.empty((length(X), weights.shape[1]), dtype.type(0).real.dtype)
+        fill = self._filler(_precision(X))
 
-        def fill(span: Span) -> None:
+        def multiply(span: Span) -> None:
             block = np.empty((span[1] - span[0], self.feature_count), self._dtype(X))
-            self._fill(X[slice(*span)], block)
+            fill(X[slice(*span)], block)
             out[slice(*span)] = (block @ weights).real
 
-        self._over_blocks(X, fill)
+        self._over_blocks(X, multiply)
         return out
 
     def function(self, weights: Any) -> FeatureFunction:
@@ -105,12 +110,13 @@ class FeatureMap(
     def _draw(self, X: Any) -> None:
         raise NotImplementedError
 
-    def _fill(self, rows: Any, out: np.ndarray) -> None:
+    def _filler(self, dtype: np.dtype) -> Fill:
+        """A function that writes the features of rows of that precision; threads share it."""
         raise NotImplementedError
 
     def _dtype(self, X: Any) -> np.dtype:
         """The type of the features of X."""
-        return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+        return _precision(X)
 
     @property
     def _parallel(self) -> bool:
@@ -123,9 +129,13 @@ class FeatureMap(
 
         Blocks depend on sizes alone, so results are the same for any number of threads.
         """
-        rows = max(64, BLOCK_BYTES // (self.feature_count * self._dtype(X).itemsize))
         with single_threaded_blas():
-            run(work, spans(_length(X), rows), thread_count() if self._parallel else 1)
+            run(work, self._spans(X), thread_count() if self._parallel else 1)
+
+    def _spans(self, X: Any) -> list[Span]:
+        fewest, most = BLOCK_ROWS
+        rows = BLOCK_BYTES // (self.feature_count * self._dtype(X).itemsize)
+        return spans(length(X), min(max(rows, fewest), most))
 
     def _checked(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
         return validate_data(
@@ -150,8 +160,13 @@ class FeatureMap(
         return tags
 
 
-def _length(X: Any) -> int:
+def length(X: Any) -> int:
+    """The number of rows of an array, a sparse matrix, a table or a list."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _precision(X: Any) -> np.dtype:
+    return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
 
 
 def _equal(first: Any, second: Any) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
-from mercer.features.base import FeatureMap
+from mercer.features.base import FeatureMap, Fill
 from mercer.features.centres import Centres, Uniform
 from mercer.features.inputs import KernelInput
 from mercer.kernels.base import Kernel
@@ -121,8 +121,16 @@ class Nystroem(KernelInput, FeatureMap):
     def feature_count(self) -> int:
         return len(self.normalization_)
 
-    def _fill(self, rows: Any, out: np.ndarray) -> None:
-        np.matmul(self._cross(rows), self.normalization_.T.astype(out.dtype), out=out)
+    def _filler(self, dtype: np.dtype) -> Fill:
+        root = np.ascontiguousarray(self.normalization_.T)
+
+        def fill(rows: Any, out: np.ndarray) -> None:
+            np.matmul(self._cross(rows), root, out=out)
+
+        return fill
+
+    def _dtype(self, X: Any) -> np.dtype:
+        return np.result_type(super()._dtype(X), self.normalization_)
 
     def _cross(self, rows: Any) -> np.ndarray:
         """k(x, c) between points and centres."""
