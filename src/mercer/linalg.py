@@ -14,8 +14,7 @@ from itertools import count, takewhile
 from typing import TypeAlias
 
 import numpy as np
-import scipy.linalg
-from scipy.linalg.lapack import get_lapack_funcs
+import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, namespace
 from mercer.errors import NotPositiveDefiniteError
@@ -251,7 +250,7 @@ def _attempt_lapack(matrix: Array, jitter: float) -> tuple[Array, int]:
     columns = matrix if matrix.flags.f_contiguous else matrix.T
     diagonal = columns.diagonal().copy()
     np.fill_diagonal(columns, diagonal + jitter)
-    (potrf,) = get_lapack_funcs(("potrf",), (columns,))
+    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
     lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
     if failing_order:
         _mirror_upper_triangle(columns)
