@@ -11,6 +11,7 @@ from mercer import linalg
 from mercer.losses import Squared
 from mercer.solvers.conjugate import conjugate_gradients
 from mercer.solvers.problem import Problem
+from mercer.solvers.root import feature_count
 from mercer.solvers.solution import Solution, Status
 
 MIXED_SIZE = 2000  # from which a float32 factor with refinement is faster than a float64 one
@@ -117,9 +118,7 @@ class _System:
         return self._solution(run.solution, note)
 
     def has_few_features(self) -> bool:
-        width = getattr(self.gram.x, "width", None)
-        kernel = self.gram.kernel
-        count = None if width is None else getattr(kernel, "feature_count", lambda w: None)(width)
+        count = feature_count(self.gram)
         return count is not None and 2 * count < self.gram.shape[0]
 
     def primal(self) -> Solution:

@@ -10,8 +10,22 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.losses import one_hot
+from mercer.solvers.gaps import columns, duality_gap, target_rows, weights_of
 from mercer.solvers.problem import Problem
+
+__all__ = [
+    "Callback",
+    "Element",
+    "Landscape",
+    "State",
+    "columns",
+    "duality_gap",
+    "gradient_norm",
+    "largest_eigenvalue",
+    "plain",
+    "target_rows",
+    "weights_of",
+]
 
 LANCZOS_STEPS = 30
 REFRESH = 32  # steps after which values are computed again, lest rounding adds up
@@ -132,27 +146,6 @@ class Landscape:
         return largest_eigenvalue(multiply, len(roots))
 
 
-def target_rows(problem: Problem) -> np.ndarray:
-    """Targets that the loss accepts, in the shape of the coefficients: labels become rows."""
-    y = np.asarray(problem.targets, np.float64)
-    problem.loss.check_targets(y)
-    if problem.loss.is_multiclass and y.ndim == 1:
-        return np.asarray(one_hot(y, int(y.max()) + 1))
-    return y
-
-
-def weights_of(problem: Problem) -> np.ndarray:
-    """The weights w, 1 where none were given."""
-    if problem.weights is None:
-        return np.ones(problem.gram.shape[0])
-    return np.asarray(problem.weights, np.float64)
-
-
-def columns(vector: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """A vector with one number for each row, ready to multiply rows."""
-    return vector if like.ndim == 1 else vector[:, None]
-
-
 def largest_eigenvalue(multiply: Callable[[np.ndarray], np.ndarray], size: int) -> float:
     """The largest eigenvalue of a symmetric A ⪰ 0 from at most 30 products, by Lanczos' method.
 
@@ -204,36 +197,6 @@ def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> 
     """
     landscape = Landscape(problem, dtype=np.float64)
     return landscape.gradient(landscape.element(coefficients, intercept)).norm()
-
-
-def duality_gap(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
-    """An upper bound of J − min J at α, which is 0 at the minimiser where λ > 0.
-
-    It is J minus the dual objective −Σ p_i ℓ*(y_i, u_i) − (pu)ᵀK(pu)/(2λ), p = w/Σw, at the u that
-    belongs to α, u = −λα/p, moved into the domain of ℓ*. With λ = 0 or an intercept u = 0 is taken,
-    which compares with the least value of every single loss.
-
-    >>> import numpy as np
-    >>> from mercer.kernels import Linear
-    >>> from mercer.losses import Hinge
-    >>> problem = Problem(Linear().gram([[1.0]]), np.array([1.0]), Hinge(), regularization=2.0)
-    >>> duality_gap(problem, np.array([0.5]))  # w = ½ is best
-    0.0
-    """
-    y, ridge = target_rows(problem), problem.regularization
-    weights = weights_of(problem)
-    p = columns(weights / weights.sum(), y)
-    u = np.zeros_like(y)
-    if ridge > 0 and not problem.fit_intercept:
-        np.divide(-ridge * np.asarray(coefficients, np.float64), p, out=u, where=p > 0)
-        if not problem.loss.is_multiclass:
-            u = np.clip(u, *problem.loss.domain(y))
-    pushes = p * u
-    penalty = float(np.vdot(pushes, problem.gram @ pushes)) / (2.0 * ridge) if u.any() else 0.0
-    conjugate = np.asarray(problem.loss.conjugate(y, u)).reshape(len(y), -1).sum(axis=1)
-    counted = weights > 0
-    dual = -float(weights[counted] @ conjugate[counted]) / weights.sum() - penalty
-    return max(float(problem.objective(coefficients, intercept) - dual), 0.0)
 
 
 def plain(intercept: np.ndarray) -> Any:
