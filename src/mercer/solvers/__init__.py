@@ -12,6 +12,7 @@ from mercer.solvers.descent import (
     gradient_norm,
 )
 from mercer.solvers.direct import Direct
+from mercer.solvers.dual import DualAscent
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.path import SpectralPath
@@ -23,6 +24,7 @@ __all__ = [
     "CutOff",
     "Direct",
     "Discrepancy",
+    "DualAscent",
     "HeldOut",
     "IteratedTikhonov",
     "KernelGradientDescent",
