@@ -4,6 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from mercer.errors import NotPositiveDefiniteError
+from mercer.kernels import Gaussian, Linear, PairKernel, Polynomial, Precomputed
+from mercer.losses import Hinge, Huber, Logistic, Multinomial, Poisson, Squared, SquaredHinge
+from mercer.solvers import (
+    Cholesky,
+    Direct,
+    Eigen,
+    Newton,
+    PivotedCholesky,
+    Problem,
+    Splitting,
+    certified_gap,
+)
+from mercer.solvers.newton.line import At, step_length
 from regularised import (
     CLASSES,
     COUNTS,
@@ -22,21 +37,6 @@ from regularised import (
     objective,
     slope_of_each,
 )
-
-from mercer.errors import NotPositiveDefiniteError
-from mercer.kernels import Gaussian, Linear, PairKernel, Polynomial, Precomputed
-from mercer.losses import Hinge, Huber, Logistic, Multinomial, Poisson, Squared, SquaredHinge
-from mercer.solvers import (
-    Cholesky,
-    Direct,
-    Eigen,
-    Newton,
-    PivotedCholesky,
-    Problem,
-    Splitting,
-    certified_gap,
-)
-from mercer.solvers.newton.line import At, step_length
 
 
 def task(name, ridge=0.01, weights=None, fit_intercept=False, kernel=KERNEL):

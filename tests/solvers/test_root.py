@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from regularised import KERNEL, LABELS, K, N, X
 
 from mercer.errors import NotPositiveDefiniteError
 from mercer.kernels import Gaussian, Linear, Polynomial, Precomputed
 from mercer.solvers import Cholesky, Eigen, Features, PivotedCholesky, Root
+from regularised import KERNEL, LABELS, K, N, X
 
 SPREAD = np.linspace(-3.0, 3.0, 20)[:, None]
 METHODS = {"cholesky": Cholesky(), "pivoted": PivotedCholesky(0.0), "eigen": Eigen()}
@@ -76,5 +76,5 @@ def test_indefinite_matrices_have_no_root(method):
     ],
 )
 def test_knobs_are_checked(bad):
-    with pytest.raises(ValueError, match="needs a finite (tolerance|rank)"):
+    with pytest.raises(ValueError, match=r"needs a finite (tolerance|rank)"):
         bad()

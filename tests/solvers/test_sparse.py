@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from regularised import KERNEL, LABELS, NOISY, WEIGHTS, N, X
 from sklearn.linear_model import Lasso
 
 from mercer.losses import Hinge, Squared
 from mercer.solvers import Problem, SparseExpansion
 from mercer.solvers.sparse import largest_penalty, stationarity
+from regularised import KERNEL, LABELS, NOISY, WEIGHTS, N, X
 
 TWICE = np.repeat(X[: N // 2], 2, axis=0)  # columns that depend on each other
 

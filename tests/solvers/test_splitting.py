@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from regularised import KERNEL, KINKED, LABELS, WEIGHTS, K, N, X, dual_objective, objective
 
 from mercer.errors import NotPositiveDefiniteError
 from mercer.kernels import Precomputed
 from mercer.losses import Hinge
 from mercer.solvers import Problem, Splitting
+from regularised import KERNEL, KINKED, LABELS, WEIGHTS, K, N, X, dual_objective, objective
 
 
 def domain(name, y):

@@ -11,6 +11,7 @@ from mercer.solvers.descent import (
     gradient_norm,
 )
 from mercer.solvers.direct import Direct
+from mercer.solvers.dual import DualAscent
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.gaps import Gap, certified_gap, duality_gap
 from mercer.solvers.interpolation import interpolant
@@ -28,6 +29,7 @@ __all__ = [
     "CutOff",
     "Direct",
     "Discrepancy",
+    "DualAscent",
     "Eigen",
     "Features",
     "Gap",
