@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.losses import Logistic, Loss, Multinomial, Poisson, one_hot
+from mercer.arrays import on_host
+from mercer.losses import Logistic, Loss, Multinomial, Poisson
 from mercer.losses.numerics import beyond_noise, increasing_root
+from mercer.solvers.descent.landscape import columns, target_rows, weights_of
 from mercer.solvers.problem import Problem
 
 Multiply = Callable[[np.ndarray], np.ndarray]
@@ -76,8 +78,9 @@ def certified_gap(
     0.0
     """
     multiply = multiply or (lambda v: problem.gram @ v)
-    y, p = target_rows(problem), shares_of(problem)
-    alpha = np.asarray(coefficients, np.float64)
+    intercept = on_host(intercept)
+    y, p = targets_on_host(problem), shares_of(problem)
+    alpha = on_host(coefficients).astype(np.float64)
     values = multiply(alpha)
     risk = problem.loss.risk(y, values + np.asarray(intercept, np.float64), p)
     objective = float(risk) + 0.5 * problem.regularization * float(np.vdot(alpha, values))
@@ -101,7 +104,7 @@ def _dual_bound(
     problem: Problem, alpha: np.ndarray, values: np.ndarray, intercept: Any, multiply: Multiply
 ) -> float:
     """The largest dual objective among points that belong to α; at least that of u = 0."""
-    y, p = target_rows(problem), shares_of(problem)
+    y, p = targets_on_host(problem), shares_of(problem)
     bound = -_conjugate_sum(problem.loss, y, np.zeros_like(y), p)
     if problem.regularization == 0:
         return bound
@@ -126,7 +129,7 @@ def _conjugate_sum(loss: Loss, y: np.ndarray, u: np.ndarray, p: np.ndarray) -> f
 
 def _dual_points(problem: Problem, alpha: np.ndarray, values: np.ndarray, intercept: Any) -> Any:
     """The points of the dual's domain that belong to α."""
-    y, p, loss = target_rows(problem), shares_of(problem), problem.loss
+    y, p, loss = targets_on_host(problem), shares_of(problem), problem.loss
     rows = columns(p, y)
     own = np.zeros_like(y)
     np.divide(-problem.regularization * alpha, rows, out=own, where=rows > 0)
@@ -138,7 +141,7 @@ def _dual_points(problem: Problem, alpha: np.ndarray, values: np.ndarray, interc
         yield balanced(own, *loss.domain(y), p) if problem.fit_intercept else own
     if not problem.fit_intercept:
         yield loss.slope(y, values + np.asarray(intercept, np.float64))
-    elif is_smooth(loss):
+    elif is_smooth(loss) and _has_best_intercept(loss, y, p):
         u = loss.slope(y, values + centring_intercept(loss, y, values, p, intercept))
         if np.all(np.abs((rows * u).sum(axis=0)) <= ROUNDING * np.abs(rows * u).sum(axis=0)):
             yield u
@@ -214,7 +217,12 @@ def centring_intercept(
     >>> float(centring_intercept(Squared(), y, np.zeros(3), np.full(3, 1 / 3)))
     3.0
     """
-    _require_finite_optimum(loss, y, p)
+    if not _has_best_intercept(loss, y, p):
+        raise ValueError(
+            f"with targets of one kind only, {type(loss).__name__} has no best intercept: it goes "
+            "to infinity. Give samples of every class (or counts that are not all 0) a weight > 0, "
+            "or write fit_intercept=False."
+        )
     start = np.broadcast_to(np.asarray(start, np.float64), y.shape[1:])
     if loss.is_multiclass:
         return _centred_classes(loss, y, values, p, start)
@@ -233,18 +241,13 @@ def centring_intercept(
     return _bracketed_root(slopes, start, 1.0).reshape(y.shape[1:])
 
 
-def _require_finite_optimum(loss: Loss, y: np.ndarray, p: np.ndarray) -> None:
-    """Refuse targets for which the best constant is infinite."""
+def _has_best_intercept(loss: Loss, y: np.ndarray, p: np.ndarray) -> bool:
+    """Whether the best constant is finite: not where all targets are of one kind."""
     if not isinstance(loss, UNATTAINED):
-        return
+        return True
     total = y[p > 0].sum(axis=0)
-    empty = np.abs(total) == (p > 0).sum() if isinstance(loss, Logistic) else total == 0
-    if np.any(empty):
-        raise ValueError(
-            f"with targets of one kind only, {type(loss).__name__} has no best intercept: it goes "
-            "to infinity. Give samples of every class (or counts that are not all 0) a weight > 0, "
-            "or write fit_intercept=False."
-        )
+    bad = np.abs(total) == (p > 0).sum() if isinstance(loss, Logistic) else total == 0
+    return not np.any(bad)
 
 
 def _centred_classes(
@@ -274,28 +277,12 @@ def _centred_classes(
 # ---- a problem as arrays -------------------------------------------------------------------------
 
 
-def target_rows(problem: Problem) -> np.ndarray:
-    """Targets that the loss accepts, in the shape of the coefficients: labels become rows."""
-    y = np.asarray(problem.targets, np.float64)
-    problem.loss.check_targets(y)
-    if problem.loss.is_multiclass and y.ndim == 1:
-        return np.asarray(one_hot(y, int(y.max()) + 1))
-    return y
-
-
-def weights_of(problem: Problem) -> np.ndarray:
-    """The weights w, 1 where none were given."""
-    if problem.weights is None:
-        return np.ones(problem.gram.shape[0])
-    return np.asarray(problem.weights, np.float64)
+def targets_on_host(problem: Problem) -> np.ndarray:
+    """Targets as the loss takes them, labels as rows, in NumPy."""
+    return on_host(target_rows(problem))
 
 
 def shares_of(problem: Problem) -> np.ndarray:
-    """The weights p = w/Σw."""
-    weights = weights_of(problem)
+    """The weights p = w/Σw, in NumPy."""
+    weights = on_host(weights_of(problem))
     return weights / weights.sum()
-
-
-def columns(vector: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """A vector with one number for each row, ready to multiply rows."""
-    return vector if like.ndim == 1 else vector[:, None]

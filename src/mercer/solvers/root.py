@@ -211,14 +211,3 @@ class Features:
     def of(self, gram: Gram) -> Root:
         features = np.asarray(gram.kernel.features(gram.x))  # type: ignore[attr-defined]
         return Root(features, 0.0, f"{features.shape[1]} explicit features")
-
-
-def feature_count(gram: Gram) -> int | None:
-    """How many explicit features the kernel has on these points; None where infinitely many.
-
-    >>> from mercer.kernels import Gaussian, Linear
-    >>> feature_count(Linear().gram([[1.0, 2.0]])), feature_count(Gaussian().gram([[1.0]]))
-    (2, None)
-    """
-    width = getattr(gram.x, "width", None)
-    return None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)

@@ -10,8 +10,8 @@ import numpy as np
 
 from mercer import linalg
 from mercer.errors import NotPositiveDefiniteError
-from mercer.solvers.descent.landscape import plain
-from mercer.solvers.gaps import Gap, certified_gap, columns, shares_of, target_rows
+from mercer.solvers.descent.landscape import columns, plain
+from mercer.solvers.gaps import Gap, certified_gap, shares_of, targets_on_host
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
@@ -152,7 +152,7 @@ class _State:
 
     def __init__(self, problem: Problem, ridge: _Ridge) -> None:
         self.problem, self.ridge = problem, ridge
-        self.y, self.p = target_rows(problem), shares_of(problem)
+        self.y, self.p = targets_on_host(problem), shares_of(problem)
         self.shape = self.y.shape
         self.rho = problem.loss.smoothness if math.isfinite(problem.loss.smoothness) else 1.0
         self.z, self.v = np.zeros(self.shape), np.zeros(self.shape)

@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from mercer.solvers.descent.landscape import Callback, Landscape, duality_gap, plain
+from mercer.arrays import precision, to_precision
+from mercer.solvers.descent.landscape import Callback, Landscape, plain
+from mercer.solvers.gaps import duality_gap
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
 from mercer.solvers.solution import Solution, Status
@@ -125,14 +127,15 @@ def certified(
     solver: Any, problem: Problem, alpha: Any, intercept: Any, steps: int, history: dict[str, Any]
 ) -> Solution:
     """A solution with its duality gap, from scratch in float64."""
-    coefficients, intercept = alpha.astype(problem.gram.dtype), plain(intercept)
+    coefficients = to_precision(alpha, precision(problem.gram.dtype))
+    intercept = plain(intercept)
     objective = problem.objective(coefficients, intercept)
     gap = duality_gap(problem, coefficients, intercept)
     converged = gap <= solver.tolerance * abs(objective)
     text = f"Took {steps} steps. The objective is within {gap:.2e} of the least, by its dual."
     advice = "" if converged else "Take more steps, or shorter ones."
-    if not converged and (problem.regularization == 0 or problem.fit_intercept):
-        advice = "Without λ, or with an intercept, that bound is coarse."
+    if not converged and problem.regularization == 0:
+        advice = "Without λ that bound is coarse."
     return Solution(
         coefficients, Status(converged, text, advice), objective, gap, history, intercept
     )

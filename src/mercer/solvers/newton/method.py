@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import NotPositiveDefiniteError
-from mercer.solvers.descent.landscape import plain
+from mercer.solvers.descent.landscape import columns, plain
 from mercer.solvers.gaps import (
     UNATTAINED,
     centring_intercept,
     certified_gap,
-    columns,
     is_smooth,
     shares_of,
-    target_rows,
+    targets_on_host,
 )
 from mercer.solvers.newton.curvature import Curvature
 from mercer.solvers.newton.directions import (
@@ -30,8 +29,8 @@ from mercer.solvers.newton.directions import (
 )
 from mercer.solvers.newton.line import At, step_length
 from mercer.solvers.newton.products import Products
-from mercer.solvers.problem import Problem
-from mercer.solvers.root import Features, Root, RootMethod, feature_count
+from mercer.solvers.problem import Problem, has_few_features
+from mercer.solvers.root import Features, Root, RootMethod
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -127,8 +126,8 @@ class Newton:
     def _prepared(self, problem: Problem) -> tuple[Products, Root | None]:
         """What every λ shares: a root, or a stored K."""
         gram = problem.gram
-        method, count = self.root, feature_count(gram)
-        if method is None and count is not None and 2 * count <= gram.shape[0]:
+        method = self.root
+        if method is None and has_few_features(gram):
             method = Features()
         root = None if method is None else method.of(gram)
         return Products.of(gram, root), root
@@ -191,7 +190,7 @@ class _Descent:
     def __init__(self, problem: Problem, products: Products, directions: Any) -> None:
         self.problem, self.products, self.directions = problem, products, directions
         self.loss, self.ridge = problem.loss, problem.regularization
-        self.y, self.p = target_rows(problem), shares_of(problem)
+        self.y, self.p = targets_on_host(problem), shares_of(problem)
         self.rows = columns(self.p, self.y)
         self.multiply = products.fast
         self.count = 0
