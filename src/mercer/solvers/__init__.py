@@ -1,6 +1,7 @@
 """Problems, the solvers that solve them, and the solutions they return."""
 
 from mercer.solvers import schedules
+from mercer.solvers.automatic import default_solver
 from mercer.solvers.constrained import Constrained
 from mercer.solvers.descent import (
     Discrepancy,
@@ -52,6 +53,7 @@ __all__ = [
     "SubgradientDescent",
     "Tikhonov",
     "certified_gap",
+    "default_solver",
     "duality_gap",
     "gradient_norm",
     "interpolant",

@@ -35,6 +35,7 @@ from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 FACTORED = 2000  # points up to which the Hessian is factored
+SINGLE = float(np.finfo(np.float32).eps)
 STALLS = 3  # steps in a row that may bring nothing
 
 
@@ -193,6 +194,7 @@ class _Descent:
         self.y, self.p = targets_on_host(problem), shares_of(problem)
         self.rows = columns(self.p, self.y)
         self.multiply = products.fast
+        self.noise = SINGLE * float(np.abs(problem.gram.diagonal()).sum())
         self.count = 0
         self.history: dict[str, list[Any]] = {"objective": [], "gap": [], "products": []}
 
@@ -252,7 +254,7 @@ class _Descent:
         g = self.rows * slopes + self.ridge * self.alpha
         image = self._times(g)
         energy = float(np.vdot(g, image))
-        self._refuse_indefinite(energy, g, image)
+        self._refuse_indefinite(energy, g)
         gap, objective = max(energy, 0.0) / (2.0 * self.ridge), self._objective()
         for name, value in (("objective", objective), ("gap", gap), ("products", self.count)):
             self.history[name].append(value)
@@ -265,9 +267,9 @@ class _Descent:
         risk = float(self.loss.risk(self.y, self._shifted(), self.p))
         return risk + 0.5 * self.ridge * float(np.vdot(self.alpha, self.values))
 
-    def _refuse_indefinite(self, energy: float, g: np.ndarray, image: np.ndarray) -> None:
-        noise = 1e-5 if self.products.dtype == np.float32 else 1e-10
-        if energy < -noise * float(np.linalg.norm(g) * np.linalg.norm(image)):
+    def _refuse_indefinite(self, energy: float, g: np.ndarray) -> None:
+        """gᵀKg < 0 by more than float32 would make it: eps·‖K‖‖g‖², ‖K‖ ≤ trace."""
+        if energy < -self.noise * float(np.vdot(g, g)):
             raise NotPositiveDefiniteError(
                 f"Expected a positive definite kernel, whose objective is convex; got a Gram "
                 f"matrix with vᵀKv = {energy:.3g} for the v in the attribute `witness`. Check it "
