@@ -17,7 +17,7 @@ from mercer.solvers import Newton, Splitting
 
 
 def refusals(estimator):
-    """Matrices of numbers that are no kernel are refused, with a witness: see the ridge's checks."""
+    """Matrices of numbers that are no kernel are refused, with a witness."""
     if estimator.kernel != "precomputed":
         return {}
     reason = "the matrix is not positive definite, so the objective has no least value"

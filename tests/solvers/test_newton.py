@@ -213,7 +213,7 @@ def test_slow_kernels_are_computed_once():
 
     gram = PairKernel(product).gram(X[:20])
     Newton(1e-9).solve(Problem(gram, LABELS[:20], Logistic(), 0.01, None, True))
-    assert len(calls) <= 20 * 20
+    assert len(calls) <= 20 * 20 + 2 * 20  # and its diagonal
 
 
 # ---- the path ------------------------------------------------------------------------------------
