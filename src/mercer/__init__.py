@@ -18,6 +18,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Gram": "mercer.operators",
+    "KernelClassifier": "mercer.estimators",
+    "KernelLogisticRegression": "mercer.estimators",
+    "KernelPoissonRegressor": "mercer.estimators",
+    "KernelQuantileRegressor": "mercer.estimators",
+    "KernelRegressor": "mercer.estimators",
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
@@ -31,7 +36,18 @@ _HOMES = {
     "testing": "mercer.testing",
 }
 
-__all__ = ["Gram", "KernelRidge", "KernelRidgeCV", "RKHSFunction", "__version__"]
+__all__ = [
+    "Gram",
+    "KernelClassifier",
+    "KernelLogisticRegression",
+    "KernelPoissonRegressor",
+    "KernelQuantileRegressor",
+    "KernelRegressor",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "RKHSFunction",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

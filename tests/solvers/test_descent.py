@@ -548,7 +548,7 @@ def test_subgradients_with_intercept_outputs_and_float32():
     assert solution.intercept.shape == (2,)
     np.testing.assert_allclose(solution.coefficients[:, 0], -solution.coefficients[:, 1], atol=1e-5)
     assert solution.objective < 0.8 * 2.0  # f = 0 has 2
-    assert "that bound is coarse" in str(solution.status)
+    assert 0 < solution.gap < 0.3  # the dual point is moved to where an intercept wants it
 
 
 def test_a_callback_stops_subgradients():

@@ -1,5 +1,19 @@
 """Estimators with scikit-learn's contract."""
 
+from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
+from mercer.estimators.regressor import (
+    KernelPoissonRegressor,
+    KernelQuantileRegressor,
+    KernelRegressor,
+)
 from mercer.estimators.ridge import KernelRidge, KernelRidgeCV
 
-__all__ = ["KernelRidge", "KernelRidgeCV"]
+__all__ = [
+    "KernelClassifier",
+    "KernelLogisticRegression",
+    "KernelPoissonRegressor",
+    "KernelQuantileRegressor",
+    "KernelRegressor",
+    "KernelRidge",
+    "KernelRidgeCV",
+]

@@ -8,11 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import _check_sample_weight
 
 from mercer.errors import IndefiniteKernelWarning
-from mercer.estimators.base import KernelEstimator
 from mercer.estimators.callbacks import (
     CallbackSupportMixin,
     FitTask,
@@ -21,7 +18,7 @@ from mercer.estimators.callbacks import (
     with_callbacks,
 )
 from mercer.estimators.lengthscales import candidate_lengthscales
-from mercer.functions import RKHSFunction
+from mercer.estimators.supervised import SupervisedEstimator
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
 from mercer.operators import Gram
@@ -32,7 +29,7 @@ from mercer.solvers.solution import Solution
 
 
 class _Ridge(
-    CallbackSupportMixin, KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
+    CallbackSupportMixin, SupervisedEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 ):
     """What both ridge estimators share: parameters, checked input, predictions."""
 
@@ -54,49 +51,6 @@ class _Ridge(
         self.kernel_params = kernel_params
         self.fit_intercept = fit_intercept
 
-    def _checked_training_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        self._forget()
-        if self._holds_objects(X):
-            X, y = self._checked(X, y, reset=True)
-            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-            check_consistent_length(X, y)
-        else:
-            X, y = self._checked(X, y, reset=True, multi_output=True, y_numeric=True)
-        if self._is_precomputed() and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
-                "K(X_train, X_train)."
-            )
-        return X, y, self._checked_weights(sample_weight, X)
-
-    def _checked_weights(self, sample_weight: Any, X: Any) -> np.ndarray | None:
-        if sample_weight is None:
-            return None
-        if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        else:
-            weights = np.asarray(sample_weight, np.float64)
-            if weights.shape != (len(X),) or not np.isfinite(weights).all():
-                raise ValueError(
-                    f"sample_weight must be one finite number for each of {len(X)} samples; got "
-                    f"shape {weights.shape}."
-                )
-        if (weights < 0).any() or not weights.any():
-            raise ValueError("sample_weight must be nonnegative and not all zero.")
-        return weights
-
-    def _fitted(
-        self, kernel: Kernel, X: Any, gram: Gram, alpha: Any, intercept: Any
-    ) -> dict[str, Any]:
-        """The attributes of a fitted model."""
-        return {
-            "kernel_": kernel,
-            "X_fit_": X,
-            "dual_coef_": alpha,
-            "intercept_": intercept,
-            "function_": RKHSFunction(kernel, gram.x, alpha),
-        }
-
     def _keep(self, solution: Solution, attributes: dict[str, Any]) -> None:
         if solution.status.witness is not None:
             text = f"{type(self).__name__}: {solution.status}"
@@ -106,11 +60,7 @@ class _Ridge(
 
     def predict(self, X: Any) -> np.ndarray:
         """f(x) for every row of X."""
-        self._check_fitted()
-        X = self._checked(X, reset=False)
-        if self._is_precomputed():
-            return X @ self.dual_coef_ + self.intercept_
-        return self.function_(X) + self.intercept_
+        return self._function_values(X)
 
 
 class KernelRidge(_Ridge):
@@ -172,7 +122,7 @@ class KernelRidge(_Ridge):
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
-        X, y, weights = self._checked_training_data(X, y, sample_weight)
+        X, y, weights = self._checked_regression_data(X, y, sample_weight)
         alphas = _checked_alphas(self.alpha, y)
         solver, kernel = self._solver(), self._resolved_kernel(X)
         gram = Gram(kernel, self._training_points(kernel, X))
@@ -285,7 +235,7 @@ class KernelRidgeCV(_Ridge):
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose, then fit."""
-        X, y, weights = self._checked_training_data(X, y, sample_weight)
+        X, y, weights = self._checked_regression_data(X, y, sample_weight)
         alphas = self._candidate_alphas()
         total = len(y) if weights is None else float(weights.sum())
         base = self._resolved_kernel(X)

@@ -1,6 +1,7 @@
 """Problems, the solvers that solve them, and the solutions they return."""
 
 from mercer.solvers import schedules
+from mercer.solvers.automatic import default_solver
 from mercer.solvers.constrained import Constrained
 from mercer.solvers.descent import (
     Discrepancy,
@@ -8,34 +9,51 @@ from mercer.solvers.descent import (
     KernelGradientDescent,
     StochasticFunctionalGradient,
     SubgradientDescent,
-    duality_gap,
     gradient_norm,
 )
 from mercer.solvers.direct import Direct
+from mercer.solvers.dual import DualAscent
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
+from mercer.solvers.gaps import Gap, certified_gap, duality_gap
 from mercer.solvers.interpolation import interpolant
+from mercer.solvers.newton import Newton
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem, Solver
+from mercer.solvers.root import Cholesky, Eigen, Features, PivotedCholesky, Root
 from mercer.solvers.solution import Solution, Status
+from mercer.solvers.sparse import SparseExpansion
+from mercer.solvers.splitting import Splitting
 
 __all__ = [
+    "Cholesky",
     "Constrained",
     "CutOff",
     "Direct",
     "Discrepancy",
+    "DualAscent",
+    "Eigen",
+    "Features",
+    "Gap",
     "HeldOut",
     "IteratedTikhonov",
     "KernelGradientDescent",
     "Landweber",
+    "Newton",
     "NuMethod",
+    "PivotedCholesky",
     "Problem",
+    "Root",
     "Solution",
     "Solver",
+    "SparseExpansion",
     "SpectralPath",
+    "Splitting",
     "Status",
     "StochasticFunctionalGradient",
     "SubgradientDescent",
     "Tikhonov",
+    "certified_gap",
+    "default_solver",
     "duality_gap",
     "gradient_norm",
     "interpolant",
