@@ -1,0 +1,36 @@
+"""How helpers are compiled: as part of what calls them, which alone is kept on disk.
+
+They copy and search with plain loops: array expressions would take Numba ten times as long.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from mercer.evaluation.cpu.vectors import OPTIONS
+
+inner = njit(**OPTIONS)
+
+
+@inner
+def copy_row(target, i, source, j):  # type: ignore[no-untyped-def]
+    """target[i] = source[j]."""
+    for k in range(target.shape[1]):
+        target[i, k] = source[j, k]
+
+
+@inner
+def scale_row(target, i, factor):  # type: ignore[no-untyped-def]
+    """target[i] *= factor."""
+    for k in range(target.shape[1]):
+        target[i, k] *= factor
+
+
+@inner
+def least(values, count):  # type: ignore[no-untyped-def]
+    """Where the least of the first `count` values stands."""
+    best = 0
+    for j in range(1, count):
+        if values[j] < values[best]:
+            best = j
+    return best

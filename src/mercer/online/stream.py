@@ -1,0 +1,394 @@
+"""A stream of samples: kernel values for compiled code, and the points that are kept.
+
+Samples are learned in blocks. The values of a block with the centres and with itself are computed
+at once; a new centre is always one of its samples, so the walk over the block needs nothing else.
+How samples are cut into blocks changes no bit: where values could depend on it (wide, sparse and
+mapped points, functions of users), a block is one sample.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation import dispatch
+from mercer.evaluation.expression import BILINEAR_KINDS
+from mercer.evaluation.program import lower
+from mercer.functions import RKHSFunction
+from mercer.kernels import Gaussian
+from mercer.kernels.algebra import Scaled
+from mercer.kernels.base import Kernel
+from mercer.losses import Loss
+from mercer.online.budgets import Budget
+from mercer.online.losses import code_of as loss_code
+from mercer.online.merging import merge_outside
+from mercer.online.schedules import Average
+from mercer.online.schedules import code_of as step_code
+from mercer.online.state import (
+    AVERAGE_SCALE,
+    AVERAGE_WEIGHT,
+    COUNT,
+    FOREIGN,
+    FORGETTING,
+    GIVEN,
+    LEAST_LOSS,
+    MERGING,
+    MISTAKES,
+    OFFSET,
+    OUTSIDE,
+    PROJECTION,
+    ROUNDS,
+    SCALE,
+    UNBOUNDED,
+    Arrays,
+    Block,
+    Rules,
+    empty_arrays,
+)
+from mercer.operators import Gram
+from mercer.points import DensePoints, PointSet
+
+BLOCK = 256  # samples whose kernel values are computed at once
+BLOCK_BYTES = 1 << 24
+NARROW = 64  # columns up to which values are the same for blocks of any shape
+ROUNDING = 1.0 + 1e-9  # of λ times 1/λ
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an online machine minimises, and how: the parameters behind every named algorithm."""
+
+    loss: Loss
+    regularization: float
+    step: Any
+    budget: Budget | None = None
+    averaging: Average | None = None
+    random_state: Any = None
+    record: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, Loss):
+            raise ValueError(f"loss must be a loss of mercer.losses; got {self.loss!r}.")
+        step_code(self.step)
+        if not (math.isfinite(self.regularization) and self.regularization >= 0):
+            raise ValueError(
+                f"regularization must be nonnegative and finite; got {self.regularization!r}."
+            )
+        if not (self.budget is None or isinstance(self.budget, Budget)):
+            raise ValueError(
+                f"budget must be None or one of mercer.online.budgets, as Merge(200); got "
+                f"{self.budget!r}."
+            )
+        if not (self.averaging is None or hasattr(self.averaging, "weight")):
+            raise ValueError(f"averaging must be None or Average(); got {self.averaging!r}.")
+        if isinstance(self.budget, Budget) and self.budget.policy == LEAST_LOSS:
+            self._refuse_foreign()
+
+    def _refuse_foreign(self) -> None:
+        if loss_code(self.loss)[0] == FOREIGN:
+            raise ValueError(
+                f"LeastLoss compares losses in compiled code, which does not know {self.loss!r}: "
+                "choose another budget, as Smallest or Project."
+            )
+
+    @property
+    def stable_below(self) -> float:
+        """The curvature that limits steps, where slopes are unbounded; 0 where they are not."""
+        bent = math.isinf(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)
+        return float(self.loss.smoothness) if bent else 0.0
+
+
+@dataclass
+class Recorded:
+    """The rounds of a stream, kept for a look at the regret."""
+
+    points: list[PointSet] = field(default_factory=list)
+    targets: list[np.ndarray] = field(default_factory=list)
+    weights: list[np.ndarray] = field(default_factory=list)
+    losses: list[np.ndarray] = field(default_factory=list)
+    gradients: list[np.ndarray] = field(default_factory=list)
+
+    def add(self, points: PointSet, block: Block) -> None:
+        self.points.append(points)
+        self.targets.append(block.targets)
+        self.weights.append(block.weights)
+        self.losses.append(block.losses)
+        self.gradients.append(block.gradients)
+
+
+class Stream:
+    """The state of an online machine: the bumps it keeps, and how it goes on."""
+
+    def __init__(self, kernel: Kernel, settings: Settings, points: PointSet, outputs: int) -> None:
+        self.kernel, self.settings = kernel, settings
+        self.amplitude, self.scales = _gaussian_scales(kernel, points)
+        policy = self._policy(points)
+        narrow = _narrow(kernel, points)
+        self.inside = self.scales is not None and (policy != UNBOUNDED or not narrow)
+        self.alone = not self.inside and (policy == OUTSIDE or not narrow)
+        code, numbers = loss_code(settings.loss)
+        step, number = step_code(settings.step)
+        size = settings.budget.size if settings.budget else 0
+        self.rules = Rules(
+            loss=code,
+            loss_numbers=numbers,
+            step=step,
+            step_number=number,
+            regularization=float(settings.regularization),
+            policy=policy,
+            size=int(size),
+            kept_norm=policy == UNBOUNDED,
+            labels=settings.loss.is_classification,
+        )
+        self.alone |= code == FOREIGN
+        self.arrays = empty_arrays(
+            capacity=int(size) + 1 if size else BLOCK,
+            outputs=outputs,
+            policy=policy,
+            averaged=settings.averaging is not None,
+            width=points.width if self.inside else 0,  # type: ignore[attr-defined]
+            columns=points.width if policy == MERGING else 0,  # type: ignore[attr-defined]
+            seed=_seed(settings.random_state),
+        )
+        self.points = points.slice(0, 0)
+        self.recorded = Recorded() if settings.record else None
+
+    def _policy(self, points: PointSet) -> int:
+        """The policy on these points: merging where they can be mixed, projection elsewhere."""
+        budget = self.settings.budget
+        if budget is None:
+            return UNBOUNDED
+        if budget.policy != MERGING:
+            return budget.policy
+        if not isinstance(points, DensePoints):
+            return PROJECTION
+        return MERGING if self.scales is not None else OUTSIDE
+
+    # ---- learning -----------------------------------------------------------------------------
+
+    def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
+        """Learn samples in their order; all of them, or none where one is refused."""
+        dispatch.check_pair(points, self.points)
+        diagonal = self._diagonal(points)
+        steps, averaging = self._steps(len(points)), self._averaging(len(points))
+        self._check_steps(steps, weights * diagonal)
+        if self.rules.policy == FORGETTING:
+            _check_lengths(diagonal)
+        kept = self.points, self.arrays
+        if len(points) > 1:  # a single sample is refused before anything changes
+            self.arrays = self.arrays.copied()
+        start, learned = 0, []
+        try:
+            while start < len(points):
+                stop = min(len(points), start + self._length())
+                part = slice(start, stop)
+                values = targets[part], weights[part], steps[part], averaging[part]
+                here = points.slice(start, stop)
+                learned.append((here, self._learn_block(here, diagonal[part], *values)))
+                start = stop
+        except BaseException:
+            self.points, self.arrays = kept
+            raise
+        if self.recorded is not None:
+            for here, block in learned:
+                self.recorded.add(here, block)
+
+    def _learn_block(self, points: PointSet, diagonal: np.ndarray, *given: np.ndarray) -> Block:
+        n = len(points)
+        block = Block(
+            self._values(points),
+            diagonal,
+            self._seen(points),
+            self._rows(points),
+            *given,
+            np.zeros(n),
+            np.zeros(n),
+        )
+        if self.rules.policy == UNBOUNDED and self.arrays.count + n > len(self.arrays.a):
+            self.arrays = self.arrays.widened(2 * (self.arrays.count + n))
+        taken = self._walk(block)
+        if taken < n:
+            raise ValueError(
+                f"the loss or its slope is not finite at sample {self.rounds + 1} of the stream: "
+                "the steps are too long for it. Shorten them; the model is as it was before."
+            )
+        self._keep(points)
+        if self.rules.policy == OUTSIDE and self.arrays.count > self.rules.size:
+            self.points = merge_outside(self.kernel, self.points, self.arrays)
+        return block._replace(values=np.empty((0, 0)))
+
+    def _walk(self, block: Block) -> int:
+        from mercer.online.compiled.walk import learn, look, walk
+
+        if self.rules.loss != FOREIGN:
+            return int(walk(self.arrays, block, self.rules))
+        outputs = self.arrays.a.shape[1]
+        row, f = np.empty(len(self.arrays.a)), np.empty(outputs)
+        look(self.arrays, block, 0, row, f)
+        loss, y = self.settings.loss, block.targets
+        values = np.zeros(outputs)
+        found = np.asarray(loss.value(y, f[None, :]), np.float64).ravel()
+        values[: len(found)] = found
+        slope = np.ascontiguousarray(loss.slope(y, f[None, :])[0], np.float64)
+        return int(learn(self.arrays, block, self.rules, 0, row, f, values, slope))
+
+    def _diagonal(self, points: PointSet) -> np.ndarray:
+        if self.inside:
+            return np.full(len(points), self.amplitude)
+        return np.asarray(dispatch.diagonal(self.kernel, points), np.float64)
+
+    def _length(self) -> int:
+        """How many samples the next block has."""
+        if self.alone:
+            return 1
+        if self.inside:
+            return 1 << 14
+        return max(1, min(BLOCK, BLOCK_BYTES // (8 * (self.arrays.count + BLOCK))))
+
+    def _values(self, points: PointSet) -> np.ndarray:
+        """k of the samples with the centres and with each other."""
+        count, n = len(self.points), len(points)
+        if self.inside:
+            return np.empty((0, count + n))
+        values = np.empty((n, count + n))
+        if count:
+            values[:, :count] = Gram(self.kernel, points, self.points).dense()
+        if n > 1:
+            values[:, count:] = Gram(self.kernel, points).dense()
+        return values
+
+    def _seen(self, points: Any) -> np.ndarray:
+        if not self.inside:
+            return np.empty((0, 0))
+        return np.ascontiguousarray(points.rows, np.float64) * self.scales
+
+    def _rows(self, points: Any) -> np.ndarray:
+        merged = self.rules.policy == MERGING
+        return np.ascontiguousarray(points.rows, np.float64) if merged else np.empty((0, 0))
+
+    def _keep(self, points: PointSet) -> None:
+        """The points of the centres, after a block."""
+        arrays, count = self.arrays, self.arrays.count
+        if self.rules.policy == MERGING:
+            rows = arrays.rows[:count].astype(points.dtype)
+            self.points = DensePoints(rows, getattr(points, "names", None))
+        else:
+            where = arrays.columns[:count]
+            if len(where) != len(self.points) or (where != np.arange(count)).any():
+                self.points = self.points.concatenated(points).take(where)
+        arrays.columns[:count] = np.arange(count)
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _steps(self, n: int) -> np.ndarray:
+        if self.rules.step != GIVEN:
+            return np.zeros(n)
+        first = self.rounds + 1
+        return np.array([self.settings.step.step(t) for t in range(first, first + n)])
+
+    def _averaging(self, n: int) -> np.ndarray:
+        if self.settings.averaging is None:
+            return np.zeros(n)
+        first = self.rounds + 1
+        return np.array([self.settings.averaging.weight(t) for t in range(first, first + n)])
+
+    def _check_steps(self, steps: np.ndarray, sizes: np.ndarray) -> None:
+        """Refuse steps under which f turns round or blows up, before anything is learned."""
+        ridge = self.rules.regularization
+        if self.rules.step != GIVEN or not len(steps):
+            return
+        if steps.max() * ridge > ROUNDING:
+            raise ValueError(
+                f"the step {steps.max():g} turns f round: 1 − ηλ = {1 - steps.max() * ridge:.3g}. "
+                f"Take steps of at most 1/λ = {1 / ridge:.3g}, as InverseTime(1/λ) does."
+            )
+        curvature = self.settings.stable_below
+        product = steps * (curvature * sizes + ridge)
+        if curvature and product.max() >= 2.0:
+            worst = int(product.argmax())
+            limit = 2.0 / (curvature * sizes[worst] + ridge)
+            raise ValueError(
+                f"the step {steps[worst]:g} is too long for a loss with unbounded slope: learning "
+                f"is stable below {limit:.3g} at this sample. Write a smaller scale."
+            )
+
+    # ---- what is known ----------------------------------------------------------------------------
+
+    @property
+    def rounds(self) -> int:
+        return int(self.arrays.integers[ROUNDS])
+
+    @property
+    def mistakes(self) -> int:
+        return int(self.arrays.integers[MISTAKES])
+
+    @property
+    def offset(self) -> float:
+        return float(self.arrays.reals[OFFSET])
+
+    def coefficients(self) -> np.ndarray:
+        """Those of the centres: of the last f, or of the average."""
+        count, reals = int(self.arrays.integers[COUNT]), self.arrays.reals
+        if self.settings.averaging is None or not reals[AVERAGE_WEIGHT]:
+            return reals[SCALE] * self.arrays.a[:count]
+        total = self.arrays.a[:count] * reals[AVERAGE_SCALE] + self.arrays.b[:count]
+        return total / reals[AVERAGE_WEIGHT]
+
+    def function(self, flat: bool) -> RKHSFunction:
+        """The function learned so far; with `flat`, coefficients are numbers, not rows."""
+        coefficients = self.coefficients().astype(self.points.dtype)
+        return RKHSFunction(
+            self.kernel, self.points, coefficients[:, 0] if flat else coefficients
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """What the arrays of the state take; points that are vectors are counted too."""
+        rows = getattr(self.points, "rows", None)
+        kept = 0 if rows is None else getattr(rows, "nbytes", 0)
+        return sum(array.nbytes for array in self.arrays) + kept
+
+
+def _gaussian_scales(kernel: Kernel, points: PointSet) -> tuple[float, np.ndarray | None]:
+    """For c·exp(−‖x − y‖²/(2ℓ²)) on dense rows: c, and the scales 1/(√2 ℓ) of the columns."""
+    amplitude = 1.0
+    while isinstance(kernel, Scaled):
+        amplitude, kernel = amplitude * float(kernel.scale), kernel.kernel
+    if type(kernel) is not Gaussian or type(points) is not DensePoints:
+        return amplitude, None
+    lengthscale = np.asarray(kernel.lengthscale, np.float64)
+    return amplitude, np.broadcast_to(math.sqrt(0.5) / lengthscale, (points.width,))
+
+
+def _check_lengths(diagonal: np.ndarray) -> None:
+    if diagonal.max(initial=0.0) > 1.0 + 1e-6:
+        raise ValueError(
+            f"the Forgetron needs k(x, x) ≤ 1; got {diagonal.max():.3g}. Write kernel.normalised()."
+        )
+
+
+def _narrow(kernel: Kernel, points: PointSet) -> bool:
+    """Whether the value of a pair does not depend on the block it is computed in."""
+    expression = kernel.program()
+    if expression is None or type(points) is not DensePoints or points.mapped:
+        return False
+    for number in lower(expression).pairs:
+        wide = number.kind in BILINEAR_KINDS and points.width_of(number.view) > NARROW
+        if wide or number.view.matrix is not None:
+            return False
+    return True
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.default_rng().integers(1 << 62))
+    if isinstance(random_state, (np.random.Generator, np.random.RandomState)):
+        draw = getattr(random_state, "integers", None) or random_state.randint  # type: ignore[union-attr]
+        return int(draw(1 << 31))
+    return int(np.random.default_rng(random_state).integers(1 << 62))
+
+
+__all__ = ["Arrays", "Recorded", "Settings", "Stream"]
