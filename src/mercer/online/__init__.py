@@ -19,11 +19,13 @@ from mercer.online.named import (
     PassiveAggressive,
     Pegasos,
 )
+from mercer.online.recursive import KernelRecursiveLeastSquares
 
 __all__ = [
     "NORMA",
     "Forgetron",
     "KernelPerceptron",
+    "KernelRecursiveLeastSquares",
     "OneClassMachine",
     "OnlineKernelMachine",
     "OnlineMachine",

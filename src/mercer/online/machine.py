@@ -17,7 +17,6 @@ from mercer.losses import Hinge, Logistic, Multinomial
 from mercer.online.budgets import Budget
 from mercer.online.inputs import checked_weights, encoded, one_point, real_targets, refuse_kernel
 from mercer.online.schedules import Average, InverseSquareRoot
-from mercer.online.state import LOSS_SUM
 from mercer.online.stream import Recorded, Settings, Stream
 from mercer.points import PointSet
 
@@ -86,7 +85,6 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         X = self._checked_points(X, first)
         y = _as_targets(y)
         announced = self._announced(y, classes, announce, first)
-        settings = self._settings(None if announced is None else len(announced))
         targets = self._targets(y, announced)
         if len(targets) != _length(X):
             raise ValueError(
@@ -96,7 +94,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         kernel = self._stream_kernel(X) if first else self.stream_.kernel
         points = kernel.points(X)
         if first:
-            stream = Stream(kernel, settings, points, targets.shape[1])
+            stream = self._new_stream(kernel, points, targets.shape[1], announced)
         else:
             stream = self.stream_
         kept = weights > 0
@@ -111,6 +109,10 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
             if announced is not None:
                 self.classes_ = announced
         return self
+
+    def _new_stream(self, kernel: Any, points: PointSet, outputs: int, classes: Any) -> Any:
+        settings = self._settings(None if classes is None else len(classes))
+        return Stream(kernel, settings, points, outputs)
 
     def _checked_points(self, X: Any, first: bool) -> Any:
         refuse_kernel(self)
@@ -143,9 +145,9 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         """Rows of numbers: ±1 for each class (one column for two), one-hot, or the targets."""
         if not self._is_classifier():
             rows = real_targets(self._loss(), y)
-            if hasattr(self, "stream_") and rows.shape[1] != self.stream_.arrays.a.shape[1]:
+            if hasattr(self, "stream_") and rows.shape[1] != self.stream_.outputs:
                 raise ValueError(
-                    f"targets must have {self.stream_.arrays.a.shape[1]} columns, as before; got "
+                    f"targets must have {self.stream_.outputs} columns, as before; got "
                     f"{rows.shape[1]}."
                 )
             return rows
@@ -239,7 +241,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
     @property
     def cumulative_loss_(self) -> float:
         """Σ_t w_t ℓ(y_t, f_{t−1}(x_t)), the loss of all predictions made before learning."""
-        return float(self._of_stream("cumulative_loss_").arrays.reals[LOSS_SUM])
+        return self._of_stream("cumulative_loss_").cumulative_loss
 
     @property
     def recorded_(self) -> Recorded | None:

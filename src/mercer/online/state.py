@@ -64,9 +64,6 @@ class Arrays(NamedTuple):
     def count(self) -> int:
         return int(self.integers[COUNT])
 
-    def copied(self) -> Arrays:
-        return Arrays(*(array.copy() for array in self))
-
     def widened(self, capacity: int) -> Arrays:
         """The same with room for more centres."""
         changes = {}

@@ -35,6 +35,7 @@ from mercer.online.state import (
     FORGETTING,
     GIVEN,
     LEAST_LOSS,
+    LOSS_SUM,
     MERGING,
     MISTAKES,
     OFFSET,
@@ -43,7 +44,6 @@ from mercer.online.state import (
     ROUNDS,
     SCALE,
     UNBOUNDED,
-    Arrays,
     Block,
     Rules,
     empty_arrays,
@@ -118,17 +118,93 @@ class Recorded:
         self.losses.append(block.losses)
         self.gradients.append(block.gradients)
 
+    def __len__(self) -> int:
+        """The number of blocks."""
+        return len(self.points)
 
-class Stream:
+    def cut(self, blocks: int) -> None:
+        """Forget what came after so many blocks."""
+        for kept in (self.points, self.targets, self.weights, self.losses, self.gradients):
+            del kept[blocks:]
+
+
+class Centres:
+    """Points that are kept, and their kernel values with the samples of a block."""
+
+    arrays: Any
+
+    def __init__(self, kernel: Kernel, points: PointSet) -> None:
+        self.kernel = kernel
+        self.points = points.slice(0, 0)
+        self.alone = not _narrow(kernel, points)
+
+    def values(self, points: PointSet) -> np.ndarray:
+        """k of the samples with the centres and with each other."""
+        count, n = len(self.points), len(points)
+        values = np.empty((n, count + n))
+        if count:
+            values[:, :count] = Gram(self.kernel, points, self.points).dense()
+        if n > 1:
+            values[:, count:] = Gram(self.kernel, points).dense()
+        return values
+
+    def diagonal(self, points: PointSet) -> np.ndarray:
+        """k(x, x) in float64."""
+        return np.asarray(dispatch.diagonal(self.kernel, points), np.float64)
+
+    def keep(self, points: PointSet, columns: np.ndarray, count: int) -> None:
+        """The points of the centres, after a block that left them at `columns`."""
+        where = columns[:count]
+        if count != len(self.points) or (where != np.arange(count)).any():
+            self.points = self.points.concatenated(points).take(where)
+        columns[:count] = np.arange(count)
+
+    def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
+        """Learn samples in their order; all of them, or none where one is refused."""
+        dispatch.check_pair(points, self.points)
+        kept = self.points, self.arrays
+        self.arrays = self._working_copy(len(points))
+        try:
+            start = 0
+            while start < len(points):
+                stop = min(len(points), start + self._length())
+                part = slice(start, stop)
+                self._learn_block(points.slice(start, stop), targets[part], weights[part])
+                start = stop
+        except BaseException:
+            self.points, self.arrays = kept
+            raise
+
+    def _working_copy(self, samples: int) -> Any:
+        """What may be spoiled by a refused sample; a single one is refused before it can."""
+        if samples == 1:
+            return self.arrays
+        return type(self.arrays)(*(array.copy() for array in self.arrays))
+
+    def _length(self) -> int:
+        raise NotImplementedError
+
+    def _learn_block(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
+        raise NotImplementedError
+
+    @property
+    def nbytes(self) -> int:
+        """What the arrays of the state take; points that are vectors are counted too."""
+        rows = getattr(self.points, "rows", None)
+        kept = 0 if rows is None else getattr(rows, "nbytes", 0)
+        return sum(array.nbytes for array in self.arrays) + kept
+
+
+class Stream(Centres):
     """The state of an online machine: the bumps it keeps, and how it goes on."""
 
     def __init__(self, kernel: Kernel, settings: Settings, points: PointSet, outputs: int) -> None:
-        self.kernel, self.settings = kernel, settings
+        super().__init__(kernel, points)
+        self.settings = settings
         self.amplitude, self.scales = _gaussian_scales(kernel, points)
         policy = self._policy(points)
-        narrow = _narrow(kernel, points)
-        self.inside = self.scales is not None and (policy != UNBOUNDED or not narrow)
-        self.alone = not self.inside and (policy == OUTSIDE or not narrow)
+        self.inside = self.scales is not None and (policy != UNBOUNDED or self.alone)
+        self.alone = not self.inside and (policy == OUTSIDE or self.alone)
         code, numbers = loss_code(settings.loss)
         step, number = step_code(settings.step)
         size = settings.budget.size if settings.budget else 0
@@ -153,7 +229,6 @@ class Stream:
             columns=points.width if policy == MERGING else 0,  # type: ignore[attr-defined]
             seed=_seed(settings.random_state),
         )
-        self.points = points.slice(0, 0)
         self.recorded = Recorded() if settings.record else None
 
     def _policy(self, points: PointSet) -> int:
@@ -170,47 +245,35 @@ class Stream:
     # ---- learning -----------------------------------------------------------------------------
 
     def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
-        """Learn samples in their order; all of them, or none where one is refused."""
-        dispatch.check_pair(points, self.points)
-        diagonal = self._diagonal(points)
-        steps, averaging = self._steps(len(points)), self._averaging(len(points))
-        self._check_steps(steps, weights * diagonal)
+        diagonal = self.diagonal(points)
         if self.rules.policy == FORGETTING:
             _check_lengths(diagonal)
-        kept = self.points, self.arrays
-        if len(points) > 1:  # a single sample is refused before anything changes
-            self.arrays = self.arrays.copied()
-        start, learned = 0, []
+        self._check_steps(self._steps(len(points)), weights * diagonal)
+        before = len(self.recorded) if self.recorded is not None else 0
         try:
-            while start < len(points):
-                stop = min(len(points), start + self._length())
-                part = slice(start, stop)
-                values = targets[part], weights[part], steps[part], averaging[part]
-                here = points.slice(start, stop)
-                learned.append((here, self._learn_block(here, diagonal[part], *values)))
-                start = stop
+            super().learn(points, targets, weights)
         except BaseException:
-            self.points, self.arrays = kept
+            if self.recorded is not None:
+                self.recorded.cut(before)
             raise
-        if self.recorded is not None:
-            for here, block in learned:
-                self.recorded.add(here, block)
 
-    def _learn_block(self, points: PointSet, diagonal: np.ndarray, *given: np.ndarray) -> Block:
+    def _learn_block(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
         n = len(points)
         block = Block(
-            self._values(points),
-            diagonal,
+            np.empty((0, len(self.points) + n)) if self.inside else self.values(points),
+            self.diagonal(points),
             self._seen(points),
             self._rows(points),
-            *given,
+            targets,
+            weights,
+            self._steps(n),
+            self._averaging(n),
             np.zeros(n),
             np.zeros(n),
         )
         if self.rules.policy == UNBOUNDED and self.arrays.count + n > len(self.arrays.a):
             self.arrays = self.arrays.widened(2 * (self.arrays.count + n))
-        taken = self._walk(block)
-        if taken < n:
+        if self._walk(block) < n:
             raise ValueError(
                 f"the loss or its slope is not finite at sample {self.rounds + 1} of the stream: "
                 "the steps are too long for it. Shorten them; the model is as it was before."
@@ -218,7 +281,8 @@ class Stream:
         self._keep(points)
         if self.rules.policy == OUTSIDE and self.arrays.count > self.rules.size:
             self.points = merge_outside(self.kernel, self.points, self.arrays)
-        return block._replace(values=np.empty((0, 0)))
+        if self.recorded is not None:
+            self.recorded.add(points, block)
 
     def _walk(self, block: Block) -> int:
         from mercer.online.compiled.walk import learn, look, walk
@@ -235,10 +299,9 @@ class Stream:
         slope = np.ascontiguousarray(loss.slope(y, f[None, :])[0], np.float64)
         return int(learn(self.arrays, block, self.rules, 0, row, f, values, slope))
 
-    def _diagonal(self, points: PointSet) -> np.ndarray:
-        if self.inside:
-            return np.full(len(points), self.amplitude)
-        return np.asarray(dispatch.diagonal(self.kernel, points), np.float64)
+    def diagonal(self, points: PointSet) -> np.ndarray:
+        inside = self.inside
+        return np.full(len(points), self.amplitude) if inside else super().diagonal(points)
 
     def _length(self) -> int:
         """How many samples the next block has."""
@@ -247,18 +310,6 @@ class Stream:
         if self.inside:
             return 1 << 14
         return max(1, min(BLOCK, BLOCK_BYTES // (8 * (self.arrays.count + BLOCK))))
-
-    def _values(self, points: PointSet) -> np.ndarray:
-        """k of the samples with the centres and with each other."""
-        count, n = len(self.points), len(points)
-        if self.inside:
-            return np.empty((0, count + n))
-        values = np.empty((n, count + n))
-        if count:
-            values[:, :count] = Gram(self.kernel, points, self.points).dense()
-        if n > 1:
-            values[:, count:] = Gram(self.kernel, points).dense()
-        return values
 
     def _seen(self, points: Any) -> np.ndarray:
         if not self.inside:
@@ -275,11 +326,9 @@ class Stream:
         if self.rules.policy == MERGING:
             rows = arrays.rows[:count].astype(points.dtype)
             self.points = DensePoints(rows, getattr(points, "names", None))
+            arrays.columns[:count] = np.arange(count)
         else:
-            where = arrays.columns[:count]
-            if len(where) != len(self.points) or (where != np.arange(count)).any():
-                self.points = self.points.concatenated(points).take(where)
-        arrays.columns[:count] = np.arange(count)
+            self.keep(points, arrays.columns, count)
 
     # ---- steps ----------------------------------------------------------------------------------
 
@@ -322,6 +371,14 @@ class Stream:
         return int(self.arrays.integers[ROUNDS])
 
     @property
+    def outputs(self) -> int:
+        return int(self.arrays.a.shape[1])
+
+    @property
+    def cumulative_loss(self) -> float:
+        return float(self.arrays.reals[LOSS_SUM])
+
+    @property
     def mistakes(self) -> int:
         return int(self.arrays.integers[MISTAKES])
 
@@ -343,13 +400,6 @@ class Stream:
         return RKHSFunction(
             self.kernel, self.points, coefficients[:, 0] if flat else coefficients
         )
-
-    @property
-    def nbytes(self) -> int:
-        """What the arrays of the state take; points that are vectors are counted too."""
-        rows = getattr(self.points, "rows", None)
-        kept = 0 if rows is None else getattr(rows, "nbytes", 0)
-        return sum(array.nbytes for array in self.arrays) + kept
 
 
 def _gaussian_scales(kernel: Kernel, points: PointSet) -> tuple[float, np.ndarray | None]:
@@ -389,6 +439,3 @@ def _seed(random_state: Any) -> int:
         draw = getattr(random_state, "integers", None) or random_state.randint  # type: ignore[union-attr]
         return int(draw(1 << 31))
     return int(np.random.default_rng(random_state).integers(1 << 62))
-
-
-__all__ = ["Arrays", "Recorded", "Settings", "Stream"]
