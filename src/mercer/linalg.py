@@ -14,8 +14,7 @@ from itertools import count, takewhile
 from typing import TypeAlias
 
 import numpy as np
-import scipy.linalg
-from scipy.linalg.lapack import get_lapack_funcs
+import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, namespace
 from mercer.errors import NotPositiveDefiniteError
@@ -188,6 +187,31 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     return vectors @ coordinates, int(xp.count_nonzero(kept))
 
 
+def shift_diagonal(matrix: Array, amount: float) -> Array:
+    """A + amount·I; NumPy's matrices are changed in place.
+
+    >>> import numpy as np
+    >>> shift_diagonal(np.zeros((2, 2)), 3.0).tolist()
+    [[3.0, 0.0], [0.0, 3.0]]
+    """
+    if namespace(matrix) is not np:
+        return _shifted(matrix, amount)
+    np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
+    return matrix
+
+
+def is_negative(values: Array, matrix: Array, dtype: str = "") -> bool:
+    """Whether the least of the eigenvalues of A, ascending, is negative beyond rounding.
+
+    What `cholesky` forgives is rounding, with the rounding unit of `dtype` where entries were
+    computed in less precision than they are stored.
+    """
+    xp = namespace(matrix)
+    unit = float(xp.finfo(getattr(xp, dtype)).eps) if dtype else _rounding_unit(matrix)
+    allowed = max(unit**0.5, 10.0 * matrix.shape[0] * unit, 1e-6)
+    return float(values[0]) < -allowed * _scale(matrix)
+
+
 # --- triangular solves ----------------------------------------------------------------------------
 
 
@@ -225,7 +249,7 @@ def _attempt_lapack(matrix: Array, jitter: float) -> tuple[Array, int]:
     columns = matrix if matrix.flags.f_contiguous else matrix.T
     diagonal = columns.diagonal().copy()
     np.fill_diagonal(columns, diagonal + jitter)
-    (potrf,) = get_lapack_funcs(("potrf",), (columns,))
+    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
     lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
     if failing_order:
         _mirror_upper_triangle(columns)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import gamma, gammaln, kve
+import scipy  # its parts are loaded where they are used
 
 from mercer.evaluation.tables import Table
 
@@ -75,7 +75,9 @@ def _scaled(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray
     safe = np.maximum(r, tiny)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         powers = np.power(0.5 * safe.astype(np.longdouble), smoothness)
-        values = (2.0 / gamma(smoothness) * powers * kve(bessel_order, safe)).astype(np.float64)
+        values = (
+            2.0 / scipy.special.gamma(smoothness) * powers * scipy.special.kve(bessel_order, safe)
+        ).astype(np.float64)
     overflown = ~np.isfinite(values) & (r > tiny)
     if overflown.any():
         values[overflown] = _small(smoothness, bessel_order, safe[overflown])
@@ -85,7 +87,7 @@ def _scaled(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray
 
 def _small(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray:
     """The first terms at small r, where K_μ itself overflows: r^μ > 1e-308, so r² is tiny."""
-    ratio = math.exp(gammaln(bessel_order) - gammaln(smoothness)) * 2.0 ** (
+    ratio = math.exp(math.lgamma(bessel_order) - math.lgamma(smoothness)) * 2.0 ** (
         bessel_order - smoothness
     )
     leading = ratio * r ** (smoothness - bessel_order)

@@ -1,8 +1,8 @@
 """Points in the form that compiled code reads, and where their pair numbers come from.
 
 Narrow dense points are packed for registers, and distances are summed from differences. Wide
-dense points go through BLAS, sparse points through a compiled sparse product; there distances are
-expanded and close pairs repaired (`distances`). Each source serves one view.
+dense points go through BLAS, sparse points through `sparse`; there distances are expanded and
+close pairs repaired (`distances`). Each source serves one view.
 """
 
 from __future__ import annotations
@@ -14,14 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.evaluation.cpu.distances import (
-    closeness,
-    dense_distances,
-    sparse_distances,
-    sparse_norms,
-    sparse_products,
-    used_columns,
-)
+from mercer.evaluation.cpu import sparse
+from mercer.evaluation.cpu.distances import closeness, dense_distances
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
@@ -39,6 +33,8 @@ from mercer.points import DensePoints, SparsePoints, View
 DENSE_WIDTH = 16384  # columns up to which tiles of sparse rows may be made dense
 NARROW = 64  # columns up to which pair numbers are computed in registers
 MEGABYTE = 1 << 20
+SPARSE_TILE, SPARSE_STRIPE = 512, 1024
+COMMON = 16  # a column of sparse points is common where one in so many of them uses it
 ORIGINS = {"product": PRODUCT, "squared_distance": DIFFERENCE}
 SCALED_ORIGINS = {"product": SCALED_PRODUCT, "squared_distance": SCALED_DIFFERENCE}
 Leaf = tuple[int, np.ndarray, np.ndarray, np.ndarray]  # origin, two operands, scales
@@ -56,7 +52,7 @@ class Packed:
     norms: np.ndarray | None = None
     shifts: np.ndarray | None = None
     raw: np.ndarray | None = None
-    block: tuple[np.ndarray, np.ndarray] | None = None
+    block: tuple[np.ndarray, ...] | None = None
     scratch: dict[str, np.ndarray] = field(default_factory=dict)
 
     def buffer(self, name: str, shape: tuple[int, int], dtype: Any) -> np.ndarray:
@@ -215,9 +211,8 @@ class SparseSource:
         self.dtype = np.dtype(dtype)
         self.width = x.width_of(view)
         entries = max(1, y.rows.nnz // max(1, len(y)))
-        self.tile = _within(2 * MEGABYTE // (entries * 128 * self.dtype.itemsize), 1, 8) * 16
-        self.stripe = 1024
-        self.column_bytes = entries * (self.tile * self.dtype.itemsize + 16)
+        self.tile, self.stripe = SPARSE_TILE, SPARSE_STRIPE
+        self.column_bytes = entries * (self.tile // COMMON * self.dtype.itemsize + 16)
         x_entries = max(1, x.rows.nnz // max(1, len(x)))
         self.row_bytes = x_entries * 16 + 2 * self.tile * self.dtype.itemsize
         self.scales = np.ones(1, dtype)  # rows are scaled when they are packed
@@ -228,18 +223,18 @@ class SparseSource:
 
     def columns(self, start: int, stop: int) -> Packed:
         packed = self._packed(self.y, start, stop)
-        packed.block = used_columns(packed.operand, self._table())
+        packed.block = sparse.by_columns(packed.operand, self._table(), SPARSE_TILE // COMMON)
         return packed
 
     def _packed(self, points: SparsePoints, start: int, stop: int) -> Packed:
         parts = points.parts(self.view, self.dtype, start, stop)
-        return Packed(parts, sparse_norms(parts))
+        return Packed(parts, sparse.norms(parts))
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         assert columns.block is not None
-        used, block = columns.block
-        tile = rows.buffer("tile", (len(rows.operand[0]) - 1, block.shape[1]), self.dtype)
-        sparse_products(rows.operand, used, block, self._table(), tile)
+        shape = len(rows.operand[0]) - 1, len(columns.operand[0]) - 1
+        tile = rows.buffer("tile", shape, self.dtype)
+        sparse.products(rows.operand, columns.block, self._table(), tile)
         leaves = {}
         if "product" in self.kinds:
             products = tile
@@ -248,7 +243,7 @@ class SparseSource:
                 products[:] = tile
             leaves["product"] = (TILE, products, products, self.scales)
         if "squared_distance" in self.kinds:
-            sparse_distances(
+            sparse.distances(
                 tile,
                 rows.operand,
                 columns.operand,

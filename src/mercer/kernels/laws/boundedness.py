@@ -7,7 +7,7 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from scipy.special import zeta
+import scipy  # its parts are loaded where they are used
 
 from mercer.kernels.algebra import (
     Columns,
@@ -71,7 +71,7 @@ def _(kernel: Radial, dimension: int | None = None) -> Answer:
 
 @bounded.register(PeriodicBernoulli)
 def _(kernel: PeriodicBernoulli, dimension: int | None = None) -> Answer:
-    return _power(1.0 + 2.0 * float(zeta(2 * int(kernel.order))), dimension)
+    return _power(1.0 + 2.0 * float(scipy.special.zeta(2 * int(kernel.order))), dimension)
 
 
 @bounded.register(PeriodicExponential)

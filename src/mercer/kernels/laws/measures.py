@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, kve
+import scipy  # its parts are loaded where they are used
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 
@@ -122,7 +122,7 @@ class Student(_Rescaled):
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
         v, half = self.smoothness, self.dimension / 2
-        constant = gammaln(v + half) - gammaln(v) - half * math.log(2.0 * v * math.pi)
+        constant = math.lgamma(v + half) - math.lgamma(v) - half * math.log(2.0 * v * math.pi)
         return np.exp(constant - (v + half) * np.log1p((u * u).sum(axis=1) / (2.0 * v)))
 
     def _standard_draw(self, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:
@@ -142,17 +142,17 @@ class GammaMixture(_Rescaled):
     def _standard(self, u: np.ndarray) -> np.ndarray:
         a, b = self.mixture, self.mixture - self.dimension / 2
         z = math.sqrt(2.0 * a) * np.sqrt((u * u).sum(axis=1))
-        constant = a * math.log(a) - gammaln(a) - 0.5 * self.dimension * math.log(2.0 * math.pi)
+        constant = a * math.log(a) - math.lgamma(a) - 0.5 * self.dimension * math.log(2.0 * math.pi)
         with np.errstate(divide="ignore", invalid="ignore"):
             # (‖u‖²/(2α))^{b/2} = (z/(2α))^b
             power = constant + math.log(2.0) + b * (np.log(z) - math.log(2.0 * a)) - z
-            values = np.exp(power + np.log(kve(b, z)))
+            values = np.exp(power + np.log(scipy.special.kve(b, z)))
         return np.where(z > 0, values, self._at_zero(constant, b))
 
     def _at_zero(self, constant: float, b: float) -> float:
         if b <= 0:
             return math.inf
-        return math.exp(constant + float(gammaln(b)) - b * math.log(self.mixture))
+        return math.exp(constant + math.lgamma(b) - b * math.log(self.mixture))
 
     def _standard_draw(self, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:
         mixing = random.gamma(self.mixture, 1.0 / self.mixture, (shape[0], 1))
