@@ -10,6 +10,8 @@
 """
 
 from mercer.online import budgets, schedules
+from mercer.online.doubly import DoublyStochasticMachine
+from mercer.online.features import NystroemMachine, RandomFeatureMachine
 from mercer.online.machine import OnlineKernelMachine, OnlineMachine
 from mercer.online.named import (
     NORMA,
@@ -20,17 +22,23 @@ from mercer.online.named import (
     Pegasos,
 )
 from mercer.online.recursive import KernelRecursiveLeastSquares
+from mercer.online.regret import Regret, regret
 
 __all__ = [
     "NORMA",
+    "DoublyStochasticMachine",
     "Forgetron",
     "KernelPerceptron",
     "KernelRecursiveLeastSquares",
+    "NystroemMachine",
     "OneClassMachine",
     "OnlineKernelMachine",
     "OnlineMachine",
     "PassiveAggressive",
     "Pegasos",
+    "RandomFeatureMachine",
+    "Regret",
     "budgets",
+    "regret",
     "schedules",
 ]

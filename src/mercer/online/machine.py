@@ -16,8 +16,9 @@ from mercer.functions import RKHSFunction
 from mercer.losses import Hinge, Logistic, Multinomial
 from mercer.online.budgets import Budget
 from mercer.online.inputs import checked_weights, encoded, one_point, real_targets, refuse_kernel
+from mercer.online.rounds import Recorded, Settings
 from mercer.online.schedules import Average, InverseSquareRoot
-from mercer.online.stream import Recorded, Settings, Stream
+from mercer.online.stream import Stream
 from mercer.points import PointSet
 
 
@@ -25,6 +26,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
     """What all online machines share: streams in, predictions out. Subclasses say `_settings`."""
 
     kernel: Any
+    stream_: Any
     gamma: Any
     degree: Any
     coef0: Any
@@ -54,9 +56,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
             self._partial_fit(X, y, None, sample_weight, announce=number == 0)
         return self
 
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows of X in their order.
 
         The first call of a classifier announces all `classes`. A block with a bad sample is
@@ -126,7 +126,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
     def _stream_kernel(self, X: Any) -> Any:
         return self._resolved_kernel(X)
 
-    # ---- targets ----------------------------------------------------------------------------------
+    # ---- targets --------------------------------------------------------------------------------
 
     def _announced(self, y: Any, classes: Any, announce: bool, first: bool) -> Any:
         """The classes, as announced by the first call or found by `fit`."""
@@ -163,7 +163,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
             known[y] = self._targets(np.array([y]))
         return known[y]
 
-    # ---- predicting -------------------------------------------------------------------------------
+    # ---- predicting -----------------------------------------------------------------------------
 
     @property
     def function_(self) -> RKHSFunction:
@@ -184,8 +184,11 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         check_is_fitted(self)
         return self.kernel_.points(self._checked(X, reset=False))
 
+    def _values(self, points: PointSet) -> np.ndarray:
+        return self.function_(points)
+
     def _scores(self, points: PointSet) -> np.ndarray:
-        values = self.function_(points) - self.stream_.offset
+        values = self._values(points) - self.stream_.offset
         if self._is_classifier() and len(self.classes_) == 2 and values.ndim == 2:
             return values[:, 1] - values[:, 0]
         return values
@@ -213,7 +216,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, for the logistic and the multinomial loss."""
         points = self._points_to_predict(X)
-        values = self.function_(points)
+        values = self._values(points)
         if isinstance(self._loss(), Multinomial):
             return self._loss().probability(values)
         chances = self._loss().probability(values)
@@ -226,7 +229,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         measure = accuracy_score if self._is_classifier() else r2_score
         return float(measure(y, self.predict(X), sample_weight=sample_weight))
 
-    # ---- what happened so far ---------------------------------------------------------------------
+    # ---- what happened so far -------------------------------------------------------------------
 
     @property
     def n_samples_seen_(self) -> int:
@@ -253,7 +256,10 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
             raise AttributeError(f"{name} is there after the first sample.")
         return self.stream_
 
-    # ---- scikit-learn -----------------------------------------------------------------------------
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "stream_")
+
+    # ---- scikit-learn ---------------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -314,8 +320,9 @@ class OnlineKernelMachine(OnlineMachine):
     >>> from mercer.kernels import Gaussian
     >>> from mercer.losses import Squared
     >>> from mercer.online import schedules
-    >>> m = OnlineKernelMachine(Gaussian(), loss=Squared(), regularization=0.0,
-    ...                         step=schedules.Constant(0.5))
+    >>> m = OnlineKernelMachine(
+    ...     Gaussian(), loss=Squared(), regularization=0.0, step=schedules.Constant(0.5)
+    ... )
     >>> m.learn_one([0.0], 1.0).predict_one([0.0])  # half of the way from 0 to 1
     0.5
     """

@@ -20,7 +20,7 @@ def merge_outside(kernel: Kernel, points: PointSet, arrays: Arrays) -> PointSet:
     (a_i k(c_i, z) + a_j k(c_j, z))/k(z, z), and keeps ‖a_z‖² k(z, z) of the squared norm.
     """
     assert isinstance(points, DensePoints)
-    count = arrays.count
+    count = arrays.held
     a, diagonal = arrays.a[:count], arrays.diagonal[:count]
     i = int(np.argmin((a**2).sum(axis=1) * diagonal))
     others = np.delete(np.arange(count), i)
@@ -52,7 +52,7 @@ def merge_outside(kernel: Kernel, points: PointSet, arrays: Arrays) -> PointSet:
 
 def _without(points: DensePoints, arrays: Arrays, i: int) -> PointSet:
     """The last bump moves to the place of bump i."""
-    last = arrays.count - 1
+    last = arrays.held - 1
     arrays.integers[COUNT] = last
     order = np.arange(last)
     if i < last:

@@ -13,8 +13,8 @@ from mercer.losses import EpsilonInsensitive, Hinge, Loss
 from mercer.online.budgets import Budget, Forget, Oldest
 from mercer.online.losses import MaxMargin, Novelty, Perceptron
 from mercer.online.machine import OnlineMachine
+from mercer.online.rounds import Settings
 from mercer.online.schedules import Aggressive, Average, Constant, InverseSquareRoot, InverseTime
-from mercer.online.stream import Settings
 from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.solvers.schedules import check_positive
@@ -301,7 +301,7 @@ class KernelPerceptron(OnlineMachine):
 
     def _votes(self, points: PointSet) -> np.ndarray:
         """The share of votes for the class +1, less that for −1; or for each class."""
-        stream, count = self.stream_, self.stream_.arrays.count
+        stream, count = self.stream_, self.stream_.arrays.held
         arrays = stream.arrays
         born = arrays.ages[:count]
         survived = np.diff(np.append(born, stream.rounds)).astype(np.float64)
@@ -497,4 +497,3 @@ class OneClassMachine(OutlierMixin, OnlineMachine, BaseEstimator):
 
 def _zeros(X: Any) -> np.ndarray:
     return np.zeros(X.shape[0] if hasattr(X, "shape") else len(np.asarray(X, dtype=object)))
-

@@ -10,7 +10,7 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
 from mercer.online.machine import OnlineMachine
-from mercer.online.state import Block, _padded
+from mercer.online.state import Block, padded
 from mercer.online.stream import BLOCK, BLOCK_BYTES, Centres
 from mercer.points import PointSet
 from mercer.solvers.schedules import check_count, check_nonnegative, check_positive
@@ -96,6 +96,7 @@ class RecursiveStream(Centres):
             np.zeros(0),
             np.zeros(n),
             np.zeros(0),
+            np.zeros(0),
         )
         taken = recursive_walk(self.arrays, block, self.alpha, self.tolerance, self.window)
         if taken < n:
@@ -120,11 +121,11 @@ class RecursiveStream(Centres):
         size = max(needed, min(2 * capacity, capacity + 4096))
         square = (size, size)
         self.arrays = arrays._replace(
-            factor=_padded(arrays.factor, square),
-            base=_padded(arrays.base, square) if len(arrays.base) else arrays.base,
-            right=_padded(arrays.right, (self.outputs, size)),
-            targets=_padded(arrays.targets, (size, self.outputs)),
-            columns=_padded(arrays.columns, (size,)),
+            factor=padded(arrays.factor, square),
+            base=padded(arrays.base, square) if len(arrays.base) else arrays.base,
+            right=padded(arrays.right, (self.outputs, size)),
+            targets=padded(arrays.targets, (size, self.outputs)),
+            columns=padded(arrays.columns, (size,)),
         )
 
     def function(self, flat: bool) -> RKHSFunction:
@@ -167,7 +168,11 @@ class KernelRecursiveLeastSquares(OnlineMachine):
     >>> import numpy as np
     >>> from mercer import KernelRidge
     >>> X, y = np.arange(5.0)[:, None], np.array([0.0, 1.0, 0.0, -1.0, 0.0])
-    >>> m = KernelRecursiveLeastSquares(alpha=0.1).partial_fit(X[:3], y[:3]).partial_fit(X[3:], y[3:])
+    >>> m = (
+    ...     KernelRecursiveLeastSquares(alpha=0.1)
+    ...     .partial_fit(X[:3], y[:3])
+    ...     .partial_fit(X[3:], y[3:])
+    ... )
     >>> bool(np.allclose(m.predict(X), KernelRidge(0.1, kernel="rbf").fit(X, y).predict(X)))
     True
     """

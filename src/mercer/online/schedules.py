@@ -1,4 +1,4 @@
-"""Step sizes of online machines: those of `mercer.solvers.schedules`, and two that look at the data.
+"""Step sizes of online machines: those of `mercer.solvers.schedules`, and two that see the data.
 
 `InverseSqrt` is a short name of `InverseSquareRoot`.
 """

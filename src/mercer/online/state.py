@@ -17,7 +17,7 @@ import numpy as np
 SCALE, AVERAGE_SCALE, AVERAGE_WEIGHT, SQUARED_NORM, GRADIENTS, OFFSET, SPENT, LOSS_SUM = range(8)
 COUNT, ROUNDS, MISTAKES, INSERTIONS, UPDATES, RANDOM = range(6)
 
-# ---- which loss, which step, which policy ----------------------------------------------------------
+# ---- which loss, which step, which policy --------------------------------------------------------
 
 SQUARED, HUBER, TUBE, LOGISTIC, HINGE, SQUARED_HINGE, POISSON, PERCEPTRON, NOVELTY = range(9)
 MULTINOMIAL, MAX_MARGIN = 20, 21  # losses of a whole row of scores
@@ -61,7 +61,8 @@ class Arrays(NamedTuple):
     rows: np.ndarray  # (capacity, columns): the points themselves where bumps are merged
 
     @property
-    def count(self) -> int:
+    def held(self) -> int:
+        """The number of bumps."""
         return int(self.integers[COUNT])
 
     def widened(self, capacity: int) -> Arrays:
@@ -70,12 +71,12 @@ class Arrays(NamedTuple):
         for name in ("a", "b", "targets", "diagonal", "ages", "columns", "rows"):
             array = getattr(self, name)
             if len(array):
-                changes[name] = _padded(array, (capacity, *array.shape[1:]))
+                changes[name] = padded(array, (capacity, *array.shape[1:]))
         for name in ("gram", "inverse"):
             if len(getattr(self, name)):
-                changes[name] = _padded(getattr(self, name), (capacity, capacity))
+                changes[name] = padded(getattr(self, name), (capacity, capacity))
         if len(self.centres):
-            changes["centres"] = _padded(self.centres, (len(self.centres), capacity))
+            changes["centres"] = padded(self.centres, (len(self.centres), capacity))
         return self._replace(**changes)
 
 
@@ -92,6 +93,7 @@ class Block(NamedTuple):
     averaging: np.ndarray  # weights of the iterates in the average
     losses: np.ndarray  # out: the loss of each prediction, made before learning
     gradients: np.ndarray  # out: ‖g_t‖²
+    norms: np.ndarray  # out: ‖f‖² before learning
 
 
 def empty_arrays(
@@ -120,7 +122,8 @@ def empty_arrays(
     )
 
 
-def _padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The array in the corner of a larger one of zeros."""
     out = np.zeros(shape, array.dtype)
     out[tuple(slice(0, length) for length in array.shape)] = array
     return out

@@ -9,7 +9,6 @@ mapped points, functions of users), a block is one sample.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,31 +20,21 @@ from mercer.functions import RKHSFunction
 from mercer.kernels import Gaussian
 from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel
-from mercer.losses import Loss
 from mercer.online.budgets import Budget
-from mercer.online.losses import code_of as loss_code
 from mercer.online.merging import merge_outside
-from mercer.online.schedules import Average
-from mercer.online.schedules import code_of as step_code
+from mercer.online.rounds import Rounds, Settings
 from mercer.online.state import (
     AVERAGE_SCALE,
     AVERAGE_WEIGHT,
     COUNT,
     FOREIGN,
     FORGETTING,
-    GIVEN,
-    LEAST_LOSS,
-    LOSS_SUM,
     MERGING,
-    MISTAKES,
-    OFFSET,
     OUTSIDE,
     PROJECTION,
-    ROUNDS,
     SCALE,
     UNBOUNDED,
     Block,
-    Rules,
     empty_arrays,
 )
 from mercer.operators import Gram
@@ -54,78 +43,6 @@ from mercer.points import DensePoints, PointSet
 BLOCK = 256  # samples whose kernel values are computed at once
 BLOCK_BYTES = 1 << 24
 NARROW = 64  # columns up to which values are the same for blocks of any shape
-ROUNDING = 1.0 + 1e-9  # of λ times 1/λ
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What an online machine minimises, and how: the parameters behind every named algorithm."""
-
-    loss: Loss
-    regularization: float
-    step: Any
-    budget: Budget | None = None
-    averaging: Average | None = None
-    random_state: Any = None
-    record: bool = False
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.loss, Loss):
-            raise ValueError(f"loss must be a loss of mercer.losses; got {self.loss!r}.")
-        step_code(self.step)
-        if not (math.isfinite(self.regularization) and self.regularization >= 0):
-            raise ValueError(
-                f"regularization must be nonnegative and finite; got {self.regularization!r}."
-            )
-        if not (self.budget is None or isinstance(self.budget, Budget)):
-            raise ValueError(
-                f"budget must be None or one of mercer.online.budgets, as Merge(200); got "
-                f"{self.budget!r}."
-            )
-        if not (self.averaging is None or hasattr(self.averaging, "weight")):
-            raise ValueError(f"averaging must be None or Average(); got {self.averaging!r}.")
-        if isinstance(self.budget, Budget) and self.budget.policy == LEAST_LOSS:
-            self._refuse_foreign()
-
-    def _refuse_foreign(self) -> None:
-        if loss_code(self.loss)[0] == FOREIGN:
-            raise ValueError(
-                f"LeastLoss compares losses in compiled code, which does not know {self.loss!r}: "
-                "choose another budget, as Smallest or Project."
-            )
-
-    @property
-    def stable_below(self) -> float:
-        """The curvature that limits steps, where slopes are unbounded; 0 where they are not."""
-        bent = math.isinf(self.loss.lipschitz) and math.isfinite(self.loss.smoothness)
-        return float(self.loss.smoothness) if bent else 0.0
-
-
-@dataclass
-class Recorded:
-    """The rounds of a stream, kept for a look at the regret."""
-
-    points: list[PointSet] = field(default_factory=list)
-    targets: list[np.ndarray] = field(default_factory=list)
-    weights: list[np.ndarray] = field(default_factory=list)
-    losses: list[np.ndarray] = field(default_factory=list)
-    gradients: list[np.ndarray] = field(default_factory=list)
-
-    def add(self, points: PointSet, block: Block) -> None:
-        self.points.append(points)
-        self.targets.append(block.targets)
-        self.weights.append(block.weights)
-        self.losses.append(block.losses)
-        self.gradients.append(block.gradients)
-
-    def __len__(self) -> int:
-        """The number of blocks."""
-        return len(self.points)
-
-    def cut(self, blocks: int) -> None:
-        """Forget what came after so many blocks."""
-        for kept in (self.points, self.targets, self.weights, self.losses, self.gradients):
-            del kept[blocks:]
 
 
 class Centres:
@@ -195,45 +112,30 @@ class Centres:
         return sum(array.nbytes for array in self.arrays) + kept
 
 
-class Stream(Centres):
+class Stream(Rounds, Centres):
     """The state of an online machine: the bumps it keeps, and how it goes on."""
 
     def __init__(self, kernel: Kernel, settings: Settings, points: PointSet, outputs: int) -> None:
         super().__init__(kernel, points)
-        self.settings = settings
         self.amplitude, self.scales = _gaussian_scales(kernel, points)
-        policy = self._policy(points)
+        policy = self._policy(settings.budget, points)
         self.inside = self.scales is not None and (policy != UNBOUNDED or self.alone)
         self.alone = not self.inside and (policy == OUTSIDE or self.alone)
-        code, numbers = loss_code(settings.loss)
-        step, number = step_code(settings.step)
-        size = settings.budget.size if settings.budget else 0
-        self.rules = Rules(
-            loss=code,
-            loss_numbers=numbers,
-            step=step,
-            step_number=number,
-            regularization=float(settings.regularization),
-            policy=policy,
-            size=int(size),
-            kept_norm=policy == UNBOUNDED,
-            labels=settings.loss.is_classification,
-        )
-        self.alone |= code == FOREIGN
+        self.begin(settings, policy)
+        size = self.rules.size
+        self.alone |= self.rules.loss == FOREIGN
         self.arrays = empty_arrays(
-            capacity=int(size) + 1 if size else BLOCK,
+            capacity=size + 1 if size else BLOCK,
             outputs=outputs,
             policy=policy,
             averaged=settings.averaging is not None,
             width=points.width if self.inside else 0,  # type: ignore[attr-defined]
             columns=points.width if policy == MERGING else 0,  # type: ignore[attr-defined]
-            seed=_seed(settings.random_state),
+            seed=seed_of(settings.random_state),
         )
-        self.recorded = Recorded() if settings.record else None
 
-    def _policy(self, points: PointSet) -> int:
+    def _policy(self, budget: Budget | None, points: PointSet) -> int:
         """The policy on these points: merging where they can be mixed, projection elsewhere."""
-        budget = self.settings.budget
         if budget is None:
             return UNBOUNDED
         if budget.policy != MERGING:
@@ -270,16 +172,17 @@ class Stream(Centres):
             self._averaging(n),
             np.zeros(n),
             np.zeros(n),
+            np.zeros(n),
         )
-        if self.rules.policy == UNBOUNDED and self.arrays.count + n > len(self.arrays.a):
-            self.arrays = self.arrays.widened(2 * (self.arrays.count + n))
+        if self.rules.policy == UNBOUNDED and self.arrays.held + n > len(self.arrays.a):
+            self.arrays = self.arrays.widened(2 * (self.arrays.held + n))
         if self._walk(block) < n:
             raise ValueError(
                 f"the loss or its slope is not finite at sample {self.rounds + 1} of the stream: "
                 "the steps are too long for it. Shorten them; the model is as it was before."
             )
         self._keep(points)
-        if self.rules.policy == OUTSIDE and self.arrays.count > self.rules.size:
+        if self.rules.policy == OUTSIDE and self.arrays.held > self.rules.size:
             self.points = merge_outside(self.kernel, self.points, self.arrays)
         if self.recorded is not None:
             self.recorded.add(points, block)
@@ -291,13 +194,13 @@ class Stream(Centres):
             return int(walk(self.arrays, block, self.rules))
         outputs = self.arrays.a.shape[1]
         row, f = np.empty(len(self.arrays.a)), np.empty(outputs)
-        look(self.arrays, block, 0, row, f)
+        look(self.arrays, block, row, f)
         loss, y = self.settings.loss, block.targets
         values = np.zeros(outputs)
         found = np.asarray(loss.value(y, f[None, :]), np.float64).ravel()
         values[: len(found)] = found
         slope = np.ascontiguousarray(loss.slope(y, f[None, :])[0], np.float64)
-        return int(learn(self.arrays, block, self.rules, 0, row, f, values, slope))
+        return int(learn(self.arrays, block, self.rules, row, f, values, slope))
 
     def diagonal(self, points: PointSet) -> np.ndarray:
         inside = self.inside
@@ -307,12 +210,12 @@ class Stream(Centres):
         """How many samples the next block has."""
         if self.alone:
             return 1
-        if self.inside:
+        if self.inside and self.rules.policy != UNBOUNDED:
             return 1 << 14
-        return max(1, min(BLOCK, BLOCK_BYTES // (8 * (self.arrays.count + BLOCK))))
+        return max(1, min(BLOCK, BLOCK_BYTES // (8 * (self.arrays.held + BLOCK))))
 
     def _seen(self, points: Any) -> np.ndarray:
-        if not self.inside:
+        if not self.inside or self.scales is None:
             return np.empty((0, 0))
         return np.ascontiguousarray(points.rows, np.float64) * self.scales
 
@@ -322,7 +225,7 @@ class Stream(Centres):
 
     def _keep(self, points: PointSet) -> None:
         """The points of the centres, after a block."""
-        arrays, count = self.arrays, self.arrays.count
+        arrays, count = self.arrays, self.arrays.held
         if self.rules.policy == MERGING:
             rows = arrays.rows[:count].astype(points.dtype)
             self.points = DensePoints(rows, getattr(points, "names", None))
@@ -330,61 +233,11 @@ class Stream(Centres):
         else:
             self.keep(points, arrays.columns, count)
 
-    # ---- steps ----------------------------------------------------------------------------------
-
-    def _steps(self, n: int) -> np.ndarray:
-        if self.rules.step != GIVEN:
-            return np.zeros(n)
-        first = self.rounds + 1
-        return np.array([self.settings.step.step(t) for t in range(first, first + n)])
-
-    def _averaging(self, n: int) -> np.ndarray:
-        if self.settings.averaging is None:
-            return np.zeros(n)
-        first = self.rounds + 1
-        return np.array([self.settings.averaging.weight(t) for t in range(first, first + n)])
-
-    def _check_steps(self, steps: np.ndarray, sizes: np.ndarray) -> None:
-        """Refuse steps under which f turns round or blows up, before anything is learned."""
-        ridge = self.rules.regularization
-        if self.rules.step != GIVEN or not len(steps):
-            return
-        if steps.max() * ridge > ROUNDING:
-            raise ValueError(
-                f"the step {steps.max():g} turns f round: 1 − ηλ = {1 - steps.max() * ridge:.3g}. "
-                f"Take steps of at most 1/λ = {1 / ridge:.3g}, as InverseTime(1/λ) does."
-            )
-        curvature = self.settings.stable_below
-        product = steps * (curvature * sizes + ridge)
-        if curvature and product.max() >= 2.0:
-            worst = int(product.argmax())
-            limit = 2.0 / (curvature * sizes[worst] + ridge)
-            raise ValueError(
-                f"the step {steps[worst]:g} is too long for a loss with unbounded slope: learning "
-                f"is stable below {limit:.3g} at this sample. Write a smaller scale."
-            )
-
-    # ---- what is known ----------------------------------------------------------------------------
-
-    @property
-    def rounds(self) -> int:
-        return int(self.arrays.integers[ROUNDS])
+    # ---- what is known --------------------------------------------------------------------------
 
     @property
     def outputs(self) -> int:
         return int(self.arrays.a.shape[1])
-
-    @property
-    def cumulative_loss(self) -> float:
-        return float(self.arrays.reals[LOSS_SUM])
-
-    @property
-    def mistakes(self) -> int:
-        return int(self.arrays.integers[MISTAKES])
-
-    @property
-    def offset(self) -> float:
-        return float(self.arrays.reals[OFFSET])
 
     def coefficients(self) -> np.ndarray:
         """Those of the centres: of the last f, or of the average."""
@@ -397,9 +250,7 @@ class Stream(Centres):
     def function(self, flat: bool) -> RKHSFunction:
         """The function learned so far; with `flat`, coefficients are numbers, not rows."""
         coefficients = self.coefficients().astype(self.points.dtype)
-        return RKHSFunction(
-            self.kernel, self.points, coefficients[:, 0] if flat else coefficients
-        )
+        return RKHSFunction(self.kernel, self.points, coefficients[:, 0] if flat else coefficients)
 
 
 def _gaussian_scales(kernel: Kernel, points: PointSet) -> tuple[float, np.ndarray | None]:
@@ -432,7 +283,8 @@ def _narrow(kernel: Kernel, points: PointSet) -> bool:
     return True
 
 
-def _seed(random_state: Any) -> int:
+def seed_of(random_state: Any) -> int:
+    """A whole number from what scikit-learn calls a random state."""
     if random_state is None:
         return int(np.random.default_rng().integers(1 << 62))
     if isinstance(random_state, (np.random.Generator, np.random.RandomState)):

@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.evaluation.cpu.elementary import in_float64
 from mercer.evaluation.cpu.vectors import widen
-from mercer.online.compiled.inner import copy_row, inner, scale_row
+from mercer.online.compiled.inner import apart, copy_row, inner, scale_row
 from mercer.online.state import (
     AVERAGE_SCALE,
     COUNT,
@@ -87,6 +87,7 @@ def shrink(arrays, factor):  # type: ignore[no-untyped-def]
 @inner
 def _clear(arrays, count):  # type: ignore[no-untyped-def]
     """f ← 0; the average keeps what it has, and its centres."""
+    apart()
     reals = arrays.reals
     if len(arrays.b):
         for j in range(count):
@@ -101,6 +102,7 @@ def _clear(arrays, count):  # type: ignore[no-untyped-def]
 @inner
 def insert(arrays, block, t, row, push, policy):  # type: ignore[no-untyped-def]
     """F ← f + push·k(x_t, ·)."""
+    apart()
     slot = arrays.integers[COUNT]
     for o in range(len(push)):
         arrays.a[slot, o] = push[o] / arrays.reals[SCALE]
@@ -118,12 +120,16 @@ def insert(arrays, block, t, row, push, policy):  # type: ignore[no-untyped-def]
     arrays.integers[COUNT] += 1
     arrays.integers[INSERTIONS] += 1
     if len(arrays.gram):
-        for j in range(slot):
-            arrays.gram[slot, j] = row[j]
-            arrays.gram[j, slot] = row[j]
-        arrays.gram[slot, slot] = block.diagonal[t]
+        _add_row(arrays.gram, row, slot, block.diagonal[t])
     if policy == PROJECTION:
         _border(arrays, slot)
+
+
+@inner
+def _add_row(gram, row, slot, corner):  # type: ignore[no-untyped-def]
+    for j in range(slot):
+        gram[slot, j] = gram[j, slot] = row[j]
+    gram[slot, slot] = corner
 
 
 @inner
@@ -138,6 +144,7 @@ def jitter_of(arrays, count):  # type: ignore[no-untyped-def]
 @inner
 def _border(arrays, slot):  # type: ignore[no-untyped-def]
     """The inverse of K + τI with one more row and column; computed anew now and then."""
+    apart()
     widen()
     if arrays.integers[INSERTIONS] % max(len(arrays.a) - 1, 16) == 0:
         refresh(arrays, slot + 1)
@@ -165,23 +172,8 @@ def _border(arrays, slot):  # type: ignore[no-untyped-def]
 @inner
 def refresh(arrays, count):  # type: ignore[no-untyped-def]
     """The inverse of K + τI from its Cholesky factor: what updates lost is restored."""
-    widen()
-    least = jitter_of(arrays, count)
-    lower = np.zeros((count, count))
-    for i in range(count):
-        for j in range(i + 1):
-            total = arrays.gram[i, j] + (least if i == j else 0.0)
-            for k in range(j):
-                total -= lower[i, k] * lower[j, k]
-            lower[i, j] = np.sqrt(max(total, least)) if i == j else total / lower[j, j]
-    rows = np.zeros((count, count))  # row j holds column j of the inverse of the factor
-    for j in range(count):
-        rows[j, j] = 1.0 / lower[j, j]
-        for i in range(j + 1, count):
-            total = 0.0
-            for k in range(j, i):
-                total += lower[i, k] * rows[j, k]
-            rows[j, i] = -total / lower[i, i]
+    apart()
+    rows = _inverted(_factored(arrays.gram, jitter_of(arrays, count), count))
     for i in range(count):
         for j in range(i + 1):
             total = 0.0
@@ -191,8 +183,39 @@ def refresh(arrays, count):  # type: ignore[no-untyped-def]
 
 
 @inner
+def _factored(gram, least, count):  # type: ignore[no-untyped-def]
+    """The lower Cholesky factor of K + τI."""
+    widen()
+    lower = np.zeros((count, count))
+    for i in range(count):
+        for j in range(i + 1):
+            total = gram[i, j] + (least if i == j else 0.0)
+            for k in range(j):
+                total -= lower[i, k] * lower[j, k]
+            lower[i, j] = np.sqrt(max(total, least)) if i == j else total / lower[j, j]
+    return lower
+
+
+@inner
+def _inverted(lower):  # type: ignore[no-untyped-def]
+    """The transposed inverse of a lower factor."""
+    widen()
+    count = len(lower)
+    rows = np.zeros((count, count))
+    for j in range(count):
+        rows[j, j] = 1.0 / lower[j, j]
+        for i in range(j + 1, count):
+            total = 0.0
+            for k in range(j, i):
+                total += lower[i, k] * rows[j, k]
+            rows[j, i] = -total / lower[i, i]
+    return rows
+
+
+@inner
 def remove(arrays, slot):  # type: ignore[no-untyped-def]
     """Take a bump out; the last one moves to its place."""
+    apart()
     last = arrays.integers[COUNT] - 1
     arrays.integers[COUNT] = last
     if slot == last:

@@ -5,11 +5,26 @@ They copy and search with plain loops: array expressions would take Numba ten ti
 
 from __future__ import annotations
 
+from typing import Any
+
 from numba import njit
+from numba.core import types
+from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.vectors import OPTIONS
 
-inner = njit(**OPTIONS)
+inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)  # never called from Python
+
+
+@intrinsic
+def apart(typing_context: Any) -> Any:
+    """Keep LLVM from copying the calling function into its callers, where it is compiled again."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), code
 
 
 @inner

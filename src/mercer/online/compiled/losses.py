@@ -1,10 +1,10 @@
-"""Values and slopes of the losses, one prediction at a time: the compiled twins of mercer.losses."""
+"""Values and slopes of losses at one prediction: the compiled twins of mercer.losses."""
 
 from __future__ import annotations
 
 import math
 
-from mercer.online.compiled.inner import inner
+from mercer.online.compiled.inner import apart, inner
 from mercer.online.state import (
     HINGE,
     HUBER,
@@ -24,29 +24,40 @@ ROWS_FROM = MULTINOMIAL  # codes from here on are losses of a whole row
 @inner
 def one_loss(code, numbers, y, f, offset):  # type: ignore[no-untyped-def]
     """The value and the slope of a loss of one prediction."""
-    residual = f - y
-    margin = y * f
-    if code == SQUARED:
-        return 0.5 * residual * residual, residual
-    if code == TUBE:
-        return _tube(numbers, residual)
-    if code == HINGE:
-        return (1.0 - margin, -y) if margin < 1.0 else (0.0, 0.0)
-    if code == PERCEPTRON:
-        return (-margin, -y) if margin <= 0.0 else (0.0, 0.0)
-    if code == LOGISTIC:
-        return _logistic(y, margin)
-    if code == SQUARED_HINGE:
-        missing = max(1.0 - margin, 0.0)
-        return missing * missing, -2.0 * y * missing
-    if code == HUBER:
-        return _huber(numbers[0], residual)
+    if code in (HINGE, PERCEPTRON, LOGISTIC, SQUARED_HINGE):
+        value, slope = _margin_loss(code, y * f)
+        return value, y * slope
     if code == POISSON:
-        mean = math.exp(min(f, 709.7)) if f < 709.7 else math.inf
+        mean = math.exp(f) if f < 709.7 else math.inf
         return mean - y * f, mean - y
     if code == NOVELTY:
         missing = offset - f
         return max(missing, 0.0) - numbers[0] * offset, -1.0 if missing > 0.0 else 0.0
+    return _residual_loss(code, numbers, f - y)
+
+
+@inner
+def _margin_loss(code, margin):  # type: ignore[no-untyped-def]
+    if code == HINGE:
+        return (1.0 - margin, -1.0) if margin < 1.0 else (0.0, 0.0)
+    if code == PERCEPTRON:
+        return (-margin, -1.0) if margin <= 0.0 else (0.0, 0.0)
+    if code == SQUARED_HINGE:
+        missing = max(1.0 - margin, 0.0)
+        return missing * missing, -2.0 * missing
+    small = math.exp(-abs(margin))  # logistic
+    share = small / (1.0 + small) if margin > 0.0 else 1.0 / (1.0 + small)
+    return math.log1p(small) + max(-margin, 0.0), -share
+
+
+@inner
+def _residual_loss(code, numbers, residual):  # type: ignore[no-untyped-def]
+    if code == SQUARED:
+        return 0.5 * residual * residual, residual
+    if code == TUBE:
+        return _tube(numbers, residual)
+    if code == HUBER:
+        return _huber(numbers[0], residual)
     return math.nan, math.nan
 
 
@@ -68,15 +79,6 @@ def _huber(delta, residual):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _logistic(y, margin):  # type: ignore[no-untyped-def]
-    if margin > 0.0:
-        small = math.exp(-margin)
-        return math.log1p(small), -y * (small / (1.0 + small))
-    small = math.exp(margin)
-    return math.log1p(small) - margin, -y / (1.0 + small)
-
-
-@inner
 def row_loss(code, numbers, y, f, slope):  # type: ignore[no-untyped-def]
     """The value of a loss of a row of scores; its slopes are written into `slope`."""
     if code == MULTINOMIAL:
@@ -86,6 +88,7 @@ def row_loss(code, numbers, y, f, slope):  # type: ignore[no-untyped-def]
 
 @inner
 def _multinomial(y, f, slope):  # type: ignore[no-untyped-def]
+    apart()
     top = 0
     for o in range(len(f)):
         if f[o] > f[top]:
@@ -105,6 +108,7 @@ def _multinomial(y, f, slope):  # type: ignore[no-untyped-def]
 @inner
 def _max_margin(margin, y, f, slope):  # type: ignore[no-untyped-def]
     """max(0, margin − f_y + max_{k≠y} f_k); with margin 0, ties count as mistakes."""
+    apart()
     right, rival = -1, -1
     for o in range(len(f)):
         slope[o] = 0.0

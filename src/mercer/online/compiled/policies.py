@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.evaluation.cpu.vectors import widen
 from mercer.online.compiled.bumps import decay, gaussian_exponents, remove, shrink
-from mercer.online.compiled.inner import inner, least
+from mercer.online.compiled.inner import apart, inner, least
 from mercer.online.compiled.losses import ROWS_FROM, one_loss, row_loss
 from mercer.online.state import (
     COUNT,
@@ -59,6 +59,7 @@ def _oldest(arrays):  # type: ignore[no-untyped-def]
 @inner
 def _smallest(arrays, count):  # type: ignore[no-untyped-def]
     """The bump of least norm ‖a‖√k(c, c)."""
+    apart()
     best, lowest = 0, math.inf
     for j in range(count):
         size = 0.0
@@ -84,32 +85,46 @@ def _drawn(arrays, count):  # type: ignore[no-untyped-def]
 @inner
 def _least_loss(arrays, rules):  # type: ignore[no-untyped-def]
     """The bump without which the samples that are kept have the least loss; not the newest."""
-    widen()
-    count, outputs = arrays.integers[COUNT], arrays.a.shape[1]
-    scale, offset = arrays.reals[SCALE], arrays.reals[OFFSET]
-    values = np.zeros((count, outputs))
-    for i in range(count):
-        for j in range(count):
-            for o in range(outputs):
-                values[j, o] += scale * arrays.a[i, o] * arrays.gram[i, j]
+    apart()
+    count, scale, offset = arrays.integers[COUNT], arrays.reals[SCALE], arrays.reals[OFFSET]
+    values = _values_at_centres(arrays.a, arrays.gram, scale, count)
     best, lowest = 0, math.inf
-    f, slope = np.empty(outputs), np.empty(outputs)
     for i in range(count - 1):
-        total = 0.0
-        for j in range(count):
-            y = arrays.targets[j]
-            for o in range(outputs):
-                f[o] = values[j, o] - scale * arrays.a[i, o] * arrays.gram[i, j]
-            if rules.loss >= ROWS_FROM:
-                total += row_loss(rules.loss, rules.loss_numbers, y, f, slope)
-            else:
-                for o in range(outputs):
-                    total += one_loss(rules.loss, rules.loss_numbers, y[o], f[o], offset)[0]
-            if total >= lowest:
-                break
+        total = _loss_without(i, arrays, rules, values, scale, offset, lowest)
         if total < lowest:
             best, lowest = i, total
     return best
+
+
+@inner
+def _values_at_centres(a, gram, scale, count):  # type: ignore[no-untyped-def]
+    widen()
+    values = np.zeros((count, a.shape[1]))
+    for i in range(count):
+        for o in range(a.shape[1]):
+            factor = scale * a[i, o]
+            for j in range(count):
+                values[j, o] += factor * gram[i, j]
+    return values
+
+
+@inner
+def _loss_without(i, arrays, rules, values, scale, offset, limit):  # type: ignore[no-untyped-def]
+    """Σ_j ℓ(y_j, f(c_j) − a_i k(c_i, c_j)); the sum ends where it exceeds the limit."""
+    outputs = values.shape[1]
+    f, slope, total = np.empty(outputs), np.empty(outputs), 0.0
+    for j in range(len(values)):
+        y = arrays.targets[j]
+        for o in range(outputs):
+            f[o] = values[j, o] - scale * arrays.a[i, o] * arrays.gram[i, j]
+        if rules.loss >= ROWS_FROM:
+            total += row_loss(rules.loss, rules.loss_numbers, y, f, slope)
+        else:
+            for o in range(outputs):
+                total += one_loss(rules.loss, rules.loss_numbers, y[o], f[o], offset)[0]
+        if total >= limit:
+            break
+    return total
 
 
 @inner
@@ -118,32 +133,42 @@ def _project(arrays):  # type: ignore[no-untyped-def]
 
     With A = (K + τI)⁻¹, leaving out p costs ‖a_p‖²/A_pp, and a ← a − A_:p a_p/A_pp sets a_p to 0.
     """
-    widen()
-    count, outputs, inverse = arrays.integers[COUNT], arrays.a.shape[1], arrays.inverse
-    best, lowest = 0, math.inf
-    for j in range(count):
-        size = 0.0
-        for o in range(outputs):
-            size += arrays.a[j, o] * arrays.a[j, o]
-        if size < lowest * inverse[j, j]:
-            best, lowest = j, size / inverse[j, j]
+    apart()
+    count, inverse = arrays.integers[COUNT], arrays.inverse
+    best = _cheapest(arrays.a, inverse, count)
     column = np.empty(count)
     for j in range(count):
         column[j] = inverse[best, j]
-    pivot = column[best]
-    for o in range(outputs):
-        factor = arrays.a[best, o] / pivot
-        for j in range(count):
-            arrays.a[j, o] -= factor * column[j]
-        if len(arrays.b):
-            factor = arrays.b[best, o] / pivot
-            for j in range(count):
-                arrays.b[j, o] -= factor * column[j]
+    _carry(arrays.a, column, best)
+    if len(arrays.b):
+        _carry(arrays.b, column, best)
     for i in range(count):
-        line, factor = inverse[i], column[i] / pivot
+        line, factor = inverse[i], column[i] / column[best]
         for j in range(count):
             line[j] -= factor * column[j]
     remove(arrays, best)
+
+
+@inner
+def _cheapest(a, inverse, count):  # type: ignore[no-untyped-def]
+    """The p with the least ‖a_p‖²/A_pp."""
+    best, lowest = 0, math.inf
+    for j in range(count):
+        size = 0.0
+        for o in range(a.shape[1]):
+            size += a[j, o] * a[j, o]
+        if size < lowest * inverse[j, j]:
+            best, lowest = j, size / inverse[j, j]
+    return best
+
+
+@inner
+def _carry(a, column, best):  # type: ignore[no-untyped-def]
+    """A ← a − A_:p a_p/A_pp."""
+    for o in range(a.shape[1]):
+        factor = a[best, o] / column[best]
+        for j in range(len(column)):
+            a[j, o] -= factor * column[j]
 
 
 @inner
@@ -154,6 +179,7 @@ def _merge(arrays):  # type: ignore[no-untyped-def]
     the best coefficient there is a_i κ^{(1−h)²} + a_j κ^{h²}. h is sought on a grid of eighths for
     every partner at once (powers of κ^{1/64} are products), then by golden section for the best.
     """
+    apart()
     count = arrays.integers[COUNT]
     i = _smallest(arrays, count)
     exponents, centre = np.empty(count), np.empty(len(arrays.centres))
@@ -178,6 +204,7 @@ def _merge(arrays):  # type: ignore[no-untyped-def]
 @inner
 def _partner(arrays, i, exponents):  # type: ignore[no-untyped-def]
     """The partner of bump i and the best eighth on the way to it."""
+    apart()
     widen()
     count, outputs = len(exponents), arrays.a.shape[1]
     own = 0.0
@@ -269,6 +296,7 @@ def _gain(arrays, i, j, h, exponent):  # type: ignore[no-untyped-def]
 @inner
 def _forget(arrays):  # type: ignore[no-untyped-def]
     """Shrink f so far that the oldest bump may go without spending more than the mistakes allow."""
+    apart()
     count, oldest, scale = arrays.integers[COUNT], _oldest(arrays), arrays.reals[SCALE]
     value = 0.0
     for j in range(count):

@@ -60,59 +60,62 @@ def _append(factor, column, corner, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _drop_first(arrays, count, numbers):  # type: ignore[no-untyped-def]
+def _dot(x, y, count):  # type: ignore[no-untyped-def]
+    widen()
+    total = 0.0
+    for i in range(count):
+        total += x[i] * y[i]
+    return total
+
+
+@inner
+def _drop_first(arrays, count):  # type: ignore[no-untyped-def]
     """Without the oldest sample: R₂₂ᵀR₂₂ + r₁₂ᵀr₁₂ is what is left of M."""
-    factor = arrays.factor
-    first = np.empty(count - 1)
-    for j in range(count - 1):
+    factor, left = arrays.factor, count - 1
+    first = np.empty(left)
+    for j in range(left):
         first[j] = factor[0, j + 1]
-    for i in range(count - 1):
-        for j in range(i, count - 1):
-            factor[i, j] = factor[i + 1, j + 1]
-    update(factor, first, 0, count - 1)
-    for i in range(count - 1):
+    for i in range(left):
         arrays.columns[i] = arrays.columns[i + 1]
         copy_row(arrays.targets, i, arrays.targets, i + 1)
-    for o in range(numbers.shape[0]):
-        for i in range(count - 1):
-            numbers[o, i] = arrays.targets[i, o]
-    forward(factor, numbers, count - 1)
-    for o in range(numbers.shape[0]):
-        for i in range(count - 1):
-            arrays.right[o, i] = numbers[o, i]
+        for j in range(i, left):
+            factor[i, j] = factor[i + 1, j + 1]
+    update(factor, first, 0, left)
+    for o in range(len(arrays.right)):
+        for i in range(left):
+            arrays.right[o, i] = arrays.targets[i, o]
+    forward(factor, arrays.right, left)
 
 
 @inner
 def _learn_exactly(arrays, block, t, row, work, noise, window, f):  # type: ignore[no-untyped-def]
     """Grow the factor of K + αW⁻¹; right = R⁻ᵀy, so that f(x) = ⟨R⁻ᵀk_x, right⟩."""
-    count, outputs = arrays.integers[COUNT], arrays.targets.shape[1]
-    for i in range(count):
-        work[0, i] = row[i]
-    forward(arrays.factor, work[:1], count)
-    for o in range(outputs):
-        total = 0.0
-        for i in range(count):
-            total += work[0, i] * arrays.right[o, i]
-        f[o] = total
+    count = arrays.integers[COUNT]
+    own = work[:1]
+    _solved(arrays.factor, row, 0, own, count)
+    for o in range(len(f)):
+        f[o] = _dot(own[0], arrays.right[o], count)
     if window and count == window:
-        _drop_first(arrays, count, work[1:])
+        _drop_first(arrays, count)
         count -= 1
-        for i in range(count):
-            work[0, i] = row[i + 1]
-        forward(arrays.factor, work[:1], count)
-    corner = block.diagonal[t] + noise
-    for i in range(count):
-        corner -= work[0, i] * work[0, i]
+        _solved(arrays.factor, row, 1, own, count)
+    corner = block.diagonal[t] + noise - _dot(own[0], own[0], count)
     if not corner > 0.0:
         return False
-    _append(arrays.factor, work[0], corner, count)
-    for o in range(outputs):
-        total = block.targets[t, o]
-        for i in range(count):
-            total -= work[0, i] * arrays.right[o, i]
-        arrays.right[o, count] = total / arrays.factor[count, count]
+    _append(arrays.factor, own[0], corner, count)
+    for o in range(len(f)):
+        left = block.targets[t, o] - _dot(own[0], arrays.right[o], count)
+        arrays.right[o, count] = left / arrays.factor[count, count]
     _admit(arrays, block, t, count)
     return True
+
+
+@inner
+def _solved(factor, row, first, out, count):  # type: ignore[no-untyped-def]
+    """R⁻ᵀ of the part of a row from `first` on."""
+    for i in range(count):
+        out[0, i] = row[first + i]
+    forward(factor, out, count)
 
 
 @inner
@@ -123,45 +126,43 @@ def _admit(arrays, block, t, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _learn_sparsely(arrays, block, t, row, work, noise, tolerance, alpha, f):  # type: ignore[no-untyped-def]
+def _learn_sparsely(arrays, block, t, row, work, tolerance, alpha, f):  # type: ignore[no-untyped-def]
     """Features φ = S⁻ᵀk of the dictionary, SᵀS its Gram matrix; RᵀR = ΦᵀWΦ + αI only grows.
 
     A point is admitted where its distance from the span, k(x, x) − ‖φ‖², exceeds the tolerance.
     """
-    count, outputs = arrays.integers[COUNT], arrays.targets.shape[1]
-    for i in range(count):
-        work[0, i] = row[i]
-    forward(arrays.base, work[:1], count)
-    for o in range(outputs):
+    count, phi = arrays.integers[COUNT], work[0]
+    _solved(arrays.base, row, 0, work[:1], count)
+    for o in range(len(f)):
         for i in range(count):
             work[1 + o, i] = arrays.right[o, i]
     forward(arrays.factor, work[1:], count)
     backward(arrays.factor, work[1:], count)
-    apart = block.diagonal[t]
-    for i in range(count):
-        apart -= work[0, i] * work[0, i]
-    for o in range(outputs):
-        total = 0.0
-        for i in range(count):
-            total += work[0, i] * work[1 + o, i]
-        f[o] = total
-    if apart > tolerance * block.diagonal[t]:
-        _append(arrays.base, work[0], apart, count)
+    for o in range(len(f)):
+        f[o] = _dot(phi, work[1 + o], count)
+    apart_by = block.diagonal[t] - _dot(phi, phi, count)
+    if apart_by > tolerance * block.diagonal[t]:
+        _append(arrays.base, phi, apart_by, count)
+        phi[count] = math.sqrt(apart_by)
         for i in range(count):
             arrays.factor[i, count] = 0.0
         arrays.factor[count, count] = math.sqrt(alpha)
-        work[0, count] = math.sqrt(apart)
-        for o in range(outputs):
-            arrays.right[o, count] = 0.0
         _admit(arrays, block, t, count)
         count += 1
-    weight = block.weights[t]
-    for i in range(count):
-        for o in range(outputs):
-            arrays.right[o, i] += weight * work[0, i] * block.targets[t, o]
-        work[0, i] *= math.sqrt(weight)
-    update(arrays.factor, work[0], 0, count)
+    _weigh_in(arrays, block, t, phi, count)
     return True
+
+
+@inner
+def _weigh_in(arrays, block, t, phi, count):  # type: ignore[no-untyped-def]
+    """ΦᵀWy and ΦᵀWΦ + αI with one more row."""
+    weight = block.weights[t]
+    for o in range(len(arrays.right)):
+        for i in range(count):
+            arrays.right[o, i] += weight * phi[i] * block.targets[t, o]
+    for i in range(count):
+        phi[i] *= math.sqrt(weight)
+    update(arrays.factor, phi, 0, count)
 
 
 @compiled
@@ -175,7 +176,7 @@ def recursive_walk(arrays, block, alpha, tolerance, window):  # type: ignore[no-
         for j in range(arrays.integers[COUNT]):
             row[j] = values[columns[j]]
         if tolerance > 0.0:
-            done = _learn_sparsely(arrays, block, t, row, work, 0.0, tolerance, alpha, f)
+            done = _learn_sparsely(arrays, block, t, row, work, tolerance, alpha, f)
         else:
             noise = alpha / block.weights[t]
             done = _learn_exactly(arrays, block, t, row, work, noise, window, f)

@@ -39,15 +39,15 @@ def walk(arrays, block, rules):  # type: ignore[no-untyped-def]
     row = np.empty(len(arrays.a))
     f, slope, values = np.empty(outputs), np.empty(outputs), np.empty(outputs)
     for t in range(len(block.targets)):
-        look(arrays, block, t, row, f)
+        looked(arrays, block, t, row, f)
         losses(rules, block.targets[t], f, arrays.reals[OFFSET], values, slope)
-        if not learn(arrays, block, rules, t, row, f, values, slope):
+        if not learned(arrays, block, rules, t, row, f, values, slope):
             return t
     return len(block.targets)
 
 
-@compiled
-def look(arrays, block, t, row, f):  # type: ignore[no-untyped-def]
+@inner
+def looked(arrays, block, t, row, f):  # type: ignore[no-untyped-def]
     """Row of kernel values and prediction at sample t."""
     kernel_row(arrays, block, t, row)
     function_values(arrays, row, f)
@@ -65,31 +65,38 @@ def losses(rules, y, f, offset, values, slope):  # type: ignore[no-untyped-def]
             values[o], slope[o] = one_loss(rules.loss, rules.loss_numbers, y[o], f[o], offset)
 
 
-@compiled
-def learn(arrays, block, rules, t, row, f, values, slope):  # type: ignore[no-untyped-def]
-    """F ← (1 − ηλ)f − η w ℓ' k(x_t, ·), and what follows; False where numbers overflow."""
-    weight, ridge = block.weights[t], rules.regularization
+@inner
+def prepared(arrays, block, rules, t, f, values, slope, push):  # type: ignore[no-untyped-def]
+    """Record the loss and find the new coefficient; the step, or −1 where numbers overflow."""
     square, product, value = 0.0, 0.0, 0.0
     for o in range(len(f)):
         square += slope[o] * slope[o]
         product += slope[o] * f[o]
         value += values[o]
     if not (math.isfinite(square) and math.isfinite(value)):
-        return False
+        return -1.0
     _record(arrays, block, rules, t, f, value, square, product)
+    return _pushed(arrays, rules, t, block, values, slope, square, push)
+
+
+@inner
+def learned(arrays, block, rules, t, row, f, values, slope):  # type: ignore[no-untyped-def]
+    """F ← (1 − ηλ)f − η w ℓ' k(x_t, ·), and what follows; False where numbers overflow."""
     push = np.empty(len(f))
-    step = _pushed(arrays, rules, t, block, values, slope, square, push)
+    step = prepared(arrays, block, rules, t, f, values, slope, push)
+    if step < 0.0:
+        return False
     size, moved = 0.0, 0.0
     for o in range(len(f)):
         size += push[o] * push[o]
         moved += push[o] * f[o]
-    factor = max(1.0 - step * ridge, 0.0)
+    factor = max(1.0 - step * rules.regularization, 0.0)
     if factor != 1.0:
         shrink(arrays, factor)
     if rules.kept_norm:
         arrays.reals[SQUARED_NORM] += 2.0 * factor * moved + size * block.diagonal[t]
     if rules.loss == NOVELTY:
-        arrays.reals[OFFSET] += step * weight * (rules.loss_numbers[0] + slope[0])
+        arrays.reals[OFFSET] += step * block.weights[t] * (rules.loss_numbers[0] + slope[0])
     if size > 0.0:
         arrays.integers[UPDATES] += 1
         insert(arrays, block, t, row, push, rules.policy)
@@ -105,6 +112,7 @@ def _record(arrays, block, rules, t, f, value, square, product):  # type: ignore
     reals, integers, ridge = arrays.reals, arrays.integers, rules.regularization
     weight = block.weights[t]
     block.losses[t] = weight * value
+    block.norms[t] = reals[SQUARED_NORM]
     block.gradients[t] = (
         weight * weight * square * block.diagonal[t]
         + 2.0 * ridge * weight * product
@@ -164,3 +172,15 @@ def _aggressive(rules, values, slope, square, size, weight, push):  # type: igno
             else:
                 step = value / (steep * size + 0.5 / bound)
             push[o] = -step * slope[o]
+
+
+@compiled
+def look(arrays, block, row, f):  # type: ignore[no-untyped-def]
+    """The prediction at the only sample of a block, for a loss that is asked from Python."""
+    looked(arrays, block, 0, row, f)
+
+
+@compiled
+def learn(arrays, block, rules, row, f, values, slope):  # type: ignore[no-untyped-def]
+    """Learn that sample."""
+    return learned(arrays, block, rules, 0, row, f, values, slope)
