@@ -17,11 +17,13 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "FeatureFunction": "mercer.functions",
     "Gram": "mercer.operators",
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
     "estimators": "mercer.estimators",
+    "features": "mercer.features",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
     "linalg": "mercer.linalg",

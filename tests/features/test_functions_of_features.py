@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,3 +165,9 @@ def test_maps_are_steps_of_a_pipeline():
     X, y = data()
     for phi in (features(), Nystroem(K, n_components=40, random_state=0)):
         assert make_pipeline(phi, Ridge(alpha=0.1)).fit(X, y).score(X, y) > 0.95
+
+
+def test_the_page_of_the_documentation_runs_as_written():
+    page = Path(__file__).parents[2] / "docs" / "features.md"
+    code = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    exec("\n".join(code), {})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 48 << 20  # of features that are there at a time
 TILE = 512  # rows and columns of a tile of ΦᵀΦ
+DIAGONAL = 128  # of a tile on the diagonal, of which half is in vain
 SUMMED = 1 << 15  # rows that are summed in float32 before the sum goes to float64
 
 
@@ -32,7 +33,7 @@ class NormalEquations:
     ----------
     features : FeatureMap
     gram : array of shape (features, features)
-        ΦᵀWΦ; the lower triangle.
+        ΦᵀWΦ.
     moments : array of shape (features, outputs)
         ΦᵀWy.
     feature_sums, target_sums : arrays
@@ -69,25 +70,25 @@ class NormalEquations:
 
     def ridge(self, regularization: float) -> FeatureFunction:
         """The minimiser of (1/Σw) Σ w_i ½(y_i − f(x_i))² + (λ/2)‖w‖²."""
-        return self._function(self._solved(self.gram, self.moments, regularization))
+        return self._function(self._solved(self.gram.copy(), self.moments, regularization))
 
     def ridge_with_intercept(self, regularization: float) -> tuple[FeatureFunction, Any]:
         """The same for y_i − f(x_i) − b, with b not penalised, and b."""
         means = self.feature_sums / self.total
         targets = self.target_sums / self.total
-        gram = self.gram - self.total * np.outer(means, means)
+        gram = np.outer(means, -self.total * means)
+        gram += self.gram
         moments = self.moments - self.total * np.outer(means, targets)
         weights = self._solved(gram, moments, regularization)
         intercept = targets - means @ weights
         return self._function(weights), intercept[0] if self.single_output else intercept
 
-    def _solved(self, gram: np.ndarray, moments: np.ndarray, regularization: float) -> np.ndarray:
+    def _solved(self, matrix: np.ndarray, moments: np.ndarray, regularization: float) -> np.ndarray:
+        """The weights; the matrix is overwritten."""
         if not (np.isfinite(regularization) and regularization >= 0):
             raise ValueError(
                 f"regularization must be nonnegative and finite; got {regularization!r}."
             )
-        matrix = np.tril(gram)
-        matrix += np.tril(gram, -1).T
         if regularization == 0:
             return linalg.symmetric_solve(matrix, moments)[0]
         matrix.flat[:: len(matrix) + 1] += self.total * regularization
@@ -133,6 +134,15 @@ def _checked_targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np
     return targets, weights
 
 
+def _triangle(start: int, stop: int) -> list[tuple[Span, Span]]:
+    """Tiles that cover the lower triangle of a square, the largest first."""
+    if stop - start <= DIAGONAL:
+        return [((start, stop), (start, stop))]
+    middle = start + -(-(stop - start) // (2 * DIAGONAL)) * DIAGONAL
+    below = [(a, b) for a in spans(stop, TILE, middle) for b in spans(middle, TILE, start)]
+    return [*below, *_triangle(start, middle), *_triangle(middle, stop)]
+
+
 class _Sums:
     """ΦᵀWΦ, ΦᵀWy and Φᵀw, summed over chunks in an order that depends on sizes alone."""
 
@@ -142,7 +152,7 @@ class _Sums:
             raise ValueError('normal equations are real: write form="pairs" for the features.')
         count, rows = features.feature_count, X.shape[0]
         self.X, self.fill, self.dtype = X, features._filler(dtype), dtype
-        self.tiles = [(a, b) for a in spans(count, TILE) for b in spans(count, TILE) if b <= a]
+        self.tiles = _triangle(0, count)
         self.threads = thread_count() if features._parallel else 1
         self.targets = np.column_stack([y.reshape(rows, -1), np.ones(rows)]).astype(dtype)
         self.weights = None if weights is None else np.sqrt(weights).astype(dtype)
@@ -160,6 +170,8 @@ class _Sums:
                     self._flush()
                     summed = 0
             self._flush()
+        for a, b in self.tiles:
+            self.gram[slice(*b), slice(*a)] = self.gram[slice(*a), slice(*b)].T
 
     def _add(self, chunk: np.ndarray, start: int, stop: int) -> None:
         def features(span: Span) -> None:
