@@ -17,6 +17,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "FeatureFunction": "mercer.functions",
     "Gram": "mercer.operators",
     "KernelClassifier": "mercer.estimators",
     "KernelLogisticRegression": "mercer.estimators",
@@ -27,6 +28,7 @@ _HOMES = {
     "KernelRidgeCV": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
     "estimators": "mercer.estimators",
+    "features": "mercer.features",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
     "linalg": "mercer.linalg",

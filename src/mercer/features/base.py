@@ -13,11 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.evaluation.tiling import Span, spans
 from mercer.features.inputs import NestedParameters
+from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
 
 BLOCK_BYTES = 8 << 20  # of the features of a block of rows
 BLOCK_ROWS = 64, 512  # fewest and most
+STRIPES = 16  # partial sums, whatever the number of threads
 Fill = Callable[[Any, np.ndarray], None]  # (rows, out): write the features of rows into out
 
 
@@ -72,6 +74,32 @@ class FeatureMap(
 
         self._over_blocks(X, multiply)
         return out
+
+    def weighted_sum(self, X: Any, coefficients: Any) -> np.ndarray:
+        """Σ_i α_i φ(x_i), with a column for each column of α; the features are not stored."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        alpha = np.asarray(coefficients)
+        columns = alpha.reshape(len(alpha), -1)
+        dtype = np.result_type(self._dtype(X), columns.dtype, np.float64)
+        fill, blocks = self._filler(_precision(X)), self._spans(X)
+        parts = np.zeros((min(STRIPES, len(blocks)), self.feature_count, columns.shape[1]), dtype)
+
+        def add(stripe: int) -> None:
+            for start, stop in blocks[stripe::STRIPES]:
+                block = np.empty((stop - start, self.feature_count), self._dtype(X))
+                fill(X[start:stop], block)
+                parts[stripe] += block.T @ columns[start:stop]
+
+        with single_threaded_blas():
+            run(add, range(len(parts)), thread_count() if self._parallel else 1)
+        total = parts.sum(axis=0)
+        return total[:, 0] if alpha.ndim == 1 else total
+
+    def normal_equations(self, X: Any, y: Any, sample_weight: Any = None) -> NormalEquations:
+        """ΦᵀWΦ and ΦᵀWy for the features Φ of X, summed chunk by chunk; Φ is never stored."""
+        check_is_fitted(self)
+        return accumulate(self, self._checked(X, reset=False), y, sample_weight)
 
     def function(self, weights: Any) -> FeatureFunction:
         """The function f(x) = ⟨φ(x), w⟩."""

@@ -36,25 +36,42 @@ class FourierFeatures(FeatureMap):
     frequencies_: np.ndarray
     phases_: np.ndarray | None
     amplitude_: float
+    n_features_in_: int
 
     @property
     def feature_count(self) -> int:
-        return len(self.frequencies_) * (2 if self.form == "pairs" else 1)
+        return 2 * self._count - self._odd if self.form == "pairs" else self._count
+
+    @property
+    def _odd(self) -> bool:
+        """Whether the last of the pairs has no sine, but a phase: for an odd number of features."""
+        return self.form == "pairs" and self.phases_ is not None
+
+    @property
+    def _count(self) -> int:
+        """The number of frequencies."""
+        return len(self.frequencies_)
+
+    @property
+    def _width(self) -> int:
+        """The number of columns of a point."""
+        return int(self.n_features_in_)
 
     def _frequency_count(self, n_components: int) -> int:
         check_count(self, "n_components", n_components)
         if self.form not in FORMS:
             raise ValueError(f"form must be one of {list(FORMS)}; got {self.form!r}.")
-        if self.form == "pairs" and n_components % 2:
-            raise ValueError(
-                f"pairs of cos and sin need an even n_components; got {n_components}. Write "
-                f'n_components={n_components + 1}, or form="phase".'
-            )
-        return n_components // 2 if self.form == "pairs" else n_components
+        return (n_components + 1) // 2 if self.form == "pairs" else n_components
+
+    def _drawn_phases(self, random: np.random.Generator, n_components: int) -> np.ndarray | None:
+        if self.form == "phase":
+            return random.uniform(0.0, TURN, n_components)
+        odd = self.form == "pairs" and n_components % 2
+        return random.uniform(0.0, TURN, 1) if odd else None
 
     def _scale(self) -> float:
-        count = len(self.frequencies_)
-        return math.sqrt((2.0 if self.form == "phase" else 1.0) * self.amplitude_ / count)
+        real = 1.0 if self.form == "complex" else 2.0
+        return math.sqrt(real * self.amplitude_ / self.feature_count)
 
     def _dtype(self, X: Any) -> np.dtype:
         real = super()._dtype(X)
@@ -93,13 +110,15 @@ class FourierFeatures(FeatureMap):
     def _writer(self, dtype: np.dtype) -> Any:
         from mercer.features import compiled
 
-        scale, count = self._scale(), len(self.frequencies_)
+        scale, count = self._scale(), self._count
         if self.form == "phase":
             assert self.phases_ is not None
             shifts = np.ascontiguousarray(self.phases_ / TURN, dtype)
             return lambda turns, out, first: compiled.cosines(turns, shifts, scale, out, first)
-        if self.form == "pairs":
+        if self.form == "pairs" and not self._odd:
             return lambda turns, out, first: compiled.pairs(turns, scale, out, first, count + first)
+        if self.form == "pairs":
+            return self._odd_writer(scale)
 
         def complex_exponentials(turns: np.ndarray, out: np.ndarray, first: int) -> None:
             both = np.empty((turns.shape[0], 2 * turns.shape[1]), dtype)
@@ -109,6 +128,22 @@ class FourierFeatures(FeatureMap):
 
         return complex_exponentials
 
+    def _odd_writer(self, scale: float) -> Any:
+        """Pairs for all frequencies but the last, which has one cosine with a phase."""
+        from mercer.features import compiled
+
+        assert self.phases_ is not None
+        pairs, phase = self._count - 1, float(self.phases_[0])
+
+        def write(turns: np.ndarray, out: np.ndarray, first: int) -> None:
+            some = np.ascontiguousarray(turns[:, : max(pairs - first, 0)])
+            compiled.pairs(some, scale, out, first, pairs + first)
+            if first + turns.shape[1] > pairs:
+                last = turns[:, -1]
+                out[:, -1] = scale * np.cos(TURN * (last - np.rint(last)) + phase)
+
+        return write
+
     # ---- errors ------------------------------------------------------------------------------
 
     def expected_error(self, X: Any, Y: Any) -> np.ndarray:
@@ -116,8 +151,8 @@ class FourierFeatures(FeatureMap):
 
         With h = x − y and S frequencies its square is ((k(0)² + k(0)k(2h))/2 − k(h)²)/S for pairs,
         k(0)²/(2S) more with phases, and (k(0)² − k(h)²)/S for the complex form. Orthogonal
-        frequencies have their correlation on top; for quasi-random ones and for Fastfood this is
-        the error of independent ones.
+        frequencies and those of Fastfood have their correlation on top; for quasi-random ones this
+        is the error of independent ones.
         """
         check_is_fitted(self)
         h = _difference(X, Y)
@@ -126,19 +161,27 @@ class FourierFeatures(FeatureMap):
             variance = largest**2 - value**2
         else:
             variance = 0.5 * (largest**2 + largest * double) - value**2
+        covariance, share = self._correlation(h)
+        excess = share * largest**2 * covariance
+        return np.sqrt(np.maximum(self._mean_variance(variance) + excess, 0.0))
+
+    def _mean_variance(self, variance: np.ndarray) -> np.ndarray:
+        """Of the mean of independent terms, given that of k(0) cos(ω·h)."""
+        with_phase = variance + 0.5 * self.amplitude_**2
         if self.form == "phase":
-            variance = variance + 0.5 * largest**2
-        correlated, share = self._correlation(h)
-        excess = share * (largest**2 * correlated - value**2)
-        return np.sqrt(np.maximum(variance / len(self.frequencies_) + excess, 0.0))
+            return with_phase / self._count
+        if not self._odd:
+            return variance / self._count
+        pairs = self._count - 1
+        return (pairs * variance + 0.25 * with_phase) / (pairs + 0.5) ** 2
 
     def _correlation(self, h: np.ndarray) -> tuple[np.ndarray | float, float]:
-        """E cos(ω_i·h) cos(ω_j·h) for dependent frequencies, and the share of such pairs."""
+        """The covariance of cos(ω_i·h) and cos(ω_j·h) in one block, and the share of such pairs."""
         return 0.0, 0.0
 
     def _independent_parts(self) -> float:
         """How many independent frequencies the mean is worth at least: 1/Σ (size of block/S)²."""
-        return float(len(self.frequencies_))
+        return float(self._count)
 
     def _profile(self, h: np.ndarray) -> np.ndarray:
         """k(h), for every row."""
@@ -147,18 +190,18 @@ class FourierFeatures(FeatureMap):
     def uniform_error(self, radius: float, probability: float = 0.9) -> float:
         """What |⟨φ(x), φ(y)⟩ − k(x, y)| stays below for all x, y in the ball ‖x‖ ≤ radius.
 
-        By Hoeffding's inequality on a net of points, and a bound on the slope between them: the
-        argument of Rahimi and Recht, with the slope |∇f| ≤ k(0)(mean of ‖ω‖ + E‖ω‖) for pairs. Infinite where frequencies have
-        no second moment (Matérn with ν ≤ 1, Laplacian), since the slope then is not bounded, and
-        for quasi-random frequencies, which are not independent.
+        By Hoeffding's inequality on a net of points, and a bound on the slope between them (the
+        argument of Rahimi and Recht). Infinite where frequencies have no second moment (Matérn with
+        ν ≤ 1, Laplacian), since the slope then is not bounded, and for quasi-random frequencies,
+        which are not independent.
         """
         check_is_fitted(self)
-        width = self.frequencies_.shape[1]
+        width = self._width
         moment = self._second_moment()
         if not math.isfinite(moment) or not self._independent_parts():
             return math.inf
         k0, count = self.amplitude_, self._independent_parts()
-        if self.form == "phase":  # a function of (x, y), with values in [−2k(0), 2k(0)]
+        if self.form == "phase" or self._odd:  # of (x, y), with values in [−2k(0), 2k(0)]
             net = Net(2 * width, math.sqrt(2.0) * radius, 12.0 * k0**2 * moment, 2.0 * k0, count)
             return least_error(net, probability)
         net = Net(width, 2.0 * radius, 4.0 * k0**2 * moment, k0, count)
@@ -169,7 +212,7 @@ class FourierFeatures(FeatureMap):
 
     def _second_moment(self) -> float:
         """E‖ω‖²."""
-        measure = frequencies.spectral_measure(self.kernel_, self.frequencies_.shape[1])
+        measure = frequencies.spectral_measure(self.kernel_, self._width)
         return float(np.trace(measure.covariance()))
 
 
@@ -203,7 +246,8 @@ class RandomFourierFeatures(KernelInput, FourierFeatures):
         Of a kernel given by name.
     form : {"pairs", "phase", "complex"}, default="pairs"
         (cos ω·x, sin ω·x) for n_components/2 frequencies: all cosines come first, and ⟨φ(x), φ(x)⟩
-        is exactly k(0); √2 cos(ω·x + b) with a random phase b; or exp(iω·x).
+        is exactly k(0) (of an odd number the last is a single cosine with a phase);
+        √2 cos(ω·x + b) with a random phase b; or exp(iω·x).
     sampling : {"independent", "orthogonal", "quasi-random"}, default="independent"
         Orthogonal blocks of d frequencies, uniform directions, for kernels of the distance; a
         scrambled Sobol' sequence, for measures with known quantiles. All are unbiased.
@@ -261,19 +305,17 @@ class RandomFourierFeatures(KernelInput, FourierFeatures):
         random = generator(self.random_state)
         measure = frequencies.spectral_measure(kernel, width)
         self.frequencies_ = frequencies.draw(kernel, width, count, self.sampling, random)
-        self.phases_ = random.uniform(0.0, TURN, count) if self.form == "phase" else None
+        self.phases_ = self._drawn_phases(random, self.n_components)
         self.amplitude_ = float(measure.total)
         self.kernel_ = kernel
 
     def _correlation(self, h: np.ndarray) -> tuple[np.ndarray | float, float]:
         if self.sampling != "orthogonal":
             return 0.0, 0.0
-        count, width = self.frequencies_.shape
-        spectrum = frequencies.Isotropic.of(self.kernel_, width, "orthogonal sampling")
+        spectrum = frequencies.Isotropic.of(self.kernel_, self._width, "orthogonal sampling")
         lengths = np.linalg.norm(h * spectrum.scales, axis=1)
-        values = frequencies.orthogonal_covariance(self.kernel_, width, lengths)
-        sizes = np.array([min(width, count - first) for first in range(0, count, width)])
-        return values, float((sizes * (sizes - 1)).sum()) / count**2
+        values = frequencies.Orthogonal.of(spectrum, self._width).covariance(lengths)
+        return values, pairs_in_blocks(self._count, self._width)
 
     def _independent_parts(self) -> float:
         if self.sampling == "quasi-random":
@@ -281,8 +323,19 @@ class RandomFourierFeatures(KernelInput, FourierFeatures):
         count, width = self.frequencies_.shape
         if self.sampling == "independent":
             return float(count)
-        sizes = np.array([min(width, count - first) for first in range(0, count, width)])
-        return float(count**2 / (sizes**2).sum())
+        return blocks_worth(count, width)
+
+
+def pairs_in_blocks(count: int, size: int) -> float:
+    """The share of ordered pairs (i, j), i ≠ j, that lie in one block."""
+    sizes = np.array([min(size, count - first) for first in range(0, count, size)])
+    return float((sizes * (sizes - 1)).sum()) / count**2
+
+
+def blocks_worth(count: int, size: int) -> float:
+    """1/Σ (share of a block)², for so many frequencies in independent blocks of one size."""
+    sizes = np.array([min(size, count - first) for first in range(0, count, size)])
+    return float(count**2 / (sizes**2).sum())
 
 
 class RBFSampler(FourierFeatures):

@@ -9,7 +9,7 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri
+from scipy.special import gammaincinv, ndtri, roots_jacobi
 from scipy.stats import qmc
 
 from mercer.kernels import laws
@@ -109,20 +109,67 @@ def _haar(size: int, random: np.random.Generator) -> np.ndarray:
     return q * np.sign(np.diagonal(r))
 
 
-def orthogonal_covariance(
-    kernel: Kernel, dimension: int, distances: np.ndarray, pairs: int = 4096
-) -> np.ndarray:
-    """E cos(ω₁·h) cos(ω₂·h) for orthogonal directions and independent lengths, at ‖Dh‖.
+@dataclass(frozen=True)
+class Orthogonal:
+    """Correlations between cos(ω₁·h) and cos(ω₂·h), for directions of one block."""
 
-    It is E₀F₁(d/2; −(r₁² + r₂²)‖Dh‖²/4), from a fixed sample of lengths.
+    radii: np.ndarray
+    dimension: int
+
+    @classmethod
+    def of(cls, spectrum: Isotropic, dimension: int, pairs: int = 4096) -> Orthogonal:
+        """From a fixed sample of lengths."""
+        radii = spectrum.radii(dimension, 2 * pairs, np.random.default_rng(0))
+        return cls(radii.reshape(2, pairs), dimension)
+
+    def covariance(self, lengths: np.ndarray) -> np.ndarray:
+        """Of cos(ω₁·h) and cos(ω₂·h) for orthogonal directions u₁, u₂ and independent lengths.
+
+        E cos(√(r₁² + r₂²) u·h) − E cos(r₁ u·h) cos(r₂ u'·h) with independent u, u', both from the
+        same lengths, so that nothing is lost where they nearly cancel.
+        """
+        squares = self.radii**2
+        out = []
+        for h in lengths:
+            apart = self._mean_cosine(squares * h**2).prod(axis=0)
+            out.append(np.mean(self._mean_cosine(squares.sum(axis=0) * h**2) - apart))
+        return np.array(out)
+
+    def structured_excess(self, lengths: np.ndarray) -> np.ndarray:
+        """What directions of Fastfood, of correlation 2/D in the mean square, have on top.
+
+        (E r²h²/D cos(ω·h))²/D, to leading order in 1/D.
+        """
+        squares, size = self.radii.ravel() ** 2, self.dimension
+        means = [
+            (squares * h**2 / size * self._mean_cosine(squares * h**2)).mean() for h in lengths
+        ]
+        return np.square(means) / size
+
+    def _mean_cosine(self, squares: np.ndarray) -> np.ndarray:
+        """E cos(t u) over the first coordinate u of a uniform direction, at t²."""
+        nodes, weights = _sphere_rule(self.dimension)
+        return np.cos(np.sqrt(squares)[..., None] * nodes) @ weights
+
+
+def _sphere_rule(dimension: int, count: int = 96) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for one coordinate of a uniform direction, whose law is (1 − u²)^{(D−3)/2}.
+
+    >>> nodes, weights = _sphere_rule(5)
+    >>> bool(np.isclose(weights.sum(), 1.0)), bool(np.isclose(weights @ nodes**2, 1 / 5))
+    (True, True)
     """
-    from scipy.special import hyp0f1
-
-    spectrum = Isotropic.of(kernel, dimension, "orthogonal sampling")
-    radii = spectrum.radii(dimension, 2 * pairs, np.random.default_rng(0))
-    squares = radii[:pairs] ** 2 + radii[pairs:] ** 2
-    values = [hyp0f1(0.5 * dimension, -0.25 * squares * h**2).mean() for h in distances]
-    return np.array(values)
+    if dimension == 1:
+        return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
+    power = 0.5 * (dimension - 3)
+    if dimension <= 64:
+        nodes, weights = roots_jacobi(count, power, power)
+    else:  # the law is nearly normal, with the variance 1/D
+        reach = min(1.0, 10.0 / math.sqrt(dimension))
+        nodes, weights = np.polynomial.legendre.leggauss(count)
+        nodes = reach * nodes
+        weights = weights * np.exp(power * np.log1p(-np.square(nodes)))
+    return nodes, weights / weights.sum()
 
 
 # ---- quasi-random: frequencies as functions of points in the unit cube ---------------------------
