@@ -31,7 +31,9 @@ _HOMES = {
     "kernels": "mercer.kernels",
     "linalg": "mercer.linalg",
     "losses": "mercer.losses",
+    "online": "mercer.online",
     "operators": "mercer.operators",
+    "plotting": "mercer.plotting",
     "solvers": "mercer.solvers",
     "testing": "mercer.testing",
 }

@@ -196,7 +196,8 @@ def shift_diagonal(matrix: Array, amount: float) -> Array:
     """
     if namespace(matrix) is not np:
         return _shifted(matrix, amount)
-    np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
+    with np.errstate(over="ignore"):  # what is too large is refused where it is factored
+        np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
     return matrix
 
 

@@ -78,6 +78,7 @@ def {name}(leaves, a, b, p, tables, rows, columns, {arguments}):
 """
 
 
+@lru_cache(maxsize=256)
 def source_of(program: Program, dtype: Any) -> str:
     """The module that computes a program in one precision."""
     from mercer.evaluation.cpu.vectors import column_step, lanes, panel_width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,17 @@ def _family(number: Number) -> tuple[View, bool]:
     return number.view, number.kind in BILINEAR_KINDS
 
 
+_LOADED: dict[tuple[str, str], ModuleType] = {}
+
+
+def _code(program: Program, dtype: np.dtype) -> ModuleType:
+    """The compiled module of a program, found by its structure: its text is written only once."""
+    key = program.structure, dtype.name
+    if key not in _LOADED:
+        _LOADED[key] = load(source_of(program, dtype))
+    return _LOADED[key]
+
+
 class FusedTiles:
     """K(X, Y) of a program: pair numbers, kernel values and reduction in one compiled pass."""
 
@@ -49,7 +61,7 @@ class FusedTiles:
         self.program, self.x, self.y = program, x, y
         self.dtype = np.dtype(dtype)
         self.shape = (len(x), len(y))
-        self.code = load(source_of(program, self.dtype))
+        self.code = _code(program, self.dtype)
         self.parameters = np.array(program.parameters, self.dtype)
         self.tables = tuple(_stored(table, self.dtype) for table in program.tables)
         self.sources = self._sources()

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mercer.arrays import precision, to_precision
+from mercer.checks import check_count, check_positive
 from mercer.solvers.descent.landscape import Callback, Landscape, plain
 from mercer.solvers.gaps import duality_gap
 from mercer.solvers.problem import Problem
-from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
+from mercer.solvers.schedules import Average, Schedule
 from mercer.solvers.solution import Solution, Status
 
 ROUNDING = 1.0 + 1e-9  # of λ times 1/λ
