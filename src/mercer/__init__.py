@@ -20,7 +20,11 @@ _HOMES = {
     "Gram": "mercer.operators",
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
+    "NuSVC": "mercer.estimators",
+    "OneClassSVM": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
+    "SVC": "mercer.estimators",
+    "SVR": "mercer.estimators",
     "estimators": "mercer.estimators",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
@@ -31,7 +35,17 @@ _HOMES = {
     "testing": "mercer.testing",
 }
 
-__all__ = ["Gram", "KernelRidge", "KernelRidgeCV", "RKHSFunction", "__version__"]
+__all__ = [
+    "SVC",
+    "SVR",
+    "Gram",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "NuSVC",
+    "OneClassSVM",
+    "RKHSFunction",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
