@@ -25,7 +25,11 @@ _HOMES = {
     "KernelRegressor": "mercer.estimators",
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
+    "NuSVC": "mercer.estimators",
+    "OneClassSVM": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
+    "SVC": "mercer.estimators",
+    "SVR": "mercer.estimators",
     "estimators": "mercer.estimators",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
@@ -39,6 +43,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "SVC",
+    "SVR",
     "Gram",
     "KernelClassifier",
     "KernelLogisticRegression",
@@ -47,6 +53,8 @@ __all__ = [
     "KernelRegressor",
     "KernelRidge",
     "KernelRidgeCV",
+    "NuSVC",
+    "OneClassSVM",
     "RKHSFunction",
     "__version__",
 ]
