@@ -26,7 +26,11 @@ _HOMES = {
     "KernelRegressor": "mercer.estimators",
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
+    "NuSVC": "mercer.estimators",
+    "OneClassSVM": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
+    "SVC": "mercer.estimators",
+    "SVR": "mercer.estimators",
     "estimators": "mercer.estimators",
     "features": "mercer.features",
     "functions": "mercer.functions",
@@ -41,6 +45,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "SVC",
+    "SVR",
     "Gram",
     "KernelClassifier",
     "KernelLogisticRegression",
@@ -49,6 +55,8 @@ __all__ = [
     "KernelRegressor",
     "KernelRidge",
     "KernelRidgeCV",
+    "NuSVC",
+    "OneClassSVM",
     "RKHSFunction",
     "__version__",
 ]

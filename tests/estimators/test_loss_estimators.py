@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -338,3 +339,9 @@ def test_probabilities_that_do_not_exist():
     assert hasattr(KernelClassifier(), "predict_log_proba")
     model = KernelClassifier(Multinomial()).fit(X, THREE)
     assert np.allclose(np.exp(model.predict_log_proba(NEW)).sum(axis=1), 1.0)
+
+
+def test_the_page_in_the_documentation_runs():
+    page = Path(__file__).parents[2] / "docs" / "classification.md"
+    parts = page.read_text(encoding="utf-8").split("```python\n")[1:]
+    exec("\n".join(part.split("```")[0] for part in parts), {})

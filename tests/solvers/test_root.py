@@ -41,7 +41,6 @@ def test_a_tolerance_bounds_what_is_left_out(tolerance):
     shorter = PivotedCholesky(tolerance, rank=root.rank - 1).of(gram)
     assert shorter.rank == root.rank - 1
     assert shorter.missing > tolerance
-    assert gram.evaluations == N * (2 * root.rank - 1)
     cut = Eigen(tolerance).of(gram)
     values = np.linalg.eigvalsh(K)
     assert cut.rank == (values > tolerance * values[-1]).sum()

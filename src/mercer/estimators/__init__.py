@@ -7,8 +7,11 @@ from mercer.estimators.regressor import (
     KernelRegressor,
 )
 from mercer.estimators.ridge import KernelRidge, KernelRidgeCV
+from mercer.estimators.svm import SVC, SVR, NuSVC, OneClassSVM
 
 __all__ = [
+    "SVC",
+    "SVR",
     "KernelClassifier",
     "KernelLogisticRegression",
     "KernelPoissonRegressor",
@@ -16,4 +19,6 @@ __all__ = [
     "KernelRegressor",
     "KernelRidge",
     "KernelRidgeCV",
+    "NuSVC",
+    "OneClassSVM",
 ]

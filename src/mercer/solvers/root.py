@@ -10,14 +10,17 @@ possible.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from mercer import linalg
 from mercer.errors import NotPositiveDefiniteError
+from mercer.features.centres import Greedy
 from mercer.operators import Gram
 from mercer.solvers.schedules import check_nonnegative, check_positive
+
+FIRST_COLUMNS = 256  # of a pivoted factor, doubled until they are enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,33 +127,37 @@ class PivotedCholesky:
     def of(self, gram: Gram) -> Root:
         n = gram.shape[0]
         most = n if self.rank is None else min(n, int(self.rank))
-        rest = gram.diagonal().astype(np.float64)
-        trace, scale = float(rest.sum()), float(rest.max(initial=0.0))
-        noise = 4.0 * n * float(np.finfo(gram.dtype).eps) * scale
-        factors = np.empty((min(most, 64), n))
-        count = 0
-        while count < most and rest.sum() > self.tolerance * trace:
-            pivot = int(np.argmax(rest))
-            if rest[pivot] <= noise / n:  # nothing but rounding is left
+        diagonal = gram.diagonal().astype(np.float64)
+        trace, count = float(diagonal.sum()), min(most, FIRST_COLUMNS)
+        while True:
+            factor = _columns(gram, count) if trace > 0 else np.empty((n, 0), gram.dtype)
+            squares = np.einsum("ij,ij->j", factor, factor, dtype=np.float64)
+            rest = np.maximum(trace - np.concatenate([[0.0], np.cumsum(squares)]), 0.0)
+            enough = np.flatnonzero(rest <= self.tolerance * trace)
+            if len(enough) or count == most or factor.shape[1] < count:
                 break
-            if count == len(factors):
-                factors = np.concatenate([factors, np.empty((min(count, most - count), n))])
-            column = gram.columns([pivot])[:, 0].astype(np.float64)
-            column -= factors[:count, pivot] @ factors[:count]
-            factors[count] = column / np.sqrt(rest[pivot])
-            rest -= factors[count] ** 2
-            _refuse_indefinite(rest, noise)
-            rest = np.maximum(rest, 0.0)
-            rest[pivot] = 0.0
-            count += 1
-        features = np.ascontiguousarray(factors[:count].T, gram.dtype)
-        missing = float(rest.sum()) / (trace or 1.0)
-        return Root(features, missing, f"pivoted Cholesky root of rank {count}")
+            count = min(2 * count, most)
+        kept = int(enough[0]) if len(enough) else factor.shape[1]
+        features = np.ascontiguousarray(factor[:, :kept], gram.dtype)
+        _refuse_indefinite(diagonal, features)
+        missing = float(rest[kept]) / (trace or 1.0)
+        return Root(features, missing, f"pivoted Cholesky root of rank {kept}")
 
 
-def _refuse_indefinite(rest: np.ndarray, noise: float) -> None:
-    least = float(rest.min(initial=0.0))
-    if least < -max(noise, 1e-6 * float(rest.max(initial=0.0))):
+def _columns(gram: Gram, count: int) -> np.ndarray:
+    """The first columns of the pivoted factor; fewer where they already give K."""
+    kernel: Any = gram.kernel
+    factor = Greedy(count, pool=gram.shape[0]).choose(kernel, gram.x).factor
+    if factor is None:
+        raise ValueError("a pivoted Cholesky root needs all rows of its factor.")
+    return factor
+
+
+def _refuse_indefinite(diagonal: np.ndarray, features: np.ndarray) -> None:
+    """A remainder on the diagonal that is negative by more than rounding."""
+    least = float((diagonal - np.einsum("ij,ij->i", features, features)).min(initial=0.0))
+    unit = 10.0 * len(diagonal) * float(np.finfo(features.dtype).eps)
+    if least < -unit * float(diagonal.max(initial=0.0)) or (diagonal < 0).any():
         raise NotPositiveDefiniteError(
             f"Expected a positive definite kernel; a pivoted Cholesky factorisation met a "
             f"remainder of {least:.3g} on the diagonal. Check the kernel with kernel.check(X)."

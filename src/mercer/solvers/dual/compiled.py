@@ -6,14 +6,26 @@ or with an entropy in place of the last two terms. `fields` holds (t, q, low, hi
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from mercer.evaluation.cpu.vectors import compiled, widen
+import numpy as np
+from numba import njit
+
+from mercer.evaluation.cpu.vectors import FLAGS, OPTIONS, widen
 
 SMALLEST = 1e-12  # curvature of a step below which the kernel is taken for indefinite there
 CHUNK = 2048  # values that stay in the first-level cache while rows are added to them
 ROOT_STEPS = 100
 INFINITE = np.inf
+NEVER_NAN = OPTIONS | {"fastmath": FLAGS | {"nnan"}}  # so that minima and maxima are vectorised
+
+
+def compiled(function: Any) -> Any:
+    """Compile, and keep the result on disk where Numba finds a folder it may write to."""
+    try:
+        return njit(cache=True, **NEVER_NAN)(function)
+    except RuntimeError:
+        return njit(**NEVER_NAN)(function)
 
 
 # ---- one term ------------------------------------------------------------------------------------
@@ -59,12 +71,8 @@ def best_response(r, kink, curvature, low, high, entropy):  # type: ignore[no-un
     if entropy:
         share = 1.0 / (1.0 + np.exp(-abs(r)))
         return low + (high - low) * (share if r > 0 else 1.0 - share)
-    pull = r - kink if r > kink else (r + kink if r < -kink else 0.0)
-    if pull == 0.0:
-        return 0.0
-    if curvature == 0.0:
-        return high if pull > 0 else low
-    return min(max(pull / curvature, low), high)
+    pull = max(r - kink, 0.0) + min(r + kink, 0.0)
+    return min(max(pull / max(curvature, 1e-300), low), high)
 
 
 @compiled
@@ -96,23 +104,43 @@ def slopes(values, alpha, fields, kink, entropy, up, down):  # type: ignore[no-u
 
 
 @compiled
+def extremes(up, down, alpha, group, which):  # type: ignore[no-untyped-def]
+    """The least right slope, the largest left slope, and Σα of one group."""
+    widen()
+    least, largest, total = INFINITE, -INFINITE, 0.0
+    for i in range(len(up)):
+        mine = group[i] == which
+        least = min(least, up[i] if mine else INFINITE)
+        largest = max(largest, down[i] if mine else -INFINITE)
+        total += alpha[i] if mine else 0.0
+    return least, largest, total
+
+
+@compiled
 def sum_of_responses(values, fields, kink, entropy, group, which, level):  # type: ignore[no-untyped-def]
     """Σ_i of the best responses to the multiplier `level`, over one group."""
+    widen()
     target, curvature, low, high = fields
     total = 0.0
-    for i in range(len(values)):
-        if group[i] == which:
+    if entropy:
+        for i in range(len(values)):
+            r = level - values[i]
+            a = best_response(r, kink, curvature[i], low[i], high[i], True)
+            total += a if group[i] == which else 0.0
+    else:
+        for i in range(len(values)):
             r = target[i] - values[i] + level
-            total += best_response(r, kink, curvature[i], low[i], high[i], entropy)
+            a = best_response(r, kink, curvature[i], low[i], high[i], False)
+            total += a if group[i] == which else 0.0
     return total
 
 
 @compiled
-def best_level(values, fields, kink, entropy, group, which, total, low, high):  # type: ignore[no-untyped-def]
+def best_level(values, fields, kink, entropy, group, which, total, low, high, halvings):  # type: ignore[no-untyped-def]
     """The multiplier between low and high at which the best responses add up to `total`."""
-    for _ in range(ROOT_STEPS):
+    for _ in range(halvings):
         middle = low + 0.5 * (high - low)
-        if not low < middle < high or high - low <= 1e-13 * (abs(low) + abs(high)):
+        if not low < middle < high:
             break
         found = sum_of_responses(values, fields, kink, entropy, group, which, middle)
         if found > total:
@@ -124,17 +152,21 @@ def best_level(values, fields, kink, entropy, group, which, total, low, high):  
 
 @compiled
 def gap_terms(values, alpha, fields, kink, entropy, group, levels):  # type: ignore[no-untyped-def]
-    """Σ of g_i(α_i) + g_i*(−v_i) + α_i v_i, each ≥ 0, and Σ g_i*(−v_i); v = Kα − level."""
+    """The gap and the primal objective.
+
+    The gap is Σ of g_i(α_i) + g_i*(−v_i) + α_i v_i, v = Kα − level, each of which is ≥ 0.
+    """
     target, curvature, low, high = fields
-    gap, conjugate = 0.0, 0.0
+    gap, primal = 0.0, 0.0
     for i in range(len(alpha)):
-        r = target[i] - values[i] + levels[group[i]]
+        level = levels[group[i]]
+        r = target[i] - values[i] + level
         response = best_response(r, kink, curvature[i], low[i], high[i], entropy)
         best = term(response, r, kink, curvature[i], low[i], high[i], entropy)
         own = term(alpha[i], r, kink, curvature[i], low[i], high[i], entropy)
-        conjugate += best
         gap += max(best - own, 0.0)
-    return gap, conjugate
+        primal += best + alpha[i] * (0.5 * values[i] - level)
+    return gap, primal
 
 
 # ---- steps on a working set ----------------------------------------------------------------------
@@ -220,36 +252,40 @@ def moved(i, before, a, smooth, fields, kink, entropy, offsets):  # type: ignore
 
 
 @compiled
-def least_up(smooth, offset, start, stop):  # type: ignore[no-untyped-def]
-    """The coordinate of the least right slope, −1 where none may rise."""
-    widen()
-    least = INFINITE
-    for i in range(start, stop):
-        least = min(least, smooth[i] + offset[i])
-    if least < INFINITE:
-        for i in range(start, stop):
-            if smooth[i] + offset[i] == least:
-                return i, least
-    return -1, least
+def place_of(value, array):  # type: ignore[no-untyped-def]
+    """The first place where the array holds the value."""
+    for i in range(len(array)):
+        if array[i] == value:
+            return i
+    return -1
 
 
 @compiled
-def best_partner(i, least, row, diagonal, smooth, offset, curvature, scores, start, stop):  # type: ignore[no-untyped-def]
-    """The coordinate whose step against i gains most, its gain, and the largest violation."""
+def least_up(smooth, offset, scores):  # type: ignore[no-untyped-def]
+    """The coordinate of the least right slope, and that slope; scores is room to work in."""
     widen()
-    own = diagonal[i] + curvature[i]
+    least = INFINITE
+    for i in range(len(smooth)):
+        slope = smooth[i] + offset[i]
+        scores[i] = slope
+        least = min(least, slope)
+    return place_of(least, scores), least
+
+
+@compiled
+def best_partner(own, least, row, diagonal, smooth, offset, curvature, scores):  # type: ignore[no-untyped-def]
+    """The coordinate whose step against one with slope `least` gains most, its gain, the worst."""
+    widen()
     best, worst = 0.0, -INFINITE
-    for j in range(start, stop):
+    for j in range(len(smooth)):
         difference = smooth[j] + offset[j] - least
         worst = max(worst, difference)
         positive = max(difference, 0.0)
         bent = max(own + diagonal[j] + curvature[j] - 2.0 * row[j], SMALLEST)
-        scores[j] = positive * positive / bent
-        best = max(best, scores[j])
-    for j in range(start, stop):
-        if scores[j] == best:
-            return j, best, worst
-    return -1, 0.0, worst
+        score = positive * positive / bent
+        scores[j] = score
+        best = max(best, score)
+    return place_of(best, scores), best, worst
 
 
 @compiled
@@ -257,16 +293,33 @@ def best_pair(K, smooth, offsets, diagonal, curvature, scores, bounds):  # type:
     """The pair of one group whose step gains most, and the largest violation of all groups."""
     first, second, gain, worst = -1, -1, 0.0, -INFINITE
     for g in range(len(bounds) - 1):
-        start, stop = bounds[g], bounds[g + 1]
-        i, least = least_up(smooth, offsets[0], start, stop)
-        if i >= 0:
+        here = slice(bounds[g], bounds[g + 1])
+        i, least = least_up(smooth[here], offsets[0][here], scores[here])
+        if least < INFINITE:
+            i += bounds[g]
+            own = diagonal[i] + curvature[i]
             j, found, violation = best_partner(
-                i, least, K[i], diagonal, smooth, offsets[1], curvature, scores, start, stop
+                own,
+                least,
+                K[i][here],
+                diagonal[here],
+                smooth[here],
+                offsets[1][here],
+                curvature[here],
+                scores[here],
             )
             worst = max(worst, violation)
             if found > gain:
-                first, second, gain = i, j, found
+                first, second, gain = i, j + bounds[g], found
     return first, second, worst
+
+
+@compiled
+def add_difference(smooth, d, row_i, row_j):  # type: ignore[no-untyped-def]
+    """What a step of a pair adds to Kα."""
+    widen()
+    for k in range(len(smooth)):
+        smooth[k] += d * row_i[k] - d * row_j[k]
 
 
 @compiled
@@ -306,29 +359,25 @@ def pair_steps(K, a, values, fields, kink, entropy, bounds, tolerance, limit):  
         before_i, before_j = a[i], a[j]
         a[i] = high[i] if d == high[i] - a[i] else a[i] + d
         a[j] = low[j] if d == a[j] - low[j] else a[j] - d
-        row_i, row_j = K[i], K[j]
-        for k in range(m):
-            smooth[k] += d * row_i[k] - d * row_j[k]
+        add_difference(smooth, d, K[i], K[j])
         moved(i, before_i, a, smooth, fields, kink, entropy, offsets)
         moved(j, before_j, a, smooth, fields, kink, entropy, offsets)
     return limit
 
 
 @compiled
-def steepest(smooth, offsets, diagonal, curvature, scores):  # type: ignore[no-untyped-def]
+def steepest(smooth, rising, falling, diagonal, curvature, scores):  # type: ignore[no-untyped-def]
     """The coordinate whose step gains most, and the largest violation."""
     widen()
     best, worst = 0.0, 0.0
     for k in range(len(smooth)):
-        pull = max(-(smooth[k] + offsets[0, k]), smooth[k] + offsets[1, k])
+        pull = max(-(smooth[k] + rising[k]), smooth[k] + falling[k])
         positive = max(pull, 0.0)
         worst = max(worst, positive)
-        scores[k] = positive * positive / (diagonal[k] + curvature[k])
-        best = max(best, scores[k])
-    for k in range(len(smooth)):
-        if scores[k] == best:
-            return k, worst
-    return -1, worst
+        score = positive * positive / (diagonal[k] + curvature[k])
+        scores[k] = score
+        best = max(best, score)
+    return place_of(best, scores), worst
 
 
 @compiled
@@ -360,7 +409,7 @@ def single_steps(K, a, values, fields, kink, entropy, tolerance, limit):  # type
     smooth, offsets, diagonal = prepared(K, a, values, fields, kink, entropy)
     scores = np.empty(m)
     for step in range(limit):
-        i, worst = steepest(smooth, offsets, diagonal, fields[1], scores)
+        i, worst = steepest(smooth, offsets[0], offsets[1], diagonal, fields[1], scores)
         if worst <= tolerance or i < 0:
             return step
         before = a[i]
@@ -388,14 +437,18 @@ def gather(store, slots, columns, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_rows(store, slots, factors, values, start, stop):  # type: ignore[no-untyped-def]
-    """Add Σ_k factors_k · store[slots_k] to the values from start to stop."""
+def add_rows(store, slots, factors, values, start, stop, column):  # type: ignore[no-untyped-def]
+    """Add Σ_k factors_k · store[slots_k] to the values from start to stop.
+
+    The value at `start` belongs to the given column of the store, and so on from there.
+    """
     widen()
     for a in range(start, stop, CHUNK):
         b = min(a + CHUNK, stop)
         part = values[a:b]
+        shift = column - start
         for k in range(len(slots)):
-            row = store[slots[k]][a:b]
+            row = store[slots[k]][a + shift : b + shift]
             factor = factors[k]
-            for j in range(b - a):
+            for j in range(len(part)):
                 part[j] += factor * row[j]

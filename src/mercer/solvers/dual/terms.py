@@ -85,6 +85,24 @@ class Terms:
         kink = float(loss.epsilon) if isinstance(loss, EpsilonInsensitive) else 0.0
         return cls(fields, kink, entropy, group, start)
 
+    @classmethod
+    def within(cls, weights: np.ndarray, total: float) -> Terms:
+        """0 ≤ α_i ≤ w_i and Σ α_i = total, with g = 0: the one-class machine."""
+        fields = np.zeros((4, len(weights)))
+        fields[3] = weights
+        group = np.zeros(len(weights), np.int64)
+        return cls(fields, 0.0, False, group, _filled(weights, total))
+
+    @classmethod
+    def balanced(cls, labels: np.ndarray, weights: np.ndarray, total: float) -> Terms:
+        """0 ≤ y_iα_i ≤ w_i and Σ y_iα_i = total for each label ±1, with g = 0: the ν-machine."""
+        fields, start = np.zeros((4, len(weights))), np.zeros(len(weights))
+        fields[2], fields[3] = np.minimum(labels * weights, 0.0), np.maximum(labels * weights, 0.0)
+        for label in (1.0, -1.0):
+            mine = labels == label
+            start[mine] = label * _filled(weights[mine], total)
+        return cls(fields, 0.0, False, (labels < 0).astype(np.int64), start)
+
 
 def check_loss(owner: object, loss: Loss) -> None:
     """Refuse a loss whose dual is not of this form."""
@@ -117,3 +135,9 @@ def _interior(targets: np.ndarray, costs: np.ndarray, intercept: bool) -> np.nda
         return np.zeros(len(targets))
     size = 0.5 * min(positive, negative)
     return costs * np.where(targets > 0, size / positive, -size / negative)
+
+
+def _filled(weights: np.ndarray, total: float) -> np.ndarray:
+    """Weights one after the other until their sum is the total."""
+    before = np.cumsum(weights) - weights
+    return np.clip(total - before, 0.0, weights)

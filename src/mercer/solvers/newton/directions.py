@@ -12,7 +12,7 @@ from mercer.solvers.newton.curvature import Curvature
 from mercer.solvers.newton.products import Multiply
 from mercer.solvers.root import Root
 
-INNER_STEPS = 1000
+INNER_STEPS = 500
 TRIED_STEPS = 40  # before a factorisation pays
 
 

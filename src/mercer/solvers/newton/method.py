@@ -98,9 +98,10 @@ class Newton:
         solution = self._run(problem, *prepared, start)
         if solution.status.converged or _leaves_out(prepared[1]):
             return solution
+        rough = replace(self, tolerance=max(self.tolerance, 1e-2))
         for task in _easier_first(problem):
-            last = self._run(task, *prepared, start)
-            start = last
+            start = rough._run(task, *prepared, start)
+        last = self._run(problem, *prepared, start)
         return last if last.gap < solution.gap else solution
 
     def path(self, problem: Problem, regularizations: Iterable[float]) -> list[Solution]:
@@ -163,7 +164,7 @@ def _easier_first(problem: Problem) -> list[Problem]:
     """The same problem with λ falling to its own by tens: each solution is a start for the next."""
     ridge = problem.regularization
     top = max(float(np.mean(problem.gram.diagonal())), 10.0 * ridge)
-    powers = range(min(math.ceil(math.log10(top / ridge)), 20), -1, -1)
+    powers = range(min(math.ceil(math.log10(top / ridge)), 20), 0, -1)
     return [replace(problem, regularization=ridge * 10.0**power) for power in powers]
 
 
