@@ -21,6 +21,7 @@ from mercer.features import (
     TensorSketch,
 )
 from mercer.kernels import (
+    Cauchy,
     Exponential,
     Gaussian,
     Laplacian,
@@ -29,6 +30,7 @@ from mercer.kernels import (
     PeriodicBernoulli,
     RationalQuadratic,
     Spectral,
+    laws,
 )
 
 
@@ -290,3 +292,26 @@ def test_quasi_random_points_beat_independent_ones():
         return math.sqrt(np.mean(gaps))
 
     assert error("quasi-random") < 0.5 * error("independent")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian([0.5, 2.0]),
+        2.0 * Matern(4.0, 1.5) + RationalQuadratic(3.0),
+        Gaussian(2.0) * Cauchy(3.0) + 1.0,
+        Gaussian(0.5).on(1) * Matern(4.0).on(0),
+        Gaussian().after(np.array([[1.0, 2.0], [0.0, 3.0]])),
+        Spectral(lambda w: np.exp(-(w**2) / 2), 8.0),
+    ],
+    ids=repr,
+)
+def test_measures_know_the_covariance_of_their_frequencies(kernel):
+    measure = laws.spectral_density(kernel, 2).payload
+    sample = measure.sample(100_000, random_state=0)
+    assert np.allclose(sample.T @ sample / len(sample), measure.covariance(), rtol=0.1, atol=0.02)
+
+
+def test_frequencies_without_variance():
+    for kernel in (Exponential(), Laplacian(), Laplacian().after(np.eye(2))):
+        assert np.isinf(np.diag(laws.spectral_density(kernel, 2).payload.covariance())).all()

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.evaluation.tiling import Span, spans
-from mercer.features.inputs import NestedParameters
+from mercer.features.inputs import NestedParameters, length
 from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
@@ -186,11 +186,6 @@ class FeatureMap(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def length(X: Any) -> int:
-    """The number of rows of an array, a sparse matrix, a table or a list."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def _precision(X: Any) -> np.dtype:

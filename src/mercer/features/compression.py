@@ -117,11 +117,7 @@ def _transferred(f: RKHSFunction, features: FeatureMap) -> np.ndarray:
 
 def _value_errors(f: Any, g: Any, at: Any) -> tuple[float, float]:
     values = np.asarray(f(at), np.float64)
-    gap = np.asarray(g(_data(at)), np.float64) - values
+    gap = np.asarray(g(at), np.float64) - values
     error = float(np.sqrt(np.mean(gap**2)))
     size = float(np.sqrt(np.mean(values**2)))
     return error, error / size if size else error
-
-
-def _data(points: Any) -> Any:
-    return getattr(points, "data", points) if not isinstance(points, np.ndarray) else points

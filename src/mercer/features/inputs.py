@@ -123,3 +123,8 @@ def _is_plain_sequence(X: Any) -> bool:
 
 def _first_is_object(X: Any) -> bool:
     return len(X) > 0 and (isinstance(X[0], str) or np.asarray(X[0]).dtype.kind not in "fiub")
+
+
+def length(X: Any) -> int:
+    """The number of rows of an array, a sparse matrix, a table or a list."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

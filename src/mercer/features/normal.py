@@ -11,6 +11,7 @@ from sklearn.utils import check_array, check_consistent_length
 from mercer import linalg
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.evaluation.tiling import Span, spans
+from mercer.features.inputs import length
 from mercer.functions import FeatureFunction
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class _Sums:
         dtype = features._dtype(X)
         if dtype.kind == "c":
             raise ValueError('normal equations are real: write form="pairs" for the features.')
-        count, rows = features.feature_count, X.shape[0]
+        count, rows = features.feature_count, length(X)
         self.X, self.fill, self.dtype = X, features._filler(dtype), dtype
         self.tiles = _triangle(0, count)
         self.threads = thread_count() if features._parallel else 1
