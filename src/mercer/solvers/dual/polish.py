@@ -28,7 +28,7 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int) -> Non
     for _ in range(ATTEMPTS):
         if ascent.relative_gap <= ROUNDING or ascent.steps >= limit:
             return
-        solved = _solve_for_free(ascent, gram)
+        solved = _solve_for_free(ascent, gram, rows)
         if ascent.relative_gap <= ROUNDING or (ascent.stalled and not solved):
             return
         more = ascent.steps + STEPS_OF_ATTEMPT * len(ascent.alpha)
@@ -36,14 +36,14 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int) -> Non
         ascent.run(rows, goal, size, min(more, limit))
 
 
-def _solve_for_free(ascent: Ascent, gram: Gram) -> bool:
+def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
     """One system after another, as bounds are met; whether the gap fell."""
     before = ascent.alpha.copy(), ascent.values.copy(), ascent.relative_gap
     for _ in range(POLISHED):
         free = _free(ascent)
         if not 0 < len(free) <= POLISHED:
-            return False
-        if _step(ascent, gram, free):
+            break
+        if _step(ascent, rows.block(free), free):
             break
     ascent.recompute(gram)
     if ascent.relative_gap < before[2]:
@@ -61,12 +61,11 @@ def _free(ascent: Ascent) -> np.ndarray:
     return np.flatnonzero(inside)
 
 
-def _step(ascent: Ascent, gram: Gram, free: np.ndarray) -> bool:
+def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     """Go towards the solution of the system, as far as bounds allow; whether that was all of it."""
     t = ascent.terms
     a = ascent.alpha[free]
     target, curvature, low, high = t.fields[:, free]
-    inner = Gram(gram.kernel, gram.x.take(free), None, gram.memory).astype(np.float64).dense()
     matrix = inner + np.diag(curvature)
     slopes = ascent.values[free] - target + curvature * a + t.kink * np.sign(a)
     members = (t.labels[free][:, None] == np.arange(t.groups)).astype(np.float64)

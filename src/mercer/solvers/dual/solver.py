@@ -35,10 +35,10 @@ class DualAscent:
     if there is an intercept. Working sets of violators are drawn at random; each is solved by steps
     in two coefficients (one, without an intercept) which gain most, and Kα is brought up to date by
     one product with the rows that changed. Rows of kernels that are cheap to evaluate are never
-    stored; others are kept while there is room. α and Kα are float64. Rows are float32 for float32
-    points, and at first for many float64 points; at the end Kα and the gap are computed from
-    scratch in float64, and if the gap is not reached yet, ascent goes on with float64 rows. Small
-    problems are polished to the last digit by a linear system.
+    stored; others are kept while there is room. α and Kα are float64. Rows are float32 at first
+    where there are many points; at the end Kα and the gap are computed from scratch in float64, and
+    if the gap is not reached yet, ascent goes on with float64 rows. Small problems are polished to
+    the last digit by a linear system.
 
     The coefficients of the solution are float64, `gap` is primal minus dual objective, and the
     status says how large that is relative to the objective.
@@ -57,7 +57,7 @@ class DualAscent:
     cache : int, str or None, default=None
         Bytes for rows of the kernel, as in "500MB"; None for the memory budget of products.
     mixed : bool or None, default=None
-        Whether float64 problems start with float32 rows; None decides by size and tolerance.
+        Whether to start with float32 rows; None decides by size and tolerance.
 
     References
     ----------
@@ -108,12 +108,11 @@ class DualAscent:
 
     def starts_in_single(self, gram: Gram) -> bool:
         """Whether ascent begins with float32 rows."""
-        if gram.dtype == np.float32:
-            return True
         if self.mixed is not None:
             return self.mixed
-        large = gram.shape[0] >= MIXED_SIZE and self.tolerance >= MIXED_TOLERANCE
-        return large and not isinstance(gram.kernel, Precomputed)
+        if gram.shape[0] < MIXED_SIZE or self.tolerance < MIXED_TOLERANCE:
+            return False
+        return gram.dtype == np.float32 or not isinstance(gram.kernel, Precomputed)
 
     def _hard_margin(self, problem: Problem, columns: np.ndarray, rows: Rows | None) -> Solution:
         _check_separation(problem)
