@@ -94,10 +94,11 @@ class SupportVectorMachine(KernelEstimator, BaseEstimator):
         finally:
             self.gamma = self_gamma
 
-    def _solver(self) -> DualAscent:
+    def _solver(self, points: int) -> DualAscent:
         cache = None if self.cache_size is None else int(self.cache_size * (1 << 20))
         solver = DualAscent(tolerance=GAP_OF_TOLERANCE * float(self.tol), cache=cache)
-        return solver if self.max_iter == -1 else replace(solver, max_iterations=int(self.max_iter))
+        own = min(solver.max_iterations, 100_000 + 1000 * points)
+        return replace(solver, max_iterations=own if self.max_iter == -1 else int(self.max_iter))
 
     # ---- what a fit keeps -----------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class _Classifier(ClassifierMixin, SupportVectorMachine):
         self._check_classes(classes, codes, costs)
         gram = self._gram(X, weights)
         pairs = OneVersusOne.of(gram, codes, len(classes), costs)
-        solver = self._solver()
+        solver = self._solver(len(codes))
         machines = pairs.solve(self._fit_pair(solver), solver)
         self.classes_ = classes
         self.class_weight_ = factors

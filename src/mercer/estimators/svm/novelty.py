@@ -80,7 +80,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         X = self._checked_points(X)
         weights = self._checked_weights(sample_weight, X)
         gram = self._gram(X, weights)
-        solver = self._solver()
+        solver = self._solver(len(weights))
         ascent = solver.ascend(gram, Terms.within(weights, self.nu * weights.sum()))
         support = ascent.support
         points = self._keep_support(gram, X, support)
@@ -95,16 +95,17 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """f(x) for every row of X."""
-        return self._values(X)
+        """f(x) for every row of X, ρ where the difference is only rounding."""
+        values = self._values(X)
+        offset = values.dtype.type(self.offset_)
+        values[np.abs(values - offset) <= BOUNDARY[values.dtype.name] * abs(offset)] = offset
+        return values
 
     def decision_function(self, X: Any) -> np.ndarray:
         """f(x) − ρ for every row of X: negative for outliers."""
-        values = self._values(X)
+        values = self.score_samples(X)
         return values - values.dtype.type(self.offset_)
 
     def predict(self, X: Any) -> np.ndarray:
-        """1 for points of the class, −1 for outliers; the boundary, to rounding, belongs to it."""
-        decisions = self.decision_function(X)
-        rounding = BOUNDARY[decisions.dtype.name] * abs(self.offset_)
-        return np.where(decisions >= -rounding, 1, -1)
+        """1 for points of the class and on its boundary, −1 for outliers."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)

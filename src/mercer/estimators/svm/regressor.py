@@ -36,7 +36,8 @@ class SVR(RegressorMixin, SupportVectorMachine):
     cache_size : float or None, default=None
         Megabytes for rows of the kernel; None for the memory budget.
     max_iter : int, default=-1
-        How many steps to take at most; −1 for ten million. A fit that ends there warns.
+        How many steps to take at most; −1 for 100,000 + 1,000 for each point, at most
+        ten million. A fit that ends there warns, and says what to do.
 
     Attributes
     ----------
@@ -94,7 +95,7 @@ class SVR(RegressorMixin, SupportVectorMachine):
         gram = self._gram(X, weights)
         loss = EpsilonInsensitive(float(self.epsilon))
         problem = Problem(gram, y, loss, 1.0 / (self.C * weights.sum()), weights, True)
-        self._keep(gram, X, self._solver().solve(problem))
+        self._keep(gram, X, self._solver(len(y)).solve(problem))
         return self
 
     def _keep(self, gram: Any, X: Any, solution: Any) -> None:

@@ -14,6 +14,8 @@ INNER_SHARE = 0.1  # of the violation that steps on a working set leave
 WHOLE_SHARE = 1e-3  # the same where the working set is everything
 CARRIED = 0.5  # of a working set that may come from the last one
 STALLED = 3  # rounds in a row without a step, after which no digits are left
+ROUNDING = 1e-15  # of sums of float64 numbers, relative to their size
+VANISHING = 1e-3  # of the largest ‖f‖²
 COARSE, FINE = 12, 100  # halvings that look for a multiplier: on the way, and at the end
 
 
@@ -28,6 +30,7 @@ class Ascent:
     terms: Terms
     alpha: np.ndarray
     values: np.ndarray
+    peak: float = 1.0  # the largest |k(x, x)|
     steps: int = 0
     rounds: int = 0
     gap: float = np.inf
@@ -42,14 +45,14 @@ class Ascent:
         self.up = self.down = np.empty(0)
 
     @classmethod
-    def begin(cls, terms: Terms, rows: Rows, part: int) -> Ascent:
+    def begin(cls, terms: Terms, rows: Rows, part: int, peak: float) -> Ascent:
         """At the start of the terms; `part` coordinates are added at a time."""
         values = np.zeros(len(terms.start))
         support = np.flatnonzero(terms.start)
         for first in range(0, len(support), part):
             some = support[first : first + part]
             rows.add(some, terms.start[some], values)
-        ascent = cls(terms, terms.start.copy(), values)
+        ascent = cls(terms, terms.start.copy(), values, peak)
         ascent.certify()
         return ascent
 
@@ -58,7 +61,19 @@ class Ascent:
         """The gap as a share of the objective."""
         if not np.isfinite(self.gap):
             return np.inf
-        return self.gap / (max(abs(self.primal), abs(self.primal - self.gap)) or 1.0)
+        return self.gap / (max(abs(self.primal), abs(self.primal - self.gap), self._least()) or 1.0)
+
+    def _least(self) -> float:
+        """An objective that is as good as 0, where all of it is ½αᵀKα: f may vanish."""
+        if self.terms.entropy or self.terms.fields[0].any():
+            return 0.0
+        return VANISHING * float(np.abs(self.alpha).sum()) ** 2 * self.peak
+
+    @property
+    def noise(self) -> float:
+        """Rounding of slopes, which are sums of numbers of this size."""
+        sizes = float(np.abs(self.alpha).sum()) * self.peak, np.abs(self.terms.fields[0]).max()
+        return ROUNDING * float(sum(sizes))
 
     @property
     def support(self) -> np.ndarray:
@@ -143,7 +158,8 @@ class Ascent:
         """Steps on one working set, and what they change everywhere."""
         before = self.alpha[chosen]
         after = before.copy()
-        steps = self._steps(rows.block(chosen), after, chosen, share * self.violation, limit)
+        tolerance = max(share * self.violation, self.noise)
+        steps = self._steps(rows.block(chosen), after, chosen, tolerance, limit)
         moved = np.flatnonzero(after != before)
         if steps > 0 and len(moved):
             self.alpha[chosen] = after

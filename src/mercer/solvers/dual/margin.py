@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from mercer.operators import Gram
 from mercer.solvers.dual.ascent import COARSE, Ascent
 
 LEAST_MARGIN = 1e-6  # of the largest √k(x, x): a thinner margin is taken for none
@@ -20,7 +19,6 @@ class HardMargin(Ascent):
     a margin above ‖f‖/s.
     """
 
-    radius = 0.0
     margin = 0.0
 
     def certify(self, halvings: int = COARSE) -> None:
@@ -34,16 +32,13 @@ class HardMargin(Ascent):
             largest = values[counted & (y < 0)].max(initial=-np.inf)
             self.levels[0] = 0.5 * (least + largest)
         self.margin = float((y * (values - self.levels[0]))[counted].min())
-        self.unbounded = total > 0 and math.sqrt(norm) <= LEAST_MARGIN * self.radius * total
+        self.unbounded = (
+            total > 0 and math.sqrt(norm) <= LEAST_MARGIN * math.sqrt(self.peak) * total
+        )
         self.primal = 0.5 * norm / self.margin**2 if self.margin > 0 else np.inf
-        self.gap = self.primal - (total - 0.5 * norm)
+        self.gap = max(self.primal - (total - 0.5 * norm), 0.0)
 
     def scaled(self) -> None:
         """Divide by the margin, which makes it 1."""
         self.alpha, self.values = self.alpha / self.margin, self.values / self.margin
         self.levels = self.levels / self.margin
-
-
-def radius_of(gram: Gram) -> float:
-    """The largest √k(x, x)."""
-    return math.sqrt(max(float(gram.diagonal().max(initial=0.0)), 0.0))

@@ -9,35 +9,41 @@ from mercer.solvers.dual.ascent import FINE, Ascent
 from mercer.solvers.dual.rows import Rows
 
 POLISHED = 256  # coefficients up to which the linear system is solved
-ATTEMPTS = 5
+ATTEMPTS = 30
 ROUNDING = 1e-14  # a relative gap that is only rounding
-STEPS_OF_ATTEMPT = 200  # two-variable steps for each point, between two systems
+STEPS_OF_ATTEMPT = 50  # two-variable steps for each point, between two systems
 
 
-def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int) -> None:
-    """Bring the gap down to rounding where few coefficients are free; it never grows.
+def may_polish(ascent: Ascent) -> bool:
+    """Whether the problem is small, and its optimum given by linear equations."""
+    return not ascent.terms.entropy and len(ascent.alpha) <= 4 * POLISHED
+
+
+def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int) -> None:
+    """Bring the gap down to rounding where few coefficients are free, by turns with steps.
 
     With I the free coefficients and s the signs at kinks, the optimum has
     (K + Q)_I α = t − εs + level and the given sums; two-variable steps find I, the system the rest.
     """
-    if ascent.terms.entropy or len(ascent.alpha) > 4 * POLISHED:
-        return
     for _ in range(ATTEMPTS):
-        if ascent.relative_gap <= ROUNDING or not _solve_for_free(ascent, gram):
+        if ascent.relative_gap <= ROUNDING or ascent.steps >= limit:
+            return
+        solved = _solve_for_free(ascent, gram, rows)
+        if ascent.relative_gap <= ROUNDING or (ascent.stalled and not solved):
             return
         more = ascent.steps + STEPS_OF_ATTEMPT * len(ascent.alpha)
-        ascent.run(rows, max(ROUNDING, 1e-3 * ascent.relative_gap), size, more)
-        ascent.stalled = False
+        goal = max(ROUNDING, 1e-3 * ascent.relative_gap)
+        ascent.run(rows, goal, size, min(more, limit))
 
 
-def _solve_for_free(ascent: Ascent, gram: Gram) -> bool:
+def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
     """One system after another, as bounds are met; whether the gap fell."""
     before = ascent.alpha.copy(), ascent.values.copy(), ascent.relative_gap
     for _ in range(POLISHED):
         free = _free(ascent)
         if not 0 < len(free) <= POLISHED:
-            return False
-        if _step(ascent, gram, free):
+            break
+        if _step(ascent, rows.block(free), free):
             break
     ascent.recompute(gram)
     if ascent.relative_gap < before[2]:
@@ -55,12 +61,11 @@ def _free(ascent: Ascent) -> np.ndarray:
     return np.flatnonzero(inside)
 
 
-def _step(ascent: Ascent, gram: Gram, free: np.ndarray) -> bool:
+def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     """Go towards the solution of the system, as far as bounds allow; whether that was all of it."""
     t = ascent.terms
     a = ascent.alpha[free]
     target, curvature, low, high = t.fields[:, free]
-    inner = Gram(gram.kernel, gram.x.take(free), None, gram.memory).astype(np.float64).dense()
     matrix = inner + np.diag(curvature)
     slopes = ascent.values[free] - target + curvature * a + t.kink * np.sign(a)
     members = (t.labels[free][:, None] == np.arange(t.groups)).astype(np.float64)

@@ -13,6 +13,7 @@ from mercer.operators import Gram
 from mercer.points import DensePoints
 
 PARALLEL = 1 << 18  # products of one update from which threads are worth it
+SMALL = 1024  # points up to which the whole matrix is stored
 CHEAP_WIDTH = 64  # columns up to which a row takes less time to compute than to fetch
 
 
@@ -32,6 +33,8 @@ def rows_of(gram: Gram, at_least: int, memory: Memory = None) -> Rows:
         matrix = np.asarray(gram.kernel.matrix)
         if _is_whole(gram, matrix):
             return StoredRows(matrix)
+    if gram.shape[0] <= SMALL:
+        return StoredRows(gram.dense())
     return FusedRows(gram) if is_cheap(gram) else KeptRows(gram, at_least, memory)
 
 

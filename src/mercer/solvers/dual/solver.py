@@ -13,8 +13,8 @@ from mercer.losses import Hinge, SquaredHinge
 from mercer.operators import Gram
 from mercer.solvers.descent.landscape import weights_of
 from mercer.solvers.dual.ascent import Ascent
-from mercer.solvers.dual.margin import HardMargin, radius_of
-from mercer.solvers.dual.polish import polish
+from mercer.solvers.dual.margin import HardMargin
+from mercer.solvers.dual.polish import may_polish, polish
 from mercer.solvers.dual.rows import Rows, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.problem import Problem
@@ -23,6 +23,7 @@ from mercer.solvers.solution import Solution, Status
 
 MIXED_SIZE = 2000  # points from which float64 problems are first solved with float32 rows
 MIXED_TOLERANCE = 1e-6  # a smaller gap is beyond float32
+STEPS_BEFORE_POLISH = 100  # for each point, where steps and linear systems take turns
 SLACK = 0.7  # of the tolerance, which steps in lower precision must reach
 
 
@@ -34,10 +35,10 @@ class DualAscent:
     if there is an intercept. Working sets of violators are drawn at random; each is solved by steps
     in two coefficients (one, without an intercept) which gain most, and Kα is brought up to date by
     one product with the rows that changed. Rows of kernels that are cheap to evaluate are never
-    stored; others are kept while there is room. α and Kα are float64. Rows are float32 for float32
-    points, and at first for many float64 points; at the end Kα and the gap are computed from
-    scratch in float64, and if the gap is not reached yet, ascent goes on with float64 rows. Small
-    problems are polished to the last digit by a linear system.
+    stored; others are kept while there is room. α and Kα are float64. Rows are float32 at first
+    where there are many points; at the end Kα and the gap are computed from scratch in float64, and
+    if the gap is not reached yet, ascent goes on with float64 rows. Small problems are polished to
+    the last digit by a linear system.
 
     The coefficients of the solution are float64, `gap` is primal minus dual objective, and the
     status says how large that is relative to the objective.
@@ -56,7 +57,7 @@ class DualAscent:
     cache : int, str or None, default=None
         Bytes for rows of the kernel, as in "500MB"; None for the memory budget of products.
     mixed : bool or None, default=None
-        Whether float64 problems start with float32 rows; None decides by size and tolerance.
+        Whether to start with float32 rows; None decides by size and tolerance.
 
     References
     ----------
@@ -107,12 +108,11 @@ class DualAscent:
 
     def starts_in_single(self, gram: Gram) -> bool:
         """Whether ascent begins with float32 rows."""
-        if gram.dtype == np.float32:
-            return True
         if self.mixed is not None:
             return self.mixed
-        large = gram.shape[0] >= MIXED_SIZE and self.tolerance >= MIXED_TOLERANCE
-        return large and not isinstance(gram.kernel, Precomputed)
+        if gram.shape[0] < MIXED_SIZE or self.tolerance < MIXED_TOLERANCE:
+            return False
+        return gram.dtype == np.float32 or not isinstance(gram.kernel, Precomputed)
 
     def _hard_margin(self, problem: Problem, columns: np.ndarray, rows: Rows | None) -> Solution:
         _check_separation(problem)
@@ -135,6 +135,7 @@ class _Work:
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
         self.solver, self.gram, self.rows = solver, gram, rows
         self.exact: Rows | None = None
+        self.peak = float(np.abs(gram.diagonal()).max())
 
     def ascend(self, terms: Terms, kind: type[Ascent] = Ascent) -> Ascent:
         solver, size = self.solver, self.solver.working_set
@@ -142,18 +143,21 @@ class _Work:
         if self.rows is None:
             dtype = np.dtype(np.float32 if mixed else np.float64)
             self.rows = self._rows(dtype)
-        ascent = kind.begin(terms, self.rows, size)
-        if isinstance(ascent, HardMargin):
-            ascent.radius = radius_of(self.gram)
+        ascent = kind.begin(terms, self.rows, size, self.peak)
         goal = solver.tolerance * (SLACK if mixed else 1.0)
-        ascent.run(self.rows, goal, size, solver.max_iterations)
+        small = kind is Ascent and not mixed and may_polish(ascent)
+        limit = STEPS_BEFORE_POLISH * len(ascent.alpha) if small else solver.max_iterations
+        ascent.run(self.rows, goal, size, min(limit, solver.max_iterations))
         ascent.recompute(self.gram)
         if mixed and ascent._goes_on(solver.tolerance, solver.max_iterations):
             self.exact = self.exact or self._rows(np.dtype(np.float64))
             ascent.run(self.exact, solver.tolerance, size, solver.max_iterations)
             ascent.recompute(self.gram)
-        if kind is Ascent and ascent.relative_gap <= solver.tolerance:
-            polish(ascent, self.gram, self.exact or self.rows, size)
+        if small:
+            polish(ascent, self.gram, self.rows, size, solver.max_iterations)
+            if ascent._goes_on(solver.tolerance, solver.max_iterations) and not ascent.stalled:
+                ascent.run(self.rows, solver.tolerance, size, solver.max_iterations)
+            ascent.recompute(self.gram)
         return ascent
 
     def _rows(self, dtype: np.dtype) -> Rows:
