@@ -13,7 +13,7 @@ from mercer import (
 )
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Huber
-from mercer.solvers import Newton, Splitting
+from mercer.solvers import Newton
 
 
 def refusals(estimator):
@@ -39,10 +39,9 @@ def refusals(estimator):
         KernelRegressor(),
         KernelRegressor(Huber(), tol=1e-13),
         KernelPoissonRegressor(tol=1e-13),
-        KernelClassifier("hinge", tol=1e-10),
-        KernelRegressor("epsilon_insensitive", tol=1e-10),
-        KernelQuantileRegressor(tol=1e-10),
-        KernelQuantileRegressor(solver=Splitting(1e-10)),
+        KernelClassifier("hinge"),
+        KernelRegressor("epsilon_insensitive"),
+        KernelQuantileRegressor(),
     ],
     expected_failed_checks=refusals,
 )

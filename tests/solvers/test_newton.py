@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from mercer.solvers import (
     Splitting,
     certified_gap,
 )
+from mercer.solvers.newton import method, products
 from mercer.solvers.newton.line import At, step_length
 from regularised import (
     CLASSES,
@@ -157,13 +160,13 @@ def test_multinomial_with_two_classes_is_logistic_with_twice_the_ridge():
 def test_a_matrix_in_float32_still_gives_the_digits_of_float64(name, monkeypatch):
     problem = task(name, 1e-4, None, True)
     truth = Newton(1e-12).solve(problem)
-    monkeypatch.setattr("mercer.solvers.newton.products.SMALL", 0)
-    monkeypatch.setattr("mercer.solvers.newton.method.FACTORED", 0)
+    monkeypatch.setattr(products, "SMALL", 0)
+    monkeypatch.setattr(method, "FACTORED", 0)
     solution = Newton(1e-11).solve(problem)
     assert "float32" in str(solution.status)
     assert solution.status.converged, solution.status
     assert solution.objective == pytest.approx(truth.objective, rel=1e-11)
-    monkeypatch.setattr("mercer.solvers.newton.products.memory_budget", lambda memory: 0)
+    monkeypatch.setattr(products, "memory_budget", lambda memory: 0)
     lazy = Newton(1e-11).solve(problem)
     assert "computed for each product" in str(lazy.status)
     assert lazy.objective == pytest.approx(truth.objective, rel=1e-11)
@@ -332,3 +335,23 @@ def test_cholesky_root():
     problem = Problem(Gaussian(0.4).gram(spread), y, Logistic(), 0.01)
     assert Newton(1e-9, root=Cholesky()).solve(problem).status.converged
     assert Newton(1e-9).solve(Problem(Linear().gram(X), LABELS, Logistic(), 0.1)).status.converged
+
+
+@pytest.mark.parametrize("solver", [Newton(1e-12), Splitting(1e-12)], ids=["newton", "splitting"])
+def test_callbacks_are_told_and_may_stop(solver):
+    seen = []
+
+    def watch(iteration, state):
+        seen.append((iteration, state.objective))
+        return len(seen) == 3
+
+    problem = task("logistic", 1e-5, WEIGHTS, True)
+    stopped = replace(solver, callback=watch).solve(problem)
+    assert not stopped.status.converged
+    objectives = [value for _, value in seen]
+    assert len(seen) == 3
+    assert objectives == sorted(objectives, reverse=True)
+    assert stopped.objective == pytest.approx(objectives[-1])
+    seen.clear()
+    assert replace(solver, callback=lambda *_: seen.append(1)).solve(problem).status.converged
+    assert len(seen) > 3

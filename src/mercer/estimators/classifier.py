@@ -146,18 +146,11 @@ class KernelClassifier(_Classifier):
         solver: Any = "auto",
         tol: Any = 1e-6,
     ) -> None:
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
         self.loss = loss
         self.regularization = regularization
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_intercept = fit_intercept
         self.multi_class = multi_class
         self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
@@ -290,16 +283,9 @@ class KernelLogisticRegression(_Classifier):
         solver: Any = "auto",
         tol: Any = 1e-6,
     ) -> None:
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
         self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""

@@ -15,33 +15,7 @@ from mercer.losses import Poisson, Quantile
 from mercer.solvers.solution import Solution
 
 
-class _LossRegressor(LossEstimator, RegressorMixin, BaseEstimator):
-    """What regressors with a loss share: the parameters of kernel and solver."""
-
-    def __init__(
-        self,
-        regularization: Any,
-        kernel: Any,
-        gamma: Any,
-        degree: Any,
-        coef0: Any,
-        kernel_params: Any,
-        fit_intercept: Any,
-        solver: Any,
-        tol: Any,
-    ) -> None:
-        self.regularization = regularization
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-
-
-class KernelRegressor(MultiOutputMixin, _LossRegressor):
+class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Regression with any loss: min (1/Σw) Σ_i w_i ℓ(y_i, f(x_i) + b) + (λ/2)‖f‖².
 
     The square loss is kernel ridge regression with α = nλ; the absolute loss gives medians, Huber's
@@ -101,9 +75,8 @@ class KernelRegressor(MultiOutputMixin, _LossRegressor):
         solver: Any = "auto",
         tol: Any = 1e-6,
     ) -> None:
-        super().__init__(
-            regularization, kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol
-        )
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        self.regularization = regularization
         self.loss = loss
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -124,7 +97,7 @@ class KernelRegressor(MultiOutputMixin, _LossRegressor):
         return self.loss_.mean(values) if isinstance(self.loss_, Poisson) else values
 
 
-class KernelPoissonRegressor(_LossRegressor):
+class KernelPoissonRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     """Regression of counts y ≥ 0 whose mean is e^{f(x) + b}.
 
     It minimises (1/Σw) Σ_i w_i (e^{f_i} − y_i f_i) + (λ/2)‖f‖², the objective of scikit-learn's
@@ -164,9 +137,8 @@ class KernelPoissonRegressor(_LossRegressor):
         solver: Any = "auto",
         tol: Any = 1e-6,
     ) -> None:
-        super().__init__(
-            regularization, kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol
-        )
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        self.regularization = regularization
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the logarithm of the mean to counts y."""
@@ -193,7 +165,7 @@ class KernelPoissonRegressor(_LossRegressor):
         return tags
 
 
-class KernelQuantileRegressor(_LossRegressor):
+class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     """Quantiles of y given x, several at once, which never cross.
 
     Each level τ minimises (1/Σw) Σ_i w_i ρ_τ(y_i − f_τ(x_i) − b_τ) + (λ/2)‖f_τ‖² with the pinball
@@ -249,9 +221,8 @@ class KernelQuantileRegressor(_LossRegressor):
         solver: Any = "auto",
         tol: Any = 1e-6,
     ) -> None:
-        super().__init__(
-            regularization, kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol
-        )
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        self.regularization = regularization
         self.quantiles = quantiles
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

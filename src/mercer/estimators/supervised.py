@@ -103,8 +103,25 @@ class SupervisedEstimator(KernelEstimator):
 class LossEstimator(SupervisedEstimator):
     """An estimator that minimises a loss by a solver of its own choice, or of the user's."""
 
-    solver: Any
-    tol: Any
+    def __init__(
+        self,
+        kernel: Any,
+        gamma: Any,
+        degree: Any,
+        coef0: Any,
+        kernel_params: Any,
+        fit_intercept: Any,
+        solver: Any,
+        tol: Any,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
 
     def _gram(self, X: Any) -> tuple[Kernel, Gram]:
         kernel = self._resolved_kernel(X)

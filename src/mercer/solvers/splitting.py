@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mercer import linalg
 from mercer.errors import NotPositiveDefiniteError
-from mercer.solvers.descent.landscape import columns, plain
+from mercer.solvers.descent.landscape import Callback, State, columns, plain
 from mercer.solvers.gaps import Gap, certified_gap, shares_of, targets_on_host
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import check_count, check_positive
@@ -37,6 +37,8 @@ class Splitting:
         The relative duality gap that ends the iteration.
     iterations : int, default=10000
         At most so many steps.
+    callback : function of (iteration, State), optional
+        Told of every tenth step; the solver stops where it returns True.
 
     References
     ----------
@@ -56,6 +58,7 @@ class Splitting:
 
     tolerance: float = 1e-4
     iterations: int = 10_000
+    callback: Callback | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_positive(self, "tolerance", self.tolerance)
@@ -82,6 +85,9 @@ class Splitting:
             history["gap"].append(best[0].absolute)
             history["penalty"].append(state.rho)
             if best[0].relative <= 0.5 * self.tolerance:
+                break
+            told = State(best[1], best[2], best[0].objective)
+            if self.callback is not None and self.callback(steps, told):
                 break
             state.balance()
         assert best is not None

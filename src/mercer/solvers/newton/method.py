@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mercer.errors import NotPositiveDefiniteError
-from mercer.solvers.descent.landscape import columns, plain
+from mercer.solvers.descent.landscape import Callback, State, columns, plain
 from mercer.solvers.gaps import (
     UNATTAINED,
     centring_intercept,
@@ -65,6 +65,8 @@ class Newton:
         the gap.
     factor : bool or None, default=None
         Whether to factor the Hessian; None does where conjugate gradients take long.
+    callback : function of (iteration, State), optional
+        Told of every step; the solver stops where it returns True.
 
     References
     ----------
@@ -86,6 +88,7 @@ class Newton:
     iterations: int = 100
     root: RootMethod | None = None
     factor: bool | None = None
+    callback: Callback | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_positive(self, "tolerance", self.tolerance)
@@ -96,7 +99,9 @@ class Newton:
         check_smooth(self, problem)
         prepared = self._prepared(problem)
         solution = self._run(problem, *prepared, start)
-        if solution.status.converged or _leaves_out(prepared[1]):
+        if solution.status.converged or "callback" in solution.status.advice:
+            return solution
+        if _leaves_out(prepared[1]):
             return solution
         rough = replace(self, tolerance=max(self.tolerance, 1e-2))
         for task in _easier_first(problem):
@@ -139,7 +144,7 @@ class Newton:
     ) -> Solution:
         descent = _Descent(problem, products, self._directions(problem, products, root))
         descent.begin(start)
-        return descent.run(self.tolerance, self.iterations)
+        return descent.run(self)
 
     def _directions(self, problem: Problem, products: Products, root: Root | None) -> Any:
         ridge, fast, kind = problem.regularization, products.fast, products.dtype
@@ -196,7 +201,7 @@ class _Descent:
         self.rows = columns(self.p, self.y)
         self.multiply = products.fast
         self.noise = SINGLE * float(np.abs(problem.gram.diagonal()).sum())
-        self.count = 0
+        self.count, self.stopped = 0, False
         self.history: dict[str, list[Any]] = {"objective": [], "gap": [], "products": []}
 
     def begin(self, start: Solution | None) -> None:
@@ -214,7 +219,8 @@ class _Descent:
         self.intercept = np.broadcast_to(np.asarray(start.intercept, float), shape[1:])
         self.values = self._times(self.alpha)
 
-    def run(self, tolerance: float, iterations: int) -> Solution:
+    def run(self, solver: Newton) -> Solution:
+        tolerance, iterations = solver.tolerance, solver.iterations
         best, least, stalls = math.inf, math.inf, 0
         for _ in range(iterations + 1):
             g, image, gap, objective = self._gradient()
@@ -228,7 +234,7 @@ class _Descent:
                 self._become_exact()
                 best, least, stalls = math.inf, math.inf, 0
                 continue
-            if len(self.history["gap"]) > iterations:
+            if len(self.history["gap"]) > iterations or self._stops(solver.callback, gap):
                 break
             forcing = min(0.3, math.sqrt(gap / scale))
             moved = self._advance(g, image, forcing)
@@ -236,6 +242,17 @@ class _Descent:
             stalls = 0 if moved and falls else stalls + 1
             best, least = min(best, gap), min(least, objective)
         return self._solution(tolerance)
+
+    def _stops(self, callback: Callback | None, gap: float) -> bool:
+        """Tell the callback, and whether it wants to stop."""
+        done = len(self.history["gap"]) - 1
+        if callback is None or done == 0:
+            return False
+        norm = math.sqrt(2.0 * self.ridge * gap)
+        objective = self.history["objective"][-1]
+        state = State(self.alpha, self.intercept, objective, gradient_norm=norm)
+        self.stopped = bool(callback(done, state))
+        return self.stopped
 
     def _become_exact(self) -> None:
         self.multiply = self.products.exact
@@ -339,6 +356,8 @@ class _Descent:
         )
 
     def _advice(self, relative: float) -> str:
+        if self.stopped:
+            return "The callback ended it."
         if self.products.note.startswith(("pivoted", "eigen", "Cholesky")):
             return "The root leaves out a part of K: lower its tolerance."
         if relative < 1e-4:
