@@ -35,3 +35,11 @@ def tfidf(name: str) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     return TfidfVectorizer().fit_transform(texts(name))
+
+
+def table(name: str, rows: int | None = None) -> tuple[Any, Any]:
+    """X in float64 and y of a numeric table, its first rows."""
+    import numpy as np
+
+    with np.load(_path("tables", f"{name}.npz"), allow_pickle=True) as stored:
+        return stored["X"][:rows].astype(np.float64), stored["y"][:rows]
