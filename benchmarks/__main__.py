@@ -14,6 +14,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "ridge",
     "logistic",
     "features",
+    "online",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -45,3 +45,11 @@ def mnist(n: int) -> tuple[Any, Any, Any, Any]:
     first, test = table["train_idx"][:n], table["test_idx"]
     images = table["X"].reshape(len(table["y"]), -1)
     return images[first] / 255.0, table["y"][first], images[test] / 255.0, table["y"][test]
+
+
+def table(name: str, rows: int | None = None) -> tuple[Any, Any]:
+    """X in float64 and y of a numeric table, its first rows."""
+    import numpy as np
+
+    with np.load(_path("tables", f"{name}.npz")) as stored:
+        return stored["X"][:rows].astype(np.float64), stored["y"][:rows]

@@ -27,7 +27,7 @@ def announced(y: Any, classes: Any, find: bool) -> np.ndarray:
 
 def check_same(classes: Any, before: np.ndarray) -> None:
     """Refuse classes that are not those announced before."""
-    if not np.array_equal(np.unique(np.asarray(classes)), before):
+    if list(classes) != before.tolist() and not np.array_equal(np.unique(classes), before):
         raise ValueError(
             f"classes={list(classes)} is not what the first call announced, {before.tolist()}."
         )
@@ -35,14 +35,15 @@ def check_same(classes: Any, before: np.ndarray) -> None:
 
 def rows(y: Any, classes: np.ndarray, loss: Loss) -> np.ndarray:
     """±1 in one column for two classes, ±1 or one-hot in a column for each class otherwise."""
-    labels = column_or_1d(y, warn=True)
+    plain = isinstance(y, np.ndarray) and y.ndim == 1
+    labels = y if plain else column_or_1d(y, warn=True)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y contains NaN or infinity, which is no label: leave such rows out.")
     index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     unknown = classes[index] != labels
     if unknown.any():
         raise ValueError(
-            f"label {labels[unknown][0]!r} was never announced; the classes are "
+            f"label {labels[unknown].tolist()[0]!r} was never announced; the classes are "
             f"{classes.tolist()}. Announce all of them in the first call: classes=[...]."
         )
     if loss.is_multiclass:

@@ -22,7 +22,7 @@ from mercer.online.state import (
     SCALE,
     UNBOUNDED,
     Arrays,
-    Block,
+    block_of,
     empty_arrays,
 )
 from mercer.online.stream import BLOCK, Centres, Stream, seed_of
@@ -132,21 +132,9 @@ class FeatureStream(Rounds, Centres):
     def _learn_block(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
         from mercer.online.compiled.linear import feature_walk
 
-        n, empty = len(points), np.empty((0, 0))
-        values = self.features(points)
-        block = Block(
-            values,
-            np.einsum("ij,ij->i", values, values),
-            empty,
-            empty,
-            targets,
-            weights,
-            self._steps(n),
-            self._averaging(n),
-            np.zeros(n),
-            np.zeros(n),
-            np.zeros(n),
-        )
+        n, values = len(points), self.features(points)
+        norms = np.einsum("ij,ij->i", values, values)
+        block = block_of(values, norms, targets, weights, self._steps(n), self._averaging(n))
         if feature_walk(self.arrays, block, self.rules) < n:
             raise ValueError(
                 f"the loss or its slope is not finite at sample {self.rounds + 1} of the stream: "

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.base import KernelEstimator
 from mercer.functions import RKHSFunction
-from mercer.losses import Hinge, Logistic, Multinomial
+from mercer.losses import Hinge, Logistic, Loss, Multinomial
 from mercer.online.budgets import Budget
 from mercer.online.inputs import checked_weights, encoded, one_point, real_targets, refuse_kernel
 from mercer.online.rounds import Recorded, Settings
@@ -43,7 +43,10 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         return len(getattr(self, "classes_", ())) if classes is None else classes
 
     def _is_classifier(self) -> bool:
-        return bool(self._loss().is_classification)
+        loss = self._loss()
+        if not isinstance(loss, Loss):
+            raise ValueError(f"loss must be a loss of mercer.losses; got {loss!r}.")
+        return loss.is_classification
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -67,15 +70,22 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
     def learn_one(self, x: Any, y: Any, classes: Any = None, sample_weight: float = 1.0) -> Self:
         """Learn one sample: a vector, a dictionary of numbers, or a point of the kernel."""
         if not hasattr(self, "stream_"):
-            X = [x] if not isinstance(x, dict) else [[float(v) for v in x.values()]]
-            if isinstance(x, dict):
-                self._names = tuple(x)
-            return self._partial_fit(X, [y], classes, [sample_weight], announce=False)
+            return self._learn_first(x, y, classes, sample_weight)
         self._check_classes(classes)
         targets = self._one_target(y)
         weights = checked_weights([sample_weight], 1)
         if weights[0] > 0:
             self.stream_.learn(one_point(self, x), targets, weights)
+        return self
+
+    def _learn_first(self, x: Any, y: Any, classes: Any, weight: float) -> Self:
+        if isinstance(x, dict):
+            X: Any = [[float(value) for value in x.values()]]
+        else:
+            X = x[None] if isinstance(x, np.ndarray) else [x]  # an array keeps its precision
+        self._partial_fit(X, [y], classes, [weight], announce=False)
+        if isinstance(x, dict):
+            self._names = tuple(x)
         return self
 
     def _partial_fit(
@@ -238,7 +248,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
 
     @property
     def mistakes_(self) -> int:
-        """How many labels were predicted wrongly before they were learned."""
+        """How many labels the last f predicted wrongly before they were learned."""
         return self._of_stream("mistakes_").mistakes
 
     @property

@@ -10,7 +10,7 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
 from mercer.online.machine import OnlineMachine
-from mercer.online.state import Block, padded
+from mercer.online.state import block_of, padded
 from mercer.online.stream import BLOCK, BLOCK_BYTES, Centres
 from mercer.points import PointSet
 from mercer.solvers.schedules import check_count, check_nonnegative, check_positive
@@ -84,20 +84,8 @@ class RecursiveStream(Centres):
         n = len(points)
         if not self.window:
             self._make_room(self.count + n)
-        empty = np.empty((0, 0))
-        block = Block(
-            self.values(points),
-            self.diagonal(points),
-            empty,
-            empty,
-            targets,
-            weights,
-            np.zeros(0),
-            np.zeros(0),
-            np.zeros(n),
-            np.zeros(0),
-            np.zeros(0),
-        )
+        values, nothing = self.values(points), np.zeros(0)
+        block = block_of(values, self.diagonal(points), targets, weights, nothing, nothing)
         taken = recursive_walk(self.arrays, block, self.alpha, self.tolerance, self.window)
         if taken < n:
             raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.losses import Loss
 from mercer.online.budgets import Budget
 from mercer.online.losses import code_of as loss_code
-from mercer.online.schedules import Average
+from mercer.online.schedules import Average, Constant, InverseSquareRoot, InverseTime
 from mercer.online.schedules import code_of as step_code
 from mercer.online.state import (
     FOREIGN,
@@ -134,8 +134,15 @@ class Rounds:
     def _steps(self, n: int) -> np.ndarray:
         if self.rules.step != GIVEN:
             return np.zeros(n)
-        first = self.rounds + 1
-        return np.array([self.settings.step.step(t) for t in range(first, first + n)])
+        first, step = self.rounds + 1, self.settings.step
+        times = np.arange(first, first + n)
+        if type(step) is Constant:
+            return np.full(n, float(step.size))
+        if type(step) is InverseSquareRoot:
+            return float(step.scale) / np.sqrt(times)
+        if type(step) is InverseTime:
+            return float(step.scale) / (times + float(step.offset))
+        return np.array([step.step(t) for t in range(first, first + n)])
 
     def _averaging(self, n: int) -> np.ndarray:
         if self.settings.averaging is None:

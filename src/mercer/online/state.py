@@ -94,6 +94,37 @@ class Block(NamedTuple):
     losses: np.ndarray  # out: the loss of each prediction, made before learning
     gradients: np.ndarray  # out: ‖g_t‖²
     norms: np.ndarray  # out: ‖f‖² before learning
+    scores: np.ndarray  # out: predictions, where the loss has to be asked from Python
+    given: np.ndarray  # its values and slopes, side by side, once they are known
+
+
+def block_of(
+    values: np.ndarray,
+    diagonal: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    steps: np.ndarray,
+    averaging: np.ndarray,
+    seen: np.ndarray | None = None,
+    rows: np.ndarray | None = None,
+) -> Block:
+    """A block with room for what is met; what is not needed is empty."""
+    empty, n = np.empty((0, 0)), len(targets)
+    return Block(
+        values,
+        diagonal,
+        empty if seen is None else seen,
+        empty if rows is None else rows,
+        targets,
+        weights,
+        steps,
+        averaging,
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros(targets.shape),
+        empty,
+    )
 
 
 def empty_arrays(

@@ -35,6 +35,7 @@ from mercer.online.state import (
     SCALE,
     UNBOUNDED,
     Block,
+    block_of,
     empty_arrays,
 )
 from mercer.operators import Gram
@@ -79,6 +80,7 @@ class Centres:
     def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
         """Learn samples in their order; all of them, or none where one is refused."""
         dispatch.check_pair(points, self.points)
+        targets = np.array(targets, np.float64, order="C")  # one layout, so one compilation
         kept = self.points, self.arrays
         self.arrays = self._working_copy(len(points))
         try:
@@ -161,18 +163,15 @@ class Stream(Rounds, Centres):
 
     def _learn_block(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
         n = len(points)
-        block = Block(
+        block = block_of(
             np.empty((0, len(self.points) + n)) if self.inside else self.values(points),
             self.diagonal(points),
-            self._seen(points),
-            self._rows(points),
             targets,
             weights,
             self._steps(n),
             self._averaging(n),
-            np.zeros(n),
-            np.zeros(n),
-            np.zeros(n),
+            self._seen(points),
+            self._rows(points),
         )
         if self.rules.policy == UNBOUNDED and self.arrays.held + n > len(self.arrays.a):
             self.arrays = self.arrays.widened(2 * (self.arrays.held + n))
@@ -188,19 +187,17 @@ class Stream(Rounds, Centres):
             self.recorded.add(points, block)
 
     def _walk(self, block: Block) -> int:
-        from mercer.online.compiled.walk import learn, look, walk
+        from mercer.online.compiled.walk import walk
 
-        if self.rules.loss != FOREIGN:
-            return int(walk(self.arrays, block, self.rules))
-        outputs = self.arrays.a.shape[1]
-        row, f = np.empty(len(self.arrays.a)), np.empty(outputs)
-        look(self.arrays, block, row, f)
-        loss, y = self.settings.loss, block.targets
-        values = np.zeros(outputs)
-        found = np.asarray(loss.value(y, f[None, :]), np.float64).ravel()
-        values[: len(found)] = found
-        slope = np.ascontiguousarray(loss.slope(y, f[None, :])[0], np.float64)
-        return int(learn(self.arrays, block, self.rules, row, f, values, slope))
+        if self.rules.loss == FOREIGN:  # a block of one: predict, ask, learn
+            walk(self.arrays, block, self.rules)
+            loss, y, f = self.settings.loss, block.targets, block.scores
+            given = np.zeros((1, 2 * f.shape[1]))
+            values = np.asarray(loss.value(y, f), np.float64).ravel()
+            given[0, : len(values)] = values
+            given[0, f.shape[1] :] = loss.slope(y, f)[0]
+            block = block._replace(given=given)
+        return int(walk(self.arrays, block, self.rules))
 
     def diagonal(self, points: PointSet) -> np.ndarray:
         inside = self.inside
@@ -221,7 +218,7 @@ class Stream(Rounds, Centres):
 
     def _rows(self, points: Any) -> np.ndarray:
         merged = self.rules.policy == MERGING
-        return np.ascontiguousarray(points.rows, np.float64) if merged else np.empty((0, 0))
+        return np.array(points.rows, np.float64, order="C") if merged else np.empty((0, 0))
 
     def _keep(self, points: PointSet) -> None:
         """The points of the centres, after a block."""

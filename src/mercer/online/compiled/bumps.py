@@ -29,96 +29,93 @@ def gaussian_exponents(centres, x, count, out):  # type: ignore[no-untyped-def]
     for j in range(count):
         out[j] = 0.0
     for k in range(len(x)):
-        line, at = centres[k], x[k]
+        at = x[k]
         for j in range(count):
-            gap = line[j] - at
+            gap = centres[k, j] - at
             out[j] += gap * gap
 
 
 @inner
-def gaussian_values(exponents, amplitude, count):  # type: ignore[no-untyped-def]
-    """amplitude·exp(−e_j), in place."""
-    widen()
-    for j in range(count):
-        exponents[j] = amplitude * decay(exponents[j])
-
-
-@inner
-def kernel_row(arrays, block, t, row):  # type: ignore[no-untyped-def]
+def kernel_row(centres, columns, count, values, seen, amplitude, t, row):  # type: ignore[no-untyped-def]
     """k(x_t, c_j) for all centres, from the values of the block or from the points."""
-    count = arrays.integers[COUNT]
-    if len(arrays.centres):
-        gaussian_exponents(arrays.centres, block.seen[t], count, row)
-        gaussian_values(row, block.diagonal[t], count)
-    else:
-        values, columns = block.values[t], arrays.columns
+    widen()
+    if len(centres):
+        gaussian_exponents(centres, seen[t], count, row)
         for j in range(count):
-            row[j] = values[columns[j]]
+            row[j] = amplitude * decay(row[j])
+    else:
+        for j in range(count):
+            row[j] = values[t, columns[j]]
 
 
 @inner
-def function_values(arrays, row, f):  # type: ignore[no-untyped-def]
+def function_values(a, scale, count, row, f):  # type: ignore[no-untyped-def]
     """f(x) from a row of kernel values."""
     widen()
-    count, scale = arrays.integers[COUNT], arrays.reals[SCALE]
-    for o in range(len(f)):
+    if len(f) == 1:
         total = 0.0
         for j in range(count):
-            total += arrays.a[j, o] * row[j]
-        f[o] = scale * total
+            total += a[j, 0] * row[j]
+        f[0] = scale * total
+    else:
+        for o in range(len(f)):
+            f[o] = 0.0
+        for j in range(count):
+            for o in range(len(f)):
+                f[o] += scale * a[j, o] * row[j]
 
 
 @inner
-def shrink(arrays, factor):  # type: ignore[no-untyped-def]
+def shrink(reals, integers, a, b, factor):  # type: ignore[no-untyped-def]
     """f ← factor·f at constant cost."""
-    reals, count = arrays.reals, arrays.integers[COUNT]
     reals[SQUARED_NORM] *= factor * factor
     if factor <= 0.0:
-        _clear(arrays, count)
+        _clear(reals, integers, a, b)
         return
     reals[SCALE] *= factor
     if reals[SCALE] < TINY or reals[AVERAGE_SCALE] > HUGE:
-        for j in range(count):
-            scale_row(arrays.a, j, reals[SCALE])
+        for j in range(integers[COUNT]):
+            scale_row(a, j, reals[SCALE])
         reals[AVERAGE_SCALE] /= reals[SCALE]
         reals[SCALE] = 1.0
 
 
 @inner
-def _clear(arrays, count):  # type: ignore[no-untyped-def]
+def _clear(reals, integers, a, b):  # type: ignore[no-untyped-def]
     """f ← 0; the average keeps what it has, and its centres."""
-    apart()
-    reals = arrays.reals
-    if len(arrays.b):
-        for j in range(count):
-            for o in range(arrays.a.shape[1]):
-                arrays.b[j, o] += arrays.a[j, o] * reals[AVERAGE_SCALE]
-                arrays.a[j, o] = 0.0
+    if len(b):
+        for j in range(integers[COUNT]):
+            for o in range(a.shape[1]):
+                b[j, o] += a[j, o] * reals[AVERAGE_SCALE]
+                a[j, o] = 0.0
     else:
-        arrays.integers[COUNT] = 0
+        integers[COUNT] = 0
     reals[SCALE] = 1.0
 
 
 @inner
-def insert(arrays, block, t, row, push, policy):  # type: ignore[no-untyped-def]
-    """F ← f + push·k(x_t, ·)."""
-    apart()
-    slot = arrays.integers[COUNT]
+def insert(integers, a, b, diagonal, ages, columns, push, scale, average, size, column):  # type: ignore[no-untyped-def]
+    """F ← f + push·k(x_t, ·): the numbers of a new bump; returns its place."""
+    slot = integers[COUNT]
     for o in range(len(push)):
-        arrays.a[slot, o] = push[o] / arrays.reals[SCALE]
-        if len(arrays.b):
-            arrays.b[slot, o] = -arrays.a[slot, o] * arrays.reals[AVERAGE_SCALE]
+        a[slot, o] = push[o] / scale
+        if len(b):
+            b[slot, o] = -a[slot, o] * average
+    diagonal[slot] = size
+    ages[slot] = integers[ROUNDS]
+    columns[slot] = column
+    integers[COUNT] += 1
+    integers[INSERTIONS] += 1
+    return slot
+
+
+@inner
+def insert_rest(arrays, block, t, slot, row, policy):  # type: ignore[no-untyped-def]
+    """What some policies keep of a new bump beside its numbers."""
     if len(arrays.targets):
         copy_row(arrays.targets, slot, block.targets, t)
-    for k in range(len(arrays.centres)):
-        arrays.centres[k, slot] = block.seen[t, k]
     if len(arrays.rows):
         copy_row(arrays.rows, slot, block.rows, t)
-    arrays.diagonal[slot] = block.diagonal[t]
-    arrays.ages[slot] = arrays.integers[ROUNDS]
-    arrays.columns[slot] = block.values.shape[1] - len(block.targets) + t
-    arrays.integers[COUNT] += 1
-    arrays.integers[INSERTIONS] += 1
     if len(arrays.gram):
         _add_row(arrays.gram, row, slot, block.diagonal[t])
     if policy == PROJECTION:
@@ -217,25 +214,36 @@ def remove(arrays, slot):  # type: ignore[no-untyped-def]
     """Take a bump out; the last one moves to its place."""
     apart()
     last = arrays.integers[COUNT] - 1
-    arrays.integers[COUNT] = last
+    drop(arrays.integers, arrays.a, arrays.b, arrays.diagonal, arrays.ages, arrays.columns, slot)
+    drop_column(arrays.centres, last, slot)
     if slot == last:
         return
-    copy_row(arrays.a, slot, arrays.a, last)
-    arrays.diagonal[slot] = arrays.diagonal[last]
-    arrays.ages[slot] = arrays.ages[last]
-    arrays.columns[slot] = arrays.columns[last]
-    if len(arrays.b):
-        copy_row(arrays.b, slot, arrays.b, last)
     if len(arrays.targets):
         copy_row(arrays.targets, slot, arrays.targets, last)
-    for k in range(len(arrays.centres)):
-        arrays.centres[k, slot] = arrays.centres[k, last]
     if len(arrays.rows):
         copy_row(arrays.rows, slot, arrays.rows, last)
     if len(arrays.gram):
         _move(arrays.gram, last, slot)
     if len(arrays.inverse):
         _move(arrays.inverse, last, slot)
+
+
+@inner
+def drop(integers, a, b, diagonal, ages, columns, slot):  # type: ignore[no-untyped-def]
+    """The numbers of the last bump take the place of another."""
+    last = integers[COUNT] - 1
+    integers[COUNT] = last
+    diagonal[slot], ages[slot], columns[slot] = diagonal[last], ages[last], columns[last]
+    copy_row(a, slot, a, last)
+    if len(b):
+        copy_row(b, slot, b, last)
+
+
+@inner
+def drop_column(centres, last, slot):  # type: ignore[no-untyped-def]
+    """The last centre takes the place of another."""
+    for k in range(len(centres)):
+        centres[k, slot] = centres[k, last]
 
 
 @inner

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mercer.evaluation.cpu.vectors import compiled, widen
 from mercer.online.compiled.bumps import TINY
 from mercer.online.compiled.inner import inner
-from mercer.online.compiled.walk import losses, prepared
-from mercer.online.state import AVERAGE_SCALE, OFFSET, SCALE, SQUARED_NORM, UPDATES
+from mercer.online.compiled.walk import losses, pushed, record, right, totals
+from mercer.online.state import (
+    AVERAGE_SCALE,
+    AVERAGE_WEIGHT,
+    OFFSET,
+    SCALE,
+    SQUARED_NORM,
+    UPDATES,
+)
 
 
 @compiled
@@ -28,31 +37,43 @@ def project(x, matrix, out):  # type: ignore[no-untyped-def]
 @compiled
 def feature_walk(arrays, block, rules):  # type: ignore[no-untyped-def]
     """Learn the samples of a block from their features, `block.values`; returns how many."""
-    outputs, reals = len(arrays.a), arrays.reals
+    reals, integers, a, b = arrays.reals, arrays.integers, arrays.a, arrays.b
+    features, targets, weights, sizes = block.values, block.targets, block.weights, block.diagonal
+    met = block.losses, block.gradients, block.norms
+    ridge, outputs = rules.regularization, len(a)
     f, slope, values = np.empty(outputs), np.empty(outputs), np.empty(outputs)
     push = np.empty(outputs)
-    for t in range(len(block.targets)):
-        phi = block.values[t]
-        _predict(arrays.a, phi, reals[SCALE], f)
-        losses(rules, block.targets[t], f, reals[OFFSET], values, slope)
-        step = prepared(arrays, block, rules, t, f, values, slope, push)
-        if step < 0.0:
+    for t in range(len(targets)):
+        phi, weight = features[t], weights[t]
+        _predict(a, phi, reals[SCALE], f)
+        losses(rules.loss, rules.loss_numbers, targets, t, f, reals[OFFSET], values, slope)
+        square, product, value = totals(values, slope, f)
+        if not (math.isfinite(square) and math.isfinite(value)):
             return t
-        factor = max(1.0 - step * rules.regularization, 0.0)
-        size, moved = 0.0, 0.0
+        mistake = rules.labels and not right(targets, t, f)
+        record(reals, integers, met, t, weight, value, square, product, sizes[t], ridge, mistake)
+        if len(b):
+            reals[AVERAGE_SCALE] += block.averaging[t] * reals[SCALE]
+            reals[AVERAGE_WEIGHT] += block.averaging[t]
+        step = pushed(
+            reals, rules.step, rules.step_number, ridge, rules.loss, block.steps[t], weight,
+            sizes[t], values, slope, square, push,
+        )  # fmt: skip
+        factor = max(1.0 - step * ridge, 0.0)
+        length, moved = 0.0, 0.0
         for o in range(outputs):
-            size += push[o] * push[o]
+            length += push[o] * push[o]
             moved += push[o] * f[o]
         squared = factor * factor * reals[SQUARED_NORM] + 2.0 * factor * moved
-        reals[SQUARED_NORM] = squared + size * block.diagonal[t]
+        reals[SQUARED_NORM] = squared + length * sizes[t]
         if factor != 1.0:
-            _shrink(reals, arrays.a, arrays.b, factor)
-        if size > 0.0:
-            arrays.integers[UPDATES] += 1
-            _add(arrays.a, phi, push, 1.0 / reals[SCALE])
-            if len(arrays.b):
-                _add(arrays.b, phi, push, -reals[AVERAGE_SCALE] / reals[SCALE])
-    return len(block.targets)
+            _shrink(reals, a, b, factor)
+        if length > 0.0:
+            integers[UPDATES] += 1
+            _add(a, phi, push, 1.0 / reals[SCALE])
+            if len(b):
+                _add(b, phi, push, -reals[AVERAGE_SCALE] / reals[SCALE])
+    return len(targets)
 
 
 @inner

@@ -187,7 +187,7 @@ def _merge(arrays):  # type: ignore[no-untyped-def]
         centre[k] = arrays.centres[k, i]
     gaussian_exponents(arrays.centres, centre, count, exponents)
     j, h = _partner(arrays, i, exponents)
-    h = _refined(arrays, i, j, h, exponents[j])
+    h = _refined(arrays.a, i, j, h, exponents[j])
     first, second = math.exp(-exponents[j] * (1 - h) ** 2), math.exp(-exponents[j] * h * h)
     for o in range(arrays.a.shape[1]):
         arrays.a[j, o] = first * arrays.a[i, o] + second * arrays.a[j, o]
@@ -216,19 +216,20 @@ def _partner(arrays, i, exponents):  # type: ignore[no-untyped-def]
         for j in range(count):
             cross[j] += mine * arrays.a[j, o]
             theirs[j] += arrays.a[j, o] * arrays.a[j, o]
-    gains, losses = np.empty((9, count)), np.empty(count)
-    _gains(own, cross, theirs, exponents, gains, losses)
+    losses = np.empty(count)
+    _merging_losses(own, cross, theirs, exponents, losses)
     losses[i] = math.inf
-    best, place = least(losses, count), 0
-    for g in range(1, 9):
-        if gains[g, best] > gains[place, best]:
-            place = g
+    best, place, top = least(losses, count), 0, -math.inf
+    for g in range(9):
+        gain = _gain(arrays.a, i, best, g / 8.0, exponents[best])
+        if gain > top:
+            place, top = g, gain
     return best, place / 8.0
 
 
 @inner
-def _gains(own, cross, theirs, exponents, gains, losses):  # type: ignore[no-untyped-def]
-    """‖a_z‖² for each partner and each eighth, and how much of ‖f‖² the best one loses."""
+def _merging_losses(own, cross, theirs, exponents, losses):  # type: ignore[no-untyped-def]
+    """How much of ‖f‖² a merger with each partner loses, at the best eighth."""
     widen()
     for j in range(len(exponents)):
         u = decay(exponents[j] / 64.0)
@@ -258,37 +259,34 @@ def _gains(own, cross, theirs, exponents, gains, losses):  # type: ignore[no-unt
         g6 = a * p2 * p2 + b * p2 * p6 + c * p6 * p6
         g7 = a * p1 * p1 + b * p1 * p7 + c * p7 * p7
         g8 = a + b * p8 + c * p8 * p8
-        gains[0, j], gains[1, j], gains[2, j] = g0, g1, g2
-        gains[3, j], gains[4, j], gains[5, j] = g3, g4, g5
-        gains[6, j], gains[7, j], gains[8, j] = g6, g7, g8
         top = max(max(max(g0, g1), max(g2, g3)), max(max(g4, g5), max(g6, max(g7, g8))))
         losses[j] = a + c + b * p8 - top
 
 
 @inner
-def _refined(arrays, i, j, h, exponent):  # type: ignore[no-untyped-def]
+def _refined(a, i, j, h, exponent):  # type: ignore[no-untyped-def]
     """The best place between two eighths around h, by golden section."""
     low, high = max(h - 0.125, 0.0), min(h + 0.125, 1.0)
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    at_left, at_right = _gain(arrays, i, j, left, exponent), _gain(arrays, i, j, right, exponent)
+    at_left, at_right = _gain(a, i, j, left, exponent), _gain(a, i, j, right, exponent)
     for _ in range(REFINEMENTS):
         if at_left > at_right:
             high, right, at_right = right, left, at_left
             left = high - GOLDEN * (high - low)
-            at_left = _gain(arrays, i, j, left, exponent)
+            at_left = _gain(a, i, j, left, exponent)
         else:
             low, left, at_left = left, right, at_right
             right = low + GOLDEN * (high - low)
-            at_right = _gain(arrays, i, j, right, exponent)
+            at_right = _gain(a, i, j, right, exponent)
     return 0.5 * (low + high)
 
 
 @inner
-def _gain(arrays, i, j, h, exponent):  # type: ignore[no-untyped-def]
-    first, second = math.exp(-exponent * (1.0 - h) ** 2), math.exp(-exponent * h * h)
+def _gain(a, i, j, h, exponent):  # type: ignore[no-untyped-def]
+    first, second = decay(exponent * (1.0 - h) * (1.0 - h)), decay(exponent * h * h)
     total = 0.0
-    for o in range(arrays.a.shape[1]):
-        value = first * arrays.a[i, o] + second * arrays.a[j, o]
+    for o in range(a.shape[1]):
+        value = first * a[i, o] + second * a[j, o]
         total += value * value
     return total
 
@@ -309,6 +307,6 @@ def _forget(arrays):  # type: ignore[no-untyped-def]
     if square + line > allowed:
         factor = 2.0 * allowed / (line + math.sqrt(max(line * line + 4.0 * square * allowed, 0.0)))
     arrays.reals[SPENT] += square * factor * factor + line * factor
-    shrink(arrays, factor)
+    shrink(arrays.reals, arrays.integers, arrays.a, arrays.b, factor)
     if arrays.integers[COUNT] == count:
         remove(arrays, oldest)
