@@ -404,6 +404,16 @@ class Normalised(_Function):
     def diagonal(self, x: PointSet) -> np.ndarray:
         return (self.kernel.diagonal(x) > 0).astype(x.dtype)
 
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """(∂k(x, y) − k(x, y) ∂k(x, x)/k(x, x))/√(k(x, x) k(y, y)), ∂ being that of the first x."""
+        own, columns = (_reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
+        points = [x.slice(i, i + 1) for i in range(len(x))]
+        slopes = [derivative_of(self.kernel, point, point)[0, 0] for point in points]
+        falls = own[:, None] ** 2 * np.reshape(slopes, (len(x), -1))
+        values = self.kernel.block(x, y)[:, :, None]
+        inner = derivative_of(self.kernel, x, y) - values * falls[:, None, :]
+        return own[:, None, None] * inner * columns[None, :, None]
+
     def __repr__(self) -> str:
         return f"{_inside(self.kernel, Sum, Product, Scaled)}.normalised()"
 

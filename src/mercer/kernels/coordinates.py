@@ -149,9 +149,9 @@ class ChiSquared(_Nonnegative):
         check_positive(self, "gamma", self.gamma)
 
     def program(self) -> Expression:
-        tiny = 1e-30  # keeps 0/0 at 0, and is lost in any other sum
-        term = (X - Y) ** 2 / maximum(X + Y, tiny)
-        return decay(float(self.gamma) * coordinate_sum(term))
+        tiny = 1e-37  # keeps 0/0 at 0, and is lost in any other sum
+        gap = X - Y
+        return decay(float(self.gamma) * coordinate_sum(gap * (gap / ((X + tiny) + (Y + tiny)))))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

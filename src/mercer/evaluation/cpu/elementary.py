@@ -125,7 +125,7 @@ EXP_LIMIT = {"float32": 87.3, "float64": 708.3}  # beyond, a result would not be
 TWO_THIRDS = {32: 0x3F2AAAAB, 64: 0x3FE5555555555555}  # as bits
 MANTISSA = {32: 23, 64: 52}
 ONE = {32: 0x3F800000, 64: 0x3FF0000000000000}  # as bits
-PIECE_BITS = {32: 3, 64: 4}  # 8 and 16 pieces in an octave
+PIECE_BITS = {32: 4, 64: 5}  # 16 and 32 pieces in an octave
 assert {bits: 1 << count for bits, count in PIECE_BITS.items()} == {
     32: PIECES["float32"],
     64: PIECES["float64"],
@@ -199,7 +199,8 @@ def _piece(typing_context: Any, value: Any, first: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bits = _Bits(builder, signature)
         lowest = builder.trunc(arguments[1], bits.integer) if bits.size == 32 else arguments[1]
-        above = builder.sub(bits.of(arguments[0]), lowest)
+        size = builder.and_(bits.of(arguments[0]), bits.constant((1 << (bits.size - 1)) - 1))
+        above = builder.sub(size, lowest)
         shift = bits.constant(MANTISSA[bits.size] - PIECE_BITS[bits.size])
         piece = builder.ashr(above, shift)
         return builder.sext(piece, ir.IntType(64)) if bits.size == 32 else piece
