@@ -1,94 +1,16 @@
-"""What estimators share: nested parameters of frozen objects, kernels from what users type."""
+"""What estimators share: checked input, and whether they are fitted."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from sklearn.utils.validation import check_is_fitted
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from mercer.features.inputs import KernelInput, NestedParameters
 
-from mercer.kernels.base import Kernel
-from mercer.kernels.conversion import as_kernel
-from mercer.kernels.custom import Precomputed
-from mercer.points import PointSet, VectorPoints
+__all__ = ["KernelEstimator", "NestedParameters"]
 
 
-class NestedParameters:
-    """`set_params` that reaches into frozen objects: `kernel__lengthscale` makes a new kernel.
-
-    scikit-learn's own would set an attribute of the kernel, which a frozen one does not have.
-    """
-
-    def set_params(self, **params: Any) -> Self:
-        inner: dict[str, dict[str, Any]] = {}
-        outer: dict[str, Any] = {}
-        for name, value in params.items():
-            first, _, rest = name.partition("__")
-            if rest and hasattr(params.get(first, getattr(self, first, None)), "with_"):
-                inner.setdefault(first, {})[rest] = value
-            else:
-                outer[name] = value
-        super().set_params(**outer)  # type: ignore[misc]
-        for name, changes in inner.items():
-            setattr(self, name, getattr(self, name).with_(**changes))
-        return self
-
-
-class KernelEstimator(NestedParameters):
-    """Points and kernels: vectors as scikit-learn checks them, other points as the kernel does."""
-
-    kernel: Any
-
-    def _is_precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
-    def _resolved_kernel(self, X: Any) -> Kernel:
-        """The kernel object that the parameters describe, for these training points."""
-        if self._is_precomputed():
-            return Precomputed(X)
-        if isinstance(self.kernel, Kernel):
-            return self.kernel
-        options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}  # type: ignore[attr-defined]
-        return as_kernel(self._callable_kernel(), X=X, **options)
-
-    def _callable_kernel(self) -> Any:
-        """A callable kernel with `kernel_params` bound to it, as scikit-learn passes them."""
-        extra = getattr(self, "kernel_params", None)
-        if not callable(self.kernel) or not extra:
-            return self.kernel
-        return _Bound(self.kernel, dict(extra))
-
-    def _checked(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
-        """X (and y) as scikit-learn checks them where X holds vectors."""
-        if self._holds_objects(X):
-            return validate_data(self, X, *y, reset=reset, skip_check_array=True)
-        return validate_data(
-            self,
-            X,
-            *y,
-            reset=reset,
-            accept_sparse=() if self._is_precomputed() else ("csr", "csc"),
-            dtype=[np.float64, np.float32],
-            **options,
-        )
-
-    def _holds_objects(self, X: Any) -> bool:
-        """Whether X is a list of things that are no numbers, for a kernel that takes those."""
-        if isinstance(self.kernel, Kernel):
-            names = self.kernel._column_names()
-            return bool(names) or (
-                _is_plain_sequence(X) and not isinstance(self.kernel.points(X), VectorPoints)
-            )
-        return callable(self.kernel) and _is_plain_sequence(X) and _first_is_object(X)
-
-    def _training_points(self, kernel: Kernel, X: Any) -> PointSet:
-        return kernel.points(np.arange(len(X)) if self._is_precomputed() else X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.sparse = not self._is_precomputed()
-        tags.input_tags.pairwise = self._is_precomputed()
-        return tags
+class KernelEstimator(KernelInput):
+    """An estimator with a kernel; a fitted one has a `function_`."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "function_")
@@ -100,23 +22,3 @@ class KernelEstimator(NestedParameters):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
-
-
-class _Bound:
-    """A kernel function with keyword arguments, which can be pickled if the function can."""
-
-    def __init__(self, function: Any, extra: dict[str, Any]) -> None:
-        self.function, self.extra = function, extra
-
-    def __call__(self, x: Any, y: Any) -> Any:
-        return self.function(x, y, **self.extra)
-
-
-def _is_plain_sequence(X: Any) -> bool:
-    return isinstance(X, (list, tuple)) or (
-        isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "OUS"
-    )
-
-
-def _first_is_object(X: Any) -> bool:
-    return len(X) > 0 and (isinstance(X[0], str) or np.asarray(X[0]).dtype.kind not in "fiub")

@@ -119,7 +119,7 @@ class _Queue:
                 self.error = error
 
     def drain_inside(self) -> None:
-        """Drain in a thread of the pool, where a nested product must not wait for the pool."""
+        """Drain where a nested product must not wait for the pool, whose threads are at work."""
         _state.inside.value = True
         try:
             self.drain()
@@ -137,7 +137,7 @@ def run(work: Work, items: Iterable[Any], threads: int) -> None:
         pool = _pool(helpers)
         futures = [pool.submit(queue.drain_inside) for _ in range(helpers)]
         try:
-            queue.drain()
+            queue.drain_inside()
         finally:
             wait(futures)
     if queue.error is not None:

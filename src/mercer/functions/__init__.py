@@ -1,5 +1,6 @@
-"""Functions in the space of a kernel."""
+"""Functions in reproducing kernel Hilbert spaces."""
 
+from mercer.functions.feature_function import FeatureFunction, Features
 from mercer.functions.function import RKHSFunction
 
-__all__ = ["RKHSFunction"]
+__all__ = ["FeatureFunction", "Features", "RKHSFunction"]

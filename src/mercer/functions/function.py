@@ -178,7 +178,12 @@ class RKHSFunction:
         coefficients, _ = linalg.symmetric_solve(matrix, values)
         return RKHSFunction(self.kernel, points, coefficients.astype(self.coefficients.dtype))
 
-    def _check_same_space(self, other: RKHSFunction) -> None:
+    def _check_same_space(self, other: Any) -> None:
+        if not isinstance(other, RKHSFunction):
+            raise ValueError(
+                f"a function of the kernel {self.kernel!r} does not mix with "
+                f"{type(other).__name__}, which lies in another space."
+            )
         if self.kernel != other.kernel:
             raise ValueError(
                 f"functions of different spaces do not mix: one has the kernel {self.kernel!r}, "

@@ -1,0 +1,168 @@
+"""Nyström features: the kernel between a point and a few centres."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import linalg
+from mercer.features.base import FeatureMap
+from mercer.features.centres import Centres, Uniform
+from mercer.features.inputs import KernelInput
+from mercer.kernels.base import Kernel
+from mercer.kernels.custom import Precomputed
+from mercer.operators import Gram
+from mercer.points import PointSet
+
+
+class Nystroem(KernelInput, FeatureMap):
+    """φ(x) = K_SS^{−1/2} k(S, x) for centres S: k̂ is k between points near their span.
+
+    It replaces scikit-learn's transformer of the same name: the same parameters come first and mean
+    the same, and an int as `random_state` gives the same centres. It works for every kernel and
+    every kind of points. k − k̂ is positive semi-definite, so it is biased: k̂(x, x) ≤ k(x, x).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        With "precomputed", `fit` takes K(X, X) and `transform` K(new, X).
+    gamma, coef0, degree, kernel_params :
+        Parameters of named and callable kernels, as in scikit-learn.
+    n_components : int, default=100
+        The number of centres, at most that of the points.
+    random_state : int, RandomState instance or None
+    n_jobs : None
+        There for scikit-learn's users: mercer uses as many threads as BLAS may.
+    centres : choice of `mercer.features.centres`, optional
+        How centres are chosen; uniformly by default. It overrides `n_components`.
+
+    Attributes
+    ----------
+    components_ : array or list
+        The centres, as they were given.
+    component_indices_ : array or None
+        Their row numbers in the training points.
+    normalization_ : array
+        K_SS^{−1/2}; directions in which K_SS is 0 up to rounding are left out.
+    trace_error_ : float
+        trace(K − K̂)/trace(K) over the training points, where the choice told it for free; see
+        `centres.Centres.trace_error`.
+    kernel_ : Kernel
+
+    References
+    ----------
+    Williams and Seeger, Using the Nyström method to speed up kernel machines, 2001.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features import Nystroem
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> features = Nystroem(gamma=0.1, n_components=150, random_state=0).fit_transform(X)
+    >>> distances = ((X[:, None] - X) ** 2).sum(axis=2)
+    >>> bool(np.allclose(features @ features.T, np.exp(-0.1 * distances), atol=1e-3))
+    True
+    """
+
+    unbiased = False
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: Any = None,
+        coef0: Any = None,
+        degree: Any = None,
+        kernel_params: Any = None,
+        n_components: int = 100,
+        random_state: Any = None,
+        n_jobs: Any = None,
+        centres: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.centres = centres
+
+    def _draw(self, X: Any) -> None:
+        if self._is_precomputed() and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
+                "K(X_train, X_train)."
+            )
+        kernel = self._resolved_kernel(X)
+        choice = self.centres
+        if choice is None:
+            choice = Uniform(self.n_components, self.random_state)
+        self._keep(kernel, choice.choose(kernel, self._training_points(kernel, X)))
+
+    def _keep(self, kernel: Kernel, centres: Centres) -> None:
+        self._centres = centres.points
+        self.component_indices_ = centres.indices
+        self.components_ = centres.points.data
+        self.normalization_ = self._root(Gram(kernel, centres.points))
+        if centres.factor is not None:
+            self.trace_error_ = centres.trace_error
+        self.kernel_ = kernel
+        if self._is_precomputed():  # the matrix is not kept, only its block of centres
+            self.kernel_ = Precomputed(np.asarray(kernel.matrix)[np.ix_(*2 * [centres.indices])])  # type: ignore[attr-defined]
+
+    def _root(self, gram: Gram) -> np.ndarray:
+        return inverse_root(gram.astype(np.float64).dense(), gram.dtype)
+
+    @property
+    def feature_count(self) -> int:
+        return len(self.normalization_)
+
+    def _fill(self, rows: Any, out: np.ndarray) -> None:
+        np.matmul(self._cross(rows), self.normalization_.T.astype(out.dtype), out=out)
+
+    def _cross(self, rows: Any) -> np.ndarray:
+        """k(x, c) between points and centres."""
+        if self._is_precomputed():
+            assert self.component_indices_ is not None
+            return rows[:, self.component_indices_]
+        return Gram(self.kernel_, self.kernel_.points(rows), self._centres).dense()
+
+    @property
+    def _parallel(self) -> bool:
+        return self.kernel_.parallel
+
+    def residuals(self, X: Any) -> np.ndarray:
+        """k(x, x) − k̂(x, x) for every point."""
+        own = self._points(X)
+        features = self.transform(X).astype(np.float64)
+        rest = Gram(self.kernel_, own).diagonal() - np.einsum("ij,ij->i", features, features)
+        return np.maximum(rest, 0.0)
+
+    def _points(self, X: Any) -> PointSet:
+        if self._is_precomputed():
+            raise ValueError("a precomputed matrix has no kernel for new points.")
+        return self.kernel_.points(X)
+
+    def expected_error(self, X: Any, Y: Any) -> np.ndarray:
+        """√(r(x) r(y)) ≥ |k̂(x, y) − k(x, y)| with r = k(x, x) − k̂(x, x): an upper bound."""
+        check_is_fitted(self)
+        return np.sqrt(self.residuals(X) * self.residuals(Y))
+
+
+def inverse_root(matrix: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    """K^{−1/2}, symmetric, without the directions in which K is 0 up to the rounding of `dtype`.
+
+    >>> import numpy as np
+    >>> root = inverse_root(np.array([[4.0, 0.0], [0.0, 0.0]]))
+    >>> root.tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    values, vectors = linalg.eigen(matrix)
+    smallest = len(matrix) * float(np.finfo(dtype).eps) * float(values[-1])
+    kept = values > smallest
+    roots = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+    return np.asarray((vectors * roots) @ vectors.T, dtype)
