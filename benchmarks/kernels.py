@@ -6,13 +6,21 @@ Timings include everything a user's line does: `kernel.gram(X, Y) @ v` packs its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import laplacian_kernel
 
-from benchmarks.measure import Row, faster, interleaved, machine, relative_error
-from benchmarks.spine import Effort
+from benchmarks.measure import (
+    Effort,
+    Groups,
+    Row,
+    faster,
+    interleaved,
+    measured,
+    relative_error,
+)
 from mercer.evaluation import reference
 from mercer.kernels import (
     AllSubsets,
@@ -183,23 +191,9 @@ def peers(effort: Effort) -> Iterator[Row]:
         )
 
 
-GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
+GROUPS: Groups = {
     "gaussian": over_the_gaussian,
     "peers": peers,
 }
 
-
-def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
-    """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
-    for name in only or []:
-        if name not in GROUPS:
-            raise SystemExit(f"there is no group {name!r}; there are {list(GROUPS)}")
-    rows = []
-    for name, group in GROUPS.items():
-        if not only or name in only:
-            print(f"measuring: {name} …", flush=True)
-            rows += [row.as_dict() for row in group(Effort(quick))]
-    if quick:
-        print("quick: the sizes are too small for the floors, so nothing is judged.\n")
-        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
-    return {"title": "Kernels", "machine": machine(), "rows": rows}
+run = partial(measured, "Kernels", GROUPS)

@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,7 +20,22 @@ ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("mercer", "numpy", "scipy", "scikit-learn", "numba", "torch")
 PAUSE = 0.05  # seconds between two timings, so that the threads of the last one have gone to sleep
 
+MEGABYTE = 1 << 20
+
 Work = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How large and how often: `quick` only shows that everything runs."""
+
+    quick: bool
+
+    def size(self, full: int) -> int:
+        return full // 8 if self.quick else full
+
+    def repeats(self, full: int) -> int:
+        return min(2, full) if self.quick else full
 
 
 @dataclass
@@ -58,6 +73,30 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "verdict": self.verdict}
+
+
+Groups = Mapping[str, Callable[[Effort], Iterator[Row]]]
+
+
+def measured(
+    title: str, groups: Groups, quick: bool = False, only: list[str] | None = None
+) -> dict[str, Any]:
+    """All groups, or those in `only`, as a result that `benchmarks.report` can write.
+
+    A set of benchmarks ends with `run = partial(measured, "Its title", GROUPS)`.
+    """
+    for name in only or []:
+        if name not in groups:
+            raise SystemExit(f"there is no group {name!r}; there are {list(groups)}")
+    rows = []
+    for name, group in groups.items():
+        if not only or name in only:
+            print(f"measuring: {name} …", flush=True)
+            rows += [row.as_dict() for row in group(Effort(quick))]
+    if quick:
+        print("quick: the sizes are too small for the floors, so nothing is judged.\n")
+        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
+    return {"title": title, "machine": machine(), "rows": rows}
 
 
 def faster(work: str, times: Mapping[str, float], peer: str, entries: int, **more: Any) -> Row:

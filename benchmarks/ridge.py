@@ -7,7 +7,8 @@ Each row carries, as its error, how far our answer is from theirs, or from refit
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,16 @@ import numpy as np
 from sklearn.kernel_ridge import KernelRidge as Theirs
 from sklearn.model_selection import GridSearchCV
 
-from benchmarks.measure import Row, faster, interleaved, machine, relative_error
-from benchmarks.spine import MEGABYTE, Effort
+from benchmarks.measure import (
+    MEGABYTE,
+    Effort,
+    Groups,
+    Row,
+    faster,
+    interleaved,
+    measured,
+    relative_error,
+)
 from mercer import KernelRidge, KernelRidgeCV
 from mercer.kernels import Gaussian
 from mercer.solvers import SpectralPath
@@ -186,24 +195,10 @@ def choice_of_two(effort: Effort) -> Iterator[Row]:
     )
 
 
-GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
+GROUPS: Groups = {
     "fit": fit_and_predict,
     "path": path_of_regularisations,
     "choice": choice_of_two,
 }
 
-
-def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
-    """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
-    for name in only or []:
-        if name not in GROUPS:
-            raise SystemExit(f"there is no group {name!r}; there are {list(GROUPS)}")
-    rows = []
-    for name, group in GROUPS.items():
-        if not only or name in only:
-            print(f"measuring: {name} …", flush=True)
-            rows += [row.as_dict() for row in group(Effort(quick))]
-    if quick:
-        print("quick: the sizes are too small for the floors, so nothing is judged.\n")
-        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
-    return {"title": "Ridge", "machine": machine(), "rows": rows}
+run = partial(measured, "Ridge", GROUPS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,33 +17,22 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from benchmarks import data, digits
 from benchmarks.measure import (
+    MEGABYTE,
+    Effort,
+    Groups,
     Row,
     faster,
     fresh_process,
     interleaved,
-    machine,
+    measured,
     relative_error,
 )
 from mercer.kernels import Gaussian, Linear, Matern
 
-MEGABYTE = 1 << 20
 CHECKED = 64  # rows whose answer is compared with float64
 BLOCK = 256  # rows of a block in torch; 64 to 2048 were tried, and 256 was the fastest
 SKLEARN = "rbf_kernel(X, Y) @ v"
 TORCH, FOLDED = "torch in blocks", "torch in blocks, norms folded in"
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How large and how often: `quick` only shows that everything runs."""
-
-    quick: bool
-
-    def size(self, full: int) -> int:
-        return full // 8 if self.quick else full
-
-    def repeats(self, full: int) -> int:
-        return min(2, full) if self.quick else full
 
 
 @dataclass(frozen=True)
@@ -345,7 +335,7 @@ def start_up(effort: Effort) -> Iterator[Row]:
     )
 
 
-GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
+GROUPS: Groups = {
     "narrow": narrow_products,
     "wide": wide_products,
     "digits": digits_kept,
@@ -356,18 +346,4 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "start": start_up,
 }
 
-
-def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
-    """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
-    for name in only or []:
-        if name not in GROUPS:
-            raise SystemExit(f"there is no group {name!r}; there are {list(GROUPS)}")
-    rows = []
-    for name, group in GROUPS.items():
-        if not only or name in only:
-            print(f"measuring: {name} …", flush=True)
-            rows += [row.as_dict() for row in group(Effort(quick))]
-    if quick:
-        print("quick: the sizes are too small for the floors, so nothing is judged.\n")
-        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
-    return {"title": "Spine", "machine": machine(), "rows": rows}
+run = partial(measured, "Spine", GROUPS)

@@ -68,3 +68,53 @@ def _torch_namespace() -> ModuleType:
 
 def _name(xp: Any) -> str:
     return xp.__name__.removeprefix("array_api_compat.")
+
+
+def on_host(array: Array) -> np.ndarray:
+    """An array of any library as NumPy's, without a copy where the memory can be shared.
+
+    >>> import numpy
+    >>> on_host([1.0, 2.0]).tolist() == on_host(numpy.asarray([1.0, 2.0])).tolist()
+    True
+    """
+    if _is_tensor(array):
+        return array.detach().cpu().numpy()
+    if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
+        return np.asarray(array)
+    return np.from_dlpack(array)
+
+
+def beside(values: Array, like: Array) -> Array:
+    """Values of any library as an array of the library of `like`, on its device.
+
+    >>> import numpy
+    >>> beside([1.0, 2.0], numpy.zeros(3)).tolist()
+    [1.0, 2.0]
+    """
+    xp = namespace(like)
+    if xp is np:
+        return on_host(values)
+    if hasattr(values, "__array_namespace__") and not isinstance(values, np.ndarray):
+        return values
+    return values if _is_tensor(values) else xp.asarray(np.array(values), device=like.device)
+
+
+def to_precision(array: Array, dtype: Any) -> Array:
+    """An array in float32 or float64, said as a dtype of any library.
+
+    >>> import numpy
+    >>> to_precision(numpy.ones(2), "float32").dtype.name
+    'float32'
+    """
+    xp = namespace(array)
+    return xp.astype(array, getattr(xp, precision(dtype)), copy=False)
+
+
+def precision(dtype: Any) -> str:
+    """The name of a dtype of any library: "float32" or "float64".
+
+    >>> import numpy
+    >>> precision(numpy.dtype(numpy.float32))
+    'float32'
+    """
+    return np.dtype(dtype).name if isinstance(dtype, type) else str(dtype).rpartition(".")[2]

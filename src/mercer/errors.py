@@ -31,6 +31,10 @@ class NumericalWarning(MercerWarning):
     """Digits were lost, and the text says how many."""
 
 
+class IndefiniteKernelWarning(MercerWarning):
+    """The kernel is not positive definite, so that a solution of the system minimises nothing."""
+
+
 class NotPositiveDefiniteError(ValueError):
     """A matrix A that was to be positive definite is not; `witness` is v with vᵀAv < 0.
 

@@ -187,6 +187,31 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     return vectors @ coordinates, int(xp.count_nonzero(kept))
 
 
+def shift_diagonal(matrix: Array, amount: float) -> Array:
+    """A + amount·I; NumPy's matrices are changed in place.
+
+    >>> import numpy as np
+    >>> shift_diagonal(np.zeros((2, 2)), 3.0).tolist()
+    [[3.0, 0.0], [0.0, 3.0]]
+    """
+    if namespace(matrix) is not np:
+        return _shifted(matrix, amount)
+    np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
+    return matrix
+
+
+def is_negative(values: Array, matrix: Array, dtype: str = "") -> bool:
+    """Whether the least of the eigenvalues of A, ascending, is negative beyond rounding.
+
+    What `cholesky` forgives is rounding, with the rounding unit of `dtype` where entries were
+    computed in less precision than they are stored.
+    """
+    xp = namespace(matrix)
+    unit = float(xp.finfo(getattr(xp, dtype)).eps) if dtype else _rounding_unit(matrix)
+    allowed = max(unit**0.5, 10.0 * matrix.shape[0] * unit, 1e-6)
+    return float(values[0]) < -allowed * _scale(matrix)
+
+
 # --- triangular solves ----------------------------------------------------------------------------
 
 

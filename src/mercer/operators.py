@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import beside, on_host
 from mercer.evaluation import dispatch
 from mercer.evaluation.budget import Memory
 from mercer.evaluation.program import Lowerable
@@ -161,7 +162,13 @@ class Gram:
         return np.broadcast_to(added, (len(self.x), columns.shape[1])).astype(columns.dtype)
 
     def _columns(self, values: Any, length: int) -> Any:
-        """Values as a matrix in the precision of the result, and the way back to their shape."""
+        """Values as a matrix in the precision of the result, and the way back to what they were.
+
+        Values of another library are multiplied here, and the product goes back to it.
+        """
+        if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
+            columns, restore = self._columns(on_host(values), length)
+            return columns, lambda result: beside(restore(result), values)
         array = np.asarray(values)
         if array.ndim not in (1, 2) or len(array) != length:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, KernelRidgeCV
@@ -23,17 +24,7 @@ class ProductOfBlocks:
         return "product_of_blocks"
 
 
-def known_bugs(estimator):
-    """What is to be repaired: strict, so that a repair removes its line here."""
-    bugs = {}
-    if isinstance(estimator.kernel, str) and estimator.kernel == "precomputed":
-        reason = (
-            "an indefinite matrix is refused, where scikit-learn solves the system all the same"
-        )
-        bugs["check_positive_only_tag_during_fit"] = bugs["check_estimators_dtypes"] = reason
-    return bugs
-
-
+@pytest.mark.filterwarnings("default::mercer.errors.IndefiniteKernelWarning")
 @parametrize_with_checks(
     [
         KernelRidge(),
@@ -47,9 +38,7 @@ def known_bugs(estimator):
         KernelRidgeCV(alphas=[0.1, 1.0], fit_intercept=True),
         KernelRidgeCV(kernel="precomputed", alphas=[0.1, 1.0]),
         KernelRidgeCV(kernel=Matern(2.5), lengthscales=[0.5, 2.0], alphas=[0.1, 1.0]),
-    ],
-    expected_failed_checks=known_bugs,
-    xfail_strict=True,
+    ]
 )
 def test_it_passes_every_check_of_scikit_learn(estimator, check):
     check(estimator)

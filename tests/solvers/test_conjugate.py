@@ -109,7 +109,7 @@ def test_the_residual_is_computed_afresh(iterations):
 def test_it_stops_at_the_tolerance():
     A, b = definite(40, 1e4), sides(40)
     for tolerance in (1e-2, 1e-6):
-        done = run(A, b, tolerance=tolerance)
+        done = run(A, b, tolerance=tolerance, iterations=200)
         assert done.history[-1] <= tolerance < done.history[-2]
         assert done.residual <= 2 * tolerance
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from mercer.kernels import Gaussian, Linear
+from mercer.kernels import Gaussian, Linear, Polynomial
 from mercer.losses import (
     Absolute,
     Hinge,
@@ -624,6 +625,44 @@ def test_the_stochastic_recursion_in_several_outputs():
     solver = StochasticFunctionalGradient(2, InverseTime(10.0), random_state=4)
     average, _ = simulate(task, solver, 4, lambda rng: [rng.permutation(40) for _ in range(2)])
     np.testing.assert_allclose(solver.solve(task).coefficients, average, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+@pytest.mark.parametrize("outputs", [False, True])
+def test_steps_on_explicit_features_are_the_same_steps(outputs, batch_size, monkeypatch):
+    """w = Σ α_i φ(x_i) all along, so that no kernel value is needed for a step."""
+    monkeypatch.setattr("mercer.solvers.descent.stochastic.FEATURE_BLOCK", 16)
+    y = np.stack([CURVE, -CURVE], axis=1) if outputs else CURVE
+    task = Problem(Polynomial(2, bias=0.5).gram(X), y, Huber(0.3), 0.1, WEIGHTS)
+    solver = StochasticFunctionalGradient(3, InverseTime(1.0, 5.0), batch_size, random_state=3)
+    dual = replace(solver, primal=False).solve(task)
+    before = task.gram.evaluations
+    primal = replace(solver, primal=True).solve(task)
+    np.testing.assert_allclose(primal.coefficients, dual.coefficients, rtol=1e-9, atol=1e-13)
+    assert primal.history["progressive_loss"] == pytest.approx(dual.history["progressive_loss"])
+    chosen = solver.solve(task)  # 6 features for 40 points
+    np.testing.assert_array_equal(chosen.coefficients, primal.coefficients)
+    certificate = 3 * 40 * 41 // 2  # K is only multiplied by to certify the answer
+    assert task.gram.evaluations - before == 2 * certificate
+
+
+def test_steps_that_shrink_f_to_nothing():
+    """A common factor of f that leaves the range of numbers is taken into them in time."""
+    task = problem(Hinge(), ridge=1.0)
+    solver = StochasticFunctionalGradient(
+        8, Constant(0.999), averaging=Average(1.0), random_state=2
+    )
+
+    def passes(rng):
+        return [rng.permutation(40) for _ in range(8)]
+
+    average, _ = simulate(task, solver, 2, passes)
+    np.testing.assert_allclose(solver.solve(task).coefficients, average, rtol=1e-9, atol=1e-16)
+
+
+def test_explicit_features_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="features"):
+        StochasticFunctionalGradient(1, Constant(0.1), primal=True).solve(problem())
 
 
 def test_the_same_seed_gives_the_same_answer():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +11,15 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight
 
+from mercer.errors import IndefiniteKernelWarning
 from mercer.estimators.base import KernelEstimator
+from mercer.estimators.callbacks import (
+    CallbackSupportMixin,
+    FitTask,
+    iterations_of,
+    told,
+    with_callbacks,
+)
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
@@ -18,12 +28,31 @@ from mercer.operators import Gram
 from mercer.solvers.direct import Direct
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem
+from mercer.solvers.solution import Solution
 
 
-class _Ridge(KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """What both ridge estimators share: checked input and predictions."""
+class _Ridge(
+    CallbackSupportMixin, KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
+):
+    """What both ridge estimators share: parameters, checked input, predictions."""
 
-    fit_intercept: bool
+    _allow_indefinite = True
+
+    def __init__(
+        self,
+        kernel: Any,
+        gamma: Any,
+        degree: Any,
+        coef0: Any,
+        kernel_params: Any,
+        fit_intercept: bool,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
 
     def _checked_training_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
         self._forget()
@@ -56,12 +85,24 @@ class _Ridge(KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError("sample_weight must be nonnegative and not all zero.")
         return weights
 
-    def _keep(self, kernel: Kernel, X: Any, gram: Gram, alpha: Any, intercept: Any) -> None:
-        self.kernel_ = kernel
-        self.X_fit_ = X
-        self.dual_coef_ = alpha
-        self.intercept_ = intercept
-        self.function_ = RKHSFunction(kernel, gram.x, alpha)
+    def _fitted(
+        self, kernel: Kernel, X: Any, gram: Gram, alpha: Any, intercept: Any
+    ) -> dict[str, Any]:
+        """The attributes of a fitted model."""
+        return {
+            "kernel_": kernel,
+            "X_fit_": X,
+            "dual_coef_": alpha,
+            "intercept_": intercept,
+            "function_": RKHSFunction(kernel, gram.x, alpha),
+        }
+
+    def _keep(self, solution: Solution, attributes: dict[str, Any]) -> None:
+        if solution.status.witness is not None:
+            text = f"{type(self).__name__}: {solution.status}"
+            warnings.warn(text, IndefiniteKernelWarning, stacklevel=4)  # of fit
+        for name, value in {**attributes, "solution_": solution}.items():
+            setattr(self, name, value)
 
     def predict(self, X: Any) -> np.ndarray:
         """f(x) for every row of X."""
@@ -124,37 +165,39 @@ class KernelRidge(_Ridge):
         fit_intercept: bool = False,
         solver: Any = "auto",
     ) -> None:
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept)
         self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_intercept = fit_intercept
         self.solver = solver
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
         X, y, weights = self._checked_training_data(X, y, sample_weight)
         alphas = _checked_alphas(self.alpha, y)
-        kernel = self._resolved_kernel(X)
+        solver, kernel = self._solver(), self._resolved_kernel(X)
         gram = Gram(kernel, self._training_points(kernel, X))
         total = len(y) if weights is None else float(weights.sum())
-        if len(alphas) == 1:
-            problem = self._problem(gram, y, alphas[0] / total, weights)
-            solution = self._solver().solve(problem)
-            self._keep(kernel, X, gram, solution.coefficients, solution.intercept)
+        ridges = [alpha / total for alpha in alphas]
+        if len(ridges) == 1:
+            task = FitTask.root(self, X, y, weights, iterations_of(solver))
+            problem = self._problem(gram, y, ridges[0], weights)
+            heard = told(solver, task, lambda state: self._so_far(kernel, X, gram, state))
+            solution = heard.solve(problem)
         else:
-            parts = [
-                self._solver().solve(self._problem(gram, column, alpha / total, weights))
-                for column, alpha in zip(y.T, alphas, strict=True)
-            ]
-            solution = parts[0]
-            coefficients = np.stack([part.coefficients for part in parts], axis=1)
-            intercepts = np.array([part.intercept for part in parts])
-            self._keep(kernel, X, gram, coefficients, intercepts)
-        self.solution_ = solution
+            task = FitTask.root(self, X, y, weights, len(ridges))
+            parts = []
+            for column, ridge in zip(y.T, ridges, strict=True):
+                part = task.part("target")
+                parts.append(solver.solve(self._problem(gram, column, ridge, weights)))
+                part.end()
+            solution = Solution.stacked(parts)
+        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
+        self._keep(solution, fitted)
+        task.end(lambda: fitted)
         return self
+
+    def _so_far(self, kernel: Kernel, X: Any, gram: Gram, state: Any) -> dict[str, Any]:
+        return self._fitted(kernel, X, gram, state.coefficients, state.intercept)
 
     def _problem(self, gram: Gram, y: Any, regularization: float, weights: Any) -> Problem:
         return Problem(gram, y, Squared(), regularization, weights, self.fit_intercept)
@@ -168,7 +211,10 @@ class KernelRidge(_Ridge):
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
-    values = np.asarray(alpha, np.float64).ravel().tolist()
+    try:
+        values = np.asarray(alpha, np.float64).ravel().tolist()
+    except (TypeError, ValueError):
+        values = [math.nan]
     outputs = 1 if y.ndim == 1 else y.shape[1]
     if len(values) not in (1, outputs):
         raise ValueError(
@@ -176,7 +222,8 @@ def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
         )
     for value in values:
         if not (np.isfinite(value) and value >= 0):
-            raise ValueError(f"alpha must be nonnegative and finite; got {value!r}.")
+            got = value if math.isfinite(value) or isinstance(alpha, (int, float)) else alpha
+            raise ValueError(f"alpha must be nonnegative and finite; got {got!r}.")
     return values
 
 
@@ -206,7 +253,7 @@ class KernelRidgeCV(_Ridge):
         Minus its leave-one-out mean squared error.
     cv_errors_ : array of shape (lengthscales, alphas)
     lengthscales_ : array or None
-    function_, dual_coef_, X_fit_, intercept_ : as in `KernelRidge`.
+    function_, solution_, dual_coef_, X_fit_, intercept_ : as in `KernelRidge`.
 
     Examples
     --------
@@ -231,15 +278,11 @@ class KernelRidgeCV(_Ridge):
         lengthscales: Any = "auto",
         fit_intercept: bool = False,
     ) -> None:
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept)
         self.alphas = alphas
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
         self.lengthscales = lengthscales
-        self.fit_intercept = fit_intercept
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose, then fit."""
         X, y, weights = self._checked_training_data(X, y, sample_weight)
@@ -249,10 +292,11 @@ class KernelRidgeCV(_Ridge):
         scales = candidate_lengthscales(self.lengthscales, base, self.gamma, X, weights)
         kernels = [base] if scales is None else [base.with_(lengthscale=s) for s in scales]
         best: Any = None
-        errors = np.empty((len(kernels), len(alphas)))
+        errors = np.full((len(kernels), len(alphas)), np.nan)
+        task = FitTask.root(self, X, y, weights, len(kernels))
         for row, kernel in enumerate(kernels):
-            gram = Gram(kernel, self._training_points(kernel, X))
-            path = SpectralPath.of(gram, y, weights, fit_intercept=self.fit_intercept)
+            part = task.part("lengthscale")
+            path = self._path(kernel, X, y, weights)
             errors[row] = path.leave_one_out_errors((alphas / total).tolist()).mean(axis=1)
             if not np.isfinite(errors[row]).any():
                 raise ValueError(
@@ -260,13 +304,24 @@ class KernelRidgeCV(_Ridge):
                 )
             column = int(np.nanargmin(errors[row]))
             if best is None or errors[row, column] < best[0]:
-                best = errors[row, column], kernel, gram, alphas[column], path
-        error, kernel, gram, alpha, path = best
-        coefficients, intercept = path.coefficients(float(alpha / total))
-        self._keep(kernel, X, gram, coefficients, intercept)
+                best = errors[row, column], path, alphas[column]
+            if part.end():
+                break
+        error, path, alpha = best
+        solution = path.solution(float(alpha / total))
+        gram, chosen = path.gram, path.gram.kernel
+        fitted = self._fitted(chosen, X, gram, solution.coefficients, solution.intercept)
+        self._keep(solution, fitted)
         self.alpha_, self.best_score_ = float(alpha), -float(error)
         self.cv_errors_, self.lengthscales_ = errors, scales
+        task.end(lambda: fitted)
         return self
+
+    def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
+        gram = Gram(kernel, self._training_points(kernel, X))
+        return SpectralPath.of(
+            gram, y, weights, fit_intercept=self.fit_intercept, allow_indefinite=True
+        )
 
     def _candidate_alphas(self) -> np.ndarray:
         alphas = np.logspace(-8, 2, 31) if self.alphas is None else np.atleast_1d(self.alphas)

@@ -27,6 +27,7 @@ class NestedParameters:
             if rest and hasattr(params.get(first, getattr(self, first, None)), "with_"):
                 inner.setdefault(first, {})[rest] = value
             else:
+                _refuse_inside_a_name(type(self).__name__, first, rest, params, self)
                 outer[name] = value
         super().set_params(**outer)  # type: ignore[misc]
         for name, changes in inner.items():
@@ -34,10 +35,24 @@ class NestedParameters:
         return self
 
 
+def _refuse_inside_a_name(owner: str, name: str, rest: str, given: Any, estimator: Any) -> None:
+    """A kernel that is a name, as "rbf", has no parameters inside."""
+    value = given.get(name, getattr(estimator, name, None))
+    if rest and isinstance(value, str):
+        raise ValueError(
+            f"{name}={value!r} of {owner} is a name, which has no parameter {rest!r}. Write a "
+            f"kernel object, as kernel=Gaussian(lengthscale=1.0), and set {name}__{rest} of that; "
+            "or set gamma, degree or coef0, which belong to names."
+        )
+
+
 class KernelInput(NestedParameters):
     """Points and kernels: vectors as scikit-learn checks them, other points as the kernel does."""
 
     kernel: Any
+    _allow_indefinite = (
+        False  # whether names such as "sigmoid" are taken, as scikit-learn takes them
+    )
 
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
@@ -49,7 +64,8 @@ class KernelInput(NestedParameters):
         if isinstance(self.kernel, Kernel):
             return self.kernel
         options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}  # type: ignore[attr-defined]
-        return as_kernel(self._callable_kernel(), X=X, **options)
+        allowed = self._allow_indefinite
+        return as_kernel(self._callable_kernel(), X=X, allow_indefinite=allowed, **options)
 
     def _callable_kernel(self) -> Any:
         """A callable kernel with `kernel_params` bound to it, as scikit-learn passes them."""

@@ -28,13 +28,15 @@ def aligned(y: Array, f: Array) -> tuple[Any, Array, Array]:
             f"targets and predictions must have one shape; got {tuple(y.shape)} and "
             f"{tuple(f.shape)}, which would be paired all with all. Write y[:, None] or f[:, 0]."
         )
-    return xp, *xp.broadcast_arrays(y, f)
+    return (xp, y, f) if y.shape == f.shape else (xp, *xp.broadcast_arrays(y, f))
 
 
 def floating(values: Array) -> Array:
     """Values as an array of real numbers; float32 stays float32."""
     if isinstance(values, (bool, int, float, list, tuple)):
         values = np.asarray(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return values  # what `isdtype` would take ten times as long to find out
     xp = namespace(values)
     real = xp.isdtype(values.dtype, "real floating")
     return values if real else xp.astype(values, xp.float64)
@@ -44,7 +46,8 @@ def like(values: Array, f: Array) -> Array:
     """Values as an array of the library, precision and device of f."""
     if isinstance(values, (bool, int, float, list, tuple)):
         return namespace(f).asarray(values, dtype=f.dtype, device=f.device)
-    return namespace(f, values).astype(values, f.dtype, copy=False)
+    xp = namespace(f, values)
+    return values if values.dtype == f.dtype else xp.astype(values, f.dtype, copy=False)
 
 
 def indicator(condition: Array, f: Array) -> Array:

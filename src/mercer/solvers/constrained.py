@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.losses import Squared
-from mercer.solvers.descent.landscape import gradient_norm, weights_of
+from mercer.solvers.descent.landscape import gradient_norm
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import check_positive
@@ -57,7 +58,7 @@ class Constrained:
         curve = NormCurve.of(problem)
         multiplier = curve.multiplier(self.radius)
         coefficients, intercept = curve.fit(multiplier)
-        coefficients = coefficients.astype(problem.gram.dtype)
+        coefficients = to_precision(coefficients, precision(problem.gram.dtype))
         residual = gradient_norm(
             replace(problem, regularization=multiplier), coefficients, intercept
         )
@@ -94,36 +95,38 @@ class NormCurve:
     """
 
     path: SpectralPath
-    kept: np.ndarray
-    targets: np.ndarray
-    ones: np.ndarray
 
     @classmethod
     def of(cls, problem: Problem) -> NormCurve:
-        gram, y = problem.gram.astype(np.float64), np.asarray(problem.targets, np.float64)
-        path = SpectralPath.of(gram, y, weights_of(problem), fit_intercept=problem.fit_intercept)
-        noise = len(y) * float(np.finfo(np.float64).eps)
-        kept = path.eigenvalues > noise * path.eigenvalues.max(initial=0.0)
-        rotation = path.eigenvectors.T * path.roots
-        return cls(path, kept, rotation @ y.reshape(len(y), -1), rotation @ np.ones(len(y)))
+        gram, weights = problem.gram.astype(np.float64), problem.weights
+        path = SpectralPath.of(gram, problem.targets, weights, fit_intercept=problem.fit_intercept)
+        seen = namespace(path.eigenvalues).where(path.null, 0.0, path.eigenvalues)
+        return cls(replace(path, eigenvalues=seen))
 
     def norm(self, regularization: float) -> float:
         """‖f_λ‖ = √(Σ σ_j c_j²)."""
-        c, _ = self._rotated(regularization)
-        return math.sqrt(float(self.path.eigenvalues @ (c**2).sum(axis=1)))
+        c, _ = self.path.coordinates(regularization)
+        xp = namespace(c)
+        return math.sqrt(float(xp.sum(self.path.eigenvalues[:, None] * c**2)))
 
-    def fit(self, regularization: float) -> tuple[np.ndarray, Any]:
-        """α and the intercept."""
-        c, intercept = self._rotated(regularization)
+    def fit(self, regularization: float) -> tuple[Array, Any]:
+        """α and the intercept; what K does not see is left out of α."""
+        c, intercept = self.path.coordinates(regularization)
+        c = namespace(c).where(self.path.null[:, None], 0.0, c)
         alpha = self.path.roots[:, None] * (self.path.eigenvectors @ c)
-        single = self.path.targets.ndim == 1
-        return alpha.reshape(self.path.targets.shape), float(intercept[0]) if single else intercept
+        return (
+            (alpha[:, 0], float(intercept[0]))
+            if self.path.targets.ndim == 1
+            else (alpha, intercept)
+        )
 
     def multiplier(self, radius: float) -> float:
         """The λ with ‖f_λ‖ = radius; 0 where even ‖f_0‖ is no more."""
         if self.norm(0.0) <= radius:
             return 0.0
-        high = float((self.targets**2).sum()) / (self.path.total_weight * radius**2)
+        xp, y = namespace(self.path.targets), self.path.targets
+        roots = self.path.roots if y.ndim == 1 else self.path.roots[:, None]
+        high = float(xp.sum((roots * y) ** 2)) / (self.path.total_weight * radius**2)
         low = high
         while self.norm(low) <= radius:
             low *= 1e-3
@@ -133,24 +136,6 @@ class NormCurve:
                 break
             low, high = (middle, high) if self.norm(middle) > radius else (low, middle)
         return high
-
-    def _rotated(self, regularization: float) -> tuple[np.ndarray, np.ndarray]:
-        """Qᵀc with c = (QΛQᵀ + ρI)⁻¹ √w(y − b), and b; what K does not see is left out of c."""
-        shifted = self.path.eigenvalues * self.kept + regularization * self.path.total_weight
-        intercept = np.zeros(self.targets.shape[1])
-        if self.path.fit_intercept:
-            shares = self.ones * self._inverse_or_limit(shifted)
-            intercept = (shares @ self.targets) / (shares @ self.ones)
-        inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=self.kept)
-        return inverse[:, None] * (self.targets - self.ones[:, None] * intercept), intercept
-
-    def _inverse_or_limit(self, shifted: np.ndarray) -> np.ndarray:
-        """1/(σ + ρ); as ρ → 0 the null space decides alone, if the constants reach it."""
-        null = shifted == 0
-        reached = np.linalg.norm(self.ones[null]) > 1e-8 * np.linalg.norm(self.ones)
-        if null.any() and reached:
-            return null.astype(np.float64)
-        return np.divide(1.0, shifted, out=np.zeros_like(shifted), where=~null)
 
 
 def _check(problem: Problem) -> None:
@@ -163,6 +148,6 @@ def _check(problem: Problem) -> None:
         )
 
 
-def _norm(problem: Problem, coefficients: np.ndarray) -> float:
-    alpha = coefficients.astype(np.float64)
-    return math.sqrt(max(float(np.vdot(alpha, problem.gram @ alpha)), 0.0))
+def _norm(problem: Problem, coefficients: Array) -> float:
+    alpha = to_precision(coefficients, "float64")
+    return math.sqrt(max(float(namespace(alpha).sum(alpha * (problem.gram @ alpha))), 0.0))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
+from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Squared
 from mercer.solvers.conjugate import conjugate_gradients
-from mercer.solvers.problem import Problem
+from mercer.solvers.definiteness import without_minimum, witness_of
+from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution, Status
 
 MIXED_SIZE = 2000  # from which a float32 factor with refinement is faster than a float64 one
@@ -28,7 +32,9 @@ class Direct:
     and takes weights of 0; an intercept b makes sᵀc = 0. With λ = 0 the solution of least norm is
     taken, by eigendecomposition. float64 problems of some size are factored in float32 and refined
     by conjugate gradients in float64 until the residual is as small as a float64 factor's, or
-    factored again in float64 where that does not work out.
+    factored again in float64 where that does not work out. Where the kernel turns out not to be
+    positive definite the system is solved all the same, by eigendecomposition if need be; as the
+    objective has no minimum then, the status says "not converged", and holds a witness.
 
     Parameters
     ----------
@@ -58,7 +64,7 @@ class Direct:
         system = _System(problem)
         if system.ridge == 0.0:
             return system.minimum_norm()
-        if self.primal or (self.primal is None and system.has_few_features()):
+        if self.primal or (self.primal is None and has_few_features(problem.gram)):
             return system.primal()
         if self._mixes(problem):
             refined = system.refined()
@@ -73,40 +79,54 @@ class Direct:
 
 
 class _System:
-    """(SKS + ρI) c = s(y − b), sᵀc = 0 with an intercept."""
+    """(SKS + ρI) c = s(y − b), sᵀc = 0 with an intercept, in the library of the targets."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.gram = problem, problem.gram
-        n = self.gram.shape[0]
-        weights = np.ones(n) if problem.weights is None else np.asarray(problem.weights, float)
-        self.roots = np.sqrt(weights)[:, None]
-        self.ridge = float(problem.regularization * weights.sum())
-        self.targets = np.asarray(problem.targets, np.float64).reshape(n, -1)
+        self.precision = precision(self.gram.dtype)
+        self.xp = namespace(problem.values)
+        self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
+        self.ridge = problem.regularization * float(self.xp.sum(problem.sample_weights))
+        self.targets = self.xp.reshape(problem.values, (problem.values.shape[0], -1))
         columns = [self.roots * self.targets]
         if problem.fit_intercept:
             columns.append(self.roots)
-        self.sides = np.concatenate(columns, axis=1)
+        self.sides = self.xp.concat(columns, axis=1)
+        self.witness: Any = witness_of(self.gram)
 
-    def multiply(self, c: np.ndarray) -> np.ndarray:
+    def multiply(self, c: Array) -> Array:
         return self.roots * (self.gram @ (self.roots * c)) + self.ridge * c
 
     def factored(self) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
-        factor = self._factor(self.gram.dense())
-        solved = factor.solve(self.sides.astype(factor.lower.dtype)).astype(np.float64)
-        return self._solution(solved, _jitter_note(factor.jitter, factor.lower.dtype))
+        matrix = self._matrix(self.gram, self.ridge)
+        try:
+            factor = linalg.cholesky(matrix, overwrite=True)
+        except NotPositiveDefiniteError as refusal:
+            return self._indefinite(matrix, refusal.witness)
+        solved = to_precision(factor.solve(to_precision(self.sides, self.precision)), "float64")
+        return self._solution(solved, _jitter_note(factor.jitter, self.precision))
+
+    def _indefinite(self, matrix: Array, direction: Array) -> Solution:
+        """The solution of least norm where K + ρI is not positive definite: not a minimum."""
+        witness = on_host(self.roots[:, 0]) * on_host(direction)
+        self.witness = witness / np.linalg.norm(witness)
+        solved, rank = linalg.symmetric_solve(matrix, to_precision(self.sides, self.precision))
+        note = f"eigendecomposition of an indefinite matrix of rank {rank} of {matrix.shape[0]}"
+        return self._solution(to_precision(solved, "float64"), note)
 
     def refined(self) -> Solution | None:
         """A float32 factor, and conjugate gradients in float64; None where that fails."""
         try:
-            factor = self._factor(self.gram.astype(np.float32).dense())
+            single = self._matrix(self.gram.astype(np.float32), self.ridge)
+            factor = linalg.cholesky(single, overwrite=True)
         except ValueError:  # not positive definite, or beyond the range of float32
             return None
         if factor.jitter > 0:
             return None
         run = conjugate_gradients(
             self.multiply,
-            lambda r: factor.solve(r.astype(np.float32)).astype(np.float64),
+            lambda r: to_precision(factor.solve(to_precision(r, "float32")), "float64"),
             self.sides,
             tolerance=1e-15,
             iterations=REFINEMENTS,
@@ -116,111 +136,108 @@ class _System:
         note = f"factored in float32, refined in float64 in {len(run.history) - 1} steps"
         return self._solution(run.solution, note)
 
-    def has_few_features(self) -> bool:
-        width = getattr(self.gram.x, "width", None)
-        kernel = self.gram.kernel
-        count = None if width is None else getattr(kernel, "feature_count", lambda w: None)(width)
-        return count is not None and 2 * count < self.gram.shape[0]
-
     def primal(self) -> Solution:
         """(SKS + ρI)⁻¹ = (I − Φ(ΦᵀΦ + ρI)⁻¹Φᵀ)/ρ for SKS = ΦΦᵀ: the inversion lemma."""
-        features = self.roots * self.gram.kernel.features(self.gram.x)  # type: ignore[attr-defined]
-        matrix = features.T @ features
-        matrix.flat[:: len(matrix) + 1] += self.ridge
+        explicit = beside(self.gram.kernel.features(self.gram.x), self.sides)  # type: ignore[attr-defined]
+        features = self.roots * to_precision(explicit, "float64")
+        matrix = linalg.shift_diagonal(features.T @ features, self.ridge)
         factor = linalg.cholesky(matrix, overwrite=True)
         weights = factor.solve(features.T @ self.sides)
-        note = f"primal system of {len(matrix)} features, " + _jitter_note(
-            factor.jitter, matrix.dtype
+        note = f"primal system of {matrix.shape[0]} features, " + _jitter_note(
+            factor.jitter, "float64"
         )
         solved = (self.sides - features @ weights) / self.ridge
         for _ in range(PRIMAL_REFINEMENTS):  # the difference lost digits: get them back
             rest = self.sides - features @ (features.T @ solved) - self.ridge * solved
-            solved += (rest - features @ factor.solve(features.T @ rest)) / self.ridge
+            solved = solved + (rest - features @ factor.solve(features.T @ rest)) / self.ridge
         return self._solution(solved, note)
 
     def minimum_norm(self) -> Solution:
         """λ = 0: the function of least norm among those with the least error."""
-        matrix = self.roots * self.gram.dense() * self.roots.T
-        solved, rank = linalg.symmetric_solve(matrix, self.sides.astype(matrix.dtype))
-        solved = solved.astype(np.float64)
-        note = f"least norm; the Gram matrix has rank {rank} of {len(matrix)}"
-        unreached = self.sides - matrix @ solved
+        matrix = self._matrix(self.gram, 0.0)
+        solved, rank = linalg.symmetric_solve(matrix, to_precision(self.sides, self.precision))
+        solved = to_precision(solved, "float64")
+        note = f"least norm; the Gram matrix has rank {rank} of {matrix.shape[0]}"
+        unreached = self.sides - to_precision(matrix, "float64") @ solved
         return self._solution(solved, note, self._intercept_of_null_space(unreached))
 
-    def _intercept_of_null_space(self, unreached: np.ndarray) -> np.ndarray | None:
+    def _intercept_of_null_space(self, unreached: Array) -> Array | None:
         """b by least squares in the null space of SKS, where it reaches the constants."""
         if not self.problem.fit_intercept:
             return None
         targets, constant = unreached[:, :-1], unreached[:, -1]
         size = float(constant @ constant)
-        if size <= 1e-10 * float((self.roots**2).sum()):
+        if size <= 1e-10 * float(self.xp.sum(self.roots**2)):
             return None
         return (constant @ targets) / size
 
-    def _factor(self, matrix: np.ndarray) -> linalg.Factor:
-        matrix *= self.roots.astype(matrix.dtype)
-        matrix *= self.roots.T.astype(matrix.dtype)
-        matrix.flat[:: len(matrix) + 1] += matrix.dtype.type(self.ridge)
-        return linalg.cholesky(matrix, overwrite=True)
+    def _matrix(self, gram: Any, ridge: float) -> Array:
+        """SKS + ρI, stored."""
+        matrix = beside(gram.dense(), self.sides)
+        if self.problem.weights is not None:
+            roots = to_precision(self.roots, precision(gram.dtype))
+            matrix *= roots
+            matrix *= roots.T
+        return linalg.shift_diagonal(matrix, ridge) if ridge else matrix
 
-    def _solution(
-        self, solved: np.ndarray, note: str, intercept: np.ndarray | None = None
-    ) -> Solution:
+    def _solution(self, solved: Array, note: str, intercept: Array | None = None) -> Solution:
         c, intercept = self._without_mean(solved, intercept)
         alpha = self.roots * c
         residual = self._residual(alpha, intercept)
         if self.ridge == 0.0:
             residual = self._slope(alpha, intercept)
-        shape = np.shape(self.problem.targets)
-        coefficients = alpha.reshape(shape).astype(self.gram.dtype)
-        objective = self.problem.objective(coefficients, intercept)
+        shape = tuple(self.problem.values.shape)
+        coefficients = to_precision(self.xp.reshape(alpha, shape), self.precision)
+        intercept = intercept if len(shape) == 2 else float(intercept[0])
         return Solution(
             coefficients=coefficients,
-            status=_status(note, residual, residual <= SOLVED[str(self.gram.dtype)]),
-            objective=objective,
+            status=self._status(note, residual),
+            objective=self.problem.objective(coefficients, intercept),
             gap=residual,
-            intercept=intercept if len(shape) == 2 else float(intercept[0]),
+            intercept=intercept,
         )
 
-    def _without_mean(
-        self, solved: np.ndarray, intercept: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _status(self, note: str, residual: float) -> Status:
+        text = f"{note}; relative residual {residual:.1e}."
+        if not residual <= SOLVED[self.precision]:
+            advice = (
+                "Check that the kernel is symmetric, raise the regularization, or pass float64."
+            )
+            return Status(False, f"Not solved: {text}", advice, self.witness)
+        if self.witness is None:
+            return Status(True, f"Solved: {text}")
+        return without_minimum(self.gram, self.witness, text)
+
+    def _without_mean(self, solved: Array, intercept: Array | None) -> tuple[Array, Array]:
         """Eliminate the intercept: c = M⁻¹s y − b M⁻¹s, with sᵀc = 0 unless b is known."""
         outputs = self.targets.shape[1]
         if not self.problem.fit_intercept:
-            return solved, np.zeros(outputs)
+            return solved, 0.0 * self.targets[0, :]
         c, means = solved[:, :outputs], solved[:, outputs:]
         if intercept is None:
-            intercept = (self.roots.T @ c)[0] / float((self.roots.T @ means)[0, 0])
+            intercept = (self.roots.T @ c)[0, :] / float((self.roots.T @ means)[0, 0])
         return c - means * intercept, intercept
 
-    def _slope(self, alpha: np.ndarray, intercept: np.ndarray) -> float:
+    def _slope(self, alpha: Array, intercept: Array) -> float:
         """‖SKS r‖/(trace ‖Sy‖) for r = S(y − Kα − b): 0 where the error is least."""
         rest = self.roots * (self.targets - self.gram @ alpha - intercept)
-        scale = float(self.gram.diagonal().sum()) * np.linalg.norm(self.roots * self.targets)
+        size = float(np.abs(self.gram.diagonal()).sum())
         slope = self.roots * (self.gram @ (self.roots * rest))
-        return float(np.linalg.norm(slope) / (scale or 1.0))
+        return self._norm(slope) / (size * self._norm(self.roots * self.targets) or 1.0)
 
-    def _residual(self, alpha: np.ndarray, intercept: np.ndarray) -> float:
+    def _residual(self, alpha: Array, intercept: Array) -> float:
         """‖S(Kα + b − y) + ρ S⁻¹α‖/‖Sy‖, from scratch."""
-        fitted = self.gram @ alpha.astype(np.float64)
-        scaled = np.divide(alpha, self.roots, out=np.zeros_like(alpha), where=self.roots > 0)
+        fitted = self.gram @ alpha
+        counted = self.roots > 0
+        scaled = self.xp.where(counted, alpha / self.xp.where(counted, self.roots, 1.0), 0.0)
         difference = self.roots * (fitted + intercept - self.targets) + self.ridge * scaled
-        scale = np.linalg.norm(self.roots * self.targets) or 1.0
-        return float(np.linalg.norm(difference) / scale)
+        return self._norm(difference) / (self._norm(self.roots * self.targets) or 1.0)
+
+    def _norm(self, array: Array) -> float:
+        return float(self.xp.linalg.vector_norm(array))
 
 
-def _status(note: str, residual: float, solved: bool) -> Status:
-    if solved:
-        return Status(True, f"Solved: {note}; relative residual {residual:.1e}.")
-    return Status(
-        False,
-        f"Not solved: {note}; relative residual {residual:.1e}.",
-        "Check that the kernel is symmetric, raise the regularization, or pass float64.",
-    )
-
-
-def _jitter_note(jitter: float, dtype: np.dtype) -> str:
+def _jitter_note(jitter: float, dtype: str) -> str:
     if jitter == 0.0:
         return f"Cholesky factorisation in {dtype}"
     digits = math.log10(jitter)

@@ -15,11 +15,13 @@ from typing import Protocol
 
 import numpy as np
 
+from mercer.arrays import Array, namespace
+
 
 class Filter(Protocol):
     """g(σ) for eigenvalues σ ≥ 0 of K/n: near 1/σ where σ is large, bounded where it is small."""
 
-    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
+    def values(self, eigenvalues: Array) -> Array:
         """g at each eigenvalue."""
 
 
@@ -50,7 +52,7 @@ class Tikhonov:
     def __post_init__(self) -> None:
         _check(self, "regularization", self.regularization)
 
-    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
+    def values(self, eigenvalues: Array) -> Array:
         return 1.0 / (eigenvalues + self.regularization)
 
 
@@ -67,9 +69,9 @@ class CutOff:
     def __post_init__(self) -> None:
         _check(self, "regularization", self.regularization)
 
-    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
-        kept = eigenvalues >= self.regularization
-        return np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=kept)
+    def values(self, eigenvalues: Array) -> Array:
+        xp, kept = namespace(eigenvalues), eigenvalues >= self.regularization
+        return xp.where(kept, 1.0 / xp.where(kept, eigenvalues, 1.0), 0.0)
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,13 @@ class IteratedTikhonov:
         _check(self, "regularization", self.regularization)
         _check_steps(self, self.times)
 
-    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
+    def values(self, eigenvalues: Array) -> Array:
         share = self.regularization / (eigenvalues + self.regularization)
-        powers = share[None, :] ** np.arange(self.times)[:, None]
-        return powers.sum(axis=0) / (eigenvalues + self.regularization)
+        total = power = namespace(share).ones_like(share)
+        for _ in range(1, self.times):
+            power = power * share
+            total = total + power
+        return total / (eigenvalues + self.regularization)
 
 
 @dataclass(frozen=True)
@@ -108,18 +113,20 @@ class Landweber:
         _check_steps(self, self.steps)
         _check(self, "step", self.step)
 
-    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
-        largest = eigenvalues.max(initial=0.0)
+    def values(self, eigenvalues: Array) -> Array:
+        xp, largest = namespace(eigenvalues), _largest(eigenvalues)
         if self.step * largest >= 2.0:
             raise ValueError(
                 f"a step of {self.step:g} is too long: gradient descent is stable below "
                 f"2/σ_max = {2.0 / largest:.3g}."
             )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            decayed = -np.expm1(self.steps * np.log1p(-self.step * eigenvalues))
-            alternating = 1.0 - (1.0 - self.step * eigenvalues) ** self.steps
-            values = np.where(self.step * eigenvalues < 1.0, decayed, alternating) / eigenvalues
-        return np.where(eigenvalues > 0, values, self.steps * self.step)
+        scaled = self.step * eigenvalues
+        small = scaled < 1.0
+        decayed = -xp.expm1(self.steps * xp.log1p(-xp.where(small, scaled, 0.0)))
+        alternating = 1.0 - (1.0 - scaled) ** self.steps
+        positive = eigenvalues > 0
+        values = xp.where(small, decayed, alternating) / xp.where(positive, eigenvalues, 1.0)
+        return xp.where(positive, values, self.steps * self.step)
 
 
 @dataclass(frozen=True)
@@ -139,14 +146,18 @@ class NuMethod:
         _check_steps(self, self.steps)
         _check(self, "nu", self.nu)
 
-    def values(self, eigenvalues: np.ndarray) -> np.ndarray:
-        largest = eigenvalues.max(initial=0.0) or 1.0
+    def values(self, eigenvalues: Array) -> Array:
+        largest = _largest(eigenvalues) or 1.0
         scaled, nu = eigenvalues / largest, self.nu
-        before, now = np.zeros_like(scaled), np.zeros_like(scaled)
+        before = now = namespace(scaled).zeros_like(scaled)
         for k in range(1, self.steps + 1):
             momentum, pull = _nu_weights(k, nu)
             before, now = now, now + momentum * (now - before) + pull * (1.0 - scaled * now)
         return now / largest
+
+
+def _largest(eigenvalues: Array) -> float:
+    return float(namespace(eigenvalues).max(eigenvalues)) if eigenvalues.shape[0] else 0.0
 
 
 def _nu_weights(k: int, nu: float) -> tuple[float, float]:

@@ -10,87 +10,136 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Squared
 from mercer.operators import Gram
+from mercer.solvers.definiteness import sentence, without_minimum
 from mercer.solvers.filters import Filter, Tikhonov
 from mercer.solvers.problem import Problem
-
-ROWS = 512  # eigenvectors that are squared at a time
+from mercer.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True, eq=False)
 class SpectralPath:
     """The eigendecomposition of a weighted Gram matrix, ready for every filter.
 
-    Made by `SpectralPath.of(gram, targets)`.
+    Made by `SpectralPath.of(gram, targets)`. A number λ in place of a filter means ridge
+    regression, and λ = 0 its limit, the least-squares fit of least norm.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
     >>> X, y = np.linspace(0, 1, 6)[:, None], np.arange(6.0)
-    >>> path = SpectralPath.of(Gaussian().gram(X), y)
+    >>> path = SpectralPath.of(Gaussian(0.1).gram(X), y)
     >>> bool(0 < path.degrees_of_freedom(1e-3) < 6)
+    True
+    >>> bool(np.allclose(path.fitted(0.0), y))
     True
     """
 
     gram: Gram
-    targets: np.ndarray
-    roots: np.ndarray
-    eigenvalues: np.ndarray
-    eigenvectors: np.ndarray
+    targets: Array
+    roots: Array
+    eigenvalues: Array
+    eigenvectors: Array
     fit_intercept: bool
+    witness: np.ndarray | None = None
 
     @classmethod
     def of(
-        cls, gram: Gram, targets: Any, weights: Any = None, *, fit_intercept: bool = False
+        cls,
+        gram: Gram,
+        targets: Any,
+        weights: Any = None,
+        *,
+        fit_intercept: bool = False,
+        allow_indefinite: bool = False,
     ) -> SpectralPath:
-        """Decompose once: n³ operations, n² memory."""
-        problem = Problem(gram, np.asarray(targets), Squared(), 0.0, weights)
-        y = np.asarray(problem.targets, np.float64)
-        roots = np.sqrt(np.ones(len(y)) if weights is None else np.asarray(weights, np.float64))
-        matrix = gram.dense().astype(np.float64)
-        matrix *= roots[:, None]
-        matrix *= roots
+        """Decompose once: n³ operations, n² memory.
+
+        A kernel that is not positive definite is refused, unless `allow_indefinite`: then λ gives
+        the solution of (SKS + ρI)c = Sy all the same, and `witness` is v with vᵀKv < 0.
+        """
+        problem = Problem(gram, targets, Squared(), 0.0, weights, fit_intercept)
+        y = problem.values
+        roots = namespace(y).sqrt(problem.sample_weights)
+        matrix = to_precision(beside(gram.dense(), y), "float64")
+        if weights is not None:
+            matrix = roots[:, None] * matrix * roots
         values, vectors = linalg.eigen(matrix)
-        _check_definite(values, vectors, matrix, gram.dtype)
-        return cls(gram, y, roots, np.maximum(values, 0.0), vectors, fit_intercept)
+        if linalg.is_negative(values, matrix, precision(gram.dtype)):
+            witness = on_host(roots * vectors[:, 0])
+            witness = witness / np.linalg.norm(witness)
+            if not allow_indefinite:
+                raise NotPositiveDefiniteError(
+                    f"the Gram matrix has the eigenvalue {float(values[0]):.3g}: "
+                    f"{sentence(gram, witness)} of this error. Choose a positive definite kernel.",
+                    witness,
+                )
+            return cls(gram, y, roots, values, vectors, fit_intercept, witness)
+        values = namespace(y).clip(values, min=0.0)
+        return cls(gram, y, roots, values, vectors, fit_intercept)
 
     @property
     def total_weight(self) -> float:
         """Σw, n without weights."""
-        return float((self.roots**2).sum())
+        return float(self._xp.sum(self.roots**2))
 
-    def coefficients(self, filter_: Filter | float) -> tuple[np.ndarray, np.ndarray]:
+    def coefficients(self, filter_: Filter | float) -> tuple[Array, Any]:
         """α and the intercept of a fit; a number λ means ridge regression."""
-        c, intercepts = self._solve(self._inverse_eigenvalues(filter_)[:, None])
-        alpha = self.roots[:, None] * c[:, 0]
-        shape = self.targets.shape
-        return alpha.reshape(shape), intercepts[0] if len(shape) == 2 else intercepts[0, 0]
+        c, intercept = self._solve(filter_)
+        alpha = self.roots[:, None] * c
+        if self.targets.ndim == 2:
+            return alpha, intercept
+        return alpha[:, 0], float(intercept[0])
 
-    def fitted(self, filter_: Filter | float) -> np.ndarray:
+    def fitted(self, filter_: Filter | float) -> Array:
         """f(x_i) for all training points; 0-weight points are predicted like new ones."""
         alpha, intercept = self.coefficients(filter_)
         return self.gram @ alpha + intercept
 
+    def solution(self, regularization: float) -> Solution:
+        """The ridge fit for λ as a solver hands it back; its gap is the relative residual.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> path = SpectralPath.of(Gaussian().gram([[0.0], [1.0]]), np.array([1.0, 3.0]))
+        >>> path.solution(0.1).gap < 1e-14
+        True
+        """
+        alpha, intercept = self.coefficients(regularization)
+        problem = Problem(
+            self.gram, self.targets, Squared(), regularization, self.roots**2, self.fit_intercept
+        )
+        rest = self._residual(alpha, intercept, regularization * self.total_weight)
+        note = f"one eigendecomposition; relative residual {rest:.1e}."
+        status = Status(True, f"Solved: {note}")
+        if self.witness is not None:
+            status = without_minimum(self.gram, self.witness, note)
+        objective = problem.objective(alpha, intercept)
+        coefficients = to_precision(alpha, precision(self.gram.dtype))
+        return Solution(coefficients, status, objective, rest, intercept=intercept)
+
     def degrees_of_freedom(self, filter_: Filter | float) -> float:
         """The trace of the smoother y ↦ f(x), the intercept included."""
-        shrunk = self.eigenvalues * self._inverse_eigenvalues(filter_)
-        trace = float(shrunk.sum())
+        inverse = self._inverse_eigenvalues(filter_)
+        shrunk = self.eigenvalues * inverse
+        trace = float(self._xp.sum(shrunk))
         if self.fit_intercept:
-            inverse = self._inverse_eigenvalues(filter_)
-            rotated = self.eigenvectors.T @ self.roots
-            norm = rotated @ (inverse * rotated)
-            trace += float(1.0 - (shrunk * inverse * rotated**2).sum() / norm)
+            ones = self._rotated[:, -1]
+            means = self._means(filter_, inverse)
+            trace += float(1.0 - self._xp.sum(shrunk * means * ones) / self._xp.sum(ones * means))
         return trace
 
-    def leave_one_out(self, regularization: float) -> np.ndarray:
+    def leave_one_out(self, regularization: float) -> Array:
         """Predictions of each y_i by the ridge fit on all others, without refitting.
 
         A point of weight 3 is three points, of which one is left out; a point of weight 1 or less
@@ -102,99 +151,146 @@ class SpectralPath:
         >>> bool(np.isclose(path.leave_one_out(0.5)[0], 4 / (4 + 1.0) * 3 / 2))
         True
         """
-        return self._left_out([regularization])[:, 0].reshape(self.targets.shape)
+        xp, ridge = self._xp, regularization * self.total_weight
+        if not ridge > 0:
+            raise ValueError(
+                f"leave-one-out needs a regularization > 0; got {regularization!r}. Write a small "
+                "one for the limit."
+            )
+        inverse = self._inverse_eigenvalues(regularization)
+        c, _ = self._solve(regularization)
+        counted = self.roots > 0  # what has no weight is left out anyway
+        residuals = ridge * c / xp.where(counted, self.roots, 1.0)[:, None]
+        units = xp.clip(self.roots**2, min=1.0)
+        shares = (1.0 - 1.0 / units) + ridge * self._inverse_diagonal(inverse) / units
+        shares = xp.where(shares == 0, xp.nan, shares)  # nothing else is there to predict by
+        predictions = self.targets - xp.reshape(residuals / shares[:, None], self.targets.shape)
+        if bool(xp.all(counted)):
+            return predictions
+        mask = counted if self.targets.ndim == 1 else counted[:, None]
+        return xp.where(mask, predictions, self.fitted(regularization))
 
-    def leave_one_out_errors(self, regularizations: Sequence[float]) -> np.ndarray:
+    def leave_one_out_errors(self, regularizations: Sequence[float]) -> Array:
         """The weighted mean square of what leave-one-out misses, for each λ (and output)."""
-        columns = self.targets.reshape(len(self.targets), 1, -1)
-        gaps = self._left_out(regularizations) - columns
-        return np.average(gaps**2, axis=0, weights=self.roots**2)
-
-    def _left_out(self, regularizations: Sequence[float]) -> np.ndarray:
-        """Leave-one-out predictions of shape (n, number of λ, outputs)."""
-        inverses = self._inverses(regularizations)
-        ridges = np.asarray(regularizations, np.float64) * self.total_weight
-        c, _ = self._solve(inverses)
-        roots = self.roots[:, None]
-        residuals = ridges[:, None] * c / np.where(roots > 0, roots, 1.0)[:, None]
-        units = np.maximum(roots**2, 1.0)
-        shares = (1.0 - 1.0 / units) + ridges * self._inverse_diagonals(inverses) / units
-        predictions = self.targets.reshape(len(c), 1, -1) - residuals / shares[:, :, None]
-        absent = self.roots == 0  # what has no weight is left out anyway
-        if absent.any():
-            for i, regularization in enumerate(regularizations):
-                fitted = self.fitted(regularization).reshape(len(c), -1)
-                predictions[absent, i] = fitted[absent]
-        return predictions
+        xp, n = self._xp, self.targets.shape[0]
+        shares = (self.roots**2 / self.total_weight)[:, None]
+        errors = []
+        for regularization in regularizations:
+            gaps = xp.reshape(self.leave_one_out(regularization) - self.targets, (n, -1))
+            errors.append(xp.sum(shares * gaps**2, axis=0))
+        return xp.stack(errors)
 
     def generalised_cross_validation(self, filter_: Filter | float) -> float:
         """(1/n) Σ r_i² / (1 − df/n)²: leave-one-out with all leverages made equal."""
-        residuals = (self.fitted(filter_) - self.targets).reshape(len(self.targets), -1)
-        squares = np.average((residuals**2).sum(axis=1), weights=self.roots**2)
-        weights = self.roots**2
-        count = np.where(weights > 0, np.maximum(weights, 1.0), 0.0).sum()
+        xp, weights = self._xp, self.roots**2
+        residuals = xp.reshape(self.fitted(filter_) - self.targets, (weights.shape[0], -1))
+        squares = xp.sum(weights * xp.sum(residuals**2, axis=1)) / self.total_weight
+        count = xp.sum(xp.where(weights > 0, xp.clip(weights, min=1.0), 0.0))
         share = self.degrees_of_freedom(filter_) / count
         return float(squares / (1.0 - share) ** 2)
 
-    def smoother_weights(self, x: Any, filter_: Filter | float) -> np.ndarray:
+    def smoother_weights(self, x: Any, filter_: Filter | float) -> Array:
         """The weights with which f(x) adds up the targets: f(x) = Σ_i w_i(x) y_i."""
         points = self.gram.kernel.points(x)
-        values = Gram(self.gram.kernel, points, self.gram.x).dense() * self.roots
+        values = beside(Gram(self.gram.kernel, points, self.gram.x).dense(), self.targets)
         inverse = self._inverse_eigenvalues(filter_)
+        values = to_precision(values, "float64") * self.roots
         smoothed = ((values @ self.eigenvectors) * inverse) @ self.eigenvectors.T
         if self.fit_intercept:
-            mean = self._apply(inverse[:, None], self.roots[:, None])[:, 0, 0]
+            mean = self.eigenvectors @ self._means(filter_, inverse)
             rest = 1.0 - smoothed @ self.roots
-            smoothed += rest[:, None] * (mean / (self.roots @ mean))
+            smoothed = smoothed + rest[:, None] * (mean / (self.roots @ mean))
         return smoothed * self.roots
 
-    def _inverse_eigenvalues(self, filter_: Filter | float) -> np.ndarray:
+    # ---- in the eigenvectors ---------------------------------------------------------------------
+
+    @property
+    def _xp(self) -> Any:
+        return namespace(self.targets)
+
+    @cached_property
+    def _rotated(self) -> Array:
+        """QᵀS(y, 1): the targets and, in the last column, the constant."""
+        xp = self._xp
+        columns = xp.reshape(self.targets, (self.targets.shape[0], -1))
+        ones = xp.ones_like(self.roots)[:, None]
+        sides = self.roots[:, None] * xp.concat([columns, ones], axis=1)
+        return self.eigenvectors.T @ sides
+
+    @cached_property
+    def null(self) -> Array:
+        """Which eigenvalues are 0 up to rounding."""
+        xp, sizes = self._xp, self._xp.abs(self.eigenvalues)
+        unit = float(xp.finfo(sizes.dtype).eps)
+        return sizes <= sizes.shape[0] * unit * xp.max(sizes)
+
+    def _inverse_eigenvalues(self, filter_: Filter | float) -> Array:
         """What a filter makes of (Λ + ρI)⁻¹: filters see Λ/Σw, and λ = ρ/Σw."""
+        if _is_zero(filter_):
+            return _inverse_where(~self.null, self.eigenvalues)
         chosen = filter_ if hasattr(filter_, "values") else Tikhonov(float(filter_))
-        return chosen.values(self.eigenvalues / self.total_weight) / self.total_weight
+        if self.witness is None:
+            return chosen.values(self.eigenvalues / self.total_weight) / self.total_weight
+        if not isinstance(chosen, Tikhonov):
+            raise NotPositiveDefiniteError(
+                f"{type(chosen).__name__} is made for eigenvalues ≥ 0: "
+                f"{sentence(self.gram, self.witness)} of this error. Pass a number λ instead.",
+                self.witness,
+            )
+        shifted = self.eigenvalues + chosen.regularization * self.total_weight
+        return _inverse_where(shifted != 0, shifted)
 
-    def _inverses(self, regularizations: Sequence[float]) -> np.ndarray:
-        """(Λ + ρI)⁻¹ in a column for each λ."""
-        return np.stack([self._inverse_eigenvalues(r) for r in regularizations], axis=1)
+    def _means(self, filter_: Filter | float, inverse: Array) -> Array:
+        """Qᵀ times the weights, up to scale, by which the intercept averages what f leaves."""
+        xp, ones = self._xp, self._rotated[:, -1]
+        if _is_zero(filter_):  # as λ → 0 the null space decides alone, if the constants reach it
+            beyond = xp.where(self.null, ones, 0.0)
+            if float(xp.sum(beyond**2)) > 1e-16 * self.total_weight:
+                return beyond
+        means = inverse * ones
+        share = float(xp.sum(ones * means)) / self.total_weight
+        if abs(share) <= 1e-12 * float(xp.max(xp.abs(inverse))):
+            return ones  # the filter cuts constants off
+        return means
 
-    def _apply(self, inverses: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """G times each column, for each inverse: of shape (n, inverses, columns)."""
-        rotated = self.eigenvectors.T @ columns
-        scaled = inverses[:, :, None] * rotated[:, None, :]
-        return (self.eigenvectors @ scaled.reshape(len(rotated), -1)).reshape(scaled.shape)
-
-    def _solve(self, inverses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """c of shape (n, inverses, outputs), and intercepts of shape (inverses, outputs)."""
-        columns = self.targets.reshape(len(self.targets), -1)
-        c = self._apply(inverses, self.roots[:, None] * columns)
+    def coordinates(self, filter_: Filter | float) -> tuple[Array, Array]:
+        """Qᵀc for c = (SKS + ρI)⁻¹S(y − b), and b, for every output."""
+        inverse = self._inverse_eigenvalues(filter_)
+        sides, ones = self._rotated[:, :-1], self._rotated[:, -1]
         if not self.fit_intercept:
-            return c, np.zeros(c.shape[1:])
-        means = self._apply(inverses, self.roots[:, None])[:, :, 0]
-        sizes = self.roots @ means
-        cut = sizes <= 1e-12 * inverses.max(axis=0) * self.total_weight  # constants are cut off
-        intercepts = np.tensordot(self.roots, c, 1) / np.where(cut, 1.0, sizes)[:, None]
-        intercepts[cut] = np.average(columns, axis=0, weights=self.roots**2)
-        return c - means[:, :, None] * intercepts, intercepts
+            return inverse[:, None] * sides, 0.0 * sides[0, :]
+        means = self._means(filter_, inverse)
+        intercept = (means @ sides) / (means @ ones)
+        return inverse[:, None] * (sides - ones[:, None] * intercept), intercept
 
-    def _inverse_diagonals(self, inverses: np.ndarray) -> np.ndarray:
-        """The diagonal of G for each inverse, of shape (n, inverses)."""
-        rows = (self.eigenvectors[i : i + ROWS] for i in range(0, len(inverses), ROWS))
-        diagonals = np.concatenate([block**2 @ inverses for block in rows])
+    def _solve(self, filter_: Filter | float) -> tuple[Array, Array]:
+        coordinates, intercept = self.coordinates(filter_)
+        return self.eigenvectors @ coordinates, intercept
+
+    def _inverse_diagonal(self, inverse: Array) -> Array:
+        diagonal = (self.eigenvectors**2) @ inverse
         if self.fit_intercept:
-            means = self._apply(inverses, self.roots[:, None])[:, :, 0]
-            diagonals -= means**2 / (self.roots @ means)
-        return diagonals
+            mean = self.eigenvectors @ (inverse * self._rotated[:, -1])
+            diagonal = diagonal - mean**2 / (self.roots @ mean)
+        return diagonal
+
+    def _residual(self, alpha: Array, intercept: Any, ridge: float) -> float:
+        """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ from scratch; without ρ, what the range of K sees of it."""
+        xp, roots = self._xp, self.roots if self.targets.ndim == 1 else self.roots[:, None]
+        rest = roots * (self.gram @ alpha + intercept - self.targets)
+        if ridge > 0:
+            rest = rest + ridge * xp.where(roots > 0, alpha / xp.where(roots > 0, roots, 1.0), 0.0)
+        else:
+            seen = xp.where(self.null, 0.0, 1.0)
+            rest = seen[:, None] * (self.eigenvectors.T @ xp.reshape(rest, (rest.shape[0], -1)))
+        size = float(xp.linalg.vector_norm(roots * self.targets))
+        return float(xp.linalg.vector_norm(rest)) / (size or 1.0)
 
 
-def _check_definite(
-    values: np.ndarray, vectors: np.ndarray, matrix: np.ndarray, dtype: np.dtype
-) -> None:
-    """Refuse a matrix that is indefinite beyond rounding, of float32 values at least."""
-    eps, mean = float(np.finfo(dtype).eps), float(np.abs(np.diagonal(matrix)).mean())
-    limit = max(np.sqrt(eps), 10 * len(values) * eps, 1e-6) * mean
-    if values[0] < -limit:
-        raise NotPositiveDefiniteError(
-            f"the Gram matrix has the eigenvalue {values[0]:.3g}: the kernel is not positive "
-            "definite. The witness is a vector v with vᵀKv < 0.",
-            vectors[:, 0],
-        )
+def _is_zero(filter_: Filter | float) -> bool:
+    return not hasattr(filter_, "values") and float(filter_) == 0.0
+
+
+def _inverse_where(kept: Array, values: Array) -> Array:
+    xp = namespace(values)
+    return xp.where(kept, 1.0 / xp.where(kept, values, 1.0), 0.0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from mercer.arrays import Array, beside, namespace, on_host, to_precision
 from mercer.losses import Loss
+from mercer.losses.numerics import floating
 from mercer.operators import Gram
 from mercer.solvers.solution import Solution
 
@@ -23,7 +26,7 @@ class Problem:
     gram : Gram
         K, symmetric.
     targets : array of shape (n,) or (n, outputs)
-        y.
+        y. Solvers compute in the library of this array, and so do their answers.
     loss : Loss
         ℓ.
     regularization : float
@@ -44,10 +47,10 @@ class Problem:
     """
 
     gram: Gram
-    targets: np.ndarray
+    targets: Array
     loss: Loss
     regularization: float
-    weights: np.ndarray | None = None
+    weights: Array | None = None
     fit_intercept: bool = False
 
     def __post_init__(self) -> None:
@@ -57,14 +60,14 @@ class Problem:
                 f"regularization must be nonnegative and finite; got {self.regularization!r}."
             )
         if self.weights is not None:
-            self._check_weights(np.asarray(self.weights))
+            self._check_weights(on_host(self.weights))
 
     def _check_targets(self) -> None:
         n = self.gram.shape[0]
         if not self.gram.symmetric:
             raise ValueError("a problem needs kernel.gram(X), with the same points twice.")
         self.loss.check_targets(self.targets)
-        if np.ndim(self.targets) not in (1, 2) or len(self.targets) != n:
+        if np.ndim(self.targets) not in (1, 2) or np.shape(self.targets)[0] != n:
             raise ValueError(
                 f"targets must have one row for each of the {n} points; got shape "
                 f"{np.shape(self.targets)}."
@@ -79,14 +82,27 @@ class Problem:
         if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
             raise ValueError("weights must be finite and nonnegative, and not all zero.")
 
+    @cached_property
+    def values(self) -> Array:
+        """The targets in float64, in their library."""
+        return to_precision(floating(self.targets), "float64")
+
+    @cached_property
+    def sample_weights(self) -> Array:
+        """The weights w in float64, 1 where none were given, in the library of the targets."""
+        xp, y = namespace(self.values), self.values
+        if self.weights is None:
+            return xp.ones(y.shape[0], dtype=xp.float64, device=y.device)
+        return to_precision(floating(beside(self.weights, y)), "float64")
+
     def objective(self, coefficients: Any, intercept: Any = 0.0) -> float:
         """The objective at α and b, recomputed in float64 from scratch."""
-        alpha = np.asarray(coefficients, np.float64)
-        values = self.gram @ alpha
-        shift = np.reshape(intercept, np.shape(intercept) if alpha.ndim == 2 else (-1,))
-        losses = self.loss.value(np.asarray(self.targets, np.float64), values + shift)
-        risk = np.average(losses.reshape(len(alpha), -1).sum(axis=1), weights=self.weights)
-        return float(risk + 0.5 * self.regularization * np.vdot(alpha, values))
+        y = self.values
+        alpha = to_precision(floating(beside(coefficients, y)), "float64")
+        fitted = self.gram @ alpha
+        shift = to_precision(floating(beside(intercept, y)), "float64")
+        risk = self.loss.risk(y, fitted + shift, self.sample_weights)
+        return float(risk + 0.5 * self.regularization * namespace(y).sum(alpha * fitted))
 
 
 class Solver(Protocol):
@@ -94,3 +110,16 @@ class Solver(Protocol):
 
     def solve(self, problem: Problem) -> Solution:
         """Solve it, and tell the truth about how well."""
+
+
+def has_few_features(gram: Gram) -> bool:
+    """Whether the kernel has explicit features on these points, fewer than half of the points.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> X = [[float(i)] for i in range(5)]
+    >>> has_few_features(Linear().gram(X)), has_few_features(Gaussian().gram(X))
+    (True, False)
+    """
+    width = getattr(gram.x, "width", None)
+    count = None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)
+    return count is not None and 2 * count < gram.shape[0]

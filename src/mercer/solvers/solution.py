@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
+from mercer.arrays import Array, namespace
 
 
 @dataclass(frozen=True)
 class Status:
-    """How a solver ended, in words: what happened, and what to do about it."""
+    """How a solver ended, in words: what happened, and what to do about it.
+
+    `witness` is a unit vector v with vᵀKv < 0 where the kernel was found not to be positive
+    definite, so that there is no least objective; the message says so, too.
+    """
 
     converged: bool
     message: str
     advice: str = ""
+    witness: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.message} {self.advice}".strip()
@@ -41,9 +47,32 @@ class Solution:
         b, 0 where there is none.
     """
 
-    coefficients: np.ndarray
+    coefficients: Array
     status: Status
     objective: float
     gap: float
     history: dict[str, list[Any]] = field(default_factory=dict)
     intercept: Any = 0.0
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Solution]) -> Solution:
+        """Solutions of one target each as one of all: the sum of objectives, the worst gap.
+
+        >>> import numpy as np
+        >>> parts = [Solution(np.ones(2), Status(True, "Solved."), 1.0, gap) for gap in (0.1, 0.2)]
+        >>> whole = Solution.stacked(parts)
+        >>> whole.coefficients.shape, whole.objective, whole.gap, str(whole.status)
+        ((2, 2), 2.0, 0.2, '2 targets; the worst: Solved.')
+        """
+        xp = namespace(parts[0].coefficients)
+        worst = max(parts, key=lambda part: (not part.status.converged, part.gap))
+        message = f"{len(parts)} targets; the worst: {worst.status.message}"
+        names = {name for part in parts for name in part.history}
+        return cls(
+            coefficients=xp.stack([part.coefficients for part in parts], axis=1),
+            status=replace(worst.status, message=message),
+            objective=sum(part.objective for part in parts),
+            gap=max(part.gap for part in parts),
+            history={name: [part.history.get(name, []) for part in parts] for name in names},
+            intercept=xp.asarray([float(part.intercept) for part in parts]),
+        )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array, beside, on_host, precision, to_precision
 from mercer.solvers.descent.landscape import (
     Callback,
     Element,
@@ -141,10 +142,11 @@ class KernelGradientDescent:
             at = landscape.step(at, step, gradient, iteration + 1)
         return watch.solution(step)
 
-    def _hidden(self, problem: Problem) -> np.ndarray | None:
+    def _hidden(self, problem: Problem) -> Array | None:
         if not isinstance(self.stopping, HeldOut):
             return None
-        return self.stopping.hidden(weights_of(problem))
+        weights = weights_of(problem)
+        return beside(self.stopping.hidden(on_host(weights)), weights)
 
     def _stable_step(self, landscape: Landscape) -> float:
         smoothness, ridge = landscape.loss.smoothness, landscape.problem.regularization
@@ -185,7 +187,7 @@ class _Watch:
 
     def _keep(self, at: Element, state: State) -> None:
         score = state.objective if self.landscape.hidden is None else state.held_out_risk
-        noise = 8.0 * float(np.finfo(self.landscape.dtype).eps) * abs(score)
+        noise = 8.0 * float(np.finfo(self.landscape.precision).eps) * abs(score)
         self.age += 1
         if score <= self.least + (noise if self.landscape.hidden is None else 0.0):
             self.best, self.least, self.age = at, score, 0
@@ -206,8 +208,9 @@ class _Watch:
         return False, "that was the limit" if iteration == solver.steps else ""
 
     def solution(self, step: float) -> Solution:
-        problem, dtype = self.landscape.problem, self.landscape.gram.dtype
-        coefficients = self.best.coefficients.astype(dtype)
+        problem = self.landscape.problem
+        dtype = precision(problem.gram.dtype)
+        coefficients = to_precision(self.best.coefficients, dtype)
         intercept = plain(self.best.intercept)
         norm = gradient_norm(problem, coefficients, intercept)
         return Solution(
@@ -226,7 +229,8 @@ class _Watch:
         if ridge > 0 and not self.landscape.problem.fit_intercept:
             text += f", so the objective is within {norm**2 / (2 * ridge):.1e} of the least"
         if self.landscape.hidden is not None:
-            text += f"; {int(self.landscape.hidden.sum())} rows were held out"
+            count = int(self.landscape.xp.count_nonzero(self.landscape.hidden))
+            text += f"; {count} rows were held out"
         return Status(*self._truth(norm, text + "."))
 
     def _truth(self, norm: float, text: str) -> tuple[bool, str, str]:

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
 from mercer.losses import one_hot
+from mercer.losses.numerics import floating
 from mercer.solvers.problem import Problem
 
 LANCZOS_STEPS = 30
@@ -21,8 +23,8 @@ REFRESH = 32  # steps after which values are computed again, lest rounding adds 
 class State:
     """Where a descent is, for its callback: return True from that to stop."""
 
-    coefficients: np.ndarray
-    intercept: np.ndarray
+    coefficients: Array
+    intercept: Array
     objective: float
     risk: float = math.nan
     gradient_norm: float = math.nan
@@ -36,13 +38,13 @@ Callback = Callable[[int, State], Any]
 class Element:
     """f + b: coefficients α of f, a constant b, and the values f(x_i) + b."""
 
-    coefficients: np.ndarray
-    intercept: np.ndarray
-    values: np.ndarray
+    coefficients: Array
+    intercept: Array
+    values: Array
 
     def plus(self, factor: float, other: Element) -> Element:
         """This element and a multiple of another one."""
-        factor = self.values.dtype.type(factor)
+        factor = float(factor)
         return Element(
             self.coefficients + factor * other.coefficients,
             self.intercept + factor * other.intercept,
@@ -51,55 +53,58 @@ class Element:
 
     def squared_norm(self) -> float:
         """‖f‖² = αᵀKα, without b."""
-        own = (self.values - self.intercept).astype(np.float64)
-        return float(np.vdot(self.coefficients.astype(np.float64), own))
+        own = to_precision(self.values - self.intercept, "float64")
+        alpha = to_precision(self.coefficients, "float64")
+        return float(namespace(own).sum(alpha * own))
 
     def norm(self) -> float:
         """√(‖f‖² + b²)."""
-        return math.sqrt(max(self.squared_norm(), 0.0) + float(np.sum(self.intercept**2)))
+        free = float(namespace(self.intercept).sum(self.intercept**2))
+        return math.sqrt(max(self.squared_norm(), 0.0) + free)
 
 
 class Landscape:
     """J and its functional gradient, in the precision asked for; hidden rows count for nothing."""
 
-    def __init__(
-        self, problem: Problem, hidden: np.ndarray | None = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, problem: Problem, hidden: Array | None = None, dtype: Any = None) -> None:
         self.problem, self.gram, self.loss = problem, problem.gram, problem.loss
-        self.dtype = np.dtype(dtype or problem.gram.dtype)
+        self.precision = precision(dtype or problem.gram.dtype)
         self.exact_targets = target_rows(problem)
-        self.targets = self.exact_targets.astype(self.dtype)
+        self.xp = namespace(self.exact_targets)
+        self.targets = to_precision(self.exact_targets, self.precision)
         self.weights = weights_of(problem)
         self.hidden = hidden
         if hidden is not None:
-            self.weights = np.where(hidden, 0.0, self.weights)
-        self.shares = (self.weights / self.weights.sum()).astype(self.dtype)
+            self.weights = self.xp.where(hidden, 0.0, self.weights)
+        self.shares = to_precision(self.weights / self.xp.sum(self.weights), self.precision)
 
     def element(self, coefficients: Any = None, intercept: Any = 0.0) -> Element:
         """The element with these coefficients; 0 where there are none."""
-        shape = self.targets.shape
-        constant = np.broadcast_to(np.asarray(intercept, self.dtype), shape[1:])
+        zeros = self.xp.zeros_like(self.targets)
+        constant = to_precision(floating(beside(intercept, zeros)), self.precision)
+        constant = self.xp.zeros_like(zeros[0, ...]) + constant
         if coefficients is None:
-            zeros = np.zeros(shape, self.dtype)
             return Element(zeros, constant, zeros + constant)
-        if np.shape(coefficients) != shape:
+        if np.shape(coefficients) != tuple(zeros.shape):
             raise ValueError(
-                f"coefficients to start from must have the shape {shape} of the targets; got "
-                f"{np.shape(coefficients)}."
+                f"coefficients to start from must have the shape {tuple(zeros.shape)} of the "
+                f"targets; got {np.shape(coefficients)}."
             )
-        alpha = np.asarray(coefficients, self.dtype)
+        alpha = to_precision(floating(beside(coefficients, zeros)), self.precision)
         return Element(alpha, constant, self.gram @ alpha + constant)
 
     def risk(self, at: Element) -> float:
         """The weighted mean loss."""
-        return float(self.loss.risk(self.exact_targets, at.values.astype(float), self.weights))
+        values = to_precision(at.values, "float64")
+        return float(self.loss.risk(self.exact_targets, values, self.weights))
 
     def held_out_risk(self, at: Element) -> float:
         """The weighted mean loss of the hidden rows."""
         if self.hidden is None:
             return math.nan
-        y, f, w = self.exact_targets, at.values.astype(float), weights_of(self.problem)
-        return float(self.loss.risk(y[self.hidden], f[self.hidden], w[self.hidden]))
+        weights = self.xp.where(self.hidden, weights_of(self.problem), 0.0)
+        values = to_precision(at.values, "float64")
+        return float(self.loss.risk(self.exact_targets, values, weights))
 
     def state(self, at: Element, gradient: Element) -> State:
         """What a callback is told: J(f + b) and its parts."""
@@ -111,8 +116,10 @@ class Landscape:
     def gradient(self, at: Element) -> Element:
         """∇J, a subgradient at kinks: one product with K."""
         slopes = columns(self.shares, self.targets) * self.loss.slope(self.targets, at.values)
-        g = slopes + self.dtype.type(self.problem.regularization) * at.coefficients
-        constant = slopes.sum(axis=0) if self.problem.fit_intercept else 0.0 * at.intercept
+        g = slopes + self.problem.regularization * at.coefficients
+        constant = 0.0 * at.intercept
+        if self.problem.fit_intercept:
+            constant = self.xp.sum(slopes, axis=0)
         return Element(g, constant, self.gram @ g + constant)
 
     def step(self, at: Element, size: float, gradient: Element, t: int) -> Element:
@@ -122,33 +129,31 @@ class Landscape:
 
     def spectral_radius(self) -> float:
         """The largest eigenvalue of √w K √w/Σw, from below; with an intercept, of K + 1."""
-        roots = np.sqrt(self.shares)
+        roots = np.sqrt(on_host(self.shares))
 
         def multiply(v: np.ndarray) -> np.ndarray:
-            scaled = roots * v.astype(self.dtype)
+            scaled = roots * v.astype(roots.dtype)
             constant = scaled.sum() if self.problem.fit_intercept else 0.0
             return (roots * (self.gram @ scaled + constant)).astype(np.float64)
 
         return largest_eigenvalue(multiply, len(roots))
 
 
-def target_rows(problem: Problem) -> np.ndarray:
+def target_rows(problem: Problem) -> Array:
     """Targets that the loss accepts, in the shape of the coefficients: labels become rows."""
-    y = np.asarray(problem.targets, np.float64)
+    y = problem.values
     problem.loss.check_targets(y)
     if problem.loss.is_multiclass and y.ndim == 1:
-        return np.asarray(one_hot(y, int(y.max()) + 1))
+        return to_precision(one_hot(y, int(namespace(y).max(y)) + 1), "float64")
     return y
 
 
-def weights_of(problem: Problem) -> np.ndarray:
+def weights_of(problem: Problem) -> Array:
     """The weights w, 1 where none were given."""
-    if problem.weights is None:
-        return np.ones(problem.gram.shape[0])
-    return np.asarray(problem.weights, np.float64)
+    return problem.sample_weights
 
 
-def columns(vector: np.ndarray, like: np.ndarray) -> np.ndarray:
+def columns(vector: Array, like: Array) -> Array:
     """A vector with one number for each row, ready to multiply rows."""
     return vector if like.ndim == 1 else vector[:, None]
 
@@ -220,22 +225,27 @@ def duality_gap(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> fl
     >>> duality_gap(problem, np.array([0.5]))  # w = ½ is best
     0.0
     """
-    y, ridge = target_rows(problem), problem.regularization
-    weights = weights_of(problem)
-    p = columns(weights / weights.sum(), y)
-    u = np.zeros_like(y)
-    if ridge > 0 and not problem.fit_intercept:
-        np.divide(-ridge * np.asarray(coefficients, np.float64), p, out=u, where=p > 0)
-        if not problem.loss.is_multiclass:
-            u = np.clip(u, *problem.loss.domain(y))
-    pushes = p * u
-    penalty = float(np.vdot(pushes, problem.gram @ pushes)) / (2.0 * ridge) if u.any() else 0.0
-    conjugate = np.asarray(problem.loss.conjugate(y, u)).reshape(len(y), -1).sum(axis=1)
+    y, ridge, weights = target_rows(problem), problem.regularization, weights_of(problem)
+    xp, total = namespace(y), float(namespace(y).sum(weights))
     counted = weights > 0
-    dual = -float(weights[counted] @ conjugate[counted]) / weights.sum() - penalty
+    u = xp.zeros_like(y)
+    if ridge > 0 and not problem.fit_intercept:
+        alpha = to_precision(floating(beside(coefficients, y)), "float64")
+        rows = columns(counted, y)
+        p = columns(weights / total, y)
+        u = xp.where(rows, -ridge * alpha / xp.where(rows, p, 1.0), 0.0)
+        if not problem.loss.is_multiclass:
+            u = xp.clip(u, *problem.loss.domain(y))
+    pushes = columns(weights / total, y) * u
+    penalty = 0.0
+    if bool(xp.any(u != 0)):
+        penalty = float(xp.sum(pushes * (problem.gram @ pushes))) / (2.0 * ridge)
+    conjugate = xp.reshape(problem.loss.conjugate(y, u), (y.shape[0], -1))
+    losses = xp.where(counted, xp.sum(conjugate, axis=1), 0.0)
+    dual = -float(xp.sum(weights * losses)) / total - penalty
     return max(float(problem.objective(coefficients, intercept) - dual), 0.0)
 
 
-def plain(intercept: np.ndarray) -> Any:
+def plain(intercept: Array) -> Any:
     """An intercept as solutions hold it: a float, or an array with one number for each output."""
-    return np.asarray(intercept, np.float64) if np.ndim(intercept) else float(intercept)
+    return to_precision(intercept, "float64") if np.ndim(intercept) else float(intercept)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from mercer.arrays import precision, to_precision
 from mercer.solvers.descent.landscape import Callback, Landscape, duality_gap, plain
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
@@ -125,7 +126,8 @@ def certified(
     solver: Any, problem: Problem, alpha: Any, intercept: Any, steps: int, history: dict[str, Any]
 ) -> Solution:
     """A solution with its duality gap, from scratch in float64."""
-    coefficients, intercept = alpha.astype(problem.gram.dtype), plain(intercept)
+    coefficients = to_precision(alpha, precision(problem.gram.dtype))
+    intercept = plain(intercept)
     objective = problem.objective(coefficients, intercept)
     gap = duality_gap(problem, coefficients, intercept)
     converged = gap <= solver.tolerance * abs(objective)
