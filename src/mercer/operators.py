@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,24 @@ class Gram:
         return restore(
             dispatch.normal_matmul(self.kernel, self.x, self.y, columns, shift, self.memory)
         )
+
+    def sandwich(self, values: Any, middle: Callable[[int, int, np.ndarray], np.ndarray]) -> Any:
+        """Kᵀ M(K V) in one pass; M maps the rows start, …, stop − 1 of K V on their own.
+
+        `middle(start, stop, rows)` is called from several threads, once for each block of rows, and
+        may return another number of columns.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> gram = Gaussian().gram(np.arange(4.0)[:, None], np.arange(2.0)[:, None])
+        >>> v, w = np.ones((2, 1)), np.arange(4.0)[:, None]
+        >>> weighted = gram.sandwich(v, lambda start, stop, rows: w[start:stop] * rows)
+        >>> np.allclose(weighted, gram.T @ (w * (gram @ v)))
+        True
+        """
+        columns, _ = self._columns(values, len(self.y))
+        self._count()
+        return dispatch.sandwich(self.kernel, self.x, self.y, columns, middle, self.memory)
 
     def dense(self) -> np.ndarray:
         """The matrix, stored: n × m numbers."""

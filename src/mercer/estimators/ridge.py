@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_array
 
 from mercer.errors import IndefiniteKernelWarning
 from mercer.estimators.callbacks import (
@@ -18,13 +19,12 @@ from mercer.estimators.callbacks import (
     with_callbacks,
 )
 from mercer.estimators.lengthscales import candidate_lengthscales
+from mercer.estimators.scale import Setting, block_setting, is_blocks, setting
 from mercer.estimators.supervised import SupervisedEstimator
 from mercer.kernels.base import Kernel
-from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.direct import Direct
 from mercer.solvers.path import SpectralPath
-from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 
@@ -51,10 +51,10 @@ class _Ridge(
         self.kernel_params = kernel_params
         self.fit_intercept = fit_intercept
 
-    def _keep(self, solution: Solution, attributes: dict[str, Any]) -> None:
+    def _keep(self, solution: Solution, attributes: dict[str, Any], depth: int = 4) -> None:
         if solution.status.witness is not None:
             text = f"{type(self).__name__}: {solution.status}"
-            warnings.warn(text, IndefiniteKernelWarning, stacklevel=4)  # of fit
+            warnings.warn(text, IndefiniteKernelWarning, stacklevel=depth)  # of fit
         for name, value in {**attributes, "solution_": solution}.items():
             setattr(self, name, value)
 
@@ -82,7 +82,15 @@ class KernelRidge(_Ridge):
     fit_intercept : bool, default=False
         Whether to add an unpenalised constant b.
     solver : "auto" or a solver, default="auto"
-        How the problem is solved; "auto" factors the Gram matrix.
+        How the problem is solved. "auto" takes the quickest exact solver that fits into memory; a
+        factorisation, or conjugate gradients that never store the matrix. Where none is within
+        reach it takes centres, and warns with an `ApproximationWarning`. See `explain`.
+    centres : int or choice of `mercer.features.centres`, optional
+        Seek f among functions with so many centres, drawn from the rows, in one pass over X for
+        each step; how they are drawn can be said, as by `KMeansPlusPlus(1000)`. X may then also be
+        any iterable of blocks of rows that can be started again.
+    random_state : int, Generator, RandomState or None
+        Draws the centres.
 
     Attributes
     ----------
@@ -92,6 +100,8 @@ class KernelRidge(_Ridge):
         How the solver ended, with the true residual.
     dual_coef_, X_fit_, intercept_, kernel_ :
         The coefficients, the centres, b, and the kernel object that was used.
+    choice_ : Choice or None
+        What "auto" chose among.
 
     Examples
     --------
@@ -114,50 +124,93 @@ class KernelRidge(_Ridge):
         kernel_params: Any = None,
         fit_intercept: bool = False,
         solver: Any = "auto",
+        centres: Any = None,
+        random_state: Any = None,
     ) -> None:
         super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept)
         self.alpha = alpha
         self.solver = solver
+        self.centres = centres
+        self.random_state = random_state
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
+        if is_blocks(X):
+            return self._fit_blocks(X, y, sample_weight)
         X, y, weights = self._checked_regression_data(X, y, sample_weight)
+        alphas, kernel = _checked_alphas(self.alpha, y), self._resolved_kernel(X)
+        if self._is_precomputed() and self.centres is not None:
+            raise ValueError(
+                "centres are points, and a precomputed kernel has none: pass a kernel, or select "
+                "columns with mercer.features.Nystroem."
+            )
+        found = setting(
+            kernel,
+            self._training_points(kernel, X),
+            solver=self.solver,
+            centres=self.centres,
+            random_state=self.random_state,
+            outputs=1 if y.ndim == 1 else y.shape[1],
+            exact=Direct(),
+            exact_only=self._is_precomputed() or not min(alphas) > 0,
+        )
+        data = X if len(found.points) == len(y) else found.data
+        return self._solve(found, kernel, data, y, weights, alphas)
+
+    def _fit_blocks(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        self._forget()
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        first = np.asarray(next(iter(X), np.empty((0, 1))))
+        kernel = self._resolved_kernel(first)
+        weights = self._checked_weights(sample_weight, y.reshape(len(y), -1))
+        found = block_setting(
+            kernel,
+            X,
+            len(y),
+            solver=self.solver,
+            centres=self.centres,
+            random_state=self.random_state,
+        )
+        self.n_features_in_ = first.shape[1]
         alphas = _checked_alphas(self.alpha, y)
-        solver, kernel = self._solver(), self._resolved_kernel(X)
-        gram = Gram(kernel, self._training_points(kernel, X))
+        return self._solve(found, kernel, found.data, y, weights, alphas)
+
+    def _solve(
+        self, found: Setting, kernel: Kernel, data: Any, y: Any, weights: Any, alphas: list[float]
+    ) -> Self:
+        gram = Gram(kernel, found.points)
         total = len(y) if weights is None else float(weights.sum())
         ridges = [alpha / total for alpha in alphas]
         if len(ridges) == 1:
-            task = FitTask.root(self, X, y, weights, iterations_of(solver))
-            problem = self._problem(gram, y, ridges[0], weights)
-            heard = told(solver, task, lambda state: self._so_far(kernel, X, gram, state))
+            task = FitTask.root(self, data, y, weights, iterations_of(found.solver))
+            problem = found.pose(y, ridges[0], weights, self.fit_intercept)
+            heard = told(found.solver, task, lambda state: self._so_far(kernel, data, gram, state))
             solution = heard.solve(problem)
         else:
-            task = FitTask.root(self, X, y, weights, len(ridges))
+            task = FitTask.root(self, data, y, weights, len(ridges))
             parts = []
             for column, ridge in zip(y.T, ridges, strict=True):
                 part = task.part("target")
-                parts.append(solver.solve(self._problem(gram, column, ridge, weights)))
+                problem = found.pose(column, ridge, weights, self.fit_intercept)
+                parts.append(found.solver.solve(problem))
                 part.end()
             solution = Solution.stacked(parts)
-        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
-        self._keep(solution, fitted)
+        fitted = self._fitted(kernel, data, gram, solution.coefficients, solution.intercept)
+        self._keep(solution, fitted, depth=5)
+        self.choice_ = found.choice
         task.end(lambda: fitted)
         return self
 
+    def explain(self) -> str:
+        """Which solver was used and why: the candidates with their predicted time and memory."""
+        self._check_fitted()
+        if self.choice_ is None:
+            return f"The solver was given, or there was nothing to choose. {self.solution_.status}"
+        return f"{self.choice_.explain()}\n{self.solution_.status}"
+
     def _so_far(self, kernel: Kernel, X: Any, gram: Gram, state: Any) -> dict[str, Any]:
         return self._fitted(kernel, X, gram, state.coefficients, state.intercept)
-
-    def _problem(self, gram: Gram, y: Any, regularization: float, weights: Any) -> Problem:
-        return Problem(gram, y, Squared(), regularization, weights, self.fit_intercept)
-
-    def _solver(self) -> Any:
-        if isinstance(self.solver, str):
-            if self.solver != "auto":
-                raise ValueError(f'solver must be "auto" or a solver object; got {self.solver!r}.')
-            return Direct()
-        return self.solver
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:

@@ -16,7 +16,7 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.operators import Gram
-from mercer.solvers.automatic import default_solver
+from mercer.solvers.defaults import default_solver
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 

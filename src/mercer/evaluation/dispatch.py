@@ -15,7 +15,7 @@ from mercer.evaluation.blocks import BlockTiles
 from mercer.evaluation.budget import Memory, free_memory, memory_budget
 from mercer.evaluation.program import Lowerable, lower
 from mercer.evaluation.threads import thread_count
-from mercer.evaluation.tiling import Tiles, Walk
+from mercer.evaluation.tiling import Middle, Tiles, Walk
 from mercer.points import PointSet, SparsePoints, VectorPoints
 
 
@@ -107,6 +107,14 @@ def normal_matmul(
         return np.zeros((len(y), values.shape[1]), values.dtype)
     matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
     return matrix.normal_matmul(values, shift)
+
+
+def sandwich(
+    kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, middle: Middle, memory: Memory
+) -> np.ndarray:
+    """K(Y, X) M(K(X, Y) V) for a map M of rows, fused."""
+    matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
+    return matrix.sandwich(values, middle)
 
 
 def dense(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory) -> np.ndarray:

@@ -25,6 +25,7 @@ SMALL = 1 << 16  # kernel values below which threads cost more than they give
 
 Span = tuple[int, int]
 Packer = Callable[[int, int], Any]
+Middle = Callable[[int, int, np.ndarray], np.ndarray]
 
 
 class Tiles(Protocol):
@@ -273,27 +274,36 @@ class Walk:
                 run(lambda stripe: mirror(out, *stripe), stripes, self.threads)
         return out
 
-    # ---- Kᵀ(K V + W) ----------------------------------------------------------------------------
+    # ---- Kᵀ M(K V) ------------------------------------------------------------------------------
 
     def normal_matmul(self, values: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
         """Kᵀ(K V + W): each strip of K is computed once, and used twice while it is cached."""
+
+        def shifted(start: int, stop: int, inner: np.ndarray) -> np.ndarray:
+            return inner if shift is None else inner + shift[start:stop]
+
+        return self.sandwich(values, shifted)
+
+    def sandwich(self, values: np.ndarray, middle: Middle) -> np.ndarray:
+        """Kᵀ M(K V), where M maps the rows start, …, stop − 1 of K V on their own."""
         n, m = self.tiles.shape
-        columns = values.shape[1]
-        stripes = spans(n, -(-n // self._partials(m * columns)))
-        partial = np.zeros((len(stripes), m, columns))
+        stripes = spans(n, -(-n // self._partials(m * values.shape[1])))
+        partial: list[Any] = [None] * len(stripes)
         store = self._column_store()
 
         def add(i: int) -> None:
-            for start, stop in spans(stripes[i][1], self._strip(), stripes[i][0]):
-                strip = self._strip_of_matrix(start, stop, store)
-                inner = strip @ values
-                if shift is not None:
-                    inner += shift[start:stop]
-                partial[i] += strip.T @ inner
+            strips = spans(stripes[i][1], self._strip(), stripes[i][0])
+            block = np.empty((max(b - a for a, b in strips), m), self.tiles.dtype)
+            total: Any = 0.0
+            for start, stop in strips:
+                strip = self._strip_of_matrix(block, start, stop, store)
+                inner = middle(start, stop, strip @ values)
+                total = total + (inner.T @ strip).T.astype(np.float64)
+            partial[i] = total
 
         with single_threaded_blas():
             run(add, range(len(stripes)), self.threads)
-        return partial.sum(axis=0).astype(self.tiles.dtype)
+        return np.asarray(sum(partial[1:], partial[0]), self.tiles.dtype)
 
     def _partials(self, size: int) -> int:
         return int(max(1, min(SEGMENTS, PARTIAL_BYTES // max(1, 8 * size))))
@@ -302,11 +312,12 @@ class Walk:
         rows = BLOCK_BYTES // max(1, self.tiles.shape[1] * self.tiles.dtype.itemsize)
         return int(min(self.tiles.stripe, max(8, rows // 8 * 8)))
 
-    def _strip_of_matrix(self, start: int, stop: int, store: Packer) -> np.ndarray:
-        m = self.tiles.shape[1]
-        strip = np.empty((stop - start, m), self.tiles.dtype)
+    def _strip_of_matrix(
+        self, block: np.ndarray, start: int, stop: int, store: Packer
+    ) -> np.ndarray:
+        strip = block[: stop - start]
         rows = self.tiles.rows(start, stop)
-        for a, b in spans(m, self.tiles.tile):
+        for a, b in spans(self.tiles.shape[1], self.tiles.tile):
             self.tiles.fill(rows, store(a, b), strip, 0, a)
         return strip
 

@@ -1,8 +1,9 @@
 """Problems, the solvers that solve them, and the solutions they return."""
 
 from mercer.solvers import schedules
-from mercer.solvers.automatic import default_solver
+from mercer.solvers.centres import CentresNewton, CentresProblem
 from mercer.solvers.constrained import Constrained
+from mercer.solvers.defaults import default_solver
 from mercer.solvers.descent import (
     Discrepancy,
     HeldOut,
@@ -16,6 +17,7 @@ from mercer.solvers.dual import DualAscent
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.gaps import Gap, certified_gap, duality_gap
 from mercer.solvers.interpolation import interpolant
+from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.newton import Newton
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem, Solver
@@ -25,7 +27,10 @@ from mercer.solvers.sparse import SparseExpansion
 from mercer.solvers.splitting import Splitting
 
 __all__ = [
+    "CentresNewton",
+    "CentresProblem",
     "Cholesky",
+    "ConjugateGradient",
     "Constrained",
     "CutOff",
     "Direct",

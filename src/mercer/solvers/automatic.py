@@ -1,32 +1,249 @@
-"""Which solver a loss gets when nobody chose one."""
+"""Which solver: predicted time and memory of each candidate on this machine, and why one wins."""
 
 from __future__ import annotations
 
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation.budget import Memory, free_memory, memory_budget
+from mercer.evaluation.threads import thread_count
+from mercer.kernels import laws
 from mercer.losses import Loss, Squared
-from mercer.losses.margin import Hinge
-from mercer.losses.residual import Absolute, EpsilonInsensitive, Quantile
-from mercer.solvers.direct import Direct
-from mercer.solvers.dual import DualAscent
-from mercer.solvers.gaps import is_smooth
-from mercer.solvers.newton import Newton
-from mercer.solvers.problem import Solver
-from mercer.solvers.splitting import Splitting
+from mercer.operators import Gram
+from mercer.points import PointSet
+from mercer.solvers.centres import CentresNewton
+from mercer.solvers.centres.basis import sample_size
+from mercer.solvers.direct import MIXED_SIZE, Direct
+from mercer.solvers.iterative import ConjugateGradient, default_rank
 
-KINKED = (Absolute, EpsilonInsensitive, Hinge, Quantile)
+SMALL = 3000  # rows up to which a factorisation is always right, and nothing is measured
+PATIENCE = 900.0  # seconds of an exact solution beyond which centres are taken
+SHARE = 0.6  # of the free memory that an exact solution may take
+ITERATIONS = 60  # of conjugate gradients, where nothing is known of the spectrum
+NEWTON_STEPS = {True: 1, False: 8}  # for the square loss, for others
+PROBE = 1024  # points on which kernel values are timed
 
 
-def default_solver(loss: Loss, tolerance: float = 1e-6) -> Solver:
-    """A factorisation for the square loss, Newton's method if smooth, dual ascent if kinked.
+@dataclass(frozen=True)
+class Rates:
+    """What this machine does in a second, and what a kernel value costs on these points."""
 
-    A loss of your own with kinks is solved by operator splitting, which asks for a proximal map
-    only. The tolerance is a relative duality gap.
+    multiply_adds: dict[str, float]  # of a large matrix product, by precision
+    value_seconds: float  # for each kernel value of a product
+    width: int = 1
 
-    >>> from mercer.losses import Hinge, Logistic
-    >>> type(default_solver(Logistic())).__name__, type(default_solver(Hinge())).__name__
-    ('Newton', 'DualAscent')
+    @classmethod
+    def measured(cls, kernel: Any, points: PointSet) -> Rates:
+        """Time a matrix product once for each process, and the kernel on some of the points."""
+        some = points.slice(0, min(PROBE, len(points)))
+        gram = Gram(kernel, some, some.slice(0, len(some)))
+        v = np.ones(len(some), gram.dtype)
+        gram @ v  # code is loaded
+        seconds = min(_timed(lambda: gram @ v) for _ in range(3)) / len(some) ** 2
+        rates = {name: _product_rate(name, thread_count()) for name in ("float32", "float64")}
+        return cls(rates, seconds, int(getattr(points, "width", 1)))
+
+
+def _timed(work: Any) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+@lru_cache(maxsize=8)
+def _product_rate(dtype: str, threads: int) -> float:
+    matrix = np.ones((1024, 1024), dtype)
+    matrix @ matrix
+    return 1024.0**3 / min(_timed(lambda: matrix @ matrix) for _ in range(2))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to solve it: what it takes, and whether it solves the problem that was asked."""
+
+    name: str
+    solver: Any
+    seconds: float
+    memory: float
+    exact: bool
+    centres: int | None = None
+    obstacle: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidates, the one that was chosen, and the reason."""
+
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate
+    reason: str
+    rows: int = field(default=0)
+
+    def explain(self) -> str:
+        """A line for each candidate, and why one won.
+
+        >>> choice = choose_among([Candidate("Direct", None, 2.0, 8e6, True)], asked=None)
+        >>> print(choice.explain())
+        → Direct: about 2 s and 8 MB
+        It is exact.
+        """
+        lines = []
+        for candidate in self.candidates:
+            mark = "→" if candidate is self.chosen else " "
+            kind = "" if candidate.exact else f", on {candidate.centres} centres"
+            why = f"; {candidate.obstacle}" if candidate.obstacle else ""
+            lines.append(
+                f"{mark} {candidate.name}{kind}: about {_seconds(candidate.seconds)} and "
+                f"{candidate.memory / 1e6:.0f} MB{why}"
+            )
+        return "\n".join([*lines, self.reason])
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2g} s" if value < 100 else f"{value:.0f} s"
+
+
+def choose(
+    kernel: Any,
+    points: PointSet,
+    loss: Loss | None = None,
+    *,
+    outputs: int = 1,
+    centres: int | None = None,
+    memory: Memory = None,
+    exact: Sequence[Candidate] | None = None,
+    rates: Rates | None = None,
+) -> Choice:
+    """The quickest exact solver that fits, and centres where none does in reasonable time.
+
+    Parameters
+    ----------
+    kernel, points : Kernel, PointSet
+    loss : Loss, default=Squared()
+    outputs : int
+        Columns of the targets.
+    centres : int, optional
+        So many centres were asked for; then only these are a candidate.
+    memory : int or str, optional
+        What a solution may take; by default `MERCER_MEMORY`, or 60 % of what is free.
+    exact : sequence of Candidate, optional
+        Exact candidates for a loss other than the square, from whoever knows them.
+    rates : Rates, optional
+        Speeds of this machine; measured by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> k, X = Gaussian(), np.zeros((100_000, 3), np.float32)
+    >>> rates = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 3)
+    >>> choose(k, k.points(X), rates=rates).chosen.name
+    'ConjugateGradient'
+    >>> choose(k, k.points(X), rates=rates, centres=2000).chosen.name
+    'CentresNewton'
     """
-    if isinstance(loss, Squared):
-        return Direct()
-    if is_smooth(loss):
-        return Newton(tolerance)
-    return DualAscent(tolerance) if isinstance(loss, KINKED) else Splitting(tolerance)
+    loss = Squared() if loss is None else loss
+    n = len(points)
+    if n <= SMALL and centres is None and exact is None and isinstance(loss, Squared):
+        only = Candidate("Direct", Direct(), 1e-10 * n**3, 8.0 * n * n, True)
+        return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
+    rates = Rates.measured(kernel, points) if rates is None else rates
+    found = list(exact or [])
+    if exact is None and isinstance(loss, Squared):
+        found = [_direct(points, outputs, rates), _iterative(kernel, points, outputs, rates)]
+    count = min(n, default_centres(n)) if centres is None else centres
+    found.append(_on_centres(points, loss, outputs, count, rates))
+    return choose_among(found, asked=centres, memory=memory, rows=n)
+
+
+def choose_among(
+    candidates: Sequence[Candidate], asked: int | None, memory: Memory = None, rows: int = 0
+) -> Choice:
+    """The choice among candidates whose times and memories are known."""
+    limit = SHARE * free_memory() if memory is None and not _limited() else memory_budget(memory)
+    judged = tuple(_judged(candidate, limit, asked) for candidate in candidates)
+    possible = [candidate for candidate in judged if not candidate.obstacle]
+    exact = [candidate for candidate in possible if candidate.exact]
+    if exact:
+        best = min(exact, key=lambda candidate: candidate.seconds)
+        others = " and the quickest that fits" if len(judged) > 1 else ""
+        return Choice(judged, best, f"It is exact{others}.", rows)
+    if possible:
+        best = min(possible, key=lambda candidate: candidate.seconds)
+        reason = "Centres were asked for." if asked else "No exact solution is within reach."
+        return Choice(judged, best, reason, rows)
+    best = min(judged, key=lambda candidate: candidate.memory)
+    return Choice(judged, best, "Nothing fits; this takes the least memory.", rows)
+
+
+def _limited() -> bool:
+    return "MERCER_MEMORY" in os.environ
+
+
+def _judged(candidate: Candidate, limit: float, asked: int | None) -> Candidate:
+    if candidate.obstacle:
+        return candidate
+    if asked is not None and candidate.exact:
+        return replace(candidate, obstacle="centres were asked for")
+    if candidate.memory > limit:
+        return replace(candidate, obstacle=f"more than the {limit / 1e6:.0f} MB there are")
+    if candidate.exact and candidate.seconds > PATIENCE:
+        return replace(candidate, obstacle=f"longer than {PATIENCE:.0f} s")
+    return candidate
+
+
+def default_centres(rows: int) -> int:
+    """4√n centres, from 1000 to 8000: what learning rates ask for, and a laptop can do.
+
+    >>> default_centres(1_000_000), default_centres(100)
+    (4000, 1000)
+    """
+    return int(min(8000, max(1000, 4 * math.sqrt(rows))))
+
+
+# ---- what each takes ---------------------------------------------------------------------------
+
+
+def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
+    n, mixed = len(points), points.dtype == np.float64 and len(points) >= MIXED_SIZE
+    dtype = "float32" if mixed else str(points.dtype)
+    size = 4 if dtype == "float32" else 8
+    seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds
+    if mixed:
+        seconds += 6 * n * n * (0.5 * rates.value_seconds + 1.0 / rates.multiply_adds["float32"])
+    return Candidate("Direct", Direct(), seconds, 1.1 * size * n * n, True)
+
+
+def _iterative(kernel: Any, points: PointSet, outputs: int, rates: Rates) -> Candidate:
+    n, size = len(points), 4
+    rank = default_rank(n, size)
+    factor = (1.5 * n * rank**2 + 10 * rank**3) / rates.multiply_adds["float32"]
+    speed = 0.5 if points.dtype == np.float64 else 1.0  # iterations are in float32
+    products = ITERATIONS * 0.5 * n * n * rates.value_seconds * speed * (1 + 0.2 * (outputs - 1))
+    solver = ConjugateGradient()
+    known = laws.positive_definite(kernel, getattr(points, "width", None)).yes
+    obstacle = "" if known else "the kernel is not known to be positive definite"
+    seconds = factor + products + 2 * n * rank * rates.value_seconds
+    memory = 2.0 * size * n * rank + 64.0 * n * outputs
+    return Candidate("ConjugateGradient", solver, seconds, memory, True, obstacle=obstacle)
+
+
+def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: Rates) -> Candidate:
+    n, solver = len(points), CentresNewton()
+    goal = solver.goal(loss, points.dtype)
+    sample = sample_size(n, count, goal, rates.width)
+    newton = NEWTON_STEPS[isinstance(loss, Squared)]
+    steps = 1.0 if sample >= n else math.log(goal) / math.log(count / sample)
+    rate = rates.multiply_adds["float64"]
+    factor = newton * (1.5 * sample * count**2 + count**3 / 3) / rate + count**3 / 3 / rate
+    passes = (1.5 * steps + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
+    seconds = factor + passes * n * count * 2.2 * rates.value_seconds * (1 + 0.15 * (outputs - 1))
+    memory = 3.0 * 8 * count**2 + 2.0**26 + 48.0 * n * outputs
+    return Candidate("CentresNewton", solver, seconds, memory, False, centres=count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mercer.arrays import Array, namespace
@@ -38,21 +38,57 @@ def conjugate_gradients(
     xp = namespace(b)
     scale = xp.linalg.vector_norm(b, axis=0)
     scale = xp.where(scale == 0, 1.0, scale)
-    x = precondition(b)
-    residual = b - multiply(x)
-    history = [_worst(residual, scale)]
-    z = precondition(residual)
-    direction, energy = z, _dots(residual, z)
+    start = precondition(b)
+    residual = b - multiply(start)
+    history, x = [_worst(residual, scale)], start
+    steps = conjugate_steps(multiply, precondition, residual)
     while history[-1] > tolerance and len(history) <= iterations:
+        step = next(steps)
+        x = start + step.solution
+        history.append(_worst(step.residual, scale))
+    return Iterates(x, _worst(b - multiply(x), scale), history)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: x, b − A x as the recursion believes, and rᵀM⁻¹r of each column."""
+
+    solution: Array
+    residual: Array
+    energy: Array
+
+
+def conjugate_steps(
+    multiply: Apply, precondition: Apply, b: Array, *, coupled: bool = False
+) -> Iterator[Step]:
+    """The iterates of conjugate gradients for A x = b from x = 0, one product with A for each.
+
+    Columns are problems of their own, or one problem where they are `coupled`. Whoever iterates
+    decides when to stop; no product is made before a step is asked for.
+
+    >>> import numpy as np
+    >>> A = np.diag([1.0, 2.0])
+    >>> *_, last = zip(range(2), conjugate_steps(lambda v: A @ v, lambda r: r, np.ones((2, 1))))
+    >>> bool(np.allclose(A @ last[1].solution, 1.0))
+    True
+    """
+    dots = _whole_dot if coupled else _dots
+    x, residual = 0.0 * b, b
+    direction = z = precondition(residual)
+    energy = dots(residual, z)
+    while True:
         image = multiply(direction)
-        step = _ratios(energy, _dots(direction, image))
+        step = _ratios(energy, dots(direction, image))
         x = x + step * direction
         residual = residual - step * image
-        history.append(_worst(residual, scale))
         z = precondition(residual)
-        previous, energy = energy, _dots(residual, z)
+        previous, energy = energy, dots(residual, z)
+        yield Step(x, residual, energy)
         direction = z + _ratios(energy, previous) * direction
-    return Iterates(x, _worst(b - multiply(x), scale), history)
+
+
+def _whole_dot(a: Array, b: Array) -> Array:
+    return namespace(a).sum(a * b)
 
 
 def _dots(a: Array, b: Array) -> Array:

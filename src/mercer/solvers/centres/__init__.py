@@ -1,0 +1,32 @@
+"""Problems on few centres for many points: one pass over the rows a step, K_nM never stored.
+
+>>> import numpy as np
+>>> from mercer.kernels import Gaussian
+>>> from mercer.losses import Squared
+>>> from mercer.solvers.centres import CentresNewton, CentresProblem, passes
+>>> k, X = Gaussian(0.2), np.linspace(0.0, 1.0, 500)[:, None]
+>>> rows = passes(k, k.points(X), k.points(X[::25]))
+>>> problem = CentresProblem(rows, np.sin(6 * X[:, 0]), Squared(), regularization=1e-6)
+>>> CentresNewton().solve(problem).status.converged
+True
+"""
+
+from mercer.solvers.centres.passes import (
+    BlockPasses,
+    Passes,
+    PointPasses,
+    StoredPasses,
+    passes,
+)
+from mercer.solvers.centres.problem import CentresProblem
+from mercer.solvers.centres.solver import CentresNewton
+
+__all__ = [
+    "BlockPasses",
+    "CentresNewton",
+    "CentresProblem",
+    "Passes",
+    "PointPasses",
+    "StoredPasses",
+    "passes",
+]

@@ -1,0 +1,158 @@
+"""The choice of a solver, and conjugate gradients on the whole matrix, against dense solves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import KernelRidge
+from mercer.errors import ApproximationWarning
+from mercer.features.centres import KMeansPlusPlus
+from mercer.kernels import Gaussian
+from mercer.losses import Hinge, Squared
+from mercer.solvers import CentresNewton, ConjugateGradient, Direct, Problem, automatic
+from mercer.solvers.automatic import Candidate, Rates, choose, choose_among
+
+RATES = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 3)
+KERNEL = Gaussian(0.7)
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((400, 3))
+Y = np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(400)
+WEIGHTS = RNG.integers(0, 3, 400).astype(float)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_conjugate_gradients_solve_what_the_factorisation_solves(dtype, intercept, mixed):
+    targets = np.stack([Y, Y**2], axis=1)
+    gram = KERNEL.gram(X.astype(dtype))
+    problem = Problem(gram, targets, Squared(), 1e-4, WEIGHTS, intercept)
+    found = ConjugateGradient(rank=60, mixed=mixed).solve(problem)
+    exact = Direct(mixed=False).solve(problem)
+    assert found.status.converged
+    assert found.coefficients.dtype == dtype
+    assert found.objective == pytest.approx(exact.objective, rel=1e-4)
+    fitted = gram @ found.coefficients.astype(float) + found.intercept
+    wanted = gram @ exact.coefficients.astype(float) + exact.intercept
+    np.testing.assert_allclose(fitted, wanted, atol=2e-3 if dtype == np.float32 else 1e-4)
+
+
+def test_the_residual_that_is_told_is_the_true_one():
+    problem = Problem(KERNEL.gram(X), Y, Squared(), 1e-5)
+    solution = ConjugateGradient(rank=40, iterations=7).solve(problem)
+    distances = ((X[:, None] - X) ** 2).sum(axis=2)
+    rest = np.exp(-distances / (2 * 0.7**2)) @ solution.coefficients - Y
+    rest += 400 * 1e-5 * solution.coefficients
+    assert solution.gap == pytest.approx(np.linalg.norm(rest) / np.linalg.norm(Y), rel=1e-6)
+    assert not solution.status.converged
+    assert "Stopped by the limit of 7 iterations" in str(solution.status)
+    assert len(solution.history["residual"]) == len(solution.history["seconds"]) == 7
+
+
+def test_iterations_end_by_callback_and_clock():
+    problem = Problem(KERNEL.gram(X), Y, Squared(), 1e-5)
+    stopped = ConjugateGradient(rank=20, callback=lambda i, state: i == 3).solve(problem)
+    assert len(stopped.history["residual"]) == 3
+    assert "the callback" in str(stopped.status)
+    hurried = ConjugateGradient(rank=20, time_limit=1e-9).solve(problem)
+    assert "time limit" in str(hurried.status)
+    assert hurried.gap < 1
+
+
+def test_conjugate_gradients_refuse_what_they_cannot_do():
+    gram = KERNEL.gram(X)
+    with pytest.raises(ValueError, match="solves the square loss; got Hinge"):
+        ConjugateGradient().solve(Problem(gram, np.sign(Y), Hinge(), 1.0))
+    with pytest.raises(ValueError, match="needs regularization > 0"):
+        ConjugateGradient().solve(Problem(gram, Y, Squared(), 0.0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "memory", "name"),
+    [
+        (400, None, "Direct"),
+        (5_000, "10GB", "Direct"),
+        (60_000, "10GB", "ConjugateGradient"),
+        (60_000, "300MB", "CentresNewton"),
+        (2_000_000, "10GB", "CentresNewton"),
+    ],
+)
+def test_what_is_chosen(rows, memory, name):
+    points = KERNEL.points(np.zeros((rows, 3), np.float32))
+    choice = choose(KERNEL, points, memory=memory, rates=RATES)
+    assert choice.chosen.name == name
+    assert "→ " + name in choice.explain()
+
+
+def test_other_losses_are_solved_on_centres_or_by_what_their_estimators_know():
+    points = KERNEL.points(np.zeros((20_000, 3), np.float32))
+    assert choose(KERNEL, points, Hinge(), rates=RATES).chosen.name == "CentresNewton"
+    known = Candidate("Dual", object(), 1.0, 1e6, True)
+    assert choose(KERNEL, points, Hinge(), rates=RATES, exact=[known]).chosen.name == "Dual"
+
+
+def test_where_nothing_fits_the_smallest_is_taken():
+    candidates = [
+        Candidate("large", None, 1.0, 2e9, True),
+        Candidate("small", None, 2.0, 1e9, False, 5),
+    ]
+    choice = choose_among(candidates, asked=None, memory="1MB")
+    assert choice.chosen.name == "small"
+    assert "more than the 1 MB there are" in choice.explain()
+
+
+def test_rates_are_measured_on_the_points():
+    rates = Rates.measured(KERNEL, KERNEL.points(X))
+    assert 0 < rates.value_seconds < 1e-3
+    assert rates.width == 3
+
+
+class Blocks:
+    def __iter__(self):
+        yield from np.array_split(X, 7)
+
+
+def test_ridge_on_centres_is_the_ridge_on_their_span():
+    model = KernelRidge(0.1, kernel=KERNEL, centres=50, random_state=0, solver=CentresNewton(1e-12))
+    model.fit(X, Y, sample_weight=WEIGHTS)
+    C = model.X_fit_
+    assert C.shape == (50, 3)
+    cross, own = KERNEL(X, C), KERNEL(C, C)
+    normal = cross.T @ (WEIGHTS[:, None] * cross) + 0.1 * own
+    wanted = cross @ np.linalg.solve(normal, cross.T @ (WEIGHTS * Y))
+    np.testing.assert_allclose(model.predict(X), wanted, atol=1e-5)
+    assert "on 50 centres" in str(model.solution_.status)
+    again = KernelRidge(0.1, kernel=KERNEL, centres=KMeansPlusPlus(20, random_state=0)).fit(X, Y)
+    assert len(again.dual_coef_) == 20
+    assert "Centres were asked for." in again.explain()
+
+
+def test_ridge_takes_blocks_of_rows():
+    given = KernelRidge(0.1, kernel=KERNEL, centres=30, random_state=3).fit(Blocks(), Y)
+    assert given.n_features_in_ == 3
+    whole = KernelRidge(0.1, kernel=KERNEL, centres=30, random_state=3).fit(X, Y)
+    assert given.score(X, Y) == pytest.approx(whole.score(X, Y), abs=0.05)
+    with pytest.raises(ValueError, match="an iterator, which gives them once"):
+        KernelRidge(0.1, kernel=KERNEL, centres=30).fit((b for b in [X]), Y)
+
+
+def test_leaving_the_exact_problem_warns(monkeypatch):
+    monkeypatch.setattr(automatic, "SMALL", 10)
+    monkeypatch.setattr(automatic, "PATIENCE", 0.0)
+    with pytest.warns(ApproximationWarning, match="400 rows are too many") as caught:
+        model = KernelRidge(0.1, kernel=KERNEL, random_state=0).fit(X, Y)
+    assert len(caught) == 1
+    assert "Solved on centres" in str(model.solution_.status)
+    assert "longer than 0 s" in model.explain()
+
+
+def test_bad_centres_are_named():
+    with pytest.raises(ValueError, match="centres must be how many"):
+        KernelRidge(kernel=KERNEL, centres="many").fit(X, Y)
+    with pytest.raises(ValueError, match="whole number ≥ 1; got 0"):
+        KernelRidge(kernel=KERNEL, centres=0).fit(X, Y)
+    with pytest.raises(ValueError, match="a precomputed kernel has none"):
+        KernelRidge(kernel="precomputed", centres=3).fit(KERNEL(X), Y)
+    with pytest.raises(ValueError, match='solver must be "auto"'):
+        KernelRidge(kernel=KERNEL, solver="best").fit(X, Y)

@@ -1,0 +1,226 @@
+"""Solvers on centres, against the problem written down and minimised by SciPy."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from mercer.kernels import Gaussian
+from mercer.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    Poisson,
+    Quantile,
+    Squared,
+    SquaredHinge,
+)
+from mercer.solvers.centres import (
+    BlockPasses,
+    CentresNewton,
+    CentresProblem,
+    PointPasses,
+    StoredPasses,
+    passes,
+)
+
+N, M, RIDGE = 300, 12, 1e-3
+KERNEL = Gaussian(0.8)
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, 2))
+REAL = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * RNG.standard_normal(N)
+SIGNS = np.where(REAL > 0, 1.0, -1.0)
+CENTRES = X[:M]
+WEIGHTS = RNG.integers(0, 4, N).astype(float)
+
+SMOOTH = {
+    "squared": (Squared(), REAL),
+    "logistic": (Logistic(), SIGNS),
+    "squared hinge": (SquaredHinge(), SIGNS),
+    "huber": (Huber(0.3), REAL),
+    "poisson": (Poisson(), np.floor(np.exp(REAL))),
+    "multinomial": (Multinomial(), np.digitize(REAL, [-1.0, 1.0])),
+}
+KINKED = {
+    "hinge": (Hinge(), SIGNS),
+    "quantile": (Quantile(0.8), REAL),
+    "absolute": (Absolute(), REAL),
+    "insensitive": (EpsilonInsensitive(0.2), REAL),
+}
+
+
+def rows_of(points=X, kind=PointPasses):
+    return kind(KERNEL, KERNEL.points(points), KERNEL.points(CENTRES.astype(points.dtype)))
+
+
+def problem_of(loss, y, rows=None, **more):
+    return CentresProblem(rows or rows_of(), y, loss, RIDGE, **more)
+
+
+def matrices():
+    def gaussian(A, B):
+        return np.exp(-((A[:, None] - B) ** 2).sum(axis=2) / (2 * 0.8**2))
+
+    return gaussian(X, CENTRES), gaussian(CENTRES, CENTRES)
+
+
+def objective(loss, y, beta, b, weights):
+    cross, own = matrices()
+    values = cross @ beta + b
+    if isinstance(loss, Multinomial):
+        losses = np.log(np.exp(values).sum(axis=1)) - values[np.arange(N), y.astype(int)]
+    else:
+        losses = np.asarray(loss.value(y, values))
+    return np.average(losses, weights=weights) + 0.5 * RIDGE * np.sum(beta * (own @ beta))
+
+
+def least(loss, y, intercept, weights, outputs=1):
+    """The least objective that BFGS finds, in coordinates in which the penalty is a norm."""
+    lower = np.linalg.cholesky(matrices()[1])
+
+    def value(theta):
+        theta = theta.reshape(M + 1, -1)
+        beta = np.linalg.solve(lower.T, theta[:M])
+        b = theta[M] if intercept else 0.0
+        if outputs == 1:
+            beta, b = beta[:, 0], b[0] if intercept else 0.0
+        return objective(loss, y, beta, b, weights)
+
+    found = scipy.optimize.minimize(value, np.zeros((M + 1) * outputs), options={"gtol": 1e-7})
+    return found.fun
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_losses_reach_the_least_objective(name, intercept):
+    loss, y = SMOOTH[name]
+    solution = CentresNewton(tolerance=1e-9).solve(
+        problem_of(loss, y, weights=WEIGHTS, fit_intercept=intercept)
+    )
+    outputs = 3 if name == "multinomial" else 1
+    wanted = least(loss, y, intercept, WEIGHTS, outputs)
+    found = objective(loss, y, solution.coefficients, solution.intercept, WEIGHTS)
+    assert found == pytest.approx(wanted, rel=1e-6)
+    assert solution.objective == pytest.approx(found, rel=1e-6)
+    assert solution.status.converged
+    assert 0 <= solution.gap <= 1e-8 * abs(found) + 1e-12
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", KINKED)
+def test_the_gap_of_losses_with_kinks_is_certified(name, intercept):
+    loss, y = KINKED[name]
+    problem = problem_of(loss, y, fit_intercept=intercept)
+    solution = CentresNewton().solve(problem)
+    better = CentresNewton(tolerance=1e-5).solve(problem)
+    found = objective(loss, y, solution.coefficients, solution.intercept, None)
+    assert solution.status.converged
+    assert solution.gap <= 2e-3 * found
+    assert found - better.objective <= solution.gap + 1e-12  # a gap is never too small
+    assert better.objective <= found + 1e-12
+
+
+def test_several_targets_are_solved_as_if_alone():
+    y = np.stack([REAL, REAL**2], axis=1)
+    both = CentresNewton(tolerance=1e-12).solve(problem_of(Squared(), y, fit_intercept=True))
+    alone = CentresNewton(tolerance=1e-12).solve(problem_of(Squared(), y[:, 1], fit_intercept=True))
+    np.testing.assert_allclose(both.coefficients[:, 1], alone.coefficients, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(both.intercept[1], alone.intercept, rtol=1e-4)
+
+
+def test_a_weight_is_a_repetition():
+    repeated = np.repeat(np.arange(N), WEIGHTS.astype(int))
+    rows = PointPasses(KERNEL, KERNEL.points(X[repeated]), KERNEL.points(CENTRES))
+    solver = CentresNewton(tolerance=1e-10)
+    weighted = solver.solve(problem_of(Squared(), REAL, weights=WEIGHTS))
+    written_out = solver.solve(CentresProblem(rows, REAL[repeated], Squared(), RIDGE))
+    assert weighted.objective == pytest.approx(written_out.objective, rel=1e-9)
+
+
+def test_blocks_maps_and_stored_matrices_give_the_same_answer(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    blocks = [X[:100], X[100:101], X[101:]]
+    centres = KERNEL.points(CENTRES)
+    ways = {
+        "memory": rows_of(),
+        "stored": rows_of(kind=StoredPasses),
+        "map": PointPasses(KERNEL, KERNEL.points(mapped), centres),
+        "blocks": BlockPasses(KERNEL, blocks, centres, N),
+    }
+    answers = {
+        name: CentresNewton().solve(problem_of(Logistic(), SIGNS, rows, fit_intercept=True))
+        for name, rows in ways.items()
+    }
+    for name, answer in answers.items():
+        np.testing.assert_allclose(
+            answer.coefficients, answers["memory"].coefficients, rtol=1e-7, err_msg=name
+        )
+    assert ways["blocks"].count == ways["memory"].count  # one pass for each, and no other
+
+
+def test_float32_stays_and_says_what_it_reached():
+    rows = rows_of(X.astype(np.float32))
+    solution = CentresNewton().solve(problem_of(Squared(), REAL, rows))
+    exact = CentresNewton(tolerance=1e-12).solve(problem_of(Squared(), REAL))
+    assert solution.coefficients.dtype == np.float32
+    assert solution.status.converged
+    assert solution.objective == pytest.approx(exact.objective, rel=1e-3)
+
+
+def test_a_callback_and_a_clock_stop_with_the_best_iterate():
+    problem = problem_of(Squared(), REAL)
+    seen = []
+
+    def stop(iteration, state):
+        seen.append(state.objective)
+        return iteration == 2
+
+    solver = CentresNewton(tolerance=1e-12, sample=M, callback=stop)
+    stopped = solver.solve(problem)
+    assert len(seen) == 2
+    assert not stopped.status.converged
+    assert "Stopped by the callback" in str(stopped.status)
+    assert stopped.objective == pytest.approx(seen[-1], rel=1e-9)
+    hurried = dataclasses.replace(solver, callback=None, time_limit=1e-9).solve(problem)
+    assert "time limit" in str(hurried.status)
+    assert hurried.objective < problem.risk(np.zeros((N, 1)))
+    assert len(hurried.history["objective"]) == len(hurried.history["seconds"]) == 1
+
+
+def test_a_start_saves_steps():
+    problem = problem_of(Logistic(), SIGNS, fit_intercept=True)
+    first = CentresNewton().solve(problem)
+    again = CentresNewton().solve(problem, start=first)
+    assert sum(again.history["inner_steps"]) == 0
+    assert again.objective == pytest.approx(first.objective, rel=1e-9)
+
+
+def test_matrices_are_stored_where_points_are_wide_and_memory_allows():
+    wide = np.ones((50, 60))
+    points, centres = KERNEL.points(wide), KERNEL.points(wide[:5])
+    assert isinstance(passes(KERNEL, points, centres), StoredPasses)
+    assert type(passes(KERNEL, points, centres, memory=2000)) is PointPasses
+    assert type(rows_of()) is PointPasses
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match=r"needs regularization > 0; got 0\.0"):
+        CentresProblem(rows_of(), REAL, Squared(), 0.0)
+    with pytest.raises(ValueError, match="one row for each of the 300 points"):
+        problem_of(Squared(), REAL[1:])
+    with pytest.raises(ValueError, match="weights must be finite and nonnegative"):
+        problem_of(Squared(), REAL, weights=-WEIGHTS)
+    with pytest.raises(ValueError, match="an iterator, which gives them once"):
+        BlockPasses(KERNEL, iter([X]), KERNEL.points(CENTRES), N)
+    short = BlockPasses(KERNEL, [X[:10]], KERNEL.points(CENTRES), N)
+    with pytest.raises(ValueError, match="gave 10 rows in this pass; expected 300"):
+        CentresNewton().solve(problem_of(Squared(), REAL, short))
+    with pytest.raises(ValueError, match="whole number steps ≥ 1"):
+        CentresNewton(steps=0)
