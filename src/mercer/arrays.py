@@ -39,7 +39,7 @@ def namespace(*arrays: Array) -> Any:
 def _namespace_of(array: Array) -> Any:
     if isinstance(array, np.ndarray):
         return np
-    if _is_tensor(array):
+    if is_tensor(array):
         return _torch_namespace()
     if hasattr(array, "__array_namespace__"):
         return array.__array_namespace__()
@@ -49,7 +49,7 @@ def _namespace_of(array: Array) -> Any:
     )
 
 
-def _is_tensor(array: Array) -> bool:
+def is_tensor(array: Array) -> bool:
     """Whether `array` is a torch tensor; torch is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)

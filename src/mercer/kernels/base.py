@@ -94,6 +94,11 @@ class Kernel(Value):
         """Whether `block` may run in several threads at once."""
         return True
 
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether `block` computes on tensors of torch as they are; otherwise they go to NumPy."""
+        return self.program() is not None
+
     def _column_names(self) -> tuple[str, ...]:
         """The names of the columns that the kernel looks at; none if all are read."""
         expression = self.program()
@@ -123,10 +128,12 @@ class Kernel(Value):
         """Whether x is one point rather than a set of points."""
         return not isinstance(x, PointSet) and np.ndim(x) < 2
 
-    def gram(self, x: Any, y: Any = None, *, memory: Memory = None) -> Gram:
+    def gram(
+        self, x: Any, y: Any = None, *, memory: Memory = None, precision: str | None = None
+    ) -> Gram:
         """The matrix K(X, Y), lazily; K(X, X) where Y is not given, which uses symmetry."""
         points = self.points(x)
-        return Gram(self, points, None if y is None else self.points(y), memory)
+        return Gram(self, points, None if y is None else self.points(y), memory, precision)
 
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""
