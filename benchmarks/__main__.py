@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import kernels, report, ridge, spine
+from benchmarks import gpu, kernels, report, ridge, spine
 
-SETS = {"spine": spine, "kernels": kernels, "ridge": ridge}
+SETS = {"spine": spine, "kernels": kernels, "ridge": ridge, "gpu": gpu}
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -37,7 +37,8 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     options = parsed()
-    for name in options.sets or SETS:
+    everything = [name for name in SETS if name != "gpu" or gpu.available()]
+    for name in options.sets or everything:
         if options.stored:
             results = report.read(name)
         else:

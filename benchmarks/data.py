@@ -35,3 +35,13 @@ def tfidf(name: str) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     return TfidfVectorizer().fit_transform(texts(name))
+
+
+def mnist() -> tuple[Any, Any, Any, Any]:
+    """Images as rows of 784 bytes and their digits: for training, and for the test."""
+    import numpy as np
+
+    with np.load(_path("tables", "mnist.npz")) as file:
+        parts = (file["train_idx"], file["test_idx"])
+        (X, y), (new, truth) = ((file["X"][part], file["y"][part]) for part in parts)
+    return X, y, new, truth

@@ -68,3 +68,41 @@ def _torch_namespace() -> ModuleType:
 
 def _name(xp: Any) -> str:
     return xp.__name__.removeprefix("array_api_compat.")
+
+
+def like(values: Array, reference: Array, dtype: Any = None) -> Array:
+    """Values as an array of the library and on the device of a reference, in a named type.
+
+    >>> import numpy
+    >>> like([1, 2], numpy.zeros(3), "float32").dtype
+    dtype('float32')
+    """
+    xp = namespace(reference)
+    kind = None if dtype is None else getattr(xp, str(dtype))
+    if xp is np:
+        return np.asarray(to_numpy(values), dtype=kind)
+    return xp.asarray(values, dtype=kind, device=reference.device)
+
+
+def to_numpy(values: Array) -> np.ndarray:
+    """Values as a NumPy array; tensors are copied from their device where they have one."""
+    return values.detach().cpu().numpy() if is_tensor(values) else np.asarray(values)
+
+
+def on_device(values: Array, device: Any) -> Array:
+    """Values as a tensor of torch on a device; as they are where the device is None."""
+    if device is None or values is None:
+        return values
+    try:
+        import torch
+    except ImportError as missing:
+        raise ImportError(
+            f"device={device!r} needs torch, which is not installed: pip install "
+            '"mercer[gpu]", or write device=None to compute on the CPU.'
+        ) from missing
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device={device!r} needs a GPU that torch can use, and torch sees none "
+            "(torch.cuda.is_available() is False): write device=None to compute on the CPU."
+        )
+    return torch.as_tensor(values, device=device)

@@ -188,6 +188,21 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     return vectors @ coordinates, int(xp.count_nonzero(kept))
 
 
+def add_to_diagonal(matrix: Array, amount: float) -> None:
+    """Add a number to the diagonal, in place.
+
+    >>> import numpy as np
+    >>> A = np.zeros((2, 2))
+    >>> add_to_diagonal(A, 3.0)
+    >>> A.tolist()
+    [[3.0, 0.0], [0.0, 3.0]]
+    """
+    if namespace(matrix) is np:
+        matrix.flat[:: len(matrix) + 1] += matrix.dtype.type(amount)
+    else:
+        matrix.diagonal().add_(amount)
+
+
 # --- triangular solves ----------------------------------------------------------------------------
 
 
@@ -199,13 +214,12 @@ def _triangular_lapack(matrix: Array, b: Array, lower: bool, transposed: bool) -
 
 def _triangular_portable(matrix: Array, b: Array, lower: bool, transposed: bool) -> Array:
     xp = namespace(matrix)
-    triangle = xp.tril(matrix) if lower else xp.triu(matrix)
-    if transposed:
-        triangle, lower = triangle.T, not lower
     if not hasattr(xp.linalg, "solve_triangular"):  # the standard has none, torch has
-        return xp.linalg.solve(triangle, b)
+        triangle = xp.tril(matrix) if lower else xp.triu(matrix)
+        return xp.linalg.solve(triangle.T if transposed else triangle, b)
+    triangle, upper = (matrix.T, lower) if transposed else (matrix, not lower)
     columns = b if b.ndim == 2 else b[:, None]
-    return xp.reshape(xp.linalg.solve_triangular(triangle, columns, upper=not lower), b.shape)
+    return xp.reshape(xp.linalg.solve_triangular(triangle, columns, upper=upper), b.shape)
 
 
 # --- one attempt at a Cholesky factor: (L, 0), or (None, order of the first minor that fails) -----

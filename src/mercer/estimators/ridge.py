@@ -6,9 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight
 
+from mercer.arrays import is_tensor, like, namespace, on_device, to_numpy
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.functions import RKHSFunction
@@ -24,6 +26,7 @@ class _Ridge(KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """What both ridge estimators share: checked input and predictions."""
 
     fit_intercept: bool
+    device: Any
 
     def _checked_training_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
         self._forget()
@@ -38,11 +41,20 @@ class _Ridge(KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
                 f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
                 "K(X_train, X_train)."
             )
-        return X, y, self._checked_weights(sample_weight, X)
+        weights = self._checked_weights(sample_weight, X)
+        if self.device is None or is_tensor(X):
+            return X, y, weights
+        if self._is_precomputed() or not isinstance(X, np.ndarray):
+            raise ValueError(
+                f"device={self.device!r} computes on dense rows of numbers; got "
+                f"{type(X).__name__}: write device=None, or X.toarray() for a sparse matrix."
+            )
+        return tuple(on_device(array, self.device) for array in (X, y, weights))
 
     def _checked_weights(self, sample_weight: Any, X: Any) -> np.ndarray | None:
         if sample_weight is None:
             return None
+        sample_weight = to_numpy(sample_weight) if is_tensor(sample_weight) else sample_weight
         if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         else:
@@ -69,7 +81,15 @@ class _Ridge(KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
         X = self._checked(X, reset=False)
         if self._is_precomputed():
             return X @ self.dual_coef_ + self.intercept_
+        if is_tensor(self.X_fit_) and not is_tensor(X):
+            moved = like(X, self.X_fit_)
+            return to_numpy(self.function_(moved) + self.intercept_)
         return self.function_(X) + self.intercept_
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, as scikit-learn computes it."""
+        predicted = to_numpy(self.predict(X))
+        return float(r2_score(to_numpy(y), predicted, sample_weight=sample_weight))
 
 
 class KernelRidge(_Ridge):
@@ -92,6 +112,9 @@ class KernelRidge(_Ridge):
         Whether to add an unpenalised constant b.
     solver : "auto" or a solver, default="auto"
         How the problem is solved; "auto" factors the Gram matrix.
+    device : str, torch.device or None, default=None
+        Where NumPy arrays are computed: "cuda" moves them to a GPU. Tensors of torch stay where
+        they are, and predictions at tensors are tensors.
 
     Attributes
     ----------
@@ -123,6 +146,7 @@ class KernelRidge(_Ridge):
         kernel_params: Any = None,
         fit_intercept: bool = False,
         solver: Any = "auto",
+        device: Any = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -132,6 +156,7 @@ class KernelRidge(_Ridge):
         self.kernel_params = kernel_params
         self.fit_intercept = fit_intercept
         self.solver = solver
+        self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
@@ -150,8 +175,9 @@ class KernelRidge(_Ridge):
                 for column, alpha in zip(y.T, alphas, strict=True)
             ]
             solution = parts[0]
-            coefficients = np.stack([part.coefficients for part in parts], axis=1)
-            intercepts = np.array([part.intercept for part in parts])
+            xp = namespace(parts[0].coefficients)
+            coefficients = xp.stack([part.coefficients for part in parts], axis=1)
+            intercepts = like([part.intercept for part in parts], coefficients)
             self._keep(kernel, X, gram, coefficients, intercepts)
         self.solution_ = solution
         return self
@@ -198,6 +224,8 @@ class KernelRidgeCV(_Ridge):
         Lengthscales to try. "auto" takes ten around the median distance of points where the
         kernel has a lengthscale and `gamma` is not given; None keeps the kernel as it is.
     fit_intercept : bool, default=False
+    device : str, torch.device or None, default=None
+        As in `KernelRidge`.
 
     Attributes
     ----------
@@ -230,6 +258,7 @@ class KernelRidgeCV(_Ridge):
         kernel_params: Any = None,
         lengthscales: Any = "auto",
         fit_intercept: bool = False,
+        device: Any = None,
     ) -> None:
         self.alphas = alphas
         self.kernel = kernel
@@ -239,6 +268,7 @@ class KernelRidgeCV(_Ridge):
         self.kernel_params = kernel_params
         self.lengthscales = lengthscales
         self.fit_intercept = fit_intercept
+        self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose, then fit."""

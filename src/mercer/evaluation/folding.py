@@ -60,8 +60,8 @@ def near(program: Program, expression: Expression, q: int, largest: float) -> fl
     >>> from mercer.evaluation.expression import decay, squared_distance
     >>> from mercer.evaluation.program import lower
     >>> smooth = decay(0.5 * squared_distance())
-    >>> near(lower(smooth), smooth, 0, 1.0), near(lower(smooth), smooth, 0, 64.0)
-    (1.0, 16.0)
+    >>> [round(near(lower(smooth), smooth, 0, size), 6) for size in (1.0, 64.0)]
+    [1.0, 16.0]
     """
     while largest > 0.0:
         if forgives(program, expression, q, NEIGHBOURS * largest):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.arrays import is_tensor
 from mercer.evaluation import dispatch
 from mercer.evaluation.budget import Memory
 from mercer.evaluation.expression import Expression, numbers_of
@@ -120,8 +121,8 @@ class Kernel(Value):
         11.0
         """
         if self.is_single(x):
-            pair = self.points([x]), self.points([x if y is None else y])
-            return float(Gram(self, *pair).dense()[0, 0])
+            left, right = (self.points(_alone(point)) for point in (x, x if y is None else y))
+            return float(Gram(self, left, right).dense()[0, 0])
         return self.gram(x, y).dense()
 
     def is_single(self, x: Any) -> bool:
@@ -237,6 +238,11 @@ class Kernel(Value):
 
     def _identity(self) -> tuple[Any, ...]:
         return tuple(_hashable(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def _alone(point: Any) -> Any:
+    """One point as a set of points."""
+    return point[None] if is_tensor(point) else [point]
 
 
 def _shown(value: Any) -> str:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
+from mercer.arrays import Array, namespace
 
-Apply = Callable[[np.ndarray], np.ndarray]
+Apply = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
 class Iterates:
     """Where conjugate gradients ended: x, its true relative residual, and how it got there."""
 
-    solution: np.ndarray
+    solution: Array
     residual: float
     history: list[float]
 
 
 def conjugate_gradients(
-    multiply: Apply, precondition: Apply, b: np.ndarray, *, tolerance: float, iterations: int
+    multiply: Apply, precondition: Apply, b: Array, *, tolerance: float, iterations: int
 ) -> Iterates:
     """Solve A x = b for a positive definite A, given v ↦ A v and v ↦ M⁻¹v.
 
@@ -35,8 +35,9 @@ def conjugate_gradients(
     >>> bool(np.allclose(A @ run.solution, 1.0))
     True
     """
-    scale = np.linalg.norm(b, axis=0)
-    scale[scale == 0] = 1.0
+    xp = namespace(b)
+    scale = xp.linalg.vector_norm(b, axis=0)
+    scale = xp.where(scale == 0, xp.ones_like(scale), scale)
     x = precondition(b)
     residual = b - multiply(x)
     history = [_worst(residual, scale)]
@@ -54,13 +55,18 @@ def conjugate_gradients(
     return Iterates(x, _worst(b - multiply(x), scale), history)
 
 
-def _dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->j", a, b)
+def _dots(a: Array, b: Array) -> Array:
+    return namespace(a).sum(a * b, axis=0)
 
 
-def _ratios(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.divide(a, b, out=np.zeros_like(a), where=b != 0)
+def _ratios(a: Array, b: Array) -> Array:
+    xp = namespace(a)
+    divisor = xp.where(b != 0, b, xp.ones_like(b))
+    return xp.where(b != 0, a / divisor, xp.zeros_like(a))
 
 
-def _worst(residual: np.ndarray, scale: np.ndarray) -> float:
-    return float((np.linalg.norm(residual, axis=0) / scale).max(initial=0.0))
+def _worst(residual: Array, scale: Array) -> float:
+    xp = namespace(residual)
+    if 0 in scale.shape:
+        return 0.0
+    return float(xp.max(xp.linalg.vector_norm(residual, axis=0) / scale))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, like, namespace
 from mercer.losses import Squared
 from mercer.solvers.conjugate import conjugate_gradients
 from mercer.solvers.problem import Problem
@@ -69,6 +71,8 @@ class Direct:
     def _mixes(self, problem: Problem) -> bool:
         if problem.gram.dtype != np.float64:
             return False
+        if problem.gram.on_tensors and self.mixed is None:
+            return False  # a card for computing has float64 as fast as float32
         return problem.gram.shape[0] >= MIXED_SIZE if self.mixed is None else self.mixed
 
 
@@ -78,23 +82,29 @@ class _System:
     def __init__(self, problem: Problem) -> None:
         self.problem, self.gram = problem, problem.gram
         n = self.gram.shape[0]
-        weights = np.ones(n) if problem.weights is None else np.asarray(problem.weights, float)
-        self.roots = np.sqrt(weights)[:, None]
-        self.ridge = float(problem.regularization * weights.sum())
-        self.targets = np.asarray(problem.targets, np.float64).reshape(n, -1)
+        weights = np.ones(n) if problem.weights is None else problem.weights
+        weights = like(weights, problem.reference, "float64")
+        self.xp = xp = namespace(weights)
+        self.roots = xp.sqrt(weights)[:, None]
+        self.ridge = float(problem.regularization * float(xp.sum(weights)))
+        self.targets = xp.reshape(like(problem.targets, weights, "float64"), (n, -1))
         columns = [self.roots * self.targets]
         if problem.fit_intercept:
             columns.append(self.roots)
-        self.sides = np.concatenate(columns, axis=1)
+        self.sides = xp.concat(columns, axis=1)
 
-    def multiply(self, c: np.ndarray) -> np.ndarray:
+    def multiply(self, c: Array) -> Array:
         return self.roots * (self.gram @ (self.roots * c)) + self.ridge * c
 
     def factored(self) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
         factor = self._factor(self.gram.dense())
-        solved = factor.solve(self.sides.astype(factor.lower.dtype)).astype(np.float64)
-        return self._solution(solved, _jitter_note(factor.jitter, factor.lower.dtype))
+        solved = factor.solve(self._as(self.sides, factor.lower.dtype))
+        note = _jitter_note(factor.jitter, str(self.gram.dtype))
+        return self._solution(self._as(solved, self.xp.float64), note)
+
+    def _as(self, array: Array, dtype: Any) -> Array:
+        return self.xp.astype(array, dtype, copy=False)
 
     def refined(self) -> Solution | None:
         """A float32 factor, and conjugate gradients in float64; None where that fails."""
@@ -104,9 +114,10 @@ class _System:
             return None
         if factor.jitter > 0:
             return None
+        xp = self.xp
         run = conjugate_gradients(
             self.multiply,
-            lambda r: factor.solve(r.astype(np.float32)).astype(np.float64),
+            lambda r: self._as(factor.solve(self._as(r, xp.float32)), xp.float64),
             self.sides,
             tolerance=1e-15,
             iterations=REFINEMENTS,
@@ -119,18 +130,22 @@ class _System:
     def has_few_features(self) -> bool:
         width = getattr(self.gram.x, "width", None)
         kernel = self.gram.kernel
+        if self.gram.on_tensors:  # explicit features are arrays of NumPy
+            return False
         count = None if width is None else getattr(kernel, "feature_count", lambda w: None)(width)
         return count is not None and 2 * count < self.gram.shape[0]
 
     def primal(self) -> Solution:
         """(SKS + ρI)⁻¹ = (I − Φ(ΦᵀΦ + ρI)⁻¹Φᵀ)/ρ for SKS = ΦΦᵀ: the inversion lemma."""
+        if self.gram.on_tensors:
+            raise ValueError("explicit features are computed for NumPy arrays: write primal=None.")
         features = self.roots * self.gram.kernel.features(self.gram.x)  # type: ignore[attr-defined]
         matrix = features.T @ features
-        matrix.flat[:: len(matrix) + 1] += self.ridge
+        linalg.add_to_diagonal(matrix, self.ridge)
         factor = linalg.cholesky(matrix, overwrite=True)
         weights = factor.solve(features.T @ self.sides)
         note = f"primal system of {len(matrix)} features, " + _jitter_note(
-            factor.jitter, matrix.dtype
+            factor.jitter, str(matrix.dtype)
         )
         solved = (self.sides - features @ weights) / self.ridge
         for _ in range(PRIMAL_REFINEMENTS):  # the difference lost digits: get them back
@@ -141,38 +156,37 @@ class _System:
     def minimum_norm(self) -> Solution:
         """λ = 0: the function of least norm among those with the least error."""
         matrix = self.roots * self.gram.dense() * self.roots.T
-        solved, rank = linalg.symmetric_solve(matrix, self.sides.astype(matrix.dtype))
-        solved = solved.astype(np.float64)
+        solved, rank = linalg.symmetric_solve(matrix, self._as(self.sides, matrix.dtype))
+        solved = self._as(solved, self.xp.float64)
         note = f"least norm; the Gram matrix has rank {rank} of {len(matrix)}"
         unreached = self.sides - matrix @ solved
         return self._solution(solved, note, self._intercept_of_null_space(unreached))
 
-    def _intercept_of_null_space(self, unreached: np.ndarray) -> np.ndarray | None:
+    def _intercept_of_null_space(self, unreached: Array) -> Array | None:
         """b by least squares in the null space of SKS, where it reaches the constants."""
         if not self.problem.fit_intercept:
             return None
         targets, constant = unreached[:, :-1], unreached[:, -1]
         size = float(constant @ constant)
-        if size <= 1e-10 * float((self.roots**2).sum()):
+        if size <= 1e-10 * float(self.xp.sum(self.roots**2)):
             return None
         return (constant @ targets) / size
 
-    def _factor(self, matrix: np.ndarray) -> linalg.Factor:
-        matrix *= self.roots.astype(matrix.dtype)
-        matrix *= self.roots.T.astype(matrix.dtype)
-        matrix.flat[:: len(matrix) + 1] += matrix.dtype.type(self.ridge)
+    def _factor(self, matrix: Array) -> linalg.Factor:
+        if self.problem.weights is not None:
+            matrix *= self._as(self.roots, matrix.dtype)
+            matrix *= self._as(self.roots.T, matrix.dtype)
+        linalg.add_to_diagonal(matrix, self.ridge)
         return linalg.cholesky(matrix, overwrite=True)
 
-    def _solution(
-        self, solved: np.ndarray, note: str, intercept: np.ndarray | None = None
-    ) -> Solution:
+    def _solution(self, solved: Array, note: str, intercept: Array | None = None) -> Solution:
         c, intercept = self._without_mean(solved, intercept)
         alpha = self.roots * c
         residual = self._residual(alpha, intercept)
         if self.ridge == 0.0:
             residual = self._slope(alpha, intercept)
-        shape = np.shape(self.problem.targets)
-        coefficients = alpha.reshape(shape).astype(self.gram.dtype)
+        shape = tuple(np.shape(self.problem.targets))
+        coefficients = like(self.xp.reshape(alpha, shape), alpha, str(self.gram.dtype))
         objective = self.problem.objective(coefficients, intercept)
         return Solution(
             coefficients=coefficients,
@@ -182,32 +196,34 @@ class _System:
             intercept=intercept if len(shape) == 2 else float(intercept[0]),
         )
 
-    def _without_mean(
-        self, solved: np.ndarray, intercept: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _without_mean(self, solved: Array, intercept: Array | None) -> tuple[Array, Array]:
         """Eliminate the intercept: c = M⁻¹s y − b M⁻¹s, with sᵀc = 0 unless b is known."""
         outputs = self.targets.shape[1]
         if not self.problem.fit_intercept:
-            return solved, np.zeros(outputs)
+            return solved, self.xp.zeros_like(solved[0, :])
         c, means = solved[:, :outputs], solved[:, outputs:]
         if intercept is None:
-            intercept = (self.roots.T @ c)[0] / float((self.roots.T @ means)[0, 0])
+            intercept = (self.roots.T @ c)[0, :] / float((self.roots.T @ means)[0, 0])
         return c - means * intercept, intercept
 
-    def _slope(self, alpha: np.ndarray, intercept: np.ndarray) -> float:
+    def _norm(self, array: Array) -> float:
+        return float(self.xp.linalg.vector_norm(array))
+
+    def _slope(self, alpha: Array, intercept: Array) -> float:
         """‖SKS r‖/(trace ‖Sy‖) for r = S(y − Kα − b): 0 where the error is least."""
         rest = self.roots * (self.targets - self.gram @ alpha - intercept)
-        scale = float(self.gram.diagonal().sum()) * np.linalg.norm(self.roots * self.targets)
+        scale = float(self.gram.diagonal().sum()) * self._norm(self.roots * self.targets)
         slope = self.roots * (self.gram @ (self.roots * rest))
-        return float(np.linalg.norm(slope) / (scale or 1.0))
+        return self._norm(slope) / (scale or 1.0)
 
-    def _residual(self, alpha: np.ndarray, intercept: np.ndarray) -> float:
+    def _residual(self, alpha: Array, intercept: Array) -> float:
         """‖S(Kα + b − y) + ρ S⁻¹α‖/‖Sy‖, from scratch."""
-        fitted = self.gram @ alpha.astype(np.float64)
-        scaled = np.divide(alpha, self.roots, out=np.zeros_like(alpha), where=self.roots > 0)
+        xp = self.xp
+        fitted = self.gram @ alpha
+        present = self.roots > 0
+        scaled = xp.where(present, alpha / xp.where(present, self.roots, 1.0), 0.0)
         difference = self.roots * (fitted + intercept - self.targets) + self.ridge * scaled
-        scale = np.linalg.norm(self.roots * self.targets) or 1.0
-        return float(np.linalg.norm(difference) / scale)
+        return self._norm(difference) / (self._norm(self.roots * self.targets) or 1.0)
 
 
 def _status(note: str, residual: float, solved: bool) -> Status:
@@ -220,7 +236,7 @@ def _status(note: str, residual: float, solved: bool) -> Status:
     )
 
 
-def _jitter_note(jitter: float, dtype: np.dtype) -> str:
+def _jitter_note(jitter: float, dtype: str) -> str:
     if jitter == 0.0:
         return f"Cholesky factorisation in {dtype}"
     digits = math.log10(jitter)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, like, namespace, to_numpy
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Squared
 from mercer.operators import Gram
@@ -39,10 +40,10 @@ class SpectralPath:
     """
 
     gram: Gram
-    targets: np.ndarray
-    roots: np.ndarray
-    eigenvalues: np.ndarray
-    eigenvectors: np.ndarray
+    targets: Array
+    roots: Array
+    eigenvalues: Array
+    eigenvectors: Array
     fit_intercept: bool
 
     @classmethod
@@ -50,30 +51,34 @@ class SpectralPath:
         cls, gram: Gram, targets: Any, weights: Any = None, *, fit_intercept: bool = False
     ) -> SpectralPath:
         """Decompose once: n³ operations, n² memory."""
-        problem = Problem(gram, np.asarray(targets), Squared(), 0.0, weights)
-        y = np.asarray(problem.targets, np.float64)
-        roots = np.sqrt(np.ones(len(y)) if weights is None else np.asarray(weights, np.float64))
-        matrix = gram.dense().astype(np.float64)
+        targets = targets if gram.on_tensors else np.asarray(targets)
+        problem = Problem(gram, targets, Squared(), 0.0, weights)
+        y = like(targets, problem.reference, "float64")
+        xp = namespace(y)
+        roots = xp.sqrt(like(np.ones(len(y)) if weights is None else weights, y, "float64"))
+        matrix = like(gram.dense(), y, "float64")
         matrix *= roots[:, None]
         matrix *= roots
         values, vectors = linalg.eigen(matrix)
         _check_definite(values, vectors, matrix, gram.dtype)
-        return cls(gram, y, roots, np.maximum(values, 0.0), vectors, fit_intercept)
+        return cls(gram, y, roots, xp.where(values > 0.0, values, 0.0), vectors, fit_intercept)
 
     @property
     def total_weight(self) -> float:
         """Σw, n without weights."""
         return float((self.roots**2).sum())
 
-    def coefficients(self, filter_: Filter | float) -> tuple[np.ndarray, np.ndarray]:
+    def coefficients(self, filter_: Filter | float) -> tuple[Array, Array]:
         """α and the intercept of a fit; a number λ means ridge regression."""
         inverse = self._inverse_eigenvalues(filter_)
         c, intercept = self._solve(inverse)
         alpha = self.roots[:, None] * c
         shape = self.targets.shape
-        return alpha.reshape(shape), intercept if len(shape) == 2 else intercept[0]
+        return namespace(alpha).reshape(alpha, shape), intercept if len(shape) == 2 else intercept[
+            0
+        ]
 
-    def fitted(self, filter_: Filter | float) -> np.ndarray:
+    def fitted(self, filter_: Filter | float) -> Array:
         """f(x_i) for all training points; 0-weight points are predicted like new ones."""
         alpha, intercept = self.coefficients(filter_)
         return self.gram @ alpha + intercept
@@ -89,7 +94,7 @@ class SpectralPath:
             trace += float(1.0 - (shrunk * inverse * rotated**2).sum() / norm)
         return trace
 
-    def leave_one_out(self, regularization: float) -> np.ndarray:
+    def leave_one_out(self, regularization: float) -> Array:
         """Predictions of each y_i by the ridge fit on all others, without refitting.
 
         A point of weight 3 is three points, of which one is left out; a point of weight 1 or less
@@ -104,35 +109,43 @@ class SpectralPath:
         inverse = self._inverse_eigenvalues(Tikhonov(regularization))
         c, _ = self._solve(inverse)
         ridge = regularization * self.total_weight
-        residuals = ridge * c / np.where(self.roots > 0, self.roots, 1.0)[:, None]
-        units = np.maximum(self.roots**2, 1.0)
+        xp = namespace(c)
+        residuals = ridge * c / xp.where(self.roots > 0, self.roots, 1.0)[:, None]
+        weights = self.roots**2
+        units = xp.where(weights > 1.0, weights, 1.0)
         shares = (1.0 - 1.0 / units) + ridge * self._inverse_diagonal(inverse) / units
         missed = residuals / shares[:, None]
-        predictions = self.targets - missed.reshape(self.targets.shape)
+        predictions = self.targets - xp.reshape(missed, self.targets.shape)
         absent = self.roots == 0  # what has no weight is left out anyway
-        if absent.any():
+        if xp.any(absent):
             predictions[absent] = self.fitted(regularization)[absent]
         return predictions
 
-    def leave_one_out_errors(self, regularizations: Sequence[float]) -> np.ndarray:
+    def leave_one_out_errors(self, regularizations: Sequence[float]) -> Array:
         """The weighted mean square of what leave-one-out misses, for each λ (and output)."""
-        columns = self.targets.reshape(len(self.targets), -1)
         errors = []
         for regularization in regularizations:
-            gaps = self.leave_one_out(regularization).reshape(columns.shape) - columns
-            errors.append(np.average(gaps**2, axis=0, weights=self.roots**2))
+            gaps = self._columns(self.leave_one_out(regularization) - self.targets)
+            errors.append(to_numpy(self._average(gaps**2)))
         return np.array(errors)
+
+    def _columns(self, values: Array) -> Array:
+        return namespace(values).reshape(values, (len(self.targets), -1))
+
+    def _average(self, columns: Array) -> Array:
+        """The weighted mean over points."""
+        return (self.roots**2 @ columns) / self.total_weight
 
     def generalised_cross_validation(self, filter_: Filter | float) -> float:
         """(1/n) Σ r_i² / (1 − df/n)²: leave-one-out with all leverages made equal."""
-        residuals = (self.fitted(filter_) - self.targets).reshape(len(self.targets), -1)
-        squares = np.average((residuals**2).sum(axis=1), weights=self.roots**2)
-        weights = self.roots**2
+        residuals = self._columns(self.fitted(filter_) - self.targets)
+        squares = float(self._average(residuals**2).sum())
+        weights = to_numpy(self.roots**2)
         count = np.where(weights > 0, np.maximum(weights, 1.0), 0.0).sum()
         share = self.degrees_of_freedom(filter_) / count
         return float(squares / (1.0 - share) ** 2)
 
-    def smoother_weights(self, x: Any, filter_: Filter | float) -> np.ndarray:
+    def smoother_weights(self, x: Any, filter_: Filter | float) -> Array:
         """The weights with which f(x) adds up the targets: f(x) = Σ_i w_i(x) y_i."""
         points = self.gram.kernel.points(x)
         values = Gram(self.gram.kernel, points, self.gram.x).dense() * self.roots
@@ -144,28 +157,29 @@ class SpectralPath:
             smoothed += rest[:, None] * (mean / (self.roots @ mean))
         return smoothed * self.roots
 
-    def _inverse_eigenvalues(self, filter_: Filter | float) -> np.ndarray:
+    def _inverse_eigenvalues(self, filter_: Filter | float) -> Array:
         """What a filter makes of (Λ + ρI)⁻¹: filters see Λ/Σw, and λ = ρ/Σw."""
         chosen = filter_ if hasattr(filter_, "values") else Tikhonov(float(filter_))
-        return chosen.values(self.eigenvalues / self.total_weight) / self.total_weight
+        values = chosen.values(to_numpy(self.eigenvalues) / self.total_weight)
+        return like(values / self.total_weight, self.eigenvalues)
 
-    def _apply(self, inverse: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def _apply(self, inverse: Array, columns: Array) -> Array:
         return self.eigenvectors @ (inverse[:, None] * (self.eigenvectors.T @ columns))
 
-    def _solve(self, inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        columns = self.targets.reshape(len(self.targets), -1)
+    def _solve(self, inverse: Array) -> tuple[Array, Array]:
+        columns = self._columns(self.targets)
         c = self._apply(inverse, self.roots[:, None] * columns)
         if not self.fit_intercept:
-            return c, np.zeros(columns.shape[1])
+            return c, namespace(c).zeros_like(c[0, :])
         mean = self._apply(inverse, self.roots[:, None])[:, 0]
         size = self.roots @ mean
         if size <= 1e-12 * inverse.max() * self.total_weight:  # the filter cuts constants off
-            intercept = np.average(columns, axis=0, weights=self.roots**2)
+            intercept = self._average(columns)
         else:
             intercept = (self.roots @ c) / size
         return c - mean[:, None] * intercept, intercept
 
-    def _inverse_diagonal(self, inverse: np.ndarray) -> np.ndarray:
+    def _inverse_diagonal(self, inverse: Array) -> Array:
         diagonal = (self.eigenvectors**2) @ inverse
         if self.fit_intercept:
             mean = self._apply(inverse, self.roots[:, None])[:, 0]
@@ -173,11 +187,9 @@ class SpectralPath:
         return diagonal
 
 
-def _check_definite(
-    values: np.ndarray, vectors: np.ndarray, matrix: np.ndarray, dtype: np.dtype
-) -> None:
+def _check_definite(values: Array, vectors: Array, matrix: Array, dtype: np.dtype) -> None:
     """Refuse a matrix that is indefinite beyond rounding, of float32 values at least."""
-    eps, mean = float(np.finfo(dtype).eps), float(np.abs(np.diagonal(matrix)).mean())
+    eps, mean = float(np.finfo(dtype).eps), float(abs(matrix.diagonal()).mean())
     limit = max(np.sqrt(eps), 10 * len(values) * eps, 1e-6) * mean
     if values[0] < -limit:
         raise NotPositiveDefiniteError(

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mercer.arrays import Array, like, namespace, to_numpy
 from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.solvers.solution import Solution
@@ -44,10 +45,10 @@ class Problem:
     """
 
     gram: Gram
-    targets: np.ndarray
+    targets: Array
     loss: Loss
     regularization: float
-    weights: np.ndarray | None = None
+    weights: Array | None = None
     fit_intercept: bool = False
 
     def __post_init__(self) -> None:
@@ -57,7 +58,7 @@ class Problem:
                 f"regularization must be nonnegative and finite; got {self.regularization!r}."
             )
         if self.weights is not None:
-            self._check_weights(np.asarray(self.weights))
+            self._check_weights(to_numpy(self.weights))
 
     def _check_targets(self) -> None:
         n = self.gram.shape[0]
@@ -81,12 +82,24 @@ class Problem:
 
     def objective(self, coefficients: Any, intercept: Any = 0.0) -> float:
         """The objective at α and b, recomputed in float64 from scratch."""
-        alpha = np.asarray(coefficients, np.float64)
+        alpha = like(coefficients, self.reference, "float64")
+        xp = namespace(alpha)
         values = self.gram @ alpha
-        shift = np.reshape(intercept, np.shape(intercept) if alpha.ndim == 2 else (-1,))
-        losses = self.loss.value(np.asarray(self.targets, np.float64), values + shift)
-        risk = np.average(losses.reshape(len(alpha), -1).sum(axis=1), weights=self.weights)
-        return float(risk + 0.5 * self.regularization * np.vdot(alpha, values))
+        shift = like(intercept, alpha, "float64")
+        shift = shift if alpha.ndim == 2 else xp.reshape(shift, (-1,))
+        losses = self.loss.value(like(self.targets, alpha, "float64"), values + shift)
+        losses = xp.sum(xp.reshape(losses, (alpha.shape[0], -1)), axis=1)
+        if self.weights is None:
+            risk = xp.mean(losses)
+        else:
+            weights = like(self.weights, alpha, "float64")
+            risk = xp.sum(weights * losses) / xp.sum(weights)
+        return float(risk + 0.5 * self.regularization * xp.sum(alpha * values))
+
+    @property
+    def reference(self) -> Array:
+        """An array of the library, and on the device, that products with K come from."""
+        return self.gram.x.rows[:0] if self.gram.on_tensors else np.empty(0)  # type: ignore[attr-defined]
 
 
 class Solver(Protocol):

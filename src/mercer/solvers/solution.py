@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+from mercer.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Solution:
         b, 0 where there is none.
     """
 
-    coefficients: np.ndarray
+    coefficients: Array
     status: Status
     objective: float
     gap: float

@@ -2,8 +2,8 @@
 
 They are text, written into the generated module beside the program that calls them, so that this
 module can be imported without Triton. The polynomials are those of the CPU. In float32 the
-exponential is the card's own instruction; `decay2` computes one value in four by a polynomial,
-because the unit for exponentials is what a simple kernel waits for (three in eight beside a root,
+exponential is the card's own instruction; `decay2` computes one value in eight by a polynomial,
+because the unit for exponentials is what a simple kernel waits for (one in four beside a root,
 which the same unit computes).
 """
 
@@ -23,7 +23,7 @@ TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
     0.00967554134312132739,
     0.00132764726319508761,
 )
-MIXED = {"decay2": (1, 4), "decay2_often": (3, 8)}  # so many of so many by a polynomial
+MIXED = {"decay2": (1, 8), "decay2_often": (1, 4)}  # so many of so many by a polynomial
 LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
 BITS = {"float32": (32, 23, 3), "float64": (64, 52, 4)}  # size, mantissa, pieces of a table
 TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}

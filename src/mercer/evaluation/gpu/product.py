@@ -16,7 +16,7 @@ from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu.operands import Operands, far_columns, prepare
 from mercer.evaluation.gpu.packing import PADDING
-from mercer.evaluation.gpu.source import RESIDENT, Family, padded, source_of, spread
+from mercer.evaluation.gpu.source import RESIDENT, Family, padded, source_of
 from mercer.evaluation.program import Program, lower
 
 FEW_COLUMNS = 8  # of V that are summed in registers; more go through matrix products
@@ -60,9 +60,8 @@ def tile_for(families: tuple[Family, ...], dtype: torch.dtype, columns: int) -> 
         return Tile(64, 64, 4, 2)
     if widest > 64:
         return Tile(128, 64, 4, 2)
-    if spread(families, columns):
-        return Tile(64, 128, 4, 3) if len(families) == 1 else Tile(64, 64, 4, 3)
-    return Tile(64, 64, 4, 3) if widest <= 16 else Tile(64, 128, 4, 3)
+    light = all(family.exponent for family in families)  # little is computed beside the product
+    return Tile(64, 128, 4, 3) if light or widest > 16 else Tile(64, 64, 4, 3)
 
 
 def interpreted() -> bool:
