@@ -348,7 +348,7 @@ def centres(effort: Effort) -> Iterator[Row]:
     marks = {5_000: (0.6, 0.3), 20_000: (3.0, 1.5), 50_000: (16.0, 8.0)}
     for count, (floor, goal) in marks.items():
         count = effort.size(count)
-        ridge_on_centres(kernel, X, y, min(count, 2_000), 1e-8, 2)  # code is compiled
+        ridge_on_centres(kernel, X, y, count, 1e-8, 1)  # code is compiled, memory is there
         seconds, function = wall(lambda c=count: ridge_on_centres(kernel, X, y, c, 1e-8, 20))
         missed = float((function(new) - truth).square().mean().sqrt())
         yield Row(
@@ -412,7 +412,7 @@ def classes_of(X: Any, labels: Any, new: Any, settings: tuple[int, float, float,
     return kernel.function(X, run.solution)(new).argmax(1)
 
 
-SETTINGS = (4_000, 0.02, 1.0, 12)
+SETTINGS = (2_000, 0.03, 3.0, 12)
 
 
 def digits(effort: Effort) -> Iterator[Row]:
@@ -423,10 +423,9 @@ def digits(effort: Effort) -> Iterator[Row]:
     X, labels, new, truth = (torch.as_tensor(a, device="cuda") for a in mnist())
     X, new = X.float() / 255, new.float() / 255
     classes_of(X, labels, new, SETTINGS)
-    seconds, answer = min(
-        (wall(lambda: classes_of(X, labels, new, SETTINGS)) for _ in range(3)), key=lambda w: w[0]
-    )
-    missed = 100 * float((answer != truth).float().mean())
+    runs = [wall(lambda: classes_of(X, labels, new, SETTINGS)) for _ in range(5)]
+    seconds = float(np.median([taken for taken, _ in runs]))
+    missed = [100 * float((answer != truth).float().mean()) for _, answer in runs]
     yield Row(
         f"MNIST, {len(X):,} × 784, ten outputs, Gaussian ℓ = 5: training and test, warm",
         seconds,
@@ -435,7 +434,8 @@ def digits(effort: Effort) -> Iterator[Row]:
         floor=0.6,
         goal=0.3,
         larger_is_better=False,
-        note=f"test error {missed:.2f}%; all points are centres, K is stored on the card, "
+        note=f"test error {np.mean(missed):.2f}% ({min(missed):.2f} to {max(missed):.2f} in five runs "
+        "with other random points in the preconditioner); all points are centres, K is stored on the card, "
         f"{SETTINGS[3]} iterations behind a Nyström preconditioner of {SETTINGS[0]:,} points, "
         f"ridge {SETTINGS[1]}",
     )
