@@ -434,9 +434,9 @@ def digits(effort: Effort) -> Iterator[Row]:
         floor=0.6,
         goal=0.3,
         larger_is_better=False,
-        note=f"test error {np.mean(missed):.2f}% ({min(missed):.2f} to {max(missed):.2f} in five runs "
-        "with other random points in the preconditioner); all points are centres, K is stored on the card, "
-        f"{SETTINGS[3]} iterations behind a Nyström preconditioner of {SETTINGS[0]:,} points, "
+        note=f"test error {np.mean(missed):.2f}% ({min(missed):.2f} to {max(missed):.2f} in five "
+        "runs with other random points in the preconditioner); all points are centres, K is "
+        f"stored on the card, {SETTINGS[3]} iterations behind a Nyström preconditioner of {SETTINGS[0]:,} points, "
         f"ridge {SETTINGS[1]}",
     )
 
