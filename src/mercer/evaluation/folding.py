@@ -23,11 +23,16 @@ OCTAVES = 60  # of distances that are looked at, below R
 REMEMBERED = 1024  # answers
 NEIGHBOURS = 3.25  # (‖x‖² + ‖y‖²)/‖y‖² for ‖x‖ ≤ 1.5‖y‖
 STEPS = 4  # sizes in an octave that are told apart
-FORGIVEN = 32.0  # steepness up to which a float32 expansion keeps its digits
+FORGIVEN = 32.0  # steepness up to which a float32 expansion keeps the digits of a product
+STRICT = 4.0  # and those of every entry of a matrix that is stored
 
 
-def forgives(program: Program, expression: Expression, q: int, size: float) -> bool:
+def forgives(
+    program: Program, expression: Expression, q: int, size: float, most: float = FORGIVEN
+) -> bool:
     """Whether the distance `q` of a program may be expanded in float32, ‖x‖² + ‖y‖² ≤ size.
+
+    That is where its steepness is at most `most`.
 
     >>> from mercer.evaluation.expression import decay, sqrt, squared_distance
     >>> from mercer.evaluation.program import lower
@@ -44,11 +49,11 @@ def forgives(program: Program, expression: Expression, q: int, size: float) -> b
     if key not in _answers:
         if len(_answers) >= REMEMBERED:
             _answers.clear()
-        _answers[key] = steepness(expression, program.pairs[q], size) <= FORGIVEN
-    return _answers[key]
+        _answers[key] = steepness(expression, program.pairs[q], size)
+    return _answers[key] <= most
 
 
-_answers: dict[tuple[Program, int, float], bool] = {}
+_answers: dict[tuple[Program, int, float], float] = {}
 
 
 def near(program: Program, expression: Expression, q: int, largest: float) -> float:

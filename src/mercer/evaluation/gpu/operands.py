@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from mercer.evaluation.expression import BILINEAR_KINDS, Expression
-from mercer.evaluation.folding import forgives, near
+from mercer.evaluation.folding import STRICT, forgives, near
 from mercer.evaluation.gpu.packing import PADDING, norms, parts
 from mercer.evaluation.gpu.source import Family, exponent_use, factor_use, padded
 from mercer.evaluation.minimax import LOG2E
@@ -46,16 +46,22 @@ class Operands:
 
 
 def prepare(
-    program: Program, expression: Expression, x: Any, y: Any, dtype: torch.dtype, precision: str
+    program: Program,
+    expression: Expression,
+    x: Any,
+    y: Any,
+    dtype: torch.dtype,
+    precision: str,
+    strict: bool = False,
 ) -> Operands:
-    """Operands of K(X, Y), for points that are tensors."""
+    """Operands of K(X, Y), for points that are tensors; `strict` where K is stored."""
     views: dict[View, list[int]] = {}
     for q, number in enumerate(program.pairs):
         views.setdefault(number.view, []).append(q)
     families: list[Family] = []
     arrays: dict[str, Any] = {}
     ways: dict[str, None] = {}
-    given = program, expression, x, y, dtype, precision
+    given = program, expression, x, y, dtype, precision, strict
     for view, numbers in views.items():
         together = _View(*given, view, numbers, len(families))
         apart = together.separable()
@@ -101,6 +107,7 @@ class _View:
         y: Any,
         dtype: torch.dtype,
         precision: str,
+        strict: bool,
         view: View,
         numbers: Sequence[int],
         f: int,
@@ -108,6 +115,7 @@ class _View:
         self.program, self.expression, self.view, self.x, self.y = program, expression, view, x, y
         self.numbers, self.dtype, self.precision, self.f = tuple(numbers), dtype, precision, f
         self.kinds = {program.pairs[q].kind: q for q in numbers}
+        self.strict = strict
         self.width = x.width_of(view)
         self.arrays: dict[str, Any] = {}
         self.distances = ""
@@ -135,6 +143,8 @@ class _View:
 
     def _forgiving(self) -> bool:
         asked = self.program, self.expression, self.kinds["squared_distance"]
+        if self.strict:
+            return forgives(*asked, self.size, STRICT)
         if forgives(*asked, self.size):
             return True
         return radial(self.program) is not None and near(*asked, self.largest) == self.largest

@@ -102,7 +102,7 @@ class FusedProduct:
 
     def dense(self) -> torch.Tensor:
         """K, stored."""
-        return _Launch(self, self.y).fill()
+        return _Launch(self, self.y, strict=True).fill()
 
     def describe(self, columns: int) -> tuple[Tile, str, int]:
         """The tile of a product with so many columns, how distances are obtained, and bytes."""
@@ -117,11 +117,17 @@ class FusedProduct:
 class _Launch:
     """One prepared set of operands."""
 
-    def __init__(self, product: FusedProduct, y: Any) -> None:
+    def __init__(self, product: FusedProduct, y: Any, strict: bool = False) -> None:
         self.product, self.y = product, y
         self.n, self.m = len(product.x), len(y)
         self.operands: Operands = prepare(
-            product.program, product.expression, product.x, y, product.dtype, product.precision
+            product.program,
+            product.expression,
+            product.x,
+            y,
+            product.dtype,
+            product.precision,
+            strict and product.precision != "tf32",
         )
         self.parameters = torch.tensor(
             product.program.parameters or (0.0,), dtype=product.dtype, device=product.device

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from mercer.evaluation.gpu.elementary import needed
@@ -97,6 +98,7 @@ import triton.language as tl
 '''
 
 
+@lru_cache(maxsize=256)
 def source_of(
     program: Program, families: tuple[Family, ...], dtype: str, columns: int, assembly: bool
 ) -> str:
