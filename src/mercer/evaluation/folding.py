@@ -23,7 +23,7 @@ OCTAVES = 60  # of distances that are looked at, below R
 REMEMBERED = 1024  # answers
 NEIGHBOURS = 3.25  # (‖x‖² + ‖y‖²)/‖y‖² for ‖x‖ ≤ 1.5‖y‖
 STEPS = 4  # sizes in an octave that are told apart
-FORGIVEN = 32.0  # steepness up to which a float32 expansion keeps the digits of a product
+FORGIVEN = 40.0  # steepness up to which a float32 expansion keeps the digits of a product
 STRICT = 4.0  # and those of every entry of a matrix that is stored
 
 
