@@ -11,6 +11,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from mercer.arrays import beside, is_tensor, on_host
 from mercer.estimators.base import KernelEstimator
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
@@ -66,6 +67,7 @@ class SupervisedEstimator(KernelEstimator):
     def _checked_weights(self, sample_weight: Any, X: Any) -> np.ndarray | None:
         if sample_weight is None:
             return None
+        sample_weight = on_host(sample_weight) if is_tensor(sample_weight) else sample_weight
         if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         else:
@@ -95,6 +97,9 @@ class SupervisedEstimator(KernelEstimator):
         """f(x) + b for every row of X, before any link."""
         self._check_fitted()
         X = self._checked(X, reset=False)
+        if is_tensor(self.X_fit_) and not is_tensor(X):  # type: ignore[attr-defined]
+            moved = beside(X, self.X_fit_)  # type: ignore[attr-defined]
+            return on_host(self.function_(moved) + self.intercept_)  # type: ignore[attr-defined]
         if self._is_precomputed():
             return X @ self.dual_coef_ + self.intercept_  # type: ignore[attr-defined]
         return self.function_(X) + self.intercept_  # type: ignore[attr-defined]

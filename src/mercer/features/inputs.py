@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from mercer.arrays import beside, is_tensor
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
-from mercer.points import PointSet, VectorPoints
+from mercer.points import PointSet, VectorPoints, as_vectors
 
 
 class NestedParameters:
@@ -73,7 +74,9 @@ class KernelInput(NestedParameters):
         return _Bound(self.kernel, dict(extra))
 
     def _checked(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
-        """X (and y) as scikit-learn checks them where X holds vectors."""
+        """X (and y) as scikit-learn checks them where X holds vectors; tensors stay tensors."""
+        if is_tensor(X):
+            return self._checked_tensors(X, *y, reset=reset)
         if self._holds_objects(X):
             return validate_data(self, X, *y, reset=reset, skip_check_array=True)
         return validate_data(
@@ -86,8 +89,32 @@ class KernelInput(NestedParameters):
             **options,
         )
 
+    def _checked_tensors(self, X: Any, *y: Any, reset: bool) -> Any:
+        """The checks of scikit-learn that tensors need; what they hold is checked as points."""
+        if self._is_precomputed():
+            raise ValueError('kernel="precomputed" takes NumPy arrays: write X.cpu().numpy().')
+        points = as_vectors(X)
+        if reset:
+            self.n_features_in_ = points.width
+        elif points.width != self.n_features_in_:
+            raise ValueError(
+                f"X has {points.width} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        if not y:
+            return points.rows
+        targets = beside(y[0], X)
+        if targets.ndim not in (1, 2) or len(targets) != len(points) or not len(points):
+            raise ValueError(
+                f"y must have one row for each of the {len(points)} rows of X; got shape "
+                f"{tuple(targets.shape)}."
+            )
+        return points.rows, targets
+
     def _holds_objects(self, X: Any) -> bool:
         """Whether X is a list of things that are no numbers, for a kernel that takes those."""
+        if is_tensor(X):
+            return False
         if isinstance(self.kernel, Kernel):
             names = self.kernel._column_names()
             return bool(names) or (

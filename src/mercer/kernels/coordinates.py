@@ -115,10 +115,11 @@ class _Nonnegative(Kernel):
     def check_points(self, points: PointSet) -> None:
         rows: Any = points.data
         values = rows.data if hasattr(rows, "indptr") else rows
-        if values.size and values.min() < 0:
+        lowest = float(values.min()) if 0 not in values.shape else 0.0
+        if lowest < 0:
             raise ValueError(
                 f"{type(self).__name__} is a kernel on nonnegative values; the points contain "
-                f"{values.min()}. {self._advice}"
+                f"{lowest}. {self._advice}"
             )
 
     _advice = "Shift them, or choose another kernel."

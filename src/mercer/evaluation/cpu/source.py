@@ -144,7 +144,7 @@ TASKS = (
 def _fingerprint() -> str:
     """Of the compiled code that generated code calls: Numba does not see when that changes."""
     digest = hashlib.sha256()
-    for name in ("cpu/elementary.py", "cpu/vectors.py", "tables.py"):
+    for name in ("cpu/elementary.py", "cpu/vectors.py", "minimax.py", "tables.py"):
         digest.update((Path(__file__).parent.parent / name).read_bytes())
     return digest.hexdigest()
 

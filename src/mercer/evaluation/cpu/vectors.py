@@ -19,7 +19,8 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.evaluation.cpu.elementary import EXP_LIMIT, LOG2E, MANTISSA, ROUNDING, TWO_POWER
+from mercer.evaluation.cpu.elementary import EXP_LIMIT, MANTISSA, ROUNDING
+from mercer.evaluation.minimax import LOG2E, TWO_POWER
 
 FEATURES = llvm.get_host_cpu_features()
 WIDE = bool(FEATURES.get("avx512f", False))
