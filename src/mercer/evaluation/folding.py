@@ -66,7 +66,7 @@ def near(program: Program, expression: Expression, q: int, largest: float) -> fl
     >>> from mercer.evaluation.program import lower
     >>> smooth = decay(0.5 * squared_distance())
     >>> [round(near(lower(smooth), smooth, 0, size), 6) for size in (1.0, 64.0)]
-    [1.0, 16.0]
+    [1.0, 22.627417]
     """
     while largest > 0.0:
         if forgives(program, expression, q, NEIGHBOURS * largest):
