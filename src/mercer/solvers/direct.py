@@ -223,7 +223,7 @@ class _System:
     def _slope(self, alpha: Array, intercept: Array) -> float:
         """‖SKS r‖/(trace ‖Sy‖) for r = S(y − Kα − b): 0 where the error is least."""
         rest = self.roots * (self.targets - self.gram @ alpha - intercept)
-        size = float(np.abs(self.gram.diagonal()).sum())
+        size = float(abs(self.gram.diagonal()).sum())
         slope = self.roots * (self.gram @ (self.roots * rest))
         return self._norm(slope) / (size * self._norm(self.roots * self.targets) or 1.0)
 
