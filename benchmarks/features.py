@@ -202,20 +202,32 @@ def fastfood(effort: Effort) -> Iterator[Row]:
 # ---- centres -------------------------------------------------------------------------------------
 
 
-def plain_pivoting(kernel: Gaussian, X: np.ndarray, count: int, seed: int = 0) -> Any:
+class Plain:
     """Randomly pivoted Cholesky as one writes it with NumPy, one pivot at a time."""
-    random = np.random.default_rng(seed)
-    n = len(X)
-    F = np.zeros((n, count))
-    left = np.ones(n)
-    norms = np.einsum("ij,ij->i", X, X)
-    for j in range(count):
-        i = random.choice(n, p=left / left.sum())
-        squares = np.maximum(norms + norms[i] - 2.0 * (X @ X[i]), 0.0)
-        column = np.exp(-0.5 * squares / kernel.lengthscale**2) - F[:, :j] @ F[i, :j]
+
+    def __init__(self, kernel: Gaussian, X: np.ndarray, count: int) -> None:
+        self.kernel, self.X, self.random = kernel, X, np.random.default_rng(0)
+        self.F = np.zeros((len(X), count))
+        self.left = np.ones(len(X))
+        self.norms = np.einsum("ij,ij->i", X, X)
+
+    def step(self, j: int) -> None:
+        F, X, left = self.F, self.X, self.left
+        i = self.random.choice(len(X), p=left / left.sum())
+        squares = np.maximum(self.norms + self.norms[i] - 2.0 * (X @ X[i]), 0.0)
+        column = np.exp(-0.5 * squares / self.kernel.lengthscale**2) - F[:, :j] @ F[i, :j]
         F[:, j] = column / np.sqrt(column[i])
-        left = np.maximum(left - F[:, j] ** 2, 0.0)
-    return float(left.sum() / n)
+        self.left = np.maximum(left - F[:, j] ** 2, 0.0)
+
+    def time(self, steps: int = 12) -> float:
+        """Of all steps, from some at both ends: a step takes a + b·j, reading j columns of F."""
+        means = []
+        for first in (0, self.F.shape[1] - steps):
+            start = time.perf_counter()
+            for j in range(first, first + steps):
+                self.step(j)
+            means.append((time.perf_counter() - start) / steps)
+        return self.F.shape[1] * float(np.mean(means))
 
 
 def lump_and_outliers(n: int, seed: int = 0) -> np.ndarray:
@@ -234,13 +246,11 @@ def centres(effort: Effort) -> Iterator[Row]:
     def ours() -> None:
         found["ours"] = RandomlyPivoted(count, random_state=0).choose(kernel, X).trace_error
 
-    def plain() -> None:
-        found["plain"] = plain_pivoting(kernel, X, count)
-
     times = interleaved({"mercer": ours}, effort.repeats(2))
-    start = time.perf_counter()
-    plain()  # a minute: once
-    times["plain NumPy"] = time.perf_counter() - start
+    plain = Plain(kernel, X, count)
+    plain.F.fill(1e-9)  # memory is touched
+    times["plain NumPy"] = min(plain.time() for _ in range(effort.repeats(2)))
+    del plain
     uniform = Uniform(count, random_state=0).choose(kernel, X).trace_error
     yield faster(
         f"randomly pivoted Cholesky, {n:,} rows, d = 10, {count:,} centres, float64",
@@ -250,7 +260,8 @@ def centres(effort: Effort) -> Iterator[Row]:
         floor=5.0,
         error=found["ours"],
         note=f"the error is the trace error, trace(K − K̂)/trace(K): ours {found['ours']:.3g}, "
-        f"plain {found['plain']:.3g} (other draws), uniform centres {uniform:.3g}",
+        f"uniform centres {uniform:.3g}; of the plain version the first and the last 12 steps were "
+        "timed, and scaled up: its steps take a + b·j",
     )
     yield Row(
         "the same: trace error of uniform centres over ours",

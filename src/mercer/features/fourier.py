@@ -21,7 +21,7 @@ from mercer.kernels.laws.measures import generator
 from mercer.kernels.radial import Gaussian
 
 FORMS = ("pairs", "phase", "complex")
-PANEL = 512  # frequencies whose angles lie in the cache together
+PANEL_BYTES = 4096  # of a row of angles that lie in the cache together
 TURN = 2.0 * math.pi
 
 
@@ -89,14 +89,14 @@ class FourierFeatures(FeatureMap):
 
     def _angles(self, dtype: np.dtype) -> Any:
         """A function of rows that gives ω·x in turns, a panel of frequencies at a time."""
-        turned = self.frequencies_ / TURN
+        turned, width = self.frequencies_ / TURN, PANEL_BYTES // dtype.itemsize
         panels = [
-            (first, np.ascontiguousarray(turned[first : first + PANEL].T, dtype))
-            for first in range(0, len(turned), PANEL)
+            (first, np.ascontiguousarray(turned[first : first + width].T, dtype))
+            for first in range(0, len(turned), width)
         ]
 
         def angles(rows: Any) -> Any:
-            scratch = np.empty((rows.shape[0], min(PANEL, len(turned))), dtype)
+            scratch = np.empty((rows.shape[0], min(width, len(turned))), dtype)
             for first, panel in panels:
                 if scipy.sparse.issparse(rows):
                     yield first, np.ascontiguousarray(rows @ panel)
