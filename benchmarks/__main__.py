@@ -13,6 +13,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "kernels",
     "ridge",
     "logistic",
+    "svm",
     "features",
     "online",
     "gpu",

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 class MissingData(Exception):
     """Says which file is not there, and what to set."""
@@ -21,6 +23,12 @@ def _path(*parts: str) -> Path:
     if not path.is_file():
         raise MissingData(f"the folder MERCER_DATA has no {'/'.join(parts)}")
     return path
+
+
+def table(name: str) -> tuple[Any, Any]:
+    """X and y of a table, X in float64."""
+    with np.load(_path("tables", f"{name}.npz")) as file:
+        return file["X"].astype(np.float64), file["y"]
 
 
 def texts(name: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class Ascent:
     `gap` is primal minus dual objective of min ½αᵀKα + Σ g_i(α_i), `primal` the former, `levels`
     the multipliers of the sums of groups: −b for an intercept b. All of it is float64.
     """
+
+    steps_for_each: ClassVar[int] = 100_000  # coordinate of a working set, at most
 
     terms: Terms
     alpha: np.ndarray
@@ -159,6 +162,7 @@ class Ascent:
         before = self.alpha[chosen]
         after = before.copy()
         tolerance = max(share * self.violation, self.noise)
+        limit = min(limit, self.steps_for_each * len(chosen))
         steps = self._steps(rows.block(chosen), after, chosen, tolerance, limit)
         moved = np.flatnonzero(after != before)
         if steps > 0 and len(moved):

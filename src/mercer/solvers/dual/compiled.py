@@ -34,7 +34,7 @@ def compiled(function: Any) -> Any:
 @compiled
 def logit_of(a, low, high):  # type: ignore[no-untyped-def]
     """g'(a) of the entropy: ±log(s/(1 − s)), s the share of the interval that a has covered."""
-    return np.log((a - low) / (high - a))
+    return np.log((a - low) / (high - a)) if low < high else 0.0
 
 
 @compiled
@@ -80,7 +80,7 @@ def term(a, r, kink, curvature, low, high, entropy):  # type: ignore[no-untyped-
     """The quantity r a − ε|a| − ½q a², or with the entropy."""
     if entropy:
         width = high - low
-        share = (a - low) / width
+        share = (a - low) / width if width > 0 else 0.0
         total = 0.0
         if 0.0 < share < 1.0:
             total = share * np.log(share) + (1.0 - share) * np.log1p(-share)
@@ -223,7 +223,7 @@ def refresh(i, a, fields, kink, entropy, offsets):  # type: ignore[no-untyped-de
     low, high = fields[2, i], fields[3, i]
     offsets[0, i] = right_slope(a[i], 0.0, kink, high, entropy)
     offsets[1, i] = left_slope(a[i], 0.0, kink, low, entropy)
-    if entropy:
+    if entropy and low < high:
         fields[1, i] = (high - low) / ((a[i] - low) * (high - a[i]))
 
 

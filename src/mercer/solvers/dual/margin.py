@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.solvers.dual.ascent import COARSE, Ascent
 
-LEAST_MARGIN = 1e-6  # of the largest √k(x, x): a thinner margin is taken for none
+LEAST_MARGIN = 1e-5  # of the largest √k(x, x): a thinner margin is taken for none
 
 
 class HardMargin(Ascent):
@@ -19,7 +19,12 @@ class HardMargin(Ascent):
     a margin above ‖f‖/s.
     """
 
+    steps_for_each = 20  # so that a dual without bound shows after some rounds
     margin = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.before = self.alpha.copy(), self.values.copy()
 
     def certify(self, halvings: int = COARSE) -> None:
         super().certify(halvings)
@@ -32,11 +37,23 @@ class HardMargin(Ascent):
             largest = values[counted & (y < 0)].max(initial=-np.inf)
             self.levels[0] = 0.5 * (least + largest)
         self.margin = float((y * (values - self.levels[0]))[counted].min())
-        self.unbounded = (
-            total > 0 and math.sqrt(norm) <= LEAST_MARGIN * math.sqrt(self.peak) * total
-        )
+        proven = self._proves_none(self.alpha, values) or self._grows_without_end()
+        self.unbounded = self.unbounded or proven
         self.primal = 0.5 * norm / self.margin**2 if self.margin > 0 else np.inf
         self.gap = max(self.primal - (total - 0.5 * norm), 0.0)
+
+    def _proves_none(self, alpha: np.ndarray, values: np.ndarray) -> bool:
+        """Whether α, with y_iα_i ≥ 0, shows that there is hardly a margin."""
+        total = float(alpha @ self.terms.fields[0])
+        norm = math.sqrt(max(float(alpha @ values), 0.0))
+        return total > 0 and norm <= LEAST_MARGIN * math.sqrt(self.peak) * total
+
+    def _grows_without_end(self) -> bool:
+        """The same of what the last round added."""
+        added, values = self.alpha - self.before[0], self.values - self.before[1]
+        self.before = self.alpha.copy(), self.values.copy()
+        same_sign = bool((self.terms.fields[0] * added >= 0).all())
+        return same_sign and self._proves_none(added, values)
 
     def scaled(self) -> None:
         """Divide by the margin, which makes it 1."""

@@ -1,0 +1,194 @@
+"""Support vector machines against scikit-learn's, and what theirs do not promise."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn import svm
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+from mercer import SVC, SVR, NuSVC, OneClassSVM
+from mercer.kernels import Gaussian, PairKernel
+
+IRIS = load_iris()
+
+
+def common_letters(a, b):
+    return len(set(a) & set(b))
+
+
+def planes(X, Y):
+    return X @ Y.T
+
+
+@pytest.mark.parametrize(
+    "options", [{"C": 5.0}, {"kernel": "linear"}, {"class_weight": "balanced"}]
+)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classifiers_have_the_attributes_of_scikit_learn(classes, options):
+    rows = IRIS.target < classes
+    X, y = IRIS.data[rows][::2], IRIS.target_names[IRIS.target[rows]][::2]
+    ours = SVC(tol=1e-8, **options).fit(X, y)
+    theirs = svm.SVC(tol=1e-10, **options).fit(X, y)
+    assert ours.classes_.tolist() == theirs.classes_.tolist()
+    assert ours.intercept_.shape == theirs.intercept_.shape
+    assert ours.dual_coef_.shape[0] == theirs.dual_coef_.shape[0]
+    assert np.allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
+    if "kernel" not in options:  # with a linear one, coefficients are not unique
+        assert np.array_equal(ours.support_, theirs.support_)
+        assert np.array_equal(ours.n_support_, theirs.n_support_)
+        assert np.allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-3)
+        assert np.array_equal(ours.support_vectors_, theirs.support_vectors_)
+    for shape in ("ovo", "ovr"):
+        ours.decision_function_shape = theirs.decision_function_shape = shape
+        assert np.allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+    for ties in (False, True):
+        ours.break_ties = theirs.break_ties = ties
+        assert np.array_equal(ours.predict(X), theirs.predict(X))
+
+
+def test_other_machines_agree_with_scikit_learn():
+    X, y = IRIS.data[:, :3], IRIS.data[:, 3]
+    pairs = [
+        (SVR(tol=1e-8, C=2.0), svm.SVR(tol=1e-10, C=2.0)),
+        (OneClassSVM(tol=1e-8, nu=0.2), svm.OneClassSVM(tol=1e-10, nu=0.2)),
+        (NuSVC(tol=1e-8, nu=0.3), svm.NuSVC(tol=1e-10, nu=0.3)),
+    ]
+    for ours, theirs in pairs:
+        targets = IRIS.target if isinstance(ours, NuSVC) else y
+        ours.fit(X, targets)
+        theirs.fit(X, targets)
+        values = [
+            m.predict(X) if isinstance(m, SVR | svm.SVR) else m.decision_function(X)
+            for m in (ours, theirs)
+        ]
+        digits = 1e-3 if isinstance(ours, NuSVC) else 1e-4  # libsvm stores kernel values as float32
+        scale = 10 * digits * np.abs(values[1]).max()
+        assert np.allclose(values[0], values[1], atol=0.1 * scale), ours
+        assert np.allclose(ours.intercept_, theirs.intercept_, atol=0.1 * scale)
+    theirs = svm.OneClassSVM(tol=1e-10, nu=0.2).fit(X)
+    assert np.allclose(pairs[1][0].score_samples(X), theirs.score_samples(X), atol=1e-4)
+    assert pairs[1][0].offset_ == pytest.approx(theirs.offset_[0], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [SVC(), SVC(class_weight="balanced"), SVR(), NuSVC(nu=0.2), OneClassSVM(nu=0.3)],
+    ids=str,
+)
+def test_weights_equal_repetition(model):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=60) > 0) + (X[:, 1] > 0.5).astype(int)
+    weights = rng.integers(0, 4, size=60)
+    copies = np.repeat(np.arange(60), weights)
+    weighted = clone(model).fit(X, y, sample_weight=weights)
+    repeated = clone(model).fit(X[copies], y[copies])
+    method = "predict" if isinstance(model, SVR) else "decision_function"
+    left, right = (getattr(m, method)(X) for m in (weighted, repeated))
+    assert np.allclose(left, right, rtol=1e-7, atol=1e-8)
+
+
+def test_kernels_of_every_kind_give_the_same_machine():
+    X, y = make_classification(80, 5, random_state=0)
+    gamma = 1 / (5 * X.var())
+    base = SVC(tol=1e-8).fit(X, y)
+    expected = base.decision_function(X)
+    kernel = Gaussian((0.5 / gamma) ** 0.5)
+    K = kernel(X)
+    assert np.allclose(SVC(kernel=kernel, tol=1e-8).fit(X, y).decision_function(X), expected)
+    assert np.allclose(SVC(kernel="precomputed", tol=1e-8).fit(K, y).decision_function(K), expected)
+    sparse = scipy.sparse.csr_array(X)
+    other = SVC(tol=1e-8).fit(sparse, y)
+    assert np.allclose(other.decision_function(sparse), expected)
+    assert scipy.sparse.issparse(other.support_vectors_)
+    callables = SVC(kernel=planes, tol=1e-8).fit(X, y).decision_function(X)
+    linear = SVC(kernel="linear", tol=1e-8).fit(X, y).decision_function(X)
+    assert np.allclose(callables, linear, atol=1e-6)
+    single = SVC().fit(X.astype(np.float32), y)
+    assert single.decision_function(X.astype(np.float32)).dtype == np.float32
+    assert np.allclose(single.decision_function(X.astype(np.float32)), expected, atol=1e-4)
+
+
+def test_texts_are_points_too():
+    words, y = ["aab", "abb", "ab", "xyz", "xz", "zzy"], [0, 0, 0, 1, 1, 1]
+    kernel = PairKernel(common_letters)
+    assert SVC(kernel=kernel).fit(words, y).predict(["ba", "zx"]).tolist() == [0, 1]
+    assert SVC(kernel=common_letters).fit(words, y).predict(["ba", "zx"]).tolist() == [0, 1]
+    values = SVR(kernel=kernel, C=10.0).fit(words, y, sample_weight=[1] * 6).predict(["ba", "zx"])
+    assert values[0] < 0.5 < values[1]
+    assert OneClassSVM(kernel=kernel).fit(words).predict(words).shape == (6,)
+
+
+def test_many_classes_share_one_matrix():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 70)) + np.repeat(np.eye(6, 70) * 4, 20, axis=0)  # 70 > CHEAP_WIDTH
+    y = np.repeat(np.arange(6), 20)
+    shuffle = rng.permutation(120)
+    X, y = X[shuffle], y[shuffle]
+    ours, theirs = SVC(tol=1e-8).fit(X, y), svm.SVC(tol=1e-10).fit(X, y)
+    assert ours.function_.kernel is ours.kernel_
+    assert np.allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-4)
+    assert np.array_equal(ours.predict(X), theirs.predict(X))
+    assert all(solution.status.converged for solution in ours.solutions_)
+    alone = SVC(tol=1e-8, cache_size=1e-3).fit(X, y)  # no room: each pair by itself
+    assert np.allclose(alone.dual_coef_, ours.dual_coef_, atol=1e-6)
+
+
+def test_searches_calibration_and_pickling_work():
+    X, y = make_classification(60, 4, random_state=0)
+    grid = {"kernel__lengthscale": [0.5, 2.0], "C": [0.1, 10.0]}
+    scores = GridSearchCV(SVC(kernel=Gaussian()), grid, cv=2).fit(X, y).cv_results_
+    assert len(set(scores["mean_test_score"])) > 1
+    model = CalibratedClassifierCV(SVC(), ensemble=False, cv=3).fit(X, y)
+    assert np.allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    fitted = SVC().fit(X, y)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.decision_function(X), fitted.decision_function(X))
+
+
+def test_a_cap_that_is_hit_warns_with_advice():
+    X, y = make_classification(100, 4, random_state=0)
+    with pytest.warns(
+        ConvergenceWarning, match="Scale the columns of X .* or raise max_iterations"
+    ):
+        model = SVC(kernel="linear", C=1e4, max_iter=3).fit(1e4 * X, y)
+    assert model.n_iter_.tolist() == [3]
+
+
+def test_refusals_say_what_to_write():
+    X, y = np.eye(4), [0, 0, 1, 1]
+    for model, text in [
+        (SVC(C=0.0), "C must be a number above 0; got 0.0"),
+        (SVC(tol=-1), "tol must be a number above 0; got -1"),
+        (SVC(max_iter=0), "max_iter must be a positive whole number, or −1"),
+        (SVC(cache_size="much"), "cache_size must be a number above 0"),
+        (SVC(probability=True), r"write CalibratedClassifierCV\(SVC"),
+        (SVC(class_weight="even"), 'class_weight must be a dict, "balanced" or None'),
+        (SVC(decision_function_shape="all"), 'must be "ovr" or "ovo"; got \'all\''),
+        (SVC(kernel="precomputed"), "a precomputed kernel is a square matrix in fit"),
+        (SVR(C="1"), "C must be a number above 0; got '1'"),
+        (NuSVC(nu=1.5), "nu must be a number above 0 and at most 1; got 1.5"),
+        (NuSVC(nu=0.9, class_weight={0: 3.0}), "nu=0.9 is infeasible.* at most 0.5,"),
+        (OneClassSVM(nu=0.0), "nu must be a number above 0 and at most 1; got 0.0"),
+    ]:
+        data = np.eye(4)[:, :3] if getattr(model, "kernel", "") == "precomputed" else X
+        with pytest.raises(ValueError, match=text):
+            model.fit(data, y)
+    with pytest.raises(ValueError, match="every class needs a point with positive weight"):
+        SVC().fit(X, y, sample_weight=[1, 1, 0, 0])
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        SVR().fit(X, y, sample_weight=[0, 0, 0, 0])
+    with pytest.raises(ValueError, match="at least two classes; got 1 class"):
+        SVC().fit(X, [1, 1, 1, 1])
+    with pytest.raises(ValueError, match='break_ties=True needs decision_function_shape="ovr"'):
+        SVC(break_ties=True, decision_function_shape="ovo").fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="one finite number for each of 2 samples"):
+        SVR(kernel=common_letters).fit(["a", "b"], [0.0, 1.0], sample_weight=[1.0])
