@@ -22,7 +22,6 @@ def refusals(estimator):
         return {}
     reason = "the matrix is not positive definite, so the objective has no least value"
     return {
-        "check_positive_only_tag_during_fit": reason,
         "check_estimators_dtypes": reason,
         "check_decision_proba_consistency": "the check passes a matrix that is not square",
     }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.losses import Hinge, Huber, Logistic, Multinomial, Poisson, Squared
-from mercer.solvers import Gap, Problem, Splitting, certified_gap, duality_gap
+from mercer.solvers import Gap, Newton, Problem, Splitting, certified_gap, duality_gap
 from mercer.solvers.gaps import balanced, centring_intercept
 from regularised import KERNEL, KINKED, LABELS, NOISY, SMOOTH, WEIGHTS, K, N, X, least, objective
 
@@ -85,3 +85,15 @@ def test_the_gap_closes_with_an_intercept_and_a_stored_matrix_is_used():
     gap = certified_gap(problem, solution.coefficients, solution.intercept, lambda v: K @ v)
     assert gap.relative <= 1e-7
     assert problem.gram.evaluations == before
+
+
+def test_classes_that_hardly_count_leave_the_gap_sharp():
+    """Probabilities within rounding of 1: their slopes sum to 0 up to that only."""
+    classes = np.digitize(NOISY, [-0.7, 0.7])
+    weights = np.where(classes == 0, 1e3, 1e-4)
+    problem = Problem(
+        KERNEL.gram(X), classes.astype(float), Multinomial(), 1.0 / weights.sum(), weights, True
+    )
+    solution = Newton(1e-6).solve(problem)
+    assert solution.objective < 1e-5
+    assert solution.status.converged, solution.status

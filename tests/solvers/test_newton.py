@@ -301,6 +301,13 @@ def test_indefinite_matrices_are_refused_with_a_witness(factor):
     problem = Problem(Precomputed(matrix).gram(np.arange(N)), CURVE, Squared(), 1e-4)
     with pytest.raises(NotPositiveDefiniteError, match="Expected a positive definite kernel"):
         Newton(1e-10, factor=factor).solve(problem)
+    if not factor:
+        noise = np.random.default_rng(0).standard_normal((N, N))
+        gram = Precomputed(noise + noise.T).gram(np.arange(N))
+        with pytest.raises(NotPositiveDefiniteError) as refusal:
+            Newton().solve(Problem(gram, LABELS, Logistic(), 0.01, None, True))
+        v = refusal.value.witness
+        assert v @ (gram @ v) < 0
 
 
 def test_a_limit_that_was_hit_is_named():

@@ -29,6 +29,7 @@ Multiply = Callable[[np.ndarray], np.ndarray]
 DOUBLINGS = 1100  # of a bracket: more than there are exponents
 CENTRING_STEPS = 100
 UNATTAINED = (Logistic, Multinomial, Poisson)  # whose infimum may lie at infinity
+UNIT = 4.0 * float(np.finfo(np.float64).eps)
 ROUNDING = 1e-12  # how far from 0 a sum of slopes may be, relative to their sizes
 
 
@@ -117,6 +118,8 @@ def _dual_bound(
     for i, (u, push) in enumerate(zip(points, pushes, strict=True)):
         image = images[:, i * width : (i + 1) * width].reshape(push.shape)
         penalty = float(np.vdot(push, image)) / (2.0 * problem.regularization)
+        if problem.fit_intercept:  # what rounding leaves of Σ p_i u_i = 0 costs b times that
+            penalty += float(np.sum(np.abs(push.sum(axis=0)) * (1.0 + np.abs(intercept))))
         bound = max(bound, -_conjugate_sum(problem.loss, y, u, p) - penalty)
     return bound
 
@@ -143,7 +146,8 @@ def _dual_points(problem: Problem, alpha: np.ndarray, values: np.ndarray, interc
         yield loss.slope(y, values + np.asarray(intercept, np.float64))
     elif is_smooth(loss) and _has_best_intercept(loss, y, p):
         u = loss.slope(y, values + centring_intercept(loss, y, values, p, intercept))
-        if np.all(np.abs((rows * u).sum(axis=0)) <= ROUNDING * np.abs(rows * u).sum(axis=0)):
+        sums, sizes = (rows * u).sum(axis=0), np.abs(rows * u).sum(axis=0)
+        if np.all(np.abs(sums) <= ROUNDING * sizes + UNIT):
             yield u
 
 

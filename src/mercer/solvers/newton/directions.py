@@ -18,12 +18,16 @@ TRIED_STEPS = 40  # before a factorisation pays
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """δ, Kδ where it is known, and how many products with K it took."""
+    """δ, Kδ where it is known, and how many products with K it took.
+
+    `witness` is a vector v with vᵀKv < 0, perhaps by rounding only, where one was met.
+    """
 
     coefficients: np.ndarray
     values: np.ndarray | None
     products: int = 0
     reached: bool = True
+    witness: np.ndarray | None = None
 
 
 class ConjugateGradients:
@@ -47,11 +51,12 @@ class ConjugateGradients:
         delta, values = np.zeros_like(residual), np.zeros_like(residual)
         way, raised = residual, lifted
         energy = first = float(np.vdot(residual, lifted))
-        steps = 0
+        steps, witness = 0, None
         while energy > tolerance**2 * first and energy > 0 and steps < self.most:
             push = kind(self.ridge) * way + curvature(raised)
             bend = float(np.vdot(push, raised))
             if not bend > 0:
+                witness = way.astype(np.float64)
                 break
             length = kind(energy / bend)
             delta, values = delta + length * way, values + length * raised
@@ -62,7 +67,9 @@ class ConjugateGradients:
             way, raised = residual + turn * way, lifted + turn * raised
             steps += 1
         wide = delta.astype(np.float64), values.astype(np.float64)
-        return Direction(*wide, steps, energy <= tolerance**2 * first)
+        if energy < 0:
+            witness = residual.astype(np.float64)
+        return Direction(*wide, steps, energy <= tolerance**2 * first, witness)
 
 
 class Adaptive:

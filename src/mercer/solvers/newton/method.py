@@ -306,6 +306,9 @@ class _Descent:
         )
         direction = self.directions.solve(curvature, g, image, forcing)
         self.count += direction.products
+        if direction.witness is not None:
+            v = direction.witness
+            self._refuse_indefinite(float(np.vdot(v, self._times(v))), v)
         delta, values = direction.coefficients, direction.values
         if values is None or self.multiply is not self.products.fast:
             values = self._times(delta)
