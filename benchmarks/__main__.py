@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import kernels, report, ridge, spine
+from benchmarks import kernels, report, ridge, scale, spine
 
-SETS = {"spine": spine, "kernels": kernels, "ridge": ridge}
+SETS = {"spine": spine, "kernels": kernels, "ridge": ridge, "scale": scale}
 ROOT = Path(__file__).resolve().parents[1]
 
 
