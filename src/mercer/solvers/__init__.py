@@ -13,6 +13,7 @@ from mercer.solvers.descent import (
     gradient_norm,
 )
 from mercer.solvers.direct import Direct
+from mercer.solvers.doubly import DoublyStochastic
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.iterative import ConjugateGradient
@@ -28,6 +29,7 @@ __all__ = [
     "CutOff",
     "Direct",
     "Discrepancy",
+    "DoublyStochastic",
     "HeldOut",
     "IteratedTikhonov",
     "KernelGradientDescent",

@@ -136,6 +136,13 @@ class Descent:
         self.preconditioner: Preconditioner | None = None
         self.used = np.empty(0)  # curvatures of the preconditioner
 
+    def take_over(self, preconditioner: Preconditioner | None) -> None:
+        """Begin with the preconditioner of another λ, where curvatures do not depend on f."""
+        if preconditioner is None or not isinstance(self.loss, Squared):
+            return
+        self.preconditioner = preconditioner.with_ridge(self.problem.regularization)
+        self.used = self.problem.shares[:, 0]
+
     # ---- the whole run -----------------------------------------------------------------------
 
     def run(self, start: Solution | None) -> Solution:
