@@ -17,6 +17,7 @@ from mercer.solvers.doubly import DoublyStochastic
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.minibatch import FeatureProblem, MiniBatch
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution, Status
@@ -30,10 +31,12 @@ __all__ = [
     "Direct",
     "Discrepancy",
     "DoublyStochastic",
+    "FeatureProblem",
     "HeldOut",
     "IteratedTikhonov",
     "KernelGradientDescent",
     "Landweber",
+    "MiniBatch",
     "NuMethod",
     "Problem",
     "Solution",
