@@ -3,6 +3,7 @@
 #   make demo     fit and draw a first function
 #   make test     tests and doctests
 #   make check    what a change must pass: style, types, imports, tests, coverage
+#   make test-gpu the code of the GPU on the CPU, through Triton's interpreter; installs torch
 #   make bench    measured ratios against other libraries
 #   make docs     the documentation, in docs/_build/html
 #   make clean    forget everything that was built, the environment too
@@ -18,7 +19,7 @@ sources    = $(shell find src tests -name '*.py') pyproject.toml
 pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=
 
 .DELETE_ON_ERROR:
-.PHONY: demo test check format lint types imports coverage bench docs clean
+.PHONY: demo test test-gpu check format lint types imports coverage bench docs clean
 
 demo: $(installed)-plot
 	$(bin)/python -m mercer.demo
@@ -58,9 +59,20 @@ docs: $(installed)-docs
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/reference/generated
+	rm -rf $(VENV) $(VENV)-gpu build dist docs/_build docs/reference/generated
 	rm -rf .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
+
+# An environment of its own: with torch beside them, the other tests would run on it too.
+test-gpu: $(VENV)-gpu/.installed
+	TRITON_INTERPRET=1 $(VENV)-gpu/bin/python -m pytest -n $(WORKERS) tests/evaluation/test_gpu.py
+	$(VENV)-gpu/bin/python -m pytest -n 0 tests/test_tensors.py
+
+$(VENV)-gpu/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-gpu
+	$(VENV)-gpu/bin/python -m pip install --quiet --disable-pip-version-check \
+		torch==2.13.0 triton==3.9.0 array-api-compat pytest pytest-xdist hypothesis --editable .
+	@touch $@
 
 # One stamp for each extra: the second `make` installs nothing.
 $(installed)-%: pyproject.toml | $(bin)/python

@@ -35,3 +35,21 @@ def tfidf(name: str) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     return TfidfVectorizer().fit_transform(texts(name))
+
+
+def mnist(n: int) -> tuple[Any, Any, Any, Any]:
+    """The first n training images and the 10,000 test images of the official split, in [0, 1]."""
+    import numpy as np
+
+    table = np.load(_path("tables", "mnist.npz"))
+    first, test = table["train_idx"][:n], table["test_idx"]
+    images = table["X"].reshape(len(table["y"]), -1)
+    return images[first] / 255.0, table["y"][first], images[test] / 255.0, table["y"][test]
+
+
+def table(name: str, rows: int | None = None) -> tuple[Any, Any]:
+    """X in float64 and y of a numeric table, its first rows."""
+    import numpy as np
+
+    with np.load(_path("tables", f"{name}.npz")) as stored:
+        return stored["X"][:rows].astype(np.float64), stored["y"][:rows]

@@ -8,6 +8,10 @@ from typing import Any
 
 RESULTS = Path(__file__).resolve().parent / "results"
 Result = dict[str, Any]
+METHOD = (
+    "Ours and the peers take turns in one process, and the best time of each counts. Errors are "
+    "relative to a float64 reference by differences. “below floor” means just that."
+)
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -92,11 +96,7 @@ def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 def markdown(results: Result) -> str:
     """Everything that was measured, with notes and machine."""
     lines = [f"# {results['title']}", "", f"Measured on {machine_line(results)}", ""]
-    lines += [
-        "Ours and the peers take turns in one process, and the best time of each counts. Errors "
-        "are relative to a float64 reference by differences. “below floor” means just that.",
-        "",
-    ]
+    lines += [results.get("method", METHOD), ""]
     lines += _table(HEADINGS, [_cells(row) for row in results["rows"]])
     notes = [row for row in results["rows"] if row["note"] and row["measured"] is not None]
     if notes:

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import MissingData, _path
-from benchmarks.measure import Row, machine, relative_error
-from benchmarks.spine import MEGABYTE, Effort
+from benchmarks.data import MissingData, mnist, table
+from benchmarks.measure import MEGABYTE, Effort, Row, machine, relative_error
 from mercer import KernelRidge
 from mercer.features.centres import Uniform
 from mercer.kernels import Gaussian
@@ -177,8 +176,8 @@ def _status(field: str) -> int:
 
 
 def household() -> tuple[np.ndarray, np.ndarray, float, float]:
-    with np.load(_path("tables", "household_power.npz")) as table:
-        X, y = table["X"].astype(np.float32), table["y"].astype(np.float64)
+    X, y = table("household_power")
+    X = X.astype(np.float32)
     X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
     return X, (y - y.mean()) / y.std(), 0.5 / X.shape[1], 1e-6
 
@@ -236,8 +235,7 @@ def outside_memory(effort: Effort) -> Iterator[Row]:
 
 
 def kin40k() -> tuple[np.ndarray, np.ndarray]:
-    with np.load(_path("tables", "uci_kin40k.npz")) as table:
-        X, y = table["X"].astype(np.float64), table["y"].astype(np.float64)
+    X, y = table("uci_kin40k")
     return (X - X.mean(axis=0)) / X.std(axis=0), y
 
 
@@ -302,18 +300,15 @@ def _rmse(values: np.ndarray, truth: np.ndarray) -> float:
 
 
 def digits(effort: Effort) -> Iterator[Row]:
-    with np.load(_path("tables", "mnist.npz")) as table:
-        X, y = table["X"].reshape(len(table["X"]), -1), table["y"].astype(int)
-        train, test = table["train_idx"], table["test_idx"]
-    X = X.astype(np.float32) / 255
-    train, count = train[: effort.size(60_000)], effort.size(4000)
+    X, y, new, truth = mnist(effort.size(60_000))
+    X, new, count = X.astype(np.float32), new.astype(np.float32), effort.size(4000)
     kernel = Gaussian(5.0)
     function, solution, seconds = on_centres(
-        kernel, X[train], y[train], 1e-7, count, loss=Multinomial()
+        kernel, X, y.astype(int), 1e-7, count, loss=Multinomial()
     )
-    error = 100 * float(np.mean(function(X[test]).argmax(axis=1) != y[test]))
+    error = 100 * float(np.mean(function(new).argmax(axis=1) != truth))
     yield Row(
-        f"multinomial logistic on MNIST, {len(train):,} rows, M = {count:,}: error",
+        f"multinomial logistic on MNIST, {len(X):,} rows, M = {count:,}: error",
         error,
         " %",
         ours_ms=1e3 * seconds,

@@ -114,15 +114,6 @@ class TestVectors:
     def test_no_columns_at_all(self):
         assert as_vectors(np.empty((3, 0))).width == 0
 
-    def test_torch_is_refused_in_words(self):
-        class Tensor:
-            __module__ = "torch"
-
-        with pytest.raises(
-            ValueError, match=r"torch tensors .* pass NumPy arrays \(x\.numpy\(\)\)"
-        ):
-            as_vectors(Tensor())
-
 
 class TestObjects:
     def test_what_becomes_what(self):

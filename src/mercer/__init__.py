@@ -17,21 +17,49 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "FeatureFunction": "mercer.functions",
     "Gram": "mercer.operators",
+    "KernelClassifier": "mercer.estimators",
+    "KernelLogisticRegression": "mercer.estimators",
+    "KernelPoissonRegressor": "mercer.estimators",
+    "KernelQuantileRegressor": "mercer.estimators",
+    "KernelRegressor": "mercer.estimators",
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
+    "NuSVC": "mercer.estimators",
+    "OneClassSVM": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
+    "SVC": "mercer.estimators",
+    "SVR": "mercer.estimators",
     "estimators": "mercer.estimators",
+    "features": "mercer.features",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
     "linalg": "mercer.linalg",
     "losses": "mercer.losses",
+    "online": "mercer.online",
     "operators": "mercer.operators",
+    "plotting": "mercer.plotting",
     "solvers": "mercer.solvers",
     "testing": "mercer.testing",
 }
 
-__all__ = ["Gram", "KernelRidge", "KernelRidgeCV", "RKHSFunction", "__version__"]
+__all__ = [
+    "SVC",
+    "SVR",
+    "Gram",
+    "KernelClassifier",
+    "KernelLogisticRegression",
+    "KernelPoissonRegressor",
+    "KernelQuantileRegressor",
+    "KernelRegressor",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "NuSVC",
+    "OneClassSVM",
+    "RKHSFunction",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -39,7 +39,7 @@ def namespace(*arrays: Array) -> Any:
 def _namespace_of(array: Array) -> Any:
     if isinstance(array, np.ndarray):
         return np
-    if _is_tensor(array):
+    if is_tensor(array):
         return _torch_namespace()
     if hasattr(array, "__array_namespace__"):
         return array.__array_namespace__()
@@ -49,7 +49,7 @@ def _namespace_of(array: Array) -> Any:
     )
 
 
-def _is_tensor(array: Array) -> bool:
+def is_tensor(array: Array) -> bool:
     """Whether `array` is a torch tensor; torch is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
@@ -77,7 +77,7 @@ def on_host(array: Array) -> np.ndarray:
     >>> on_host([1.0, 2.0]).tolist() == on_host(numpy.asarray([1.0, 2.0])).tolist()
     True
     """
-    if _is_tensor(array):
+    if is_tensor(array):
         return array.detach().cpu().numpy()
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
         return np.asarray(array)
@@ -94,9 +94,11 @@ def beside(values: Array, like: Array) -> Array:
     xp = namespace(like)
     if xp is np:
         return on_host(values)
+    if is_tensor(values):
+        return values.to(like.device)
     if hasattr(values, "__array_namespace__") and not isinstance(values, np.ndarray):
         return values
-    return values if _is_tensor(values) else xp.asarray(np.array(values), device=like.device)
+    return xp.asarray(np.array(values), device=like.device)
 
 
 def to_precision(array: Array, dtype: Any) -> Array:
@@ -118,3 +120,22 @@ def precision(dtype: Any) -> str:
     'float32'
     """
     return np.dtype(dtype).name if isinstance(dtype, type) else str(dtype).rpartition(".")[2]
+
+
+def on_device(values: Array, device: Any) -> Array:
+    """Values as a tensor of torch on a device; as they are where the device is None."""
+    if device is None or values is None:
+        return values
+    try:
+        import torch
+    except ImportError as missing:
+        raise ImportError(
+            f"device={device!r} needs torch, which is not installed: pip install "
+            '"mercer[gpu]", or write device=None to compute on the CPU.'
+        ) from missing
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device={device!r} needs a GPU that torch can use, and torch sees none "
+            "(torch.cuda.is_available() is False): write device=None to compute on the CPU."
+        )
+    return torch.as_tensor(values, device=device)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
 
 
@@ -188,15 +188,19 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
 
 
 def shift_diagonal(matrix: Array, amount: float) -> Array:
-    """A + amount·I; NumPy's matrices are changed in place.
+    """A + amount·I; arrays of NumPy and tensors are changed in place.
 
     >>> import numpy as np
     >>> shift_diagonal(np.zeros((2, 2)), 3.0).tolist()
     [[3.0, 0.0], [0.0, 3.0]]
     """
+    if is_tensor(matrix):
+        matrix.diagonal().add_(amount)
+        return matrix
     if namespace(matrix) is not np:
         return _shifted(matrix, amount)
-    np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
+    with np.errstate(over="ignore"):  # what is too large is refused where it is factored
+        np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
     return matrix
 
 
@@ -223,13 +227,12 @@ def _triangular_lapack(matrix: Array, b: Array, lower: bool, transposed: bool) -
 
 def _triangular_portable(matrix: Array, b: Array, lower: bool, transposed: bool) -> Array:
     xp = namespace(matrix)
-    triangle = xp.tril(matrix) if lower else xp.triu(matrix)
-    if transposed:
-        triangle, lower = triangle.T, not lower
     if not hasattr(xp.linalg, "solve_triangular"):  # the standard has none, torch has
-        return xp.linalg.solve(triangle, b)
+        triangle = xp.tril(matrix) if lower else xp.triu(matrix)
+        return xp.linalg.solve(triangle.T if transposed else triangle, b)
+    triangle, upper = (matrix.T, lower) if transposed else (matrix, not lower)
     columns = b if b.ndim == 2 else b[:, None]
-    return xp.reshape(xp.linalg.solve_triangular(triangle, columns, upper=not lower), b.shape)
+    return xp.reshape(xp.linalg.solve_triangular(triangle, columns, upper=upper), b.shape)
 
 
 # --- one attempt at a Cholesky factor: (L, 0), or (None, order of the first minor that fails) -----

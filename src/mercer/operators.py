@@ -13,12 +13,15 @@ from mercer.evaluation.budget import Memory
 from mercer.evaluation.program import Lowerable
 from mercer.points import PointSet
 
+PRECISIONS = (None, "float32", "tf32", "float64")
+
 
 class Gram:
     """The matrix K with K_ij = k(x_i, y_j), computed tile by tile whenever it is multiplied.
 
-    Nothing is computed when it is made and nothing is kept between products. `gram @ V` and
-    `gram.T @ W` take the memory of a few tiles; `dense()` stores the matrix.
+    Nothing is computed when it is made and nothing is kept between products (on a GPU the points,
+    packed for the card, are). `gram @ V` and `gram.T @ W` take the memory of a few tiles; `dense()`
+    stores the matrix.
 
     Parameters
     ----------
@@ -29,6 +32,9 @@ class Gram:
     memory : int, str or None
         Bytes a product may take beside its input and output, as in "500MB"; None for
         `MERCER_MEMORY`, or a quarter of what is free.
+    precision : {"float32", "tf32", "float64"} or None
+        On a GPU: how float32 products are computed. None and "float32" keep the digits of float32,
+        "tf32" three of them, faster; "float64" computes in float64 and returns float64.
 
     Attributes
     ----------
@@ -48,15 +54,36 @@ class Gram:
     __array_ufunc__ = None  # NumPy leaves `array @ gram` to __rmatmul__
 
     def __init__(
-        self, kernel: Lowerable, x: PointSet, y: PointSet | None = None, memory: Memory = None
+        self,
+        kernel: Lowerable,
+        x: PointSet,
+        y: PointSet | None = None,
+        memory: Memory = None,
+        precision: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.x = x
         self.y = x if y is None else y
         self.memory = memory
         self.evaluations = 0
+        self._kept: dict[Any, Any] = {}
         dispatch.check_pair(self.x, self.y)
         self._dtype = np.result_type(self.x.dtype, self.y.dtype)
+        self.precision = self._checked(precision)
+        if precision == "float64":
+            self._dtype = np.dtype(np.float64)
+
+    def _checked(self, precision: str | None) -> str | None:
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {PRECISIONS}; got {precision!r}.")
+        if precision == "tf32" and not self.on_tensors:
+            raise ValueError('precision="tf32" is for tensors of torch on a GPU; these are arrays.')
+        return precision
+
+    @property
+    def on_tensors(self) -> bool:
+        """Whether the points are tensors of torch, and so are products."""
+        return dispatch.on_tensors(self.x)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -74,7 +101,14 @@ class Gram:
     @property
     def T(self) -> Gram:
         """The transposed matrix: kernels are symmetric, so only rows and columns change places."""
-        return self if self.symmetric else Gram(self.kernel, self.y, self.x, self.memory)
+        return self if self.symmetric else self._like(self.y, self.x)
+
+    def _like(self, x: PointSet, y: PointSet | None) -> Gram:
+        """The same kernel, memory and precision on other points."""
+        gram = Gram(self.kernel, x, y, self.memory, self.precision)
+        gram._dtype = self._dtype
+        gram._kept = self._kept
+        return gram
 
     def __repr__(self) -> str:
         return f"Gram({self.kernel!r}, shape={self.shape}, dtype={self.dtype})"
@@ -83,11 +117,15 @@ class Gram:
         """K V. The result has the wider precision of the points and of V."""
         columns, restore = self._columns(values, len(self.y))
         self._count()
-        return restore(dispatch.matmul(self.kernel, self.x, self.y, columns, self.memory))
+        return restore(
+            dispatch.matmul(
+                self.kernel, self.x, self.y, columns, self.memory, self.precision, self._kept
+            )
+        )
 
     def __rmatmul__(self, values: Any) -> np.ndarray:
         """V K."""
-        return (self.T @ np.asarray(values).T).T
+        return (self.T @ (values if self.on_tensors else np.asarray(values)).T).T
 
     matvec = matmat = __matmul__  # SciPy's names: scipy.sparse.linalg.aslinearoperator(gram) works
 
@@ -110,7 +148,16 @@ class Gram:
             shift = self._shift(shift, columns)
         self._count()
         return restore(
-            dispatch.normal_matmul(self.kernel, self.x, self.y, columns, shift, self.memory)
+            dispatch.normal_matmul(
+                self.kernel,
+                self.x,
+                self.y,
+                columns,
+                shift,
+                self.memory,
+                self.precision,
+                self._kept,
+            )
         )
 
     def sandwich(self, values: Any, middle: Callable[[int, int, np.ndarray], np.ndarray]) -> Any:
@@ -134,7 +181,7 @@ class Gram:
     def dense(self) -> np.ndarray:
         """The matrix, stored: n × m numbers."""
         self._count()
-        return dispatch.dense(self.kernel, self.x, self.y, self.dtype, self.memory)
+        return dispatch.dense(self.kernel, self.x, self.y, self.dtype, self.memory, self.precision)
 
     def diagonal(self) -> np.ndarray:
         """k(x_i, x_i) for all i; the matrix must be symmetric."""
@@ -150,7 +197,7 @@ class Gram:
         >>> Linear().gram(np.eye(3)).columns([2]).ravel()
         array([0., 0., 1.])
         """
-        chosen = Gram(self.kernel, self.x, self.y.take(np.atleast_1d(indices)), self.memory)
+        chosen = self._like(self.x, self.y.take(np.atleast_1d(indices)))
         self.evaluations += chosen.shape[0] * chosen.shape[1]
         return chosen.dense()
 
@@ -163,7 +210,7 @@ class Gram:
         dtype = np.dtype(dtype)
         if dtype not in (np.float32, np.float64):
             raise ValueError(f"a Gram matrix is computed in float32 or float64; got {dtype}.")
-        copy = Gram(self.kernel, self.x, None if self.symmetric else self.y, self.memory)
+        copy = self._like(self.x, None if self.symmetric else self.y)
         copy._dtype = dtype
         return copy
 
@@ -178,6 +225,8 @@ class Gram:
                 f"the shift W must have as many columns as V, {columns.shape[1]}, or one; got "
                 f"{added.shape[1]}."
             )
+        if self.on_tensors:
+            return added.expand(-1, columns.shape[1]).to(columns.dtype).contiguous()
         return np.broadcast_to(added, (len(self.x), columns.shape[1])).astype(columns.dtype)
 
     def _columns(self, values: Any, length: int) -> Any:
@@ -185,15 +234,13 @@ class Gram:
 
         Values of another library are multiplied here, and the product goes back to it.
         """
+        if self.on_tensors:
+            return self._tensor_columns(values, length)
         if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
             columns, restore = self._columns(on_host(values), length)
             return columns, lambda result: beside(restore(result), values)
         array = np.asarray(values)
-        if array.ndim not in (1, 2) or len(array) != length:
-            raise ValueError(
-                f"a Gram matrix of shape {self.shape} needs values with {length} rows here; got "
-                f"shape {array.shape}."
-            )
+        self._check_rows(array, length)
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
             raise ValueError(
                 f"a Gram matrix multiplies real numbers in at most float64; got {array.dtype}."
@@ -205,3 +252,28 @@ class Gram:
         if array.ndim == 1:
             return columns, lambda result: result[:, 0]
         return columns, lambda result: result
+
+    def _check_rows(self, array: Any, length: int) -> None:
+        if array.ndim not in (1, 2) or len(array) != length:
+            raise ValueError(
+                f"a Gram matrix of shape {self.shape} needs values with {length} rows here; got "
+                f"shape {tuple(array.shape)}."
+            )
+
+    def _tensor_columns(self, values: Any, length: int) -> Any:
+        import torch
+
+        tensor = torch.as_tensor(values, device=self.x.rows.device).detach()  # type: ignore[attr-defined]
+        self._check_rows(tensor, length)
+        if tensor.is_complex():
+            raise ValueError(f"a Gram matrix multiplies real numbers; got {tensor.dtype}.")
+        wide = self.dtype == np.float64 or tensor.dtype == torch.float64
+        columns = tensor[:, None] if tensor.ndim == 1 else tensor
+        columns = columns.to(torch.float64 if wide else torch.float32)
+        if tensor.ndim == 1:
+            return columns.contiguous(), lambda result: result[:, 0]
+        return columns.contiguous(), lambda result: result
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is kept for a card is not pickled."""
+        return self.__dict__ | {"_kept": {}}

@@ -7,6 +7,7 @@ import stat
 
 import pytest
 
+import markets
 import mercer
 from mercer.evaluation.cpu import cache
 from mercer.evaluation.cpu.source import source_of
@@ -160,3 +161,14 @@ def test_the_folder_of_the_user(monkeypatch, tmp_path):
     assert cache.cache_folder() == tmp_path / "mercer"
     monkeypatch.setattr(cache.sys, "platform", "darwin")
     assert cache.cache_folder().parts[-2:] == ("Caches", "mercer")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_structure_of_a_program_decides_its_code(dtype):
+    """Compiled code is found by structure alone, so that a product need not write its text."""
+    sources: dict[str, set[str]] = {}
+    for kernel in markets.WITH_PROGRAM.values():
+        program = lower(kernel.program())
+        sources.setdefault(program.structure, set()).add(source_of(program, dtype))
+    assert len(sources) > 20
+    assert {len(texts) for texts in sources.values()} == {1}

@@ -145,7 +145,7 @@ class TestTerms:
         gap = X - Y
         code = coordinate_code(gap * gap + gap)
         assert code.instructions == (
-            ("subtract", "x", "y"),
+            ("subtract", "x0", "y0"),
             ("multiply", "t0", "t0"),
             ("add", "t1", "t0"),
         )
@@ -157,9 +157,22 @@ class TestTerms:
         assert code.result == "t2"
 
     def test_constants(self):
-        code = coordinate_code(1.5 + X)
-        assert (code.instructions, code.constants) == ((("add", "c0", "x"),), (1.5,))
+        code = coordinate_code(1.5 + X * Y)
+        assert code.instructions == (("multiply", "x0", "y0"), ("add", "c0", "t0"))
+        assert code.constants == (1.5,)
         assert coordinate_code(Parameter(3.0)).result == "c0"
+
+    def test_what_depends_on_one_point_is_computed_for_points(self):
+        part = exp(2.0 * X)
+        code = coordinate_code(part * (Y - nearest(Y)) + part * Y)
+        assert code.instructions == (
+            ("multiply", "x0", "y0"),
+            ("multiply", "x0", "y1"),
+            ("add", "t0", "t1"),
+        )
+        assert code.parts == ((part,), (Y - nearest(Y), Y))
+        assert code.raw == ("y1",)
+        assert not code.constants
 
 
 class TestColumns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -166,3 +167,15 @@ def test_nested_holds_are_given_back_by_the_last():
             assert set(blas_threads()) == {1}
             assert threads.thread_count() == min(max(before), threads._cores())
         assert blas_threads() == before
+
+
+def test_work_inside_work_stays_in_its_thread():
+    seen = []
+
+    def outer(_):
+        inner = []
+        threads.run(lambda _: inner.append(threading.get_ident()), range(4), 2)
+        seen.append(set(inner) == {threading.get_ident()})
+
+    threads.run(outer, range(8), 2)
+    assert seen == [True] * 8

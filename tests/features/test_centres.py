@@ -128,7 +128,7 @@ def test_slack_costs_little():
 def test_rejection_gives_the_law_of_one_pivot_at_a_time():
     X = cloud(12)
     X[:6] *= 0.05  # half of the points are nearly one point
-    draws = 800
+    draws = 400
 
     def counts(sample):
         found = np.zeros((12, 12))
@@ -151,7 +151,7 @@ def test_d2_sampling_has_its_law():
     distances = 2.0 - 2.0 * K(X)
     chances = (distances / distances.sum(axis=1, keepdims=True)) / 4  # pairs in order
     found = np.zeros((4, 4))
-    draws = 1000
+    draws = 500
     for seed in range(draws):
         found[tuple(KMeansPlusPlus(2, random_state=seed).choose(K, X).indices)] += 1
     assert np.abs(found / draws - chances).max() < 4 * np.sqrt(0.25 / draws)

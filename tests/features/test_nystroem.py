@@ -8,7 +8,7 @@ import scipy.sparse
 from sklearn.kernel_approximation import Nystroem as Theirs
 from sklearn.metrics.pairwise import rbf_kernel
 
-from mercer.features import Nystroem
+from mercer.features import Nystroem, compress, to_features
 from mercer.features.centres import Given, Greedy, RandomlyPivoted
 from mercer.kernels import Gaussian, PairKernel
 
@@ -50,6 +50,11 @@ def test_texts_have_features():
     assert np.allclose(features @ features.T, PairKernel(overlap)(words))
     f = phi.function(np.ones(phi.feature_count))
     assert np.allclose(f(words), features.sum(axis=1))
+    y = np.arange(6.0)
+    assert np.allclose(phi.normal_equations(words, y).gram, features.T @ features)
+    small = compress(PairKernel(overlap).function(words, y), Greedy(6))
+    assert small.relative_error < 1e-6
+    assert to_features(PairKernel(overlap).function(words, y), phi).relative_error < 1e-6
 
 
 def test_the_error_is_bounded_by_residuals():

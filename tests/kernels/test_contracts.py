@@ -14,19 +14,8 @@ from mercer.kernels.base import parts
 from mercer.testing import KERNEL_LAWS, check_kernel
 from mercer.testing.cases import Case
 
-KNOWN: dict[str, str] = {}
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=[pytest.mark.xfail(strict=True, reason=KNOWN[name])] if name in KNOWN else [],
-        )
-        for name in markets.KERNELS
-    ],
-)
+@pytest.mark.parametrize("name", markets.KERNELS)
 def test_laws_of_every_kernel(name):
     kernel, points = markets.KERNELS[name]
     check_kernel(kernel, points)
@@ -67,20 +56,6 @@ STORED = {
 }
 
 
-KNOWN_POINTS: dict[tuple[str, str], str] = {}
-
-
-@pytest.mark.parametrize(
-    ("name", "points"),
-    [
-        pytest.param(
-            *pair,
-            marks=[pytest.mark.xfail(strict=True, reason=KNOWN_POINTS[pair])]
-            if pair in KNOWN_POINTS
-            else [],
-        )
-        for pair in itertools.product(STORED, markets.POINTS)
-    ],
-)
+@pytest.mark.parametrize(("name", "points"), list(itertools.product(STORED, markets.POINTS)))
 def test_laws_on_every_kind_of_points(name, points, tmp_path):
     check_kernel(STORED[name], markets.POINTS[points](tmp_path))

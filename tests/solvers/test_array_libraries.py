@@ -44,11 +44,11 @@ SOLVERS = {
     "least-norm": (Direct(), Squared(), 0.0, Polynomial(2)),
     "indefinite": (Direct(), Squared(), 0.01, Precomputed(INDEFINITE)),
     "constrained": (Constrained(0.7), Squared(), 0.0, Gaussian()),
-    "descent": (KernelGradientDescent(50), Squared(), 0.1, Gaussian()),
-    "logistic": (KernelGradientDescent(50), Logistic(), 0.1, Gaussian()),
-    "held-out": (KernelGradientDescent(50, stopping=HeldOut()), Squared(), 0.01, Gaussian()),
-    "discrepancy": (KernelGradientDescent(50, stopping=Discrepancy(0.1)), Squared(), 0, Gaussian()),
-    "subgradient": (SubgradientDescent(50, schedules.Constant(0.1)), Hinge(), 0.1, Gaussian()),
+    "descent": (KernelGradientDescent(20), Squared(), 0.1, Gaussian()),
+    "logistic": (KernelGradientDescent(20), Logistic(), 0.1, Gaussian()),
+    "held-out": (KernelGradientDescent(20, stopping=HeldOut()), Squared(), 0.01, Gaussian()),
+    "discrepancy": (KernelGradientDescent(20, stopping=Discrepancy(0.1)), Squared(), 0, Gaussian()),
+    "subgradient": (SubgradientDescent(20, schedules.Constant(0.1)), Hinge(), 0.1, Gaussian()),
     "stochastic": (
         StochasticFunctionalGradient(3, schedules.InverseTime(5.0), random_state=0),
         Hinge(),
@@ -100,7 +100,7 @@ def test_float32_stays_float32(xp, name):
 def test_classes_become_rows(xp):
     labels = xp.asarray((np.digitize(X[:, 0], [-0.5, 0.5])).astype(np.int64))
     problem = Problem(Gaussian().gram(X), labels, Multinomial(), 0.1)
-    solution = KernelGradientDescent(500, tolerance=1e-6).solve(problem)
+    solution = KernelGradientDescent(200, tolerance=1e-6).solve(problem)
     assert tuple(solution.coefficients.shape) == (N, 3)
     assert duality_gap(problem, solution.coefficients) < 1e-8
 

@@ -160,7 +160,7 @@ def test_explicit_sum_of_residuals():
     np.testing.assert_allclose(solution.coefficients, -eta * np.sum(gammas, axis=0), rtol=1e-11)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 50, 1000])
+@pytest.mark.parametrize("steps", [1, 2, 50, 500])
 def test_square_loss_is_the_filter_of_landweber(steps):
     solution = KernelGradientDescent(steps, step=1.5, tolerance=1e-300).solve(problem(ridge=0.0))
     path = SpectralPath.of(KERNEL.gram(X), CURVE)
@@ -343,7 +343,7 @@ def test_a_tolerance_that_rounding_hides_is_not_called_converged():
 
 def test_rounding_does_not_add_up_over_many_steps():
     task = problem(Squared(), ridge=0.1, dtype=np.float32)
-    solution = KernelGradientDescent(1000, tolerance=1e-13).solve(task)
+    solution = KernelGradientDescent(400, tolerance=1e-13).solve(task)
     start = independent_gradient_norm(-CURVE[:, None], np.zeros(40), 0.1)
     assert solution.gap <= 5e-7 * start
     assert "that was the limit" in str(solution.status)
@@ -531,8 +531,8 @@ def test_the_recursion_and_its_average(loss, averaging):
 
 @pytest.mark.parametrize("loss", [Hinge(), Absolute()])
 def test_long_runs_come_near_the_optimum_and_say_so(loss):
-    task, least = problem(loss, ridge=0.1), optimum(loss, 0.1)
-    solver = SubgradientDescent(3000, InverseTime(2 / 0.1, 1.0), Average(1.0), tolerance=0.01)
+    task, least = problem(loss, ridge=0.5), optimum(loss, 0.5)
+    solver = SubgradientDescent(600, InverseTime(2 / 0.5, 1.0), Average(1.0), tolerance=0.01)
     solution = solver.solve(task)
     assert -1e-9 <= solution.objective - least <= solution.gap
     assert solution.gap <= 0.01 * solution.objective
@@ -548,7 +548,7 @@ def test_subgradients_with_intercept_outputs_and_float32():
     assert solution.intercept.shape == (2,)
     np.testing.assert_allclose(solution.coefficients[:, 0], -solution.coefficients[:, 1], atol=1e-5)
     assert solution.objective < 0.8 * 2.0  # f = 0 has 2
-    assert "that bound is coarse" in str(solution.status)
+    assert 0 < solution.gap < 0.3  # the dual point is moved to where an intercept wants it
 
 
 def test_a_callback_stops_subgradients():
@@ -695,7 +695,7 @@ def test_one_pass_predicts_each_sample_before_it_is_seen():
         (InverseTime(2 / 0.2, 1.0), Average(1.0), weighted_average_bound),
     ],
 )
-@pytest.mark.parametrize("passes", [1, 10])
+@pytest.mark.parametrize("passes", [1, 5])
 def test_stochastic_bounds_hold_on_average(loss, schedule, averaging, bound, passes):
     """Draws with replacement are independent samples of the n points; G = R = 1."""
     task, least = problem(loss, ridge=0.2), optimum(loss, 0.2)

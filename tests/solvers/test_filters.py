@@ -190,18 +190,18 @@ def test_steps_that_are_too_long_are_refused_with_the_longest():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: Tikhonov(0.0), "Tikhonov needs a finite regularization above 0; got 0.0"),
-        (lambda: Tikhonov(np.inf), "Tikhonov needs a finite regularization above 0; got inf"),
-        (lambda: CutOff(-1.0), "CutOff needs a finite regularization above 0; got -1.0"),
+        (lambda: Tikhonov(0.0), "Tikhonov needs a finite regularization > 0; got 0.0"),
+        (lambda: Tikhonov(np.inf), "Tikhonov needs a finite regularization > 0; got inf"),
+        (lambda: CutOff(-1.0), "CutOff needs a finite regularization > 0; got -1.0"),
         (
             lambda: IteratedTikhonov(0.1, 0),
-            "IteratedTikhonov needs a whole number of steps from 1 on; got 0",
+            "IteratedTikhonov needs a whole number times ≥ 1; got 0",
         ),
         (lambda: IteratedTikhonov(np.nan, 1), "IteratedTikhonov needs a finite regularization"),
-        (lambda: Landweber(0, 1.0), "Landweber needs a whole number of steps from 1 on; got 0"),
-        (lambda: Landweber(3, 0.0), "Landweber needs a finite step above 0; got 0.0"),
-        (lambda: NuMethod(-1), "NuMethod needs a whole number of steps from 1 on; got -1"),
-        (lambda: NuMethod(3, nu=0.0), "NuMethod needs a finite nu above 0; got 0.0"),
+        (lambda: Landweber(0, 1.0), "Landweber needs a whole number steps ≥ 1; got 0"),
+        (lambda: Landweber(3, 0.0), "Landweber needs a finite step > 0; got 0.0"),
+        (lambda: NuMethod(-1), "NuMethod needs a whole number steps ≥ 1; got -1"),
+        (lambda: NuMethod(3, nu=0.0), "NuMethod needs a finite nu > 0; got 0.0"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(make, text):

@@ -99,6 +99,36 @@ def test_fitted_values_are_predictions_at_the_points(intercept, weights):
     assert np.allclose(path.fitted(0.01), truth, atol=tolerance(weights, 0.01))
 
 
+@weighted
+@with_intercept
+@pytest.mark.parametrize("kernel", [Linear(), Matern(0.5, 0.3)], ids=["rank-2", "full"])
+def test_no_regularisation_is_the_least_norm(kernel, intercept, weights):
+    """λ = 0: the fit of the direct solver, the limit of small λ, and a trace that is the rank."""
+    path = path_of(Y, weights, intercept, kernel)
+    alpha, b = path.coefficients(0.0)
+    given = Problem(kernel.gram(X), Y, Squared(), 0.0, weights, intercept)
+    least = Direct().solve(given)
+    assert np.allclose(path.gram @ alpha + b, path.gram @ least.coefficients + least.intercept)
+    f, g = kernel.function(X, alpha), kernel.function(X, least.coefficients)
+    assert np.isclose(f.norm(), g.norm(), rtol=1e-6)
+    near = path.coefficients(1e-9)
+    assert np.allclose(path.fitted(0.0), path.gram @ near[0] + near[1], atol=1e-4)
+    w = np.ones(N) if weights is None else weights
+    rank = np.linalg.matrix_rank(np.sqrt(w)[:, None] * kernel.gram(X).dense() * np.sqrt(w))
+    constant = intercept and isinstance(kernel, Linear)  # else the constants are interpolated too
+    assert np.isclose(path.degrees_of_freedom(0.0), rank + constant)
+    solution = path.solution(0.0)
+    assert solution.status.converged
+    assert solution.gap < 1e-9
+    smoothed = path.smoother_weights(X[:3], 0.0) @ Y
+    assert np.allclose(smoothed, path.fitted(0.0)[:3], atol=1e-8)
+
+
+def test_leave_one_out_needs_a_regularisation():
+    with pytest.raises(ValueError, match=r"leave-one-out needs a regularization > 0; got 0\.0"):
+        path_of().leave_one_out(0.0)
+
+
 def test_one_decomposition_serves_every_regularisation(monkeypatch):
     path = path_of()
     monkeypatch.setattr(np.linalg, "eigh", None)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from mercer.arrays import on_host
 from mercer.kernels.base import Kernel
 
 SAMPLE = 500  # points whose distances are looked at
@@ -21,10 +22,10 @@ def median_distance(X: Any, weights: Any = None) -> float:
     >>> median_distance(np.array([[0.0], [1.0], [3.0], [3.0]]))
     2.0
     """
-    kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+    kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(on_host(weights))
     many = kept[:: max(1, len(kept) // (SAMPLE if X.shape[1] > SAMPLE else 10 * SAMPLE))]
     rows = X[many].toarray() if hasattr(X, "toarray") else X[many]
-    rows = np.unique(np.asarray(rows, np.float64), axis=0)
+    rows = np.unique(np.asarray(on_host(rows), np.float64), axis=0)
     rows = rows[:: max(1, len(rows) // SAMPLE)]
     distances = pdist(rows)
     distances = distances[distances > 0]

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.metrics import r2_score
+from sklearn.utils import check_array
 
+from mercer.arrays import is_tensor, on_device, on_host
 from mercer.errors import IndefiniteKernelWarning
-from mercer.estimators.base import KernelEstimator
 from mercer.estimators.callbacks import (
     CallbackSupportMixin,
     FitTask,
@@ -22,7 +22,7 @@ from mercer.estimators.callbacks import (
 )
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.scale import Setting, block_setting, is_blocks, setting
-from mercer.functions import RKHSFunction
+from mercer.estimators.supervised import SupervisedEstimator
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.solvers.direct import Direct
@@ -31,7 +31,7 @@ from mercer.solvers.solution import Solution
 
 
 class _Ridge(
-    CallbackSupportMixin, KernelEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
+    CallbackSupportMixin, SupervisedEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 ):
     """What both ridge estimators share: parameters, checked input, predictions."""
 
@@ -45,6 +45,7 @@ class _Ridge(
         coef0: Any,
         kernel_params: Any,
         fit_intercept: bool,
+        device: Any,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -52,49 +53,23 @@ class _Ridge(
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.fit_intercept = fit_intercept
+        self.device = device
 
-    def _checked_training_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        self._forget()
-        if self._holds_objects(X):
-            X, y = self._checked(X, y, reset=True)
-            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-            check_consistent_length(X, y)
-        else:
-            X, y = self._checked(X, y, reset=True, multi_output=True, y_numeric=True)
-        if self._is_precomputed() and X.shape[0] != X.shape[1]:
+    def _training_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """X, y and weights, checked, and on the device that was asked for."""
+        X, y, weights = self._checked_regression_data(X, y, sample_weight)
+        if self.device is None or is_tensor(X):
+            return X, y, weights
+        if self._is_precomputed() or not isinstance(X, np.ndarray):
             raise ValueError(
-                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
-                "K(X_train, X_train)."
+                f"device={self.device!r} computes on dense rows of numbers; got "
+                f"{type(X).__name__}: write device=None, or X.toarray() for a sparse matrix."
             )
-        return X, y, self._checked_weights(sample_weight, X)
+        return tuple(on_device(array, self.device) for array in (X, y, weights))
 
-    def _checked_weights(self, sample_weight: Any, X: Any) -> np.ndarray | None:
-        if sample_weight is None:
-            return None
-        if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        else:
-            weights = np.asarray(sample_weight, np.float64)
-            if weights.shape != (len(X),) or not np.isfinite(weights).all():
-                raise ValueError(
-                    f"sample_weight must be one finite number for each of {len(X)} samples; got "
-                    f"shape {weights.shape}."
-                )
-        if (weights < 0).any() or not weights.any():
-            raise ValueError("sample_weight must be nonnegative and not all zero.")
-        return weights
-
-    def _fitted(
-        self, kernel: Kernel, X: Any, gram: Gram, alpha: Any, intercept: Any
-    ) -> dict[str, Any]:
-        """The attributes of a fitted model."""
-        return {
-            "kernel_": kernel,
-            "X_fit_": X,
-            "dual_coef_": alpha,
-            "intercept_": intercept,
-            "function_": RKHSFunction(kernel, gram.x, alpha),
-        }
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, as scikit-learn computes it."""
+        return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=sample_weight))
 
     def _keep(self, solution: Solution, attributes: dict[str, Any], depth: int = 4) -> None:
         if solution.status.witness is not None:
@@ -105,11 +80,7 @@ class _Ridge(
 
     def predict(self, X: Any) -> np.ndarray:
         """f(x) for every row of X."""
-        self._check_fitted()
-        X = self._checked(X, reset=False)
-        if self._is_precomputed():
-            return X @ self.dual_coef_ + self.intercept_
-        return self.function_(X) + self.intercept_
+        return self._function_values(X)
 
 
 class KernelRidge(_Ridge):
@@ -140,6 +111,9 @@ class KernelRidge(_Ridge):
         any iterable of blocks of rows that can be started again.
     random_state : int, Generator, RandomState or None
         Draws the centres.
+    device : str, torch.device or None, default=None
+        Where NumPy arrays are computed: "cuda" moves them to a GPU. Tensors of torch stay where
+        they are, and predictions at tensors are tensors.
 
     Attributes
     ----------
@@ -175,8 +149,9 @@ class KernelRidge(_Ridge):
         solver: Any = "auto",
         centres: Any = None,
         random_state: Any = None,
+        device: Any = None,
     ) -> None:
-        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept)
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, device)
         self.alpha = alpha
         self.solver = solver
         self.centres = centres
@@ -187,7 +162,7 @@ class KernelRidge(_Ridge):
         """Fit f to targets y, one or several for each row of X."""
         if is_blocks(X):
             return self._fit_blocks(X, y, sample_weight)
-        X, y, weights = self._checked_training_data(X, y, sample_weight)
+        X, y, weights = self._training_data(X, y, sample_weight)
         alphas, kernel = _checked_alphas(self.alpha, y), self._resolved_kernel(X)
         if self._is_precomputed() and self.centres is not None:
             raise ValueError(
@@ -297,6 +272,8 @@ class KernelRidgeCV(_Ridge):
         Lengthscales to try. "auto" takes ten around the median distance of points where the
         kernel has a lengthscale and `gamma` is not given; None keeps the kernel as it is.
     fit_intercept : bool, default=False
+    device : str, torch.device or None, default=None
+        As in `KernelRidge`.
 
     Attributes
     ----------
@@ -329,15 +306,16 @@ class KernelRidgeCV(_Ridge):
         kernel_params: Any = None,
         lengthscales: Any = "auto",
         fit_intercept: bool = False,
+        device: Any = None,
     ) -> None:
-        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept)
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, device)
         self.alphas = alphas
         self.lengthscales = lengthscales
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose, then fit."""
-        X, y, weights = self._checked_training_data(X, y, sample_weight)
+        X, y, weights = self._training_data(X, y, sample_weight)
         alphas = self._candidate_alphas()
         total = len(y) if weights is None else float(weights.sum())
         base = self._resolved_kernel(X)
@@ -349,7 +327,7 @@ class KernelRidgeCV(_Ridge):
         for row, kernel in enumerate(kernels):
             part = task.part("lengthscale")
             path = self._path(kernel, X, y, weights)
-            errors[row] = path.leave_one_out_errors((alphas / total).tolist()).mean(axis=1)
+            errors[row] = on_host(path.leave_one_out_errors((alphas / total).tolist())).mean(axis=1)
             if not np.isfinite(errors[row]).any():
                 raise ValueError(
                     "leave-one-out with an intercept needs two samples or more; got n_samples = 1."

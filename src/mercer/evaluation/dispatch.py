@@ -1,15 +1,19 @@
 """The one door to evaluation: which execution computes a kernel on these points.
 
-numba is imported on first use; `import mercer` does not load it.
+numba, torch and triton are imported on first use; `import mercer` does not load them. Tensors on
+the CPU share their memory with NumPy arrays and are computed as such; tensors on a GPU stay there.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mercer.arrays import is_tensor
 from mercer.evaluation import reference
 from mercer.evaluation.blocks import BlockTiles
 from mercer.evaluation.budget import Memory, free_memory, memory_budget
@@ -42,8 +46,10 @@ class Plan:
 
 def check_pair(x: PointSet, y: PointSet) -> None:
     """Refuse points of different kinds or widths."""
-    if isinstance(x, VectorPoints) != isinstance(y, VectorPoints) or (
-        not isinstance(x, VectorPoints) and type(x) is not type(y)
+    if (
+        isinstance(x, VectorPoints) != isinstance(y, VectorPoints)
+        or (not isinstance(x, VectorPoints) and type(x) is not type(y))
+        or on_tensors(x) != on_tensors(y)
     ):
         raise ValueError(
             f"both sides must be points of one kind; got {type(x).__name__} and {type(y).__name__}."
@@ -58,6 +64,31 @@ def check_pair(x: PointSet, y: PointSet) -> None:
             f"both sides must have the same columns in the same order; got {list(left)} and "
             f"{list(right)}. Write Y[X.columns]."
         )
+
+
+def on_tensors(points: Any) -> bool:
+    """Whether points are the rows of a torch tensor."""
+    return is_tensor(getattr(points, "rows", None))
+
+
+def _on_host(points: Any) -> bool:
+    """Whether tensors are computed as NumPy arrays: on the CPU, unless Triton interprets."""
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    return points.rows.device.type == "cpu" and not interpreted
+
+
+def _gpu() -> Any:
+    from mercer.evaluation.gpu import execution
+
+    return execution
+
+
+def _through_numpy(x: Any, y: Any, compute: Callable[[Any, Any], np.ndarray]) -> Any:
+    """What `compute` makes of tensors on the CPU as NumPy points, as a tensor."""
+    import torch
+
+    rows = x.host()
+    return torch.from_numpy(np.ascontiguousarray(compute(rows, rows if y is x else y.host())))
 
 
 def _tiles(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
@@ -85,9 +116,25 @@ def walk(
 
 
 def matmul(
-    kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, memory: Memory
-) -> np.ndarray:
-    """K(X, Y) V in the precision of V; symmetry is used where X is Y."""
+    kernel: Lowerable,
+    x: PointSet,
+    y: PointSet,
+    values: Any,
+    memory: Memory,
+    precision: str | None = None,
+    kept: dict[Any, Any] | None = None,
+) -> Any:
+    """K(X, Y) V in the precision of V; symmetry is used where X is Y.
+
+    On a GPU, `kept` holds the packed points from one product to the next.
+    """
+    if on_tensors(x):
+        if not len(x) or not len(y) or not values.shape[1]:
+            return values.new_zeros((len(x), values.shape[1]))
+        if _on_host(x):
+            v = values.numpy()
+            return _through_numpy(x, y, lambda a, b: matmul(kernel, a, b, v, memory))
+        return _gpu().matmul(kernel, x, y, values, precision, {} if kept is None else kept)
     if not len(x) or not len(y) or not values.shape[1]:
         return np.zeros((len(x), values.shape[1]), values.dtype)
     matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
@@ -98,11 +145,21 @@ def normal_matmul(
     kernel: Lowerable,
     x: PointSet,
     y: PointSet,
-    values: np.ndarray,
-    shift: np.ndarray | None,
+    values: Any,
+    shift: Any,
     memory: Memory,
-) -> np.ndarray:
+    precision: str | None = None,
+    kept: dict[Any, Any] | None = None,
+) -> Any:
     """K(Y, X)(K(X, Y) V + W), fused."""
+    if on_tensors(x):
+        if not len(x) or not len(y) or not values.shape[1]:
+            return values.new_zeros((len(y), values.shape[1]))
+        if _on_host(x):
+            v, w = values.numpy(), None if shift is None else shift.numpy()
+            return _through_numpy(x, y, lambda a, b: normal_matmul(kernel, a, b, v, w, memory))
+        kept = {} if kept is None else kept
+        return _gpu().normal_matmul(kernel, x, y, values, shift, precision, kept)
     if not len(x) or not len(y) or not values.shape[1]:
         return np.zeros((len(y), values.shape[1]), values.dtype)
     matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
@@ -117,8 +174,21 @@ def sandwich(
     return matrix.sandwich(values, middle)
 
 
-def dense(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory) -> np.ndarray:
+def dense(
+    kernel: Lowerable,
+    x: PointSet,
+    y: PointSet,
+    dtype: Any,
+    memory: Memory,
+    precision: str | None = None,
+) -> Any:
     """K(X, Y), stored, where it fits into memory."""
+    if on_tensors(x):
+        if _on_host(x):
+            return _through_numpy(x, y, lambda a, b: dense(kernel, a, b, dtype, memory))
+        if not len(x) or not len(y):
+            return x.rows.new_zeros((len(x), len(y)), dtype=_gpu().dtype_of(dtype))  # type: ignore[attr-defined]
+        return _gpu().dense(kernel, x, y, _gpu().dtype_of(dtype), precision)
     size = len(x) * len(y) * np.dtype(dtype).itemsize
     if size > free_memory():
         raise MemoryError(
@@ -130,8 +200,12 @@ def dense(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memor
     return walk(kernel, x, y, dtype, memory).dense(symmetric=x is y)
 
 
-def diagonal(kernel: Lowerable, x: PointSet) -> np.ndarray:
+def diagonal(kernel: Lowerable, x: PointSet) -> Any:
     """All k(x_i, x_i)."""
+    if on_tensors(x):
+        if _on_host(x):
+            return _through_numpy(x, x, lambda a, b: diagonal(kernel, a))
+        return _gpu().diagonal(kernel, x)
     expression = kernel.program()
     if expression is None:
         return np.asarray(kernel.diagonal(x), x.dtype)
@@ -142,6 +216,8 @@ def plan(
     kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory, columns: int
 ) -> Plan:
     """What `matmul` would do, without doing it."""
+    if on_tensors(x):
+        return _tensor_plan(kernel, x, y, dtype, memory, columns)
     matrix = walk(kernel, x, y, dtype, memory, columns)
     tiles = matrix.tiles
     fused = kernel.program() is not None
@@ -153,3 +229,21 @@ def plan(
         symmetric=x is y,
         memory=matrix.memory,
     )
+
+
+def _tensor_plan(
+    kernel: Lowerable, x: Any, y: Any, dtype: Any, memory: Memory, columns: int
+) -> Plan:
+    if _on_host(x):
+        rows = x.host()
+        return plan(kernel, rows, rows if y is x else y.host(), dtype, memory, columns)
+    gpu = _gpu()
+    product = gpu.execution(kernel, x, y, gpu.dtype_of(dtype), None)
+    if not hasattr(product, "describe"):
+        side = product.side
+        return Plan(
+            f"blocks in torch on {x.device}", "differences", (side, side), 1, False, side**2
+        )
+    tile, distances, taken = product.describe(columns)
+    shape = tile.rows, tile.columns
+    return Plan(f"fused by Triton on {x.device}", distances, shape, 1, False, taken)

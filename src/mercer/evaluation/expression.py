@@ -97,12 +97,20 @@ class Parameter(Expression):
 
 @dataclass(frozen=True)
 class Operation(Expression):
-    """An operation of `operations.OPERATIONS` applied to expressions."""
+    """An operation of `operations.OPERATIONS` applied to expressions.
+
+    `twin` is an equal expression in other numbers, of which slopes are taken.
+    """
 
     name: str
     arguments: tuple[Expression, ...]
     exponent: int = 1
     table: Table | None = None
+    twin: Expression | None = None
+
+    def with_slopes_of(self, twin: Expression) -> Operation:
+        """The same value, with the slopes of an equal expression that has them everywhere."""
+        return replace(self, twin=twin)
 
     def __rmul__(self, factor: float) -> Operation:
         """A constant times a constant times an expression needs one multiplication."""
@@ -258,7 +266,9 @@ def rewrite(expression: Expression, change: Callable[[Number], Expression]) -> E
             if isinstance(node, Number):
                 done[node] = change(node)
             elif isinstance(node, Operation):
-                done[node] = replace(node, arguments=tuple(visit(a) for a in node.arguments))
+                arguments = tuple(visit(argument) for argument in node.arguments)
+                twin = None if node.twin is None else visit(node.twin)
+                done[node] = replace(node, arguments=arguments, twin=twin)
             else:
                 done[node] = node
         return done[node]
@@ -266,8 +276,11 @@ def rewrite(expression: Expression, change: Callable[[Number], Expression]) -> E
     return visit(expression)
 
 
-def numbers_of(expression: Expression) -> tuple[Number, ...]:
-    """The distinct pair numbers of an expression, in order of first appearance."""
+def numbers_of(expression: Expression, twins: bool = False) -> tuple[Number, ...]:
+    """The distinct pair numbers of an expression, in order of first appearance.
+
+    With `twins` those that its slopes are taken in, too.
+    """
     found: dict[Number, None] = {}
 
     def visit(node: Expression) -> None:
@@ -276,6 +289,8 @@ def numbers_of(expression: Expression) -> tuple[Number, ...]:
         elif isinstance(node, Operation):
             for argument in node.arguments:
                 visit(argument)
+            if twins and node.twin is not None:
+                visit(node.twin)
 
     visit(expression)
     return tuple(found)

@@ -37,7 +37,7 @@ def gradient(
     if not isinstance(x, DensePoints) or not isinstance(centres, DensePoints):
         raise ValueError("gradients of sparse points are dense: pass X.toarray().")
     out = np.zeros((len(x), coefficients.shape[1], x.width), coefficients.dtype)
-    for number in numbers_of(expression):
+    for number in numbers_of(expression, twins=True):
         slope = derivative(expression, number)
         if slope is not None and number.kind in _TERMS:
             _add_term(out, number, slope, x, centres, coefficients)

@@ -106,16 +106,19 @@ def derivative(expression: Expression, number: Expression) -> Expression | None:
 
     def visit(node: Expression) -> Expression | None:
         if node not in done:
-            done[node] = chain(node) if isinstance(node, Operation) else None
+            done[node] = slope(node) if isinstance(node, Operation) else None
         return done[node]
+
+    def slope(node: Operation) -> Expression | None:
+        return chain(node) if node.twin is None else visit(node.twin)
 
     def chain(node: Operation) -> Expression | None:
         total: Expression | None = None
         slopes = OPERATIONS[node.name].slopes(node)
-        for argument, slope in zip(node.arguments, slopes, strict=True):
+        for argument, outer in zip(node.arguments, slopes, strict=True):
             inner = visit(argument)
             if inner is not None:
-                term = slope * inner
+                term = outer * inner
                 total = term if total is None else total + term
         return total
 

@@ -19,6 +19,8 @@ from mercer.evaluation.expression import (
     Number,
     Operation,
     Parameter,
+    X,
+    Y,
     numbers_of,
 )
 from mercer.evaluation.operations import OPERATIONS
@@ -75,7 +77,8 @@ def _pair_structure(pair: Number) -> tuple[Any, ...]:
         return (pair.kind,)
     code = coordinate_code(pair.term)
     scaled = pair.view.deferred_scales is not None
-    return pair.kind, code.instructions, code.result, scaled
+    counts = len(code.x_parts), len(code.y_parts)
+    return pair.kind, code.instructions, code.result, counts, code.raw, scaled
 
 
 def lower(expression: Expression) -> Program:
@@ -159,45 +162,99 @@ Instruction = tuple[str, ...]  # an operation, then the names of its arguments
 
 @dataclass(frozen=True)
 class CoordinateCode:
-    """A term in x_k and y_k: instructions over "x", "y" and the run-time constants "c0", … ."""
+    """A term in x_k and y_k: instructions over "x0", …, "y0", … and run-time constants "c0", … .
+
+    What depends on one point alone is computed once for each point, not once for each pair:
+    "x1" is the number `x_parts[1]` of x_k.
+    """
 
     instructions: tuple[Instruction, ...]
     result: str
     constants: tuple[float, ...]
+    x_parts: tuple[Expression, ...]
+    y_parts: tuple[Expression, ...]
+
+    @property
+    def parts(self) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+        """The numbers of a coordinate of x, and of y, that the instructions take."""
+        return self.x_parts, self.y_parts
+
+    @property
+    def raw(self) -> tuple[str, ...]:
+        """The names that stand for x_k or y_k themselves."""
+        sides = (("x", self.x_parts, X), ("y", self.y_parts, Y))
+        return tuple(
+            f"{side}{i}"
+            for side, parts, coordinate in sides
+            for i, part in enumerate(parts)
+            if part == coordinate
+        )
 
 
 def coordinate_code(term: Expression) -> CoordinateCode:
     """The term of a sum or product over coordinates as instructions.
 
-    >>> from mercer.evaluation.expression import X, Y, absolute
+    >>> from mercer.evaluation.expression import X, Y, absolute, exp
     >>> coordinate_code(2.0 * absolute(X - Y)).instructions
-    (('subtract', 'x', 'y'), ('absolute', 't0'), ('multiply', 'c0', 't1'))
+    (('subtract', 'x0', 'y0'), ('absolute', 't0'), ('multiply', 'c0', 't1'))
+    >>> coordinate_code(exp(2.0 * X) * Y).instructions
+    (('multiply', 'x0', 'y0'),)
     """
-    instructions: list[Instruction] = []
-    constants: list[float] = []
-    names: dict[Expression, str] = {}
+    return _CoordinateLowering().code(term)
 
-    def visit(node: Expression) -> str:
-        if node not in names:
-            if isinstance(node, Coordinate):
-                names[node] = node.side
+
+class _CoordinateLowering:
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.constants: list[float] = []
+        self.parts: dict[str, list[Expression]] = {"x": [], "y": []}
+        self.names: dict[Expression, str] = {}
+        self.known: dict[Expression, set[str]] = {}
+
+    def code(self, term: Expression) -> CoordinateCode:
+        result = self.name(term)
+        x_parts, y_parts = self.parts["x"] or [X], self.parts["y"] or [Y]
+        return CoordinateCode(
+            tuple(self.instructions),
+            result,
+            tuple(self.constants),
+            tuple(x_parts),
+            tuple(y_parts),
+        )
+
+    def name(self, node: Expression) -> str:
+        if node not in self.names:
+            sides = self.sides(node)
+            if len(sides) == 1:
+                self.names[node] = self.part(min(sides), node)
             elif isinstance(node, Parameter):
-                constants.append(node.value)
-                names[node] = f"c{len(constants) - 1}"
+                self.constants.append(node.value)
+                self.names[node] = f"c{len(self.constants) - 1}"
             else:
                 assert isinstance(node, Operation)
-                names[node] = emit(node)
-        return names[node]
+                self.names[node] = self.operation(node)
+        return self.names[node]
 
-    def emit(node: Operation) -> str:
-        arguments = [visit(argument) for argument in node.arguments]
+    def part(self, side: str, node: Expression) -> str:
+        self.parts[side].append(node)
+        return f"{side}{len(self.parts[side]) - 1}"
+
+    def operation(self, node: Operation) -> str:
+        arguments = [self.name(argument) for argument in node.arguments]
         if node.name != "power":
-            instructions.append((node.name, *arguments))
+            self.instructions.append((node.name, *arguments))
         else:
             for i in range(node.exponent - 1):
-                left = arguments[0] if i == 0 else f"t{len(instructions) - 1}"
-                instructions.append(("multiply", left, arguments[0]))
-        return f"t{len(instructions) - 1}"
+                left = arguments[0] if i == 0 else f"t{len(self.instructions) - 1}"
+                self.instructions.append(("multiply", left, arguments[0]))
+        return f"t{len(self.instructions) - 1}"
 
-    result = visit(term)
-    return CoordinateCode(tuple(instructions), result, tuple(constants))
+    def sides(self, node: Expression) -> set[str]:
+        """Whose coordinates an expression depends on."""
+        if node not in self.known:
+            self.known[node] = (
+                {node.side}
+                if isinstance(node, Coordinate)
+                else set().union(*map(self.sides, getattr(node, "arguments", ())))
+            )
+        return self.known[node]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-PIECES = {"float32": 8, "float64": 16}  # in an octave
+PIECES = {"float32": 16, "float64": 32}  # in an octave
 DEGREE = {"float32": 5, "float64": 9}
 
 Function = Callable[[Any], Any]

@@ -137,7 +137,7 @@ def run(work: Work, items: Iterable[Any], threads: int) -> None:
         pool = _pool(helpers)
         futures = [pool.submit(queue.drain_inside) for _ in range(helpers)]
         try:
-            queue.drain_inside()
+            queue.drain_inside()  # what it calls must not wait for threads that are busy here
         finally:
             wait(futures)
     if queue.error is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,11 +12,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.evaluation.tiling import Span, spans
-from mercer.features.inputs import NestedParameters
+from mercer.features.inputs import NestedParameters, length
+from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
 
-BLOCK_BYTES = 1 << 20  # of the features of a block of rows
+BLOCK_BYTES = 8 << 20  # of the features of a block of rows
+BLOCK_ROWS = 64, 512  # fewest and most
+STRIPES = 16  # partial sums, whatever the number of threads
+Fill = Callable[[Any, np.ndarray], None]  # (rows, out): write the features of rows into out
 
 
 class FeatureMap(
@@ -24,8 +29,8 @@ class FeatureMap(
     """A transformer whose rows have inner products near those of a kernel.
 
     A map implements `_draw(X)`, which sets `kernel_` and what its features are made of,
-    `feature_count`, and `_fill(rows, out)`, the features of some rows; `expected_error` and
-    `uniform_error` say how good they are.
+    `feature_count`, and `_filler(dtype)`, which gives a function that writes the features of some
+    rows; `expected_error` and `uniform_error` say how good they are.
 
     Attributes
     ----------
@@ -45,8 +50,9 @@ class FeatureMap(
         """φ(x) for every row of X, in its precision."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        out = np.empty((_length(X), self.feature_count), self._dtype(X))
-        self._over_blocks(X, lambda span: self._fill(X[slice(*span)], out[slice(*span)]))
+        out = np.empty((length(X), self.feature_count), self._dtype(X))
+        fill = self._filler(_precision(X))
+        self._over_blocks(X, lambda span: fill(X[slice(*span)], out[slice(*span)]))
         return out
 
     def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
@@ -58,15 +64,42 @@ class FeatureMap(
         X = self._checked(x, reset=False)
         dtype = np.result_type(self._dtype(X), weights.dtype)
         weights = np.ascontiguousarray(weights, dtype)
-        out = np.empty((_length(X), weights.shape[1]), dtype.type(0).real.dtype)
+        out = np.empty((length(X), weights.shape[1]), dtype.type(0).real.dtype)
+        fill = self._filler(_precision(X))
 
-        def fill(span: Span) -> None:
+        def multiply(span: Span) -> None:
             block = np.empty((span[1] - span[0], self.feature_count), self._dtype(X))
-            self._fill(X[slice(*span)], block)
+            fill(X[slice(*span)], block)
             out[slice(*span)] = (block @ weights).real
 
-        self._over_blocks(X, fill)
+        self._over_blocks(X, multiply)
         return out
+
+    def weighted_sum(self, X: Any, coefficients: Any) -> np.ndarray:
+        """Σ_i α_i φ(x_i), with a column for each column of α; the features are not stored."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        alpha = np.asarray(coefficients)
+        columns = alpha.reshape(len(alpha), -1)
+        dtype = np.result_type(self._dtype(X), columns.dtype, np.float64)
+        fill, blocks = self._filler(_precision(X)), self._spans(X)
+        parts = np.zeros((min(STRIPES, len(blocks)), self.feature_count, columns.shape[1]), dtype)
+
+        def add(stripe: int) -> None:
+            for start, stop in blocks[stripe::STRIPES]:
+                block = np.empty((stop - start, self.feature_count), self._dtype(X))
+                fill(X[start:stop], block)
+                parts[stripe] += block.T @ columns[start:stop]
+
+        with single_threaded_blas():
+            run(add, range(len(parts)), thread_count() if self._parallel else 1)
+        total = parts.sum(axis=0)
+        return total[:, 0] if alpha.ndim == 1 else total
+
+    def normal_equations(self, X: Any, y: Any, sample_weight: Any = None) -> NormalEquations:
+        """ΦᵀWΦ and ΦᵀWy for the features Φ of X, summed chunk by chunk; Φ is never stored."""
+        check_is_fitted(self)
+        return accumulate(self, self._checked(X, reset=False), y, sample_weight)
 
     def function(self, weights: Any) -> FeatureFunction:
         """The function f(x) = ⟨φ(x), w⟩."""
@@ -105,12 +138,13 @@ class FeatureMap(
     def _draw(self, X: Any) -> None:
         raise NotImplementedError
 
-    def _fill(self, rows: Any, out: np.ndarray) -> None:
+    def _filler(self, dtype: np.dtype) -> Fill:
+        """A function that writes the features of rows of that precision; threads share it."""
         raise NotImplementedError
 
     def _dtype(self, X: Any) -> np.dtype:
         """The type of the features of X."""
-        return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+        return _precision(X)
 
     @property
     def _parallel(self) -> bool:
@@ -123,9 +157,13 @@ class FeatureMap(
 
         Blocks depend on sizes alone, so results are the same for any number of threads.
         """
-        rows = max(64, BLOCK_BYTES // (self.feature_count * self._dtype(X).itemsize))
         with single_threaded_blas():
-            run(work, spans(_length(X), rows), thread_count() if self._parallel else 1)
+            run(work, self._spans(X), thread_count() if self._parallel else 1)
+
+    def _spans(self, X: Any) -> list[Span]:
+        fewest, most = BLOCK_ROWS
+        rows = BLOCK_BYTES // (self.feature_count * self._dtype(X).itemsize)
+        return spans(length(X), min(max(rows, fewest), most))
 
     def _checked(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
         return validate_data(
@@ -150,8 +188,8 @@ class FeatureMap(
         return tags
 
 
-def _length(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+def _precision(X: Any) -> np.dtype:
+    return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
 
 
 def _equal(first: Any, second: Any) -> bool:

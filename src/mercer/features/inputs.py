@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from mercer.arrays import beside, is_tensor
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
-from mercer.points import PointSet, VectorPoints
+from mercer.points import PointSet, VectorPoints, as_vectors
 
 
 class NestedParameters:
@@ -50,9 +51,7 @@ class KernelInput(NestedParameters):
     """Points and kernels: vectors as scikit-learn checks them, other points as the kernel does."""
 
     kernel: Any
-    _allow_indefinite = (
-        False  # whether names such as "sigmoid" are taken, as scikit-learn takes them
-    )
+    _allow_indefinite = False  # whether "sigmoid" is taken, as scikit-learn takes it
 
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
@@ -75,7 +74,9 @@ class KernelInput(NestedParameters):
         return _Bound(self.kernel, dict(extra))
 
     def _checked(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
-        """X (and y) as scikit-learn checks them where X holds vectors."""
+        """X (and y) as scikit-learn checks them where X holds vectors; tensors stay tensors."""
+        if is_tensor(X):
+            return self._checked_tensors(X, *y, reset=reset)
         if self._holds_objects(X):
             return validate_data(self, X, *y, reset=reset, skip_check_array=True)
         return validate_data(
@@ -88,8 +89,32 @@ class KernelInput(NestedParameters):
             **options,
         )
 
+    def _checked_tensors(self, X: Any, *y: Any, reset: bool) -> Any:
+        """The checks of scikit-learn that tensors need; what they hold is checked as points."""
+        if self._is_precomputed():
+            raise ValueError('kernel="precomputed" takes NumPy arrays: write X.cpu().numpy().')
+        points = as_vectors(X)
+        if reset:
+            self.n_features_in_ = points.width
+        elif points.width != self.n_features_in_:
+            raise ValueError(
+                f"X has {points.width} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        if not y:
+            return points.rows
+        targets = beside(y[0], X)
+        if targets.ndim not in (1, 2) or len(targets) != len(points) or not len(points):
+            raise ValueError(
+                f"y must have one row for each of the {len(points)} rows of X; got shape "
+                f"{tuple(targets.shape)}."
+            )
+        return points.rows, targets
+
     def _holds_objects(self, X: Any) -> bool:
         """Whether X is a list of things that are no numbers, for a kernel that takes those."""
+        if is_tensor(X):
+            return False
         if isinstance(self.kernel, Kernel):
             names = self.kernel._column_names()
             return bool(names) or (
@@ -125,3 +150,8 @@ def _is_plain_sequence(X: Any) -> bool:
 
 def _first_is_object(X: Any) -> bool:
     return len(X) > 0 and (isinstance(X[0], str) or np.asarray(X[0]).dtype.kind not in "fiub")
+
+
+def length(X: Any) -> int:
+    """The number of rows of an array, a sparse matrix, a table or a list."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
-from mercer.features.base import FeatureMap
+from mercer.features.base import FeatureMap, Fill
 from mercer.features.centres import Centres, Uniform
 from mercer.features.inputs import KernelInput
+from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
@@ -121,8 +123,16 @@ class Nystroem(KernelInput, FeatureMap):
     def feature_count(self) -> int:
         return len(self.normalization_)
 
-    def _fill(self, rows: Any, out: np.ndarray) -> None:
-        np.matmul(self._cross(rows), self.normalization_.T.astype(out.dtype), out=out)
+    def _filler(self, dtype: np.dtype) -> Fill:
+        root = np.ascontiguousarray(self.normalization_.T)
+
+        def fill(rows: Any, out: np.ndarray) -> None:
+            np.matmul(self._cross(rows), root, out=out)
+
+        return fill
+
+    def _dtype(self, X: Any) -> np.dtype:
+        return np.result_type(super()._dtype(X), self.normalization_)
 
     def _cross(self, rows: Any) -> np.ndarray:
         """k(x, c) between points and centres."""
@@ -151,6 +161,30 @@ class Nystroem(KernelInput, FeatureMap):
         """√(r(x) r(y)) ≥ |k̂(x, y) − k(x, y)| with r = k(x, x) − k̂(x, x): an upper bound."""
         check_is_fitted(self)
         return np.sqrt(self.residuals(X) * self.residuals(Y))
+
+    def uniform_error(self, radius: float, probability: float = 0.9) -> float:
+        """What the error stays below for all x, y of the ball ‖x‖ ≤ radius: no draw is involved.
+
+        The error is at most the largest residual r(x) in the ball. √r is the distance of k(x, ·)
+        from a space, so it changes by ‖k(x, ·) − k(y, ·)‖ at most: a grid of points and the slope
+        between them give a bound for stationary kernels on up to three columns; r(x) ≤ k(x, x) is
+        one for every bounded kernel. Infinite for others.
+        """
+        check_is_fitted(self)
+        if self._is_precomputed():
+            return math.inf
+        width = int(getattr(self, "n_features_in_", 0))
+        largest = laws.bounded(self.kernel_, width or None)
+        limit = float(largest.payload) if largest.yes else math.inf
+        measure = laws.spectral_density(self.kernel_, width).payload if 1 <= width <= 3 else None
+        if measure is None or not np.isfinite(measure.covariance()).all():
+            return limit
+        steps = {1: 2048, 2: 64, 3: 16}[width]
+        line = radius * (2.0 * np.arange(steps) + 1.0 - steps) / steps
+        grid = np.stack(np.meshgrid(*[line] * width), axis=-1).reshape(-1, width)
+        gap = radius / steps * math.sqrt(width)  # from the nearest point of the grid
+        slope = math.sqrt(measure.total * float(np.linalg.eigvalsh(measure.covariance())[-1]))
+        return min(limit, (math.sqrt(float(self.residuals(grid).max())) + slope * gap) ** 2)
 
 
 def inverse_root(matrix: np.ndarray, dtype: Any = np.float64) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, beside, is_tensor, namespace, on_host, to_precision
 from mercer.evaluation.gradients import gradient
 from mercer.evaluation.program import Lowerable
 from mercer.operators import Gram
@@ -44,20 +45,31 @@ class RKHSFunction:
 
     kernel: Lowerable
     points: PointSet
-    coefficients: np.ndarray
+    coefficients: Array
 
     def __post_init__(self) -> None:
-        coefficients = np.asarray(self.coefficients)
-        if coefficients.dtype.kind != "f":
-            coefficients = coefficients.astype(np.float64)
+        coefficients = self._as_array(self.coefficients)
         if coefficients.ndim not in (1, 2) or len(coefficients) != len(self.points):
             raise ValueError(
                 f"coefficients must be one number (or one row) for each of the "
-                f"{len(self.points)} centres; got shape {coefficients.shape}."
+                f"{len(self.points)} centres; got shape {tuple(coefficients.shape)}."
             )
-        if not np.isfinite(coefficients).all():
+        if not bool(namespace(coefficients).isfinite(coefficients).all()):
             raise ValueError("coefficients must be finite; they contain NaN or infinity.")
         object.__setattr__(self, "coefficients", coefficients)
+
+    def _as_array(self, coefficients: Any) -> Array:
+        """Coefficients of the library of the centres, in float32 or float64."""
+        rows = getattr(self.points, "rows", None)
+        if is_tensor(rows):
+            coefficients = beside(coefficients, rows)
+            floating = coefficients.is_floating_point()
+            return coefficients if floating else to_precision(coefficients, "float64")
+        coefficients = np.asarray(coefficients)
+        return coefficients if coefficients.dtype.kind == "f" else coefficients.astype(np.float64)
+
+    def _double(self) -> Array:
+        return to_precision(self.coefficients, "float64")
 
     @property
     def centres(self) -> Any:
@@ -89,8 +101,8 @@ class RKHSFunction:
         gram = Gram(self.kernel, other.points, self.points)
         if other.points is self.points:
             gram = Gram(self.kernel, self.points)
-        values = gram @ self.coefficients.astype(np.float64)
-        return float(np.vdot(values, other.coefficients.astype(np.float64)))
+        values = gram @ self._double()
+        return float((values * other._double()).sum())
 
     def norm(self) -> float:
         """‖f‖ = √⟨f, f⟩."""
@@ -109,7 +121,7 @@ class RKHSFunction:
         return RKHSFunction(
             self.kernel,
             self.points.concatenated(other.points),
-            np.concatenate([self.coefficients, other.coefficients]),
+            namespace(self.coefficients).concat([self.coefficients, other.coefficients]),
         )
 
     def __radd__(self, other: Any) -> RKHSFunction:
@@ -119,8 +131,7 @@ class RKHSFunction:
     def __mul__(self, factor: float) -> RKHSFunction:
         if not isinstance(factor, (Real, np.number)):
             return NotImplemented
-        scale = self.coefficients.dtype.type(factor)
-        return replace(self, coefficients=scale * self.coefficients)
+        return replace(self, coefficients=float(factor) * self.coefficients)
 
     __rmul__ = __mul__
 
@@ -137,7 +148,8 @@ class RKHSFunction:
         """One output of a function with several, as a function of its own."""
         if self.coefficients.ndim == 1:
             raise ValueError("this function has one output, and is that output.")
-        return replace(self, coefficients=np.ascontiguousarray(self.coefficients[:, index]))
+        chosen = self.coefficients[:, index]
+        return replace(self, coefficients=namespace(chosen).asarray(chosen, copy=True))
 
     # ---- calculus and projection --------------------------------------------------------------
 
@@ -154,10 +166,18 @@ class RKHSFunction:
         array([[6.]])
         """
         points = self.kernel.points(x)
+        if is_tensor(self.coefficients):
+            return self._gradient_of_tensors(points)
         dtype = np.result_type(points.dtype, self.points.dtype, self.coefficients.dtype)
         columns = self.coefficients.reshape(len(self), -1).astype(dtype)
         values = gradient(self.kernel, points, self.points, columns)
         return values[:, 0] if self.coefficients.ndim == 1 else values
+
+    def _gradient_of_tensors(self, points: Any) -> Any:
+        """Slopes are computed on the host, and copied to the device of the centres."""
+        centres, where = self.points.host(), points.host()  # type: ignore[attr-defined]
+        function = RKHSFunction(self.kernel, centres, on_host(self.coefficients))
+        return beside(function.gradient(where), self.coefficients)
 
     def project(self, centres: Any) -> RKHSFunction:
         """The nearest function with the given centres: the orthogonal projection on their span.
@@ -173,10 +193,11 @@ class RKHSFunction:
         True
         """
         points = self.kernel.points(centres)
-        values = Gram(self.kernel, points, self.points) @ self.coefficients.astype(np.float64)
-        matrix = Gram(self.kernel, points).dense().astype(np.float64)
+        values = Gram(self.kernel, points, self.points) @ self._double()
+        matrix = to_precision(beside(Gram(self.kernel, points).dense(), values), "float64")
         coefficients, _ = linalg.symmetric_solve(matrix, values)
-        return RKHSFunction(self.kernel, points, coefficients.astype(self.coefficients.dtype))
+        xp = namespace(coefficients)
+        return RKHSFunction(self.kernel, points, xp.astype(coefficients, self.coefficients.dtype))
 
     def _check_same_space(self, other: Any) -> None:
         if not isinstance(other, RKHSFunction):

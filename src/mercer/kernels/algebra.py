@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import namespace
 from mercer.evaluation.expression import (
     Expression,
     Parameter,
@@ -22,7 +23,7 @@ from mercer.evaluation.gradients import add_columns, gradient
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import check_nonnegative, check_weights
 from mercer.kernels.inner_product import Constant
-from mercer.points import Column, DensePoints, PointSet, VectorPoints, View
+from mercer.points import Column, PointSet, VectorPoints, View
 
 
 def as_summand(value: Kernel | float) -> Kernel:
@@ -60,6 +61,10 @@ class _Pair(Kernel):
     @property
     def parallel(self) -> bool:
         return self.left.parallel and self.right.parallel
+
+    @property
+    def takes_tensors(self) -> bool:
+        return self.left.takes_tensors and self.right.takes_tensors
 
 
 def _is_constant(kernel: Kernel) -> bool:
@@ -196,6 +201,10 @@ class Scaled(Kernel):
     def parallel(self) -> bool:
         return self.kernel.parallel
 
+    @property
+    def takes_tensors(self) -> bool:
+        return self.kernel.takes_tensors
+
     def __repr__(self) -> str:
         return f"{self.scale!r} * {_inside(self.kernel, Sum, Product, Scaled)}"
 
@@ -268,10 +277,14 @@ class Columns(Kernel):
     def features(self, x: PointSet) -> np.ndarray:
         return self.kernel.features(self._selected(x))
 
-    def _selected(self, points: Any) -> PointSet:
+    def _selected(self, points: Any) -> Any:
         view = View(self._columns())
         names = None if points.names is None else tuple(map(str, self.columns))
-        return DensePoints(points.seen(view, points.dtype), names)
+        return points.made_of(points.seen(view, points.dtype), names)
+
+    @property
+    def takes_tensors(self) -> bool:
+        return self.kernel.takes_tensors
 
     @property
     def parallel(self) -> bool:
@@ -315,10 +328,16 @@ class Exponentiated(_Function):
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         if self.program() is not None:
             return super().block(x, y)
-        return np.exp(self.kernel.block(x, y))
+        values = self.kernel.block(x, y)
+        return namespace(values).exp(values)
 
     def diagonal(self, x: PointSet) -> np.ndarray:
-        return np.exp(self.kernel.diagonal(x))
+        values = self.kernel.diagonal(x)
+        return namespace(values).exp(values)
+
+    @property
+    def takes_tensors(self) -> bool:
+        return self.kernel.takes_tensors
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self.block(x, y)[:, :, None] * derivative_of(self.kernel, x, y)
@@ -403,6 +422,16 @@ class Normalised(_Function):
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         return (self.kernel.diagonal(x) > 0).astype(x.dtype)
+
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """(∂k(x, y) − k(x, y) ∂k(x, x)/k(x, x))/√(k(x, x) k(y, y)), ∂ being that of the first x."""
+        own, columns = (_reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
+        points = [x.slice(i, i + 1) for i in range(len(x))]
+        slopes = [derivative_of(self.kernel, point, point)[0, 0] for point in points]
+        falls = own[:, None] ** 2 * np.reshape(slopes, (len(x), -1))
+        values = self.kernel.block(x, y)[:, :, None]
+        inner = derivative_of(self.kernel, x, y) - values * falls[:, None, :]
+        return own[:, None, None] * inner * columns[None, :, None]
 
     def __repr__(self) -> str:
         return f"{_inside(self.kernel, Sum, Product, Scaled)}.normalised()"

@@ -13,6 +13,7 @@ from mercer.evaluation.expression import (
     coordinate_sum,
     lengths,
     minimum,
+    product,
     sqrt,
     squared_distance,
     step,
@@ -30,7 +31,8 @@ class ArcCosine(Kernel):
     J_2 = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ).
 
     The angle comes from ‖u − v‖ and ‖u + v‖ with u = x/‖x‖ and v = y/‖y‖, so that it is right near
-    0 and π too. A point at 0 is at a right angle to all others, and the gradient there counts as 0.
+    0 and π too. A point at 0 is at a right angle to all others; the gradient there is the mean of
+    all directions, y/2 for n = 1 and 0 for n = 2, and counts as 0 for n = 0, where k jumps.
 
     Parameters
     ----------
@@ -64,9 +66,11 @@ class ArcCosine(Kernel):
         if self.order == 0:
             return (1.0 / math.pi) * rest
         x, y = lengths()
+        area = x * y
         cosine = 0.25 * (together - apart)
         sine = 2.0 * sqrt(share - share**2)
         if self.order == 1:
-            return (1.0 / math.pi) * (x * y) * (sine + rest * cosine)
+            inner = (area * cosine).with_slopes_of(product())  # which are right at the origin too
+            return (1.0 / math.pi) * (area * sine + rest * inner)
         tail = rest * (1.0 + 2.0 * cosine**2)
-        return (1.0 / math.pi) * (x * y) ** 2 * (3.0 * (sine * cosine) + tail)
+        return (1.0 / math.pi) * area**2 * (3.0 * (sine * cosine) + tail)

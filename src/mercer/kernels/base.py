@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.arrays import is_tensor
 from mercer.evaluation import dispatch
 from mercer.evaluation.budget import Memory
 from mercer.evaluation.expression import Expression, numbers_of
@@ -94,6 +95,11 @@ class Kernel(Value):
         """Whether `block` may run in several threads at once."""
         return True
 
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether `block` computes on tensors of torch as they are; otherwise they go to NumPy."""
+        return self.program() is not None
+
     def _column_names(self) -> tuple[str, ...]:
         """The names of the columns that the kernel looks at; none if all are read."""
         expression = self.program()
@@ -115,18 +121,20 @@ class Kernel(Value):
         11.0
         """
         if self.is_single(x):
-            pair = self.points([x]), self.points([x if y is None else y])
-            return float(Gram(self, *pair).dense()[0, 0])
+            left, right = (self.points(_alone(point)) for point in (x, x if y is None else y))
+            return float(Gram(self, left, right).dense()[0, 0])
         return self.gram(x, y).dense()
 
     def is_single(self, x: Any) -> bool:
         """Whether x is one point rather than a set of points."""
         return not isinstance(x, PointSet) and np.ndim(x) < 2
 
-    def gram(self, x: Any, y: Any = None, *, memory: Memory = None) -> Gram:
+    def gram(
+        self, x: Any, y: Any = None, *, memory: Memory = None, precision: str | None = None
+    ) -> Gram:
         """The matrix K(X, Y), lazily; K(X, X) where Y is not given, which uses symmetry."""
         points = self.points(x)
-        return Gram(self, points, None if y is None else self.points(y), memory)
+        return Gram(self, points, None if y is None else self.points(y), memory, precision)
 
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""
@@ -230,6 +238,11 @@ class Kernel(Value):
 
     def _identity(self) -> tuple[Any, ...]:
         return tuple(_hashable(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def _alone(point: Any) -> Any:
+    """One point as a set of points."""
+    return point[None] if is_tensor(point) else [point]
 
 
 def _shown(value: Any) -> str:

@@ -17,6 +17,8 @@ from mercer.evaluation.tables import Table
 
 HIGHEST = 10  # e^{−1024} is below the smallest float64
 CLOSED_FORMS = 4  # half-integers up to 9/2; beyond, a table is as fast
+STEEP = 8.0  # ν beyond which r^ν is too steep for the product r^ν K_ν
+SERIES = 0.125  # r up to which five terms of the series will do, for those ν
 
 
 def half_integer_coefficients(smoothness: float) -> tuple[float, ...] | None:
@@ -44,13 +46,17 @@ def bessel_table(smoothness: float) -> Table:
 
 def _table(smoothness: float, order: int) -> Table:
     """The derivative of h of the given order: Σ_j binomial(order, j) e^r g^{(j)}(r)."""
-    lowest = -int(56 / min(1.0, 2.0 * smoothness)) - 1  # below, h = 1 to rounding
     return Table(
         function=_Derivative(smoothness, order),
         derivative=lambda: _table(smoothness, order + 1),
-        lowest=max(lowest, -1022),
+        lowest=_lowest(smoothness),
         highest=HIGHEST,
     )
+
+
+def _lowest(smoothness: float) -> int:
+    """The octave in which h = 1 to rounding."""
+    return max(-int(56 / min(1.0, 2.0 * smoothness)) - 1, -1022)
 
 
 class _Derivative:
@@ -70,7 +76,48 @@ class _Derivative:
 
 
 def _scaled(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray:
-    """2^{1−ν}/Γ(ν) · r^ν e^r K_μ(r), and its limit 1 (μ = ν) or 0 where r is tiny."""
+    """2^{1−ν}/Γ(ν) · r^ν e^r K_μ(r) for μ = ν or ν − 1."""
+    if smoothness <= STEEP:
+        return _by_bessel(smoothness, bessel_order, r)
+    if bessel_order == smoothness:
+        return _by_integral(smoothness, r)
+    return r / (2.0 * bessel_order) * _by_integral(bessel_order, r)
+
+
+def _by_integral(smoothness: float, r: np.ndarray) -> np.ndarray:
+    """h(r) = ∫ exp(νu − (e^{u/2} − ½r e^{−u/2})²) du / ∫ exp(νu − e^u) du, or its series.
+
+    The trapezoidal rule is right to the last digit, and powers as steep as r^ν, which would lose
+    some, do not occur.
+    """
+    near = r < SERIES
+    values = np.empty_like(r)
+    values[near] = np.exp(r[near]) * _series(smoothness, r[near])
+    values[~near] = _integral(smoothness, r[~near]) / _integral(smoothness, np.zeros(1))
+    return values
+
+
+def _integral(smoothness: float, r: np.ndarray) -> np.ndarray:
+    """∫ exp(νu − (e^{u/2} − ½r e^{−u/2})²) du around its peak, whose width is (ν² + r²)^{−1/4}."""
+    r = r.astype(np.longdouble)[:, None]
+    size = np.sqrt(smoothness**2 + r * r)
+    width = size**-0.5
+    u = np.log(0.5 * (smoothness + size)) + width * np.arange(-18.0, 18.4, 0.4)
+    rest = np.exp(0.5 * u) - 0.5 * r * np.exp(-0.5 * u)
+    return (width * np.exp(smoothness * u - rest * rest)).sum(axis=1)
+
+
+def _series(smoothness: float, r: np.ndarray) -> np.ndarray:
+    """g(r) = Σ_k (−r²/4)^k / (k! (ν−1)⋯(ν−k)) for small r, up to a power of r that is far below."""
+    total = term = np.ones_like(r)
+    for k in range(1, 6):
+        term = term * (-0.25 * r * r) / (k * (smoothness - k))
+        total = total + term
+    return total
+
+
+def _by_bessel(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray:
+    """The same from scipy's K_μ, and its limit 1 (μ = ν) or 0 where r is tiny."""
     tiny = np.finfo(np.float64).tiny
     safe = np.maximum(r, tiny)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -81,8 +128,9 @@ def _scaled(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray
     overflown = ~np.isfinite(values) & (r > tiny)
     if overflown.any():
         values[overflown] = _small(smoothness, bessel_order, safe[overflown])
-    at_zero = 1.0 if bessel_order == smoothness else 0.0
-    return np.where(r <= tiny, at_zero, values)
+    if bessel_order != smoothness:
+        return np.where(r <= tiny, 0.0, values)
+    return np.where(r < 2.0 ** (_lowest(smoothness) + 1), 1.0, values)
 
 
 def _small(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from mercer.checks import is_count, is_number
+
 
 def check_positive(owner: object, name: str, value: Any) -> None:
     """Refuse anything but a positive finite number."""
-    if not (_finite(value) and value > 0):
+    if not (is_number(value) and value > 0):
         raise ValueError(
             f"{type(owner).__name__} needs a positive, finite {name}; got {value!r}. "
             f"Write for example {type(owner).__name__}({name}=1.0)."
@@ -20,7 +20,7 @@ def check_positive(owner: object, name: str, value: Any) -> None:
 
 def check_nonnegative(owner: object, name: str, value: Any, reason: str = "") -> None:
     """Refuse anything but a nonnegative finite number."""
-    if not (_finite(value) and value >= 0):
+    if not (is_number(value) and value >= 0):
         because = f": {reason}" if reason else ""
         raise ValueError(
             f"{type(owner).__name__} needs a nonnegative, finite {name}; got {value!r}{because}."
@@ -29,13 +29,13 @@ def check_nonnegative(owner: object, name: str, value: Any, reason: str = "") ->
 
 def check_finite_number(owner: object, name: str, value: Any) -> None:
     """Refuse anything but a finite number."""
-    if not _finite(value):
+    if not is_number(value):
         raise ValueError(f"{type(owner).__name__} needs a finite {name}; got {value!r}.")
 
 
 def check_count(owner: object, name: str, value: Any) -> None:
     """Refuse anything but a whole number from 1 on."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+    if not is_count(value):
         raise ValueError(
             f"{type(owner).__name__} needs a {name} that is a whole number from 1 on; got "
             f"{value!r}."
@@ -58,10 +58,6 @@ def check_lengthscale(owner: object, value: Any) -> None:
             f"{type(owner).__name__} needs positive, finite lengthscales; got {value!r}. To leave "
             "a column out, write kernel.on(columns)."
         )
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def check_weights(owner: object, name: str, values: Any) -> None:

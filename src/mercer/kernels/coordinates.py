@@ -115,10 +115,11 @@ class _Nonnegative(Kernel):
     def check_points(self, points: PointSet) -> None:
         rows: Any = points.data
         values = rows.data if hasattr(rows, "indptr") else rows
-        if values.size and values.min() < 0:
+        lowest = float(values.min()) if 0 not in values.shape else 0.0
+        if lowest < 0:
             raise ValueError(
                 f"{type(self).__name__} is a kernel on nonnegative values; the points contain "
-                f"{values.min()}. {self._advice}"
+                f"{lowest}. {self._advice}"
             )
 
     _advice = "Shift them, or choose another kernel."
@@ -149,9 +150,9 @@ class ChiSquared(_Nonnegative):
         check_positive(self, "gamma", self.gamma)
 
     def program(self) -> Expression:
-        tiny = 1e-30  # keeps 0/0 at 0, and is lost in any other sum
-        term = (X - Y) ** 2 / maximum(X + Y, tiny)
-        return decay(float(self.gamma) * coordinate_sum(term))
+        tiny = 1e-37  # keeps 0/0 at 0, and is lost in any other sum
+        gap = X - Y
+        return decay(float(self.gamma) * coordinate_sum(gap * (gap / ((X + tiny) + (Y + tiny)))))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import is_tensor
 from mercer.errors import SlowKernelWarning
 from mercer.kernels.base import Kernel
 from mercer.points import IndexPoints, PointSet, as_points
@@ -111,8 +112,22 @@ class BlockKernel(_FromFunction):
     """
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        values = self.formula(x.data, y.data)
+        try:
+            values = self.formula(x.data, y.data)
+        except TypeError as error:
+            if not is_tensor(x.data):
+                raise
+            raise ValueError(
+                f"{self!r} was called with tensors of torch and failed ({error}): write it with "
+                "torch functions, or pass NumPy arrays."
+            ) from error
+        if is_tensor(values):
+            return values
         return values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+
+    @property
+    def takes_tensors(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, eq=False, repr=False)

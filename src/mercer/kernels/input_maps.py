@@ -73,10 +73,10 @@ class LinearMap(Kernel):
     def check_points(self, points: PointSet) -> None:
         self.kernel.check_points(self._image(points))
 
-    def _image(self, points: Any) -> DensePoints:
+    def _image(self, points: Any) -> Any:
         view = View().mapped(np.asarray(self.matrix, np.float64))
         points.width_of(view)
-        return DensePoints(points.seen(view, points.dtype))
+        return points.made_of(points.seen(view, points.dtype))
 
     @property
     def parallel(self) -> bool:

@@ -18,25 +18,34 @@ from mercer.evaluation.expression import (
     absolute,
     coordinate_product,
     decay,
+    exp,
+    maximum,
+    minimum,
     nearest,
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import check_count, check_positive, check_weights
 from mercer.points import PointSet, VectorPoints, View
 
+STEEP = 60.0  # 2π/α beyond which exponentials of single points might leave float32
+
 
 class _Periodic(Kernel):
-    """What periodic kernels share: a period, and the distance to the nearest one."""
+    """What periodic kernels share: a period, and coordinates on the circle."""
 
     period: float
 
     def __post_init__(self) -> None:
         check_positive(self, "period", self.period)
 
-    def _nearness(self) -> Expression:
-        """The distance of (x − y)/period from the nearest integer, between 0 and ½."""
-        t = X - Y if self.period == 1.0 else (X - Y) * (1.0 / self.period)
-        return absolute(t - nearest(t))
+    def _turn(self, coordinate: Expression) -> Expression:
+        """x/period less the nearest integer, which loses no digit: between −½ and ½."""
+        turns = coordinate if self.period == 1.0 else (1.0 / self.period) * coordinate
+        return turns - nearest(turns)
+
+    def _apart(self) -> Expression:
+        """How far two points on the circle are apart, one way round or the other: u or 1 − u."""
+        return absolute(self._turn(X) - self._turn(Y))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,8 +82,8 @@ class PeriodicBernoulli(_Periodic):
         s = int(self.order)
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
         lowest, *higher = (factor * float(c) for c in bernoulli_in_parabola(s))
-        near = self._nearness()
-        parabola = near - near * near
+        apart = self._apart()
+        parabola = apart - apart * apart
         term: Any = higher[-1]
         for coefficient in reversed(higher[:-1]):
             term = parabola * term + coefficient
@@ -148,8 +157,17 @@ class PeriodicExponential(_Periodic):
     def program(self) -> Expression:
         rate = 2.0 * math.pi / self.alpha
         height = (math.pi / self.alpha) / -math.expm1(-rate)
-        near = rate * self._nearness()  # u and 1 − u are this and the rest of the period
-        return 1.0 * coordinate_product(height * (decay(near) + decay(rate - near)))
+        if rate > STEEP:
+            near = rate * self._apart()
+            return 1.0 * coordinate_product(height * (decay(near) + decay(rate - near)))
+        # e^{±2π(x − y)/α} from exponentials of each point; the smaller one is e^{−2πu/α}
+        rise, fall = (
+            {side: math.sqrt(height) * exp(sign * rate * self._turn(side)) for side in (X, Y)}
+            for sign in (1.0, -1.0)
+        )
+        ahead, behind = rise[X] * fall[Y], fall[X] * rise[Y]
+        low, high = minimum(ahead, behind), maximum(ahead, behind)
+        return 1.0 * coordinate_product(low + math.exp(-rate) * high)
 
 
 class FeatureProducts(Kernel):

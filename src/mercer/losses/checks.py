@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from mercer.arrays import Array, namespace
 from mercer.losses.numerics import floating
-
-
-def check_parameter(owner: object, name: str, value: Any, low: float, high: float) -> None:
-    """Refuse anything but a number strictly between two others."""
-    if not (_finite(value) and low < value < high):
-        wanted = f"{name} > {low:g}" if high == math.inf else f"{low:g} < {name} < {high:g}"
-        raise ValueError(f"{type(owner).__name__} needs a finite number {wanted}; got {value!r}.")
-
-
-def check_nonnegative(owner: object, name: str, value: Any) -> None:
-    """Refuse anything but a nonnegative finite number."""
-    if not (_finite(value) and value >= 0):
-        raise ValueError(f"{type(owner).__name__} needs a finite number {name} ≥ 0; got {value!r}.")
 
 
 def check_step(owner: object, step: Any) -> None:
@@ -57,10 +42,6 @@ def refuse_targets(owner: object, y: Array, bad: Array, wanted: str, advice: str
         raise ValueError(
             f"{type(owner).__name__} needs {wanted}; got {value:g} at index {index}. {advice}"
         )
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _as_array(y: Any) -> Array:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer.arrays import Array, namespace
+from mercer.checks import check_between, check_nonnegative
 from mercer.losses.base import Loss
-from mercer.losses.checks import check_nonnegative, check_parameter, check_step
+from mercer.losses.checks import check_step
 from mercer.losses.numerics import aligned, implicit_step, indicator, like
 
 
@@ -116,7 +117,7 @@ class Huber(ResidualLoss):
     delta: float = 1.0
 
     def __post_init__(self) -> None:
-        check_parameter(self, "delta", self.delta, 0.0, math.inf)
+        check_between(self, "delta", self.delta, 0.0, math.inf)
 
     @property
     def lipschitz(self) -> float:
@@ -237,7 +238,7 @@ class Quantile(_Tube):
     level: float = 0.5
 
     def __post_init__(self) -> None:
-        check_parameter(self, "level", self.level, 0.0, 1.0)
+        check_between(self, "level", self.level, 0.0, 1.0)
 
     @property
     def _slopes(self) -> tuple[float, float]:

@@ -3,49 +3,67 @@
 from mercer.solvers import schedules
 from mercer.solvers.centres import CentresNewton, CentresProblem
 from mercer.solvers.constrained import Constrained
+from mercer.solvers.defaults import default_solver
 from mercer.solvers.descent import (
     Discrepancy,
     HeldOut,
     KernelGradientDescent,
     StochasticFunctionalGradient,
     SubgradientDescent,
-    duality_gap,
     gradient_norm,
 )
 from mercer.solvers.direct import Direct
 from mercer.solvers.doubly import DoublyStochastic
+from mercer.solvers.dual import DualAscent
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
+from mercer.solvers.gaps import Gap, certified_gap, duality_gap
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.minibatch import FeatureProblem, MiniBatch
+from mercer.solvers.newton import Newton
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem, Solver
+from mercer.solvers.root import Cholesky, Eigen, Features, PivotedCholesky, Root
 from mercer.solvers.solution import Solution, Status
+from mercer.solvers.sparse import SparseExpansion
+from mercer.solvers.splitting import Splitting
 
 __all__ = [
     "CentresNewton",
     "CentresProblem",
+    "Cholesky",
     "ConjugateGradient",
     "Constrained",
     "CutOff",
     "Direct",
     "Discrepancy",
     "DoublyStochastic",
+    "DualAscent",
+    "Eigen",
     "FeatureProblem",
+    "Features",
+    "Gap",
     "HeldOut",
     "IteratedTikhonov",
     "KernelGradientDescent",
     "Landweber",
     "MiniBatch",
+    "Newton",
     "NuMethod",
+    "PivotedCholesky",
     "Problem",
+    "Root",
     "Solution",
     "Solver",
+    "SparseExpansion",
     "SpectralPath",
+    "Splitting",
     "Status",
     "StochasticFunctionalGradient",
     "SubgradientDescent",
     "Tikhonov",
+    "certified_gap",
+    "default_solver",
     "duality_gap",
     "gradient_norm",
     "interpolant",

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, namespace, precision, to_precision
+from mercer.checks import check_positive
 from mercer.losses import Squared
 from mercer.solvers.descent.landscape import gradient_norm
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem
-from mercer.solvers.schedules import check_positive
 from mercer.solvers.solution import Solution, Status
 
 HALVINGS = 200  # of the logarithm of the bracket; 60 are enough for all digits

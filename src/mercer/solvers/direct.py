@@ -75,6 +75,8 @@ class Direct:
     def _mixes(self, problem: Problem) -> bool:
         if problem.gram.dtype != np.float64:
             return False
+        if problem.gram.on_tensors and self.mixed is None:
+            return False  # a card for computing has float64 as fast as float32
         return problem.gram.shape[0] >= MIXED_SIZE if self.mixed is None else self.mixed
 
 

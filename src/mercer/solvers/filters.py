@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from mercer.arrays import Array, namespace
+from mercer.checks import check_count, check_positive
 
 
 class Filter(Protocol):
@@ -25,24 +24,11 @@ class Filter(Protocol):
         """g at each eigenvalue."""
 
 
-def _check(owner: object, name: str, value: float, least: float = 0.0) -> None:
-    if not (np.isfinite(value) and value > least):
-        raise ValueError(
-            f"{type(owner).__name__} needs a finite {name} above {least:g}; got {value!r}."
-        )
-
-
-def _check_steps(owner: object, value: int) -> None:
-    if not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(
-            f"{type(owner).__name__} needs a whole number of steps from 1 on; got {value!r}."
-        )
-
-
 @dataclass(frozen=True)
 class Tikhonov:
     """Ridge regression, g(σ) = 1/(σ + λ).
 
+    >>> import numpy as np
     >>> float(Tikhonov(0.5).values(np.array([0.5]))[0])
     1.0
     """
@@ -50,7 +36,7 @@ class Tikhonov:
     regularization: float
 
     def __post_init__(self) -> None:
-        _check(self, "regularization", self.regularization)
+        check_positive(self, "regularization", self.regularization)
 
     def values(self, eigenvalues: Array) -> Array:
         return 1.0 / (eigenvalues + self.regularization)
@@ -60,6 +46,7 @@ class Tikhonov:
 class CutOff:
     """Principal components, g(σ) = 1/σ for σ ≥ λ and 0 below.
 
+    >>> import numpy as np
     >>> CutOff(0.5).values(np.array([0.25, 2.0])).tolist()
     [0.0, 0.5]
     """
@@ -67,7 +54,7 @@ class CutOff:
     regularization: float
 
     def __post_init__(self) -> None:
-        _check(self, "regularization", self.regularization)
+        check_positive(self, "regularization", self.regularization)
 
     def values(self, eigenvalues: Array) -> Array:
         xp, kept = namespace(eigenvalues), eigenvalues >= self.regularization
@@ -78,6 +65,7 @@ class CutOff:
 class IteratedTikhonov:
     """Ridge regression of the residual, again and again: g(σ) = (1 − (λ/(σ + λ))^m)/σ.
 
+    >>> import numpy as np
     >>> bool(np.isclose(IteratedTikhonov(0.5, 1).values(np.array([0.5]))[0], 1.0))
     True
     """
@@ -86,8 +74,8 @@ class IteratedTikhonov:
     times: int = 2
 
     def __post_init__(self) -> None:
-        _check(self, "regularization", self.regularization)
-        _check_steps(self, self.times)
+        check_positive(self, "regularization", self.regularization)
+        check_count(self, "times", self.times)
 
     def values(self, eigenvalues: Array) -> Array:
         share = self.regularization / (eigenvalues + self.regularization)
@@ -102,6 +90,7 @@ class IteratedTikhonov:
 class Landweber:
     """t steps of gradient descent from 0, g(σ) = η Σ_{j<t} (1 − ησ)^j; stable for η < 2/σ_max.
 
+    >>> import numpy as np
     >>> bool(np.isclose(Landweber(200, 1.0).values(np.array([0.5]))[0], 2.0))
     True
     """
@@ -110,8 +99,8 @@ class Landweber:
     step: float
 
     def __post_init__(self) -> None:
-        _check_steps(self, self.steps)
-        _check(self, "step", self.step)
+        check_count(self, "steps", self.steps)
+        check_positive(self, "step", self.step)
 
     def values(self, eigenvalues: Array) -> Array:
         xp, largest = namespace(eigenvalues), _largest(eigenvalues)
@@ -135,6 +124,7 @@ class NuMethod:
 
     Its residual polynomials are Jacobi polynomials on [0, σ_max].
 
+    >>> import numpy as np
     >>> bool(np.isclose(NuMethod(400).values(np.array([0.5, 1.0]))[0], 2.0))
     True
     """
@@ -143,8 +133,8 @@ class NuMethod:
     nu: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_steps(self, self.steps)
-        _check(self, "nu", self.nu)
+        check_count(self, "steps", self.steps)
+        check_positive(self, "nu", self.nu)
 
     def values(self, eigenvalues: Array) -> Array:
         largest = _largest(eigenvalues) or 1.0

@@ -25,6 +25,8 @@ from mercer.solvers.filters import Filter, Tikhonov
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution, Status
 
+ROWS = 512  # eigenvectors that are squared at a time
+
 
 @dataclass(frozen=True, eq=False)
 class SpectralPath:
@@ -151,34 +153,47 @@ class SpectralPath:
         >>> bool(np.isclose(path.leave_one_out(0.5)[0], 4 / (4 + 1.0) * 3 / 2))
         True
         """
+        return self._left_out([regularization])[0]
+
+    def leave_one_out_errors(self, regularizations: Sequence[float]) -> Array:
+        """The weighted mean square of what leave-one-out misses, for each λ (and output)."""
+        xp, n = self._xp, self.targets.shape[0]
+        shares = (self.roots**2 / self.total_weight)[:, None]
+        gaps = [predictions - self.targets for predictions in self._left_out(regularizations)]
+        return xp.stack([xp.sum(shares * xp.reshape(gap, (n, -1)) ** 2, axis=0) for gap in gaps])
+
+    def _left_out(self, regularizations: Sequence[float]) -> list[Array]:
+        """Leave-one-out predictions for each λ, by one product with Q and one with Q²."""
+        for regularization in regularizations:
+            if not regularization > 0:
+                raise ValueError(
+                    f"leave-one-out needs a regularization > 0; got {regularization!r}. Write a "
+                    "small one for the limit."
+                )
+        xp = self._xp
+        coordinates = [self.coordinates(regularization)[0] for regularization in regularizations]
+        inverses = [self._inverse_eigenvalues(regularization) for regularization in regularizations]
+        diagonals = self._inverse_diagonals(xp.stack(inverses, axis=1))
+        c = self.eigenvectors @ xp.concat(coordinates, axis=1)
+        width = coordinates[0].shape[1]
+        return [
+            self._without_itself(regularization, c[:, i * width : (i + 1) * width], diagonals[:, i])
+            for i, regularization in enumerate(regularizations)
+        ]
+
+    def _without_itself(self, regularization: float, c: Array, diagonal: Array) -> Array:
+        """Leave-one-out predictions from c and the diagonal of G."""
         xp, ridge = self._xp, regularization * self.total_weight
-        if not ridge > 0:
-            raise ValueError(
-                f"leave-one-out needs a regularization > 0; got {regularization!r}. Write a small "
-                "one for the limit."
-            )
-        inverse = self._inverse_eigenvalues(regularization)
-        c, _ = self._solve(regularization)
         counted = self.roots > 0  # what has no weight is left out anyway
         residuals = ridge * c / xp.where(counted, self.roots, 1.0)[:, None]
         units = xp.clip(self.roots**2, min=1.0)
-        shares = (1.0 - 1.0 / units) + ridge * self._inverse_diagonal(inverse) / units
+        shares = (1.0 - 1.0 / units) + ridge * diagonal / units
         shares = xp.where(shares == 0, xp.nan, shares)  # nothing else is there to predict by
         predictions = self.targets - xp.reshape(residuals / shares[:, None], self.targets.shape)
         if bool(xp.all(counted)):
             return predictions
         mask = counted if self.targets.ndim == 1 else counted[:, None]
         return xp.where(mask, predictions, self.fitted(regularization))
-
-    def leave_one_out_errors(self, regularizations: Sequence[float]) -> Array:
-        """The weighted mean square of what leave-one-out misses, for each λ (and output)."""
-        xp, n = self._xp, self.targets.shape[0]
-        shares = (self.roots**2 / self.total_weight)[:, None]
-        errors = []
-        for regularization in regularizations:
-            gaps = xp.reshape(self.leave_one_out(regularization) - self.targets, (n, -1))
-            errors.append(xp.sum(shares * gaps**2, axis=0))
-        return xp.stack(errors)
 
     def generalised_cross_validation(self, filter_: Filter | float) -> float:
         """(1/n) Σ r_i² / (1 − df/n)²: leave-one-out with all leverages made equal."""
@@ -267,12 +282,15 @@ class SpectralPath:
         coordinates, intercept = self.coordinates(filter_)
         return self.eigenvectors @ coordinates, intercept
 
-    def _inverse_diagonal(self, inverse: Array) -> Array:
-        diagonal = (self.eigenvectors**2) @ inverse
+    def _inverse_diagonals(self, inverses: Array) -> Array:
+        """The diagonal of G for each column of inverses."""
+        n = inverses.shape[0]
+        rows = (self.eigenvectors[i : min(i + ROWS, n), :] for i in range(0, n, ROWS))
+        diagonals = self._xp.concat([block**2 @ inverses for block in rows])
         if self.fit_intercept:
-            mean = self.eigenvectors @ (inverse * self._rotated[:, -1])
-            diagonal = diagonal - mean**2 / (self.roots @ mean)
-        return diagonal
+            means = self.eigenvectors @ (inverses * self._rotated[:, -1:])
+            diagonals = diagonals - means**2 / (self.roots @ means)
+        return diagonals
 
     def _residual(self, alpha: Array, intercept: Any, ridge: float) -> float:
         """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ from scratch; without ρ, what the range of K sees of it."""

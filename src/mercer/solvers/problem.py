@@ -120,6 +120,8 @@ def has_few_features(gram: Gram) -> bool:
     >>> has_few_features(Linear().gram(X)), has_few_features(Gaussian().gram(X))
     (True, False)
     """
+    if gram.on_tensors:  # explicit features are arrays of NumPy
+        return False
     width = getattr(gram.x, "width", None)
     count = None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)
     return count is not None and 2 * count < gram.shape[0]

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, Protocol
+
+from mercer.checks import check_count as check_count
+from mercer.checks import check_nonnegative as check_nonnegative
+from mercer.checks import check_positive as check_positive
 
 
 class Schedule(Protocol):
@@ -164,32 +167,3 @@ def _check_stochastic(owner: str, lipschitz: Any, radius: Any, ridge: Any, steps
     check_nonnegative(owner, "radius", radius)
     check_positive(owner, "regularization", ridge)
     check_count(owner, "steps", steps)
-
-
-# ---- refusals ------------------------------------------------------------------------------------
-
-
-def check_positive(owner: object, name: str, value: Any) -> None:
-    """Refuse anything but a positive finite number."""
-    if not (_is_number(value) and value > 0):
-        raise ValueError(f"{_name(owner)} needs a finite {name} > 0; got {value!r}.")
-
-
-def check_nonnegative(owner: object, name: str, value: Any) -> None:
-    """Refuse anything but a nonnegative finite number."""
-    if not (_is_number(value) and value >= 0):
-        raise ValueError(f"{_name(owner)} needs a finite {name} ≥ 0; got {value!r}.")
-
-
-def check_count(owner: object, name: str, value: Any) -> None:
-    """Refuse anything but a whole number from 1."""
-    if not (isinstance(value, Integral) and _is_number(value) and int(value) >= 1):
-        raise ValueError(f"{_name(owner)} needs a whole number {name} ≥ 1; got {value!r}.")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _name(owner: object) -> str:
-    return owner if isinstance(owner, str) else type(owner).__name__

@@ -7,7 +7,18 @@
 >>> check_loss(Huber(delta=0.5))
 """
 
+from mercer.testing.features import FEATURE_LAWS, check_feature_map
 from mercer.testing.kernels import KERNEL_LAWS, check_kernel
 from mercer.testing.losses import LOSS_LAWS, check_loss
+from mercer.testing.online import ONLINE_LAWS, check_online
 
-__all__ = ["KERNEL_LAWS", "LOSS_LAWS", "check_kernel", "check_loss"]
+__all__ = [
+    "FEATURE_LAWS",
+    "KERNEL_LAWS",
+    "LOSS_LAWS",
+    "ONLINE_LAWS",
+    "check_feature_map",
+    "check_kernel",
+    "check_loss",
+    "check_online",
+]

@@ -72,16 +72,16 @@ class _Bound:
         assert isinstance(node, Operation)
         turn = _turn(node)
         if turn is not None:
-            return self.distance_to_nearest(node, turn)
+            return self.rest_of_turn(turn)
         values, errors = zip(*(self.visit(argument) for argument in node.arguments), strict=True)
         result = apply(node, *values)
         carried = _CARRIED[node.name](node, values, errors, result)
         return result, carried + self.own(node, values, result)
 
-    def distance_to_nearest(self, node: Operation, turn: Expression) -> Carried:
-        """|t − ⌊t⌉|: the nearest integer jumps half way between two, but this does not."""
+    def rest_of_turn(self, turn: Expression) -> Carried:
+        """t − ⌊t⌉ up to whole turns: what is made of it repeats, so a jump of 1 is no error."""
         value, error = self.visit(turn)
-        return np.abs(value - np.rint(value)), error + self.unit * np.abs(value)
+        return value - np.rint(value), error + self.unit
 
     def own(self, node: Operation, values: Any, result: np.ndarray) -> np.ndarray:
         """The rounding of the operation itself."""
@@ -93,11 +93,9 @@ class _Bound:
 
 
 def _turn(node: Operation) -> Expression | None:
-    """t, where the node is |t − ⌊t⌉|."""
+    """t, where the node is t − ⌊t⌉."""
     match node:
-        case Operation(
-            "absolute", (Operation("subtract", (turn, Operation("nearest", (inner,)))),)
-        ) if inner == turn:
+        case Operation("subtract", (turn, Operation("nearest", (inner,)))) if inner == turn:
             return turn
     return None
 

@@ -27,7 +27,8 @@ from mercer.evaluation.cpu.vectors import (
     column_step,
     panel_width,
 )
-from mercer.evaluation.expression import BILINEAR_KINDS
+from mercer.evaluation.expression import Expression, X, Y
+from mercer.evaluation.reference import evaluate
 from mercer.points import DensePoints, SparsePoints, View
 
 DENSE_WIDTH = 16384  # columns up to which tiles of sparse rows may be made dense
@@ -38,6 +39,8 @@ COMMON = 16  # a column of sparse points is common where one in so many of them 
 ORIGINS = {"product": PRODUCT, "squared_distance": DIFFERENCE}
 SCALED_ORIGINS = {"product": SCALED_PRODUCT, "squared_distance": SCALED_DIFFERENCE}
 Leaf = tuple[int, np.ndarray, np.ndarray, np.ndarray]  # origin, two operands, scales
+Parts = tuple[tuple[Expression, ...], tuple[Expression, ...]]  # numbers of each x_k and each y_k
+RAW: Parts = ((X,), (Y,))
 
 
 @dataclass
@@ -89,27 +92,51 @@ class RegisterSource:
     costly = False
 
     def __init__(
-        self, view: View, kinds: Sequence[str], x: DensePoints, y: DensePoints, dtype: Any
+        self,
+        view: View,
+        kinds: Sequence[str],
+        x: DensePoints,
+        y: DensePoints,
+        dtype: Any,
+        parts: Parts = RAW,
     ) -> None:
-        self.kinds, self.x, self.y = kinds, x, y
+        self.kinds, self.x, self.y, self.parts = kinds, x, y, parts
         self.dtype = np.dtype(dtype)
         self.width = x.width_of(view)
-        self.view, self.scales = view.unscaled, scales_of(view, self.width, dtype)
+        self.whole, self.view = view, view.unscaled
+        self.scales = scales_of(view, self.width, dtype)
         moved = view.matrix is not None and not view.unit and list(kinds) == ["squared_distance"]
         self.centre = y.centre(view) if moved else None  # A(x − c) keeps the digits of x − c
         self.origins = ORIGINS if view.deferred_scales is None else SCALED_ORIGINS
-        self.column_bytes = self.row_bytes = max(1, self.width) * self.dtype.itemsize
+        self.row_bytes, self.column_bytes = (
+            max(1, self.width) * self.dtype.itemsize * len(side) for side in parts
+        )
         self.stripe = _within(4 * MEGABYTE // self.row_bytes, ROWS, 1024)
         panels = 8 * MEGABYTE // (self.column_bytes * panel_width(dtype))
         self.tile = _within(panels, 1, 4) * panel_width(dtype)
 
     def rows(self, start: int, stop: int) -> Packed:
-        rows = self.x.slice(start, stop).seen(self.view, self.dtype, self.centre)
+        rows = self._seen(self.x.slice(start, stop), self.parts[0])
         return Packed(_padded(rows, ROWS))
 
     def columns(self, start: int, stop: int) -> Packed:
-        rows = self.y.slice(start, stop).seen(self.view, self.dtype, self.centre)
+        rows = self._seen(self.y.slice(start, stop), self.parts[1])
         return Packed(np.ascontiguousarray(_padded(rows, column_step(self.dtype)).T))
+
+    def _seen(self, points: DensePoints, parts: tuple[Expression, ...]) -> np.ndarray:
+        """The parts of every coordinate side by side; what is no coordinate is made in float64."""
+        if parts in RAW:
+            return points.seen(self.view, self.dtype, self.centre)
+        out = np.empty((len(points), self.width, len(parts)), self.dtype)
+        coordinates = points.seen(self.whole, np.float64)
+        for i, part in enumerate(parts):
+            raw = part in (X, Y)
+            out[:, :, i] = (
+                points.seen(self.view, self.dtype)
+                if raw
+                else evaluate(part, {X: coordinates, Y: coordinates})
+            )
+        return out.reshape(len(points), -1)
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         operands = rows.operand, columns.operand, self.scales
@@ -265,9 +292,11 @@ def _within(value: int, least: int, most: int) -> int:
     return max(least, min(most, value))
 
 
-def source_for(view: View, kinds: Sequence[str], x: Any, y: Any, dtype: Any) -> Source:
-    """The source that suits these points: numbers of a matrix product, or over coordinates."""
-    bilinear = all(kind in BILINEAR_KINDS for kind in kinds)
+def source_for(
+    view: View, parts: Parts | None, kinds: Sequence[str], x: Any, y: Any, dtype: Any
+) -> Source:
+    """The source that suits these points: of numbers of a matrix product, or over coordinates."""
+    bilinear = parts is None
     if isinstance(x, SparsePoints) and isinstance(y, SparsePoints):
         if bilinear:
             return SparseSource(view, kinds, x, y, dtype)
@@ -278,4 +307,4 @@ def source_for(view: View, kinds: Sequence[str], x: Any, y: Any, dtype: Any) -> 
             )
     if bilinear and x.width_of(view) > NARROW:
         return BlasSource(view, kinds, x, y, dtype)
-    return RegisterSource(view, kinds, x, y, dtype)
+    return RegisterSource(view, kinds, x, y, dtype, parts or RAW)

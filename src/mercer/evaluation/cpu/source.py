@@ -2,7 +2,7 @@
 
 `fill` writes a tile of K, `reduce` adds K v to a vector, `reduce_both` adds K v and Kᵀw while each
 value is in a register. All walk over panels of a few rows, whose pair numbers are computed where
-they are needed (`vectors.fill_panel`) or were given as a tile.
+they are needed (`vectors.fill_products` and the like) or were given as a tile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from mercer.evaluation.cpu.vectors import (
     ROWS,
     TILE,
     coordinate_step,
-    fill_panel,
+    fill_distances,
+    fill_products,
     widen,
 )
 
@@ -45,7 +46,7 @@ ZERO = np.{dtype}(0.0)
 
 COORDINATES = """
 
-step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {scaled})
+step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {counts}, {raw!r}, {scaled})
 
 
 @njit(**OPTIONS)
@@ -54,6 +55,8 @@ def fill_panel_{i}(leaf, row, column, width, step, panel):
     for j in range(0, width, {columns}):
         step_{i}(leaf[1], leaf[2], leaf[3], row, column + j, panel, j)
 """
+
+FILLS = {"product": "fill_products", "squared_distance": "fill_distances"}
 
 FUNCTION = """
 
@@ -78,6 +81,7 @@ def {name}(leaves, a, b, p, tables, rows, columns, {arguments}):
 """
 
 
+@lru_cache(maxsize=256)
 def source_of(program: Program, dtype: Any) -> str:
     """The module that computes a program in one precision."""
     from mercer.evaluation.cpu.vectors import column_step, lanes, panel_width
@@ -140,7 +144,7 @@ TASKS = (
 def _fingerprint() -> str:
     """Of the compiled code that generated code calls: Numba does not see when that changes."""
     digest = hashlib.sha256()
-    for name in ("cpu/elementary.py", "cpu/vectors.py", "tables.py"):
+    for name in ("cpu/elementary.py", "cpu/vectors.py", "minimax.py", "tables.py"):
         digest.update((Path(__file__).parent.parent / name).read_bytes())
     return digest.hexdigest()
 
@@ -181,7 +185,7 @@ def _function(program: Program, dtype: str, task: Task) -> str:
 
 
 def _fill(i: int, pair: Number) -> str:
-    function = f"fill_panel_{i}" if pair.term else "fill_panel"
+    function = FILLS.get(pair.kind, f"fill_panel_{i}")
     return f"{function}(leaves[{i}], i0, j0, width, STEP, panel{i})"
 
 
@@ -196,6 +200,8 @@ def _step(i: int, pair: Number) -> str:
         kind=pair.kind,
         code=code.instructions,
         result=code.result,
+        counts=(len(code.x_parts), len(code.y_parts)),
+        raw=code.raw,
         scaled=scaled,
         columns=f"{vectors_of(code.instructions)} * LANES",
     )

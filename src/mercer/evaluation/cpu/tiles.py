@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from mercer.evaluation.cpu.cache import load
-from mercer.evaluation.cpu.operands import Packed, Source, scales_of, source_for
+from mercer.evaluation.cpu.operands import Packed, Parts, Source, scales_of, source_for
 from mercer.evaluation.cpu.source import source_of
-from mercer.evaluation.expression import BILINEAR_KINDS, Number
+from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program, coordinate_code
 from mercer.evaluation.tables import Table
 from mercer.points import VectorPoints, View
@@ -35,9 +36,23 @@ def _stored(table: Table, dtype: np.dtype) -> tuple[np.ndarray, int]:
     return table.coefficients(dtype), int(bits)
 
 
-def _family(number: Number) -> tuple[View, bool]:
-    """Numbers of one view that one source gives together."""
-    return number.view, number.kind in BILINEAR_KINDS
+Family = tuple[View, Parts | None]
+
+
+def _family(number: Number) -> Family:
+    """Numbers that one source gives together: of one view, and the same parts of coordinates."""
+    return number.view, None if number.term is None else coordinate_code(number.term).parts
+
+
+_LOADED: dict[tuple[str, str], ModuleType] = {}
+
+
+def _code(program: Program, dtype: np.dtype) -> ModuleType:
+    """The compiled module of a program, found by its structure: its text is written only once."""
+    key = program.structure, dtype.name
+    if key not in _LOADED:
+        _LOADED[key] = load(source_of(program, dtype))
+    return _LOADED[key]
 
 
 class FusedTiles:
@@ -49,10 +64,14 @@ class FusedTiles:
         self.program, self.x, self.y = program, x, y
         self.dtype = np.dtype(dtype)
         self.shape = (len(x), len(y))
-        self.code = load(source_of(program, self.dtype))
+        self.code = _code(program, self.dtype)
         self.parameters = np.array(program.parameters, self.dtype)
         self.tables = tuple(_stored(table, self.dtype) for table in program.tables)
         self.sources = self._sources()
+        self.origins = [
+            (self.families.index(family), number.kind)
+            for family, number in zip(self.family_of, program.pairs, strict=True)
+        ]
         self.constants = [self._constants(number) for number in program.pairs]
         self.stripe = min((s.stripe for s in self.sources), default=MIXED_STRIPE)
         self.tile = min((s.tile for s in self.sources), default=MIXED_TILE)
@@ -60,13 +79,15 @@ class FusedTiles:
         self.row_bytes = sum(s.row_bytes for s in self.sources)
 
     def _sources(self) -> list[Source]:
-        kinds: dict[tuple[View, bool], dict[str, None]] = {}
+        kinds: dict[Family, dict[str, None]] = {}
+        self.family_of: list[Family] = []  # of each pair number
         for number in self.program.pairs:
-            kinds.setdefault(_family(number), {}).setdefault(number.kind)
+            family = _family(number)
+            self.family_of.append(family)
+            kinds.setdefault(family, {}).setdefault(number.kind)
         self.families = list(kinds)
         return [
-            source_for(family[0], list(kinds[family]), self.x, self.y, self.dtype)
-            for family in kinds
+            source_for(*family, list(kinds[family]), self.x, self.y, self.dtype) for family in kinds
         ]
 
     def _constants(self, number: Number) -> np.ndarray | None:
@@ -113,16 +134,15 @@ class FusedTiles:
         return norms
 
     def _inputs(self, rows: PackedSide, columns: PackedSide) -> tuple[Any, ...]:
-        leaves: dict[tuple[View, str], Any] = {}
-        for family, source, x, y in zip(
-            self.families, self.sources, rows.views, columns.views, strict=True
-        ):
-            leaves |= {(family[0], kind): leaf for kind, leaf in source.leaves(x, y).items()}
+        given = [
+            source.leaves(x, y)
+            for source, x, y in zip(self.sources, rows.views, columns.views, strict=True)
+        ]
         chosen = tuple(
-            leaves[number.view, number.kind]
-            if constants is None
-            else (*leaves[number.view, number.kind][:3], constants)
-            for number, constants in zip(self.program.pairs, self.constants, strict=True)
+            leaf if constants is None else (*leaf[:3], constants)
+            for leaf, constants in zip(
+                (given[source][kind] for source, kind in self.origins), self.constants, strict=True
+            )
         )
         constants = self.parameters, self.tables
         return chosen, rows.norms, columns.norms, *constants, rows.count, columns.count

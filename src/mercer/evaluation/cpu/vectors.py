@@ -19,7 +19,8 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.evaluation.cpu.elementary import EXP_LIMIT, LOG2E, MANTISSA, ROUNDING, TWO_POWER
+from mercer.evaluation.cpu.elementary import EXP_LIMIT, MANTISSA, ROUNDING
+from mercer.evaluation.minimax import LOG2E, TWO_POWER
 
 FEATURES = llvm.get_host_cpu_features()
 WIDE = bool(FEATURES.get("avx512f", False))
@@ -33,7 +34,8 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FL
 
 # where the pair numbers of a leaf come from
 PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE = range(6)
-Accumulate = Callable[["_Panel", Any, Any, Any], Any]  # (panel, total, x, y) to the new total
+# (panel, total, the numbers of a coordinate of x, those of y) to the new total
+Accumulate = Callable[["_Panel", Any, Sequence[Any], Sequence[Any]], Any]
 
 
 def compiled(function: Any) -> Any:
@@ -71,9 +73,14 @@ def widen(typing_context: Any) -> Any:
 
 
 class _Panel:
-    """Writes the instructions of one call: ROWS rows from `row` on, the columns from `column`."""
+    """Writes the instructions of one call: ROWS rows from `row` on, the columns from `column`.
 
-    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+    A coordinate may come as several numbers, side by side in a row of x and line by line in y.
+    """
+
+    def __init__(
+        self, context: Any, builder: Any, signature: Any, arguments: Any, parts: tuple[int, int]
+    ) -> None:
         arrays = [
             context.make_array(signature.args[position])(context, builder, arguments[position])
             for position in (0, 1, 2, 5)
@@ -82,7 +89,9 @@ class _Panel:
         self.builder = builder
         self.row, self.column, self.target = arguments[3], arguments[4], arguments[6]
         self.x, self.y, self.scales, self.panel = x.data, y.data, scales.data, panel.data
-        self.width = cgutils.unpack_tuple(builder, x.shape)[1]
+        self.x_parts, self.y_parts = parts
+        self.row_width = cgutils.unpack_tuple(builder, x.shape)[1]
+        self.width = builder.sdiv(self.row_width, self.constant(self.x_parts))
         self.y_stride = cgutils.unpack_tuple(builder, y.shape)[1]
         self.panel_stride = cgutils.unpack_tuple(builder, panel.shape)[1]
         self.number = context.get_data_type(signature.args[0].dtype)
@@ -134,7 +143,9 @@ class _Panel:
         builder = self.builder
         self.has_scales, self.vectors = scaled, vectors
         starts = [
-            builder.gep(self.x, [builder.mul(builder.add(self.row, self.constant(r)), self.width)])
+            builder.gep(
+                self.x, [builder.mul(builder.add(self.row, self.constant(r)), self.row_width)]
+            )
             for r in range(ROWS)
         ]
         before = builder.block
@@ -167,17 +178,31 @@ class _Panel:
         self.scale = None
         if self.has_scales:
             self.scale = self.broadcast(builder.load(builder.gep(self.scales, [k])))
-        line = builder.gep(self.y, [builder.add(builder.mul(k, self.y_stride), self.column)])
+        lines = [
+            builder.gep(self.y, [builder.add(builder.mul(line, self.y_stride), self.column)])
+            for line in self.positions(k, self.y_parts)
+        ]
         ys = [
-            builder.load(self.vector_at(line, self.constant(u * self.lanes)), align=self.itemsize)
+            [
+                builder.load(
+                    self.vector_at(line, self.constant(u * self.lanes)), align=self.itemsize
+                )
+                for line in lines
+            ]
             for u in range(self.vectors)
         ]
         updated = []
         for r in range(ROWS):
-            x = self.broadcast(builder.load(builder.gep(starts[r], [k])))
+            places = [builder.gep(starts[r], [i]) for i in self.positions(k, self.x_parts)]
+            x = [self.broadcast(builder.load(place)) for place in places]
             pairs = zip(ys, totals[r], strict=True)
             updated.append([accumulate(self, total, x, y) for y, total in pairs])
         return updated
+
+    def positions(self, k: Any, parts: int) -> list[Any]:
+        """Where the numbers of coordinate k stand."""
+        first = self.builder.mul(k, self.constant(parts))
+        return [self.builder.add(first, self.constant(part)) for part in range(parts)]
 
     def store(self, totals: Any) -> None:
         builder = self.builder
@@ -192,13 +217,20 @@ class _Panel:
                 )
 
 
-def _intrinsic(start: float, accumulate: Accumulate, scaled: bool, vectors: int = VECTORS) -> Any:
+def _intrinsic(
+    start: float,
+    accumulate: Accumulate,
+    scaled: bool,
+    vectors: int = VECTORS,
+    parts: tuple[int, int] = (1, 1),
+) -> Any:
     @intrinsic
     def step(  # type: ignore[no-untyped-def]
         typing_context, x, y, scales, row, column, panel, target
     ):
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            _Panel(context, builder, signature, arguments).write(start, accumulate, scaled, vectors)
+            panel = _Panel(context, builder, signature, arguments, parts)
+            panel.write(start, accumulate, scaled, vectors)
             return context.get_dummy_value()
 
         integer = types.intp
@@ -207,12 +239,12 @@ def _intrinsic(start: float, accumulate: Accumulate, scaled: bool, vectors: int 
     return step
 
 
-def _add_product(panel: _Panel, total: Any, x: Any, y: Any) -> Any:
-    return panel.call("fma", panel.scaled(x), panel.scaled(y), total)
+def _add_product(panel: _Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
+    return panel.call("fma", panel.scaled(x[0]), panel.scaled(y[0]), total)
 
 
-def _add_square(panel: _Panel, total: Any, x: Any, y: Any) -> Any:
-    gap = panel.difference(x, y)
+def _add_square(panel: _Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
+    gap = panel.difference(x[0], y[0])
     return panel.call("fma", gap, gap, total)
 
 
@@ -223,27 +255,28 @@ _scaled_difference_step = _intrinsic(0.0, _add_square, scaled=True)
 
 
 @njit(**OPTIONS)
-def fill_panel(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
-    """Pair numbers of ROWS rows with `width` columns into `panel`, from packed operands."""
+def fill_products(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
+    """⟨x, y⟩ of ROWS rows with `width` columns into `panel`, from packed operands."""
     widen()
     source, x, y, scales = leaf
     if source == PRODUCT:
         for j in range(0, width, step):
             _product_step(x, y, scales, row, column + j, panel, j)
-    elif source == DIFFERENCE:
+    elif source == SCALED_PRODUCT:
         for j in range(0, width, step):
-            _difference_step(x, y, scales, row, column + j, panel, j)
-    elif source != TILE:
-        _fill_scaled(leaf, row, column, width, step, panel)
+            _scaled_product_step(x, y, scales, row, column + j, panel, j)
 
 
 @njit(**OPTIONS)
-def _fill_scaled(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
+def fill_distances(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
+    """‖x − y‖² of ROWS rows with `width` columns into `panel`, from packed operands."""
+    widen()
     source, x, y, scales = leaf
-    for j in range(0, width, step):
-        if source == SCALED_PRODUCT:
-            _scaled_product_step(x, y, scales, row, column + j, panel, j)
-        else:
+    if source == DIFFERENCE:
+        for j in range(0, width, step):
+            _difference_step(x, y, scales, row, column + j, panel, j)
+    elif source == SCALED_DIFFERENCE:
+        for j in range(0, width, step):
             _scaled_difference_step(x, y, scales, row, column + j, panel, j)
 
 
@@ -270,23 +303,35 @@ def _emit_decay(panel: _Panel, x: Any) -> Any:
     return builder.bitcast(total, panel.vector)
 
 
-RECIPROCAL = {4: (0x7EF311C3, 3), 8: (0x7FDE6238502484BA, 5)}  # bits of a guess, Newton steps
+RECIPROCAL = {4: (0x7EF311C3, 3), 8: (0x7FDE6238502484BA, 4)}  # bits of a guess, Newton steps
 
 
 def _emit_divide(panel: _Panel, x: Any, y: Any) -> Any:
-    """x/y for y > 0: a guess from the bits of y and Newton's method, quicker than the divider."""
-    builder = panel.builder
-    integers = ir.VectorType(ir.IntType(8 * panel.itemsize), panel.lanes)
-    bits, steps = RECIPROCAL[panel.itemsize]
-    guess = ir.Constant(integers, [bits] * panel.lanes)
-    inverse = builder.bitcast(builder.sub(guess, builder.bitcast(y, integers)), panel.vector)
-    opposite = builder.fneg(y)
+    """x/y for y > 0: a guess of 1/y and Newton's method, quicker than the divider."""
+    inverse, steps = _guess_of_inverse(panel, y)
+    opposite = panel.builder.fneg(y)
     for _ in range(steps):
         error = panel.call("fma", opposite, inverse, panel.filled(1.0))
         inverse = panel.call("fma", inverse, error, inverse)
-    quotient = builder.fmul(x, inverse)
-    rest = panel.call("fma", opposite, quotient, x)  # one more step, for the last digit
-    return panel.call("fma", rest, inverse, quotient)
+    error = panel.call("fma", opposite, inverse, panel.filled(1.0))
+    quotient = panel.builder.fmul(x, inverse)
+    return panel.call("fma", quotient, error, quotient)
+
+
+def _guess_of_inverse(panel: _Panel, y: Any) -> tuple[Any, int]:
+    """A guess of 1/y, and the steps after which another one is right to rounding."""
+    builder = panel.builder
+    if WIDE:
+        kind, suffix = (ir.IntType(16), "ps") if panel.itemsize == 4 else (ir.IntType(8), "pd")
+        guess = ir.FunctionType(panel.vector, [panel.vector, panel.vector, kind])
+        name = f"llvm.x86.avx512.rcp14.{suffix}.512"
+        function = cgutils.get_or_insert_function(builder.module, guess, name)
+        every = ir.Constant(kind, -1)
+        return builder.call(function, [y, panel.filled(0.0), every]), panel.itemsize // 4 - 1
+    integers = ir.VectorType(ir.IntType(8 * panel.itemsize), panel.lanes)
+    bits, steps = RECIPROCAL[panel.itemsize]
+    guess = ir.Constant(integers, [bits] * panel.lanes)
+    return builder.bitcast(builder.sub(guess, builder.bitcast(y, integers)), panel.vector), steps
 
 
 FUSED = ("contract",)  # a product and a sum may become one instruction
@@ -305,28 +350,41 @@ EMIT: dict[str, Callable[..., Any]] = {
 }
 
 
-def coordinate_step(kind: str, code: Sequence[Sequence[str]], result: str, scaled: bool) -> Any:
-    """The step of a sum or product over coordinates whose term is given by instructions."""
+def coordinate_step(
+    kind: str,
+    code: Sequence[Sequence[str]],
+    result: str,
+    parts: tuple[int, int],
+    raw: Sequence[str],
+    scaled: bool,
+) -> Any:
+    """The step of a sum or product over coordinates whose term is given by instructions.
 
-    def term(panel: _Panel, x: Any, y: Any) -> Any:
-        values = {"x": panel.scaled(x), "y": panel.scaled(y)}
+    `raw` names the numbers that are coordinates themselves: scales come after their difference.
+    """
+
+    def term(panel: _Panel, x: Sequence[Any], y: Sequence[Any]) -> Any:
+        given = {f"x{i}": part for i, part in enumerate(x)}
+        given |= {f"y{i}": part for i, part in enumerate(y)}
+        values = {n: panel.scaled(part) if n in raw else part for n, part in given.items()}
 
         def value(name: str) -> Any:
             return panel.run_time_constant(int(name[1:])) if name[0] == "c" else values[name]
 
         for position, (operation, *arguments) in enumerate(code):
-            if (operation, *arguments) == ("subtract", "x", "y"):
-                values[f"t{position}"] = panel.difference(x, y)
+            if operation == "subtract" and set(arguments) <= set(raw):
+                left, right = (given[name] for name in arguments)
+                values[f"t{position}"] = panel.difference(left, right)
             else:
                 values[f"t{position}"] = EMIT[operation](panel, *map(value, arguments))
         return value(result)
 
-    def accumulate(panel: _Panel, total: Any, x: Any, y: Any) -> Any:
+    def accumulate(panel: _Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
         combine = panel.builder.fadd if kind == "coordinate_sum" else panel.builder.fmul
-        return combine(total, term(panel, x, y))
+        return combine(total, term(panel, x, y), flags=FUSED)
 
     start = 0.0 if kind == "coordinate_sum" else 1.0
-    return _intrinsic(start, accumulate, scaled, vectors=vectors_of(code))
+    return _intrinsic(start, accumulate, scaled, vectors_of(code), parts)
 
 
 def vectors_of(code: Sequence[Sequence[str]]) -> int:

@@ -24,6 +24,7 @@ from mercer.operators import Gram
 from mercer.points import PointSet
 
 CANDIDATES = (32, 512)  # fewest and most that are looked at together
+FACTOR_BYTES = 4 << 30  # of the factor, where no budget is given: free memory must not decide
 Accept = Callable[["Minor"], None]
 
 
@@ -143,7 +144,8 @@ class _Pivoted(Choice):
     def _pool_size(self, x: PointSet, memory: Memory, pool: int | None) -> int:
         if pool is not None:
             return max(int(pool), self.count)
-        fitting = memory_budget(memory) // (self.count * x.dtype.itemsize)
+        budget = FACTOR_BYTES if memory is None else memory_budget(memory)
+        fitting = budget // (self.count * x.dtype.itemsize)
         return max(min(len(x), fitting), self.count)
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Minor:
@@ -166,7 +168,7 @@ class RandomlyPivoted(_Pivoted):
         Choose among so many random points only. The factor takes pool · count numbers; by default
         all points are looked at, or as many as the memory budget admits.
     memory : int or str, optional
-        That budget, as in "2GB".
+        That budget, as in "2GB"; 4 GB by default.
 
     References
     ----------

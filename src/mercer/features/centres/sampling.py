@@ -201,16 +201,12 @@ class LeverageScores(Choice):
         sample, weights = order[: sizes[-1]], np.ones(sizes[-1])
         scores = np.ones(n)
         for size in sizes[-2::-1]:
-            rows = order[:size]
-            scores = self._scores(kernel, x, rows, sample, weights, n)
+            rows = order[:size] if size < n else np.arange(n)
+            scores = self._scores(kernel, x, rows, sample, weights)
             if size < n:
                 sample, weights = self._weighted_sample(rows, scores, random)
-        by_row = np.empty(n)
-        by_row[order] = scores
-        shares = by_row / by_row.sum()
-        enough = min(count, int(np.count_nonzero(shares)))
-        indices = random.choice(n, enough, replace=False, p=shares)
-        return chosen(kernel, x, indices, scores=np.minimum(by_row, 1.0))
+        indices = random.choice(n, count, replace=False, p=scores / scores.sum())
+        return chosen(kernel, x, indices, scores=scores)
 
     def _weighted_sample(
         self, rows: np.ndarray, scores: np.ndarray, random: np.random.Generator
@@ -230,21 +226,22 @@ class LeverageScores(Choice):
         rows: np.ndarray,
         sample: np.ndarray,
         weights: np.ndarray,
-        n: int,
     ) -> np.ndarray:
         """ℓ_i ≈ (k_ii − k_iS W(W K_SS W + ρI)⁻¹W k_Si)/ρ, with ρ = nλ."""
-        centres, points = x.take(sample), x.take(rows)
+        centres = x.take(sample)
         matrix = weights[:, None] * Gram(kernel, centres).dense().astype(np.float64) * weights
-        ridge = self._ridge(matrix, n)
+        ridge = self._ridge(matrix, len(x))
         factor = linalg.cholesky(matrix + ridge * np.eye(len(matrix)), overwrite=True)
-        rest = Gram(kernel, points).diagonal().astype(np.float64)
+        rest = np.empty(len(rows))
 
-        def subtract(span: tuple[int, int]) -> None:
-            block = cross_block(kernel, points, span, centres).astype(np.float64)
+        def fill(span: tuple[int, int]) -> None:
+            points = x.take(rows[slice(*span)])
+            block = Gram(kernel, points, centres).dense().astype(np.float64)
             half = factor.half_solve((block * weights).T)
-            rest[slice(*span)] -= np.einsum("ij,ij->j", half, half)
+            captured = np.einsum("ij,ij->j", half, half)
+            rest[slice(*span)] = Gram(kernel, points).diagonal() - captured
 
-        over_blocks(kernel, len(rows), subtract)
+        over_blocks(kernel, len(rows), fill)
         return np.clip(rest / ridge, np.finfo(np.float64).tiny, 1.0)
 
     def _ridge(self, matrix: np.ndarray, n: int) -> float:

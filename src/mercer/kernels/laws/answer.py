@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +83,12 @@ def nothing_known(kernel: Any) -> Answer:
     if not isinstance(kernel, Kernel):
         raise ValueError(f"laws are about kernels; got {kernel!r}.")
     return unknown(f"nothing is known of {type(kernel).__name__}")
+
+
+def state(law: Any, answers: Mapping[Any, Answer]) -> None:
+    """Register the answers of a law that depend on nothing but the class of the kernel."""
+    for classes, answer in answers.items():
+        law.register(classes)(lambda kernel, dimension=None, answer=answer: answer)
 
 
 def first(*answers: Answer | None) -> Answer:

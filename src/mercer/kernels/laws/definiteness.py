@@ -27,6 +27,7 @@ from mercer.kernels.laws.answer import (
     no,
     nothing_known,
     onto,
+    state,
     unknown,
     yes,
     yes_alone,
@@ -56,54 +57,29 @@ def positive_definite(kernel: Any, dimension: int | None = None) -> Answer:
 # ---- classes -------------------------------------------------------------------------------------
 
 
-@positive_definite.register(Gaussian | Exponential | Matern)
-def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return yes("its spectral density is positive in every dimension (Bochner)")
-
-
-@positive_definite.register(RationalQuadratic)
-def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return yes("it is a mixture of Gaussian kernels")
-
-
-@positive_definite.register(Laplacian | Cauchy)
-def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return yes("it is a product of kernels with a positive spectral density, one for each column")
-
-
-@positive_definite.register(PeriodicBernoulli | PeriodicExponential)
-def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return yes("its Fourier weights are positive")
-
-
-@positive_definite.register(FeatureProducts)
-def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return yes("it is a product over columns of inner products of features")
-
-
-@positive_definite.register(Constant | Linear | Polynomial | AllSubsets)
-def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return yes("it is the inner product of finitely many monomials")
-
-
-@positive_definite.register(ArcCosine)
-def _(kernel: ArcCosine, dimension: int | None = None) -> Answer:
-    return yes("it is the mean of products Θ(⟨w,x⟩)Θ(⟨w,y⟩) over random w")
-
-
-@positive_definite.register(ChiSquared)
-def _(kernel: ChiSquared, dimension: int | None = None) -> Answer:
-    return yes("4xy/(x+y) is positive definite on x ≥ 0, and (x−y)²/(x+y) = x + y − 4xy/(x+y)")
-
-
-@positive_definite.register(Brownian)
-def _(kernel: Brownian, dimension: int | None = None) -> Answer:
-    return yes("min(x, y) is the inner product of the indicators of [0, x] and [0, y]")
-
-
-@positive_definite.register(Spline)
-def _(kernel: Spline, dimension: int | None = None) -> Answer:
-    return yes("each factor is 1 + xy + ∫(x−u)₊(y−u)₊du, an inner product")
+state(
+    positive_definite,
+    {
+        Gaussian | Exponential | Matern: yes(
+            "its spectral density is positive in every dimension (Bochner)"
+        ),
+        RationalQuadratic: yes("it is a mixture of Gaussian kernels"),
+        Laplacian | Cauchy: yes(
+            "it is a product of kernels with a positive spectral density, one for each column"
+        ),
+        PeriodicBernoulli | PeriodicExponential: yes("its Fourier weights are positive"),
+        FeatureProducts: yes("it is a product over columns of inner products of features"),
+        Constant | Linear | Polynomial | AllSubsets: yes(
+            "it is the inner product of finitely many monomials"
+        ),
+        ArcCosine: yes("it is the mean of products Θ(⟨w,x⟩)Θ(⟨w,y⟩) over random w"),
+        ChiSquared: yes(
+            "4xy/(x+y) is positive definite on x ≥ 0, and (x−y)²/(x+y) = x + y − 4xy/(x+y)"
+        ),
+        Brownian: yes("min(x, y) is the inner product of the indicators of [0, x] and [0, y]"),
+        Spline: yes("each factor is 1 + xy + ∫(x−u)₊(y−u)₊du, an inner product"),
+    },
+)
 
 
 @positive_definite.register(Sigmoid)
@@ -115,9 +91,14 @@ def _(kernel: Sigmoid, dimension: int | None = None) -> Answer:
     return no("tanh(a·t + b) has a negative Taylor coefficient in t, and f(⟨x,y⟩) may have none")
 
 
-@positive_definite.register(Precomputed)
-def _(kernel: Precomputed, dimension: int | None = None) -> Answer:
-    return unknown("its matrix was given: kernel.check(range(n)) looks at the eigenvalues")
+state(
+    positive_definite,
+    {
+        Precomputed: unknown(
+            "its matrix was given: kernel.check(range(n)) looks at the eigenvalues"
+        ),
+    },
+)
 
 
 # ---- operations ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from mercer.kernels.laws.answer import (
     no,
     nothing_known,
     onto,
+    state,
     trivial_group,
     unknown,
     yes,
@@ -63,29 +64,18 @@ def stationary(kernel: Any, dimension: int | None = None) -> Answer:
     return nothing_known(kernel)
 
 
-@stationary.register(Radial)
-def _(kernel: Radial, dimension: int | None = None) -> Answer:
-    return yes("it is a function of the scaled distance of x and y")
-
-
-@stationary.register(Laplacian | Cauchy)
-def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return yes("it is a function of the differences x_k − y_k")
-
-
-@stationary.register(PeriodicBernoulli | PeriodicExponential | CosineSeries | FourierSeries)
-def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return yes("it is a periodic function of the differences x_k − y_k")
-
-
-@stationary.register(Spectral)
-def _(kernel: Spectral, dimension: int | None = None) -> Answer:
-    return yes("it is a sum of cosines of the differences x_k − y_k")
-
-
-@stationary.register(Constant)
-def _(kernel: Constant, dimension: int | None = None) -> Answer:
-    return yes("it is constant")
+state(
+    stationary,
+    {
+        Radial: yes("it is a function of the scaled distance of x and y"),
+        Laplacian | Cauchy: yes("it is a function of the differences x_k − y_k"),
+        PeriodicBernoulli | PeriodicExponential | CosineSeries | FourierSeries: yes(
+            "it is a periodic function of the differences x_k − y_k"
+        ),
+        Spectral: yes("it is a sum of cosines of the differences x_k − y_k"),
+        Constant: yes("it is constant"),
+    },
+)
 
 
 @stationary.register(Sigmoid)
@@ -95,19 +85,16 @@ def _(kernel: Sigmoid, dimension: int | None = None) -> Answer:
     return no("k(x, x) = tanh(a‖x‖² + b) changes with x")
 
 
-@stationary.register(Linear | Polynomial | AllSubsets | Brownian | Spline)
-def _(kernel: Any, dimension: int | None = None) -> Answer:
-    return no("k(x, x) grows without bound, and that of a stationary kernel is constant")
-
-
-@stationary.register(ArcCosine)
-def _(kernel: ArcCosine, dimension: int | None = None) -> Answer:
-    return no("it depends on the angle between x and y, which a shift changes")
-
-
-@stationary.register(ChiSquared)
-def _(kernel: ChiSquared, dimension: int | None = None) -> Answer:
-    return no("(x − y)²/(x + y) shrinks when both are shifted away from 0")
+state(
+    stationary,
+    {
+        Linear | Polynomial | AllSubsets | Brownian | Spline: no(
+            "k(x, x) grows without bound, and that of a stationary kernel is constant"
+        ),
+        ArcCosine: no("it depends on the angle between x and y, which a shift changes"),
+        ChiSquared: no("(x − y)²/(x + y) shrinks when both are shifted away from 0"),
+    },
+)
 
 
 @stationary.register(Sum)
@@ -230,9 +217,12 @@ def _(kernel: Any, dimension: int | None = None) -> Answer:
     )
 
 
-@isotropic.register(Constant)
-def _(kernel: Constant, dimension: int | None = None) -> Answer:
-    return yes("it is constant")
+state(
+    isotropic,
+    {
+        Constant: yes("it is constant"),
+    },
+)
 
 
 @isotropic.register(Sum)

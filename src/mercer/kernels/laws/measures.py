@@ -63,6 +63,17 @@ class SpectralMeasure:
         """So many frequencies from p/k(0), an array of shape (size, d)."""
         return self._draw(int(size), generator(random_state))
 
+    def covariance(self) -> np.ndarray:
+        """E ωωᵀ of a frequency from p/k(0), infinite where it has no second moment.
+
+        It is −∇²k(0)/k(0), so that k(0) − k(h) ≤ ½ k(0) hᵀCh.
+
+        >>> from mercer.kernels import Gaussian, laws
+        >>> laws.spectral_density(Gaussian(0.5), dimension=2).payload.covariance().tolist()
+        [[4.0, 0.0], [0.0, 4.0]]
+        """
+        raise NotImplementedError
+
     def _unit_density(self, rows: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"{type(self).__name__} has no formula for its density; measure.sample draws from it."
@@ -79,6 +90,13 @@ def generator(random_state: Seed) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
+def _diagonal(variances: np.ndarray) -> np.ndarray:
+    """A diagonal matrix; np.diag of infinities would be filled with NaN by products."""
+    matrix = np.zeros((len(variances), len(variances)))
+    np.fill_diagonal(matrix, variances)
+    return matrix
+
+
 # ---- the classical ones --------------------------------------------------------------------------
 
 
@@ -93,6 +111,13 @@ class _Rescaled(SpectralMeasure):
 
     def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
         return self._standard_draw((size, self.dimension), random) / self.lengthscales
+
+    def covariance(self) -> np.ndarray:
+        return _diagonal(self._standard_variance() / np.square(self.lengthscales))
+
+    def _standard_variance(self) -> float:
+        """E u_k²."""
+        return 1.0
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -119,6 +144,9 @@ class Student(_Rescaled):
     """
 
     smoothness: float
+
+    def _standard_variance(self) -> float:
+        return self.smoothness / (self.smoothness - 1.0) if self.smoothness > 1.0 else math.inf
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
         v, half = self.smoothness, self.dimension / 2
@@ -162,6 +190,9 @@ class GammaMixture(_Rescaled):
 class CauchyFrequencies(_Rescaled):
     """Of the Laplacian kernel: independent columns, Π 1/(π(1 + u_k²))."""
 
+    def _standard_variance(self) -> float:
+        return math.inf
+
     def _standard(self, u: np.ndarray) -> np.ndarray:
         return np.prod(1.0 / (math.pi * (1.0 + u * u)), axis=1)
 
@@ -171,6 +202,9 @@ class CauchyFrequencies(_Rescaled):
 
 class LaplaceFrequencies(_Rescaled):
     """Of the product Cauchy kernel: independent columns, Π e^{−|u_k|}/2."""
+
+    def _standard_variance(self) -> float:
+        return 2.0
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
         return np.prod(0.5 * np.exp(-np.abs(u)), axis=1)
@@ -186,6 +220,12 @@ class Tabulated(SpectralMeasure):
     function: Callable[[np.ndarray], Any]
     table: np.ndarray
     sampler: Callable[..., Any] | None
+
+    def covariance(self) -> np.ndarray:
+        values = np.asarray(self.function(self.table), np.float64)
+        squares = np.trapezoid(values * self.table**2, self.table)
+        variance = float(squares / np.trapezoid(values, self.table))
+        return variance * np.eye(self.dimension)
 
     def _unit_density(self, rows: np.ndarray) -> np.ndarray:
         inside = np.abs(rows) <= self.table[-1]
@@ -217,6 +257,9 @@ class Zero(SpectralMeasure):
 
     has_formula = False
 
+    def covariance(self) -> np.ndarray:
+        return np.zeros((self.dimension, self.dimension))
+
     def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
         return np.zeros((size, self.dimension))
 
@@ -226,6 +269,9 @@ class Mixture(SpectralMeasure):
     """Of a sum of kernels: the sum of their measures."""
 
     parts: Sequence[SpectralMeasure]
+
+    def covariance(self) -> np.ndarray:
+        return np.asarray(sum(part.total * part.covariance() for part in self.parts)) / self.total
 
     @property
     def has_formula(self) -> bool:
@@ -248,6 +294,9 @@ class Convolution(SpectralMeasure):
     parts: Sequence[SpectralMeasure]
     has_formula = False
 
+    def covariance(self) -> np.ndarray:
+        return np.asarray(sum(part.covariance() for part in self.parts))
+
     def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
         return np.sum([part._draw(size, random) for part in self.parts], axis=0)
 
@@ -257,6 +306,9 @@ class Multiple(SpectralMeasure):
     """Of c·k."""
 
     inner: SpectralMeasure
+
+    def covariance(self) -> np.ndarray:
+        return self.inner.covariance()
 
     @property
     def has_formula(self) -> bool:
@@ -278,6 +330,12 @@ class Independent(SpectralMeasure):
 
     parts: Sequence[SpectralMeasure]
     groups: Sequence[Sequence[int]]
+
+    def covariance(self) -> np.ndarray:
+        out = np.zeros((self.dimension, self.dimension))
+        for part, group in zip(self.parts, self.groups, strict=True):
+            out[np.ix_(list(group), list(group))] = part.covariance()
+        return out
 
     @property
     def has_formula(self) -> bool:
@@ -306,6 +364,12 @@ class Mapped(SpectralMeasure):
 
     inner: SpectralMeasure
     matrix: np.ndarray
+
+    def covariance(self) -> np.ndarray:
+        inner = self.inner.covariance()
+        if not np.isfinite(inner).all():
+            return np.full((self.dimension, self.dimension), math.inf)
+        return self.matrix.T @ inner @ self.matrix
 
     @property
     def has_formula(self) -> bool:

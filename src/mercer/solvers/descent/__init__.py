@@ -8,7 +8,7 @@ so that f ← f − η∇J(f) is α ← α − ηg: not the gradient in α, whic
 """
 
 from mercer.solvers.descent.gradient import Discrepancy, HeldOut, KernelGradientDescent
-from mercer.solvers.descent.landscape import State, duality_gap, gradient_norm
+from mercer.solvers.descent.landscape import State, gradient_norm
 from mercer.solvers.descent.stochastic import StochasticFunctionalGradient
 from mercer.solvers.descent.subgradient import SubgradientDescent
 
@@ -19,6 +19,5 @@ __all__ = [
     "State",
     "StochasticFunctionalGradient",
     "SubgradientDescent",
-    "duality_gap",
     "gradient_norm",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, beside, on_host, precision, to_precision
+from mercer.checks import check_count, check_positive
 from mercer.solvers.descent.landscape import (
     Callback,
     Element,
@@ -19,7 +20,6 @@ from mercer.solvers.descent.landscape import (
     weights_of,
 )
 from mercer.solvers.problem import Problem
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 ROUNDING = 1.0 + 1e-9

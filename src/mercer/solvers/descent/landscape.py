@@ -211,41 +211,6 @@ def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> 
     return landscape.gradient(landscape.element(coefficients, intercept)).norm()
 
 
-def duality_gap(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
-    """An upper bound of J − min J at α, which is 0 at the minimiser where λ > 0.
-
-    It is J minus the dual objective −Σ p_i ℓ*(y_i, u_i) − (pu)ᵀK(pu)/(2λ), p = w/Σw, at the u that
-    belongs to α, u = −λα/p, moved into the domain of ℓ*. With λ = 0 or an intercept u = 0 is taken,
-    which compares with the least value of every single loss.
-
-    >>> import numpy as np
-    >>> from mercer.kernels import Linear
-    >>> from mercer.losses import Hinge
-    >>> problem = Problem(Linear().gram([[1.0]]), np.array([1.0]), Hinge(), regularization=2.0)
-    >>> duality_gap(problem, np.array([0.5]))  # w = ½ is best
-    0.0
-    """
-    y, ridge, weights = target_rows(problem), problem.regularization, weights_of(problem)
-    xp, total = namespace(y), float(namespace(y).sum(weights))
-    counted = weights > 0
-    u = xp.zeros_like(y)
-    if ridge > 0 and not problem.fit_intercept:
-        alpha = to_precision(floating(beside(coefficients, y)), "float64")
-        rows = columns(counted, y)
-        p = columns(weights / total, y)
-        u = xp.where(rows, -ridge * alpha / xp.where(rows, p, 1.0), 0.0)
-        if not problem.loss.is_multiclass:
-            u = xp.clip(u, *problem.loss.domain(y))
-    pushes = columns(weights / total, y) * u
-    penalty = 0.0
-    if bool(xp.any(u != 0)):
-        penalty = float(xp.sum(pushes * (problem.gram @ pushes))) / (2.0 * ridge)
-    conjugate = xp.reshape(problem.loss.conjugate(y, u), (y.shape[0], -1))
-    losses = xp.where(counted, xp.sum(conjugate, axis=1), 0.0)
-    dual = -float(xp.sum(weights * losses)) / total - penalty
-    return max(float(problem.objective(coefficients, intercept) - dual), 0.0)
-
-
 def plain(intercept: Array) -> Any:
     """An intercept as solutions hold it: a float, or an array with one number for each output."""
     return to_precision(intercept, "float64") if np.ndim(intercept) else float(intercept)

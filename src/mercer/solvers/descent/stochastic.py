@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import beside, on_host
+from mercer.checks import check_count, check_positive
 from mercer.operators import Gram
 from mercer.solvers.descent.landscape import Callback, State, columns, target_rows, weights_of
 from mercer.solvers.descent.subgradient import certified, check_first_step, check_objects
 from mercer.solvers.problem import Problem, has_few_features
-from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
+from mercer.solvers.schedules import Average, Schedule
 from mercer.solvers.solution import Solution
 
 BLOCK = 256  # samples whose values are kept up to date by one small matrix

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mercer.arrays import precision, to_precision
-from mercer.solvers.descent.landscape import Callback, Landscape, duality_gap, plain
+from mercer.checks import check_count, check_positive
+from mercer.solvers.descent.landscape import Callback, Landscape, plain
+from mercer.solvers.gaps import duality_gap
 from mercer.solvers.problem import Problem
-from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
+from mercer.solvers.schedules import Average, Schedule
 from mercer.solvers.solution import Solution, Status
 
 ROUNDING = 1.0 + 1e-9  # of λ times 1/λ
@@ -133,8 +135,8 @@ def certified(
     converged = gap <= solver.tolerance * abs(objective)
     text = f"Took {steps} steps. The objective is within {gap:.2e} of the least, by its dual."
     advice = "" if converged else "Take more steps, or shorter ones."
-    if not converged and (problem.regularization == 0 or problem.fit_intercept):
-        advice = "Without λ, or with an intercept, that bound is coarse."
+    if not converged and problem.regularization == 0:
+        advice = "Without λ that bound is coarse."
     return Solution(
         coefficients, Status(converged, text, advice), objective, gap, history, intercept
     )

@@ -13,6 +13,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 import scipy.sparse
 
+from mercer.arrays import is_tensor
+
 Column = int | str
 CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
 
@@ -191,6 +193,10 @@ class VectorPoints:
         """The same points in CSR form."""
         raise NotImplementedError
 
+    def made_of(self, rows: Any, names: tuple[str, ...] | None = None) -> VectorPoints:
+        """Points of dense rows that were computed from these."""
+        return DensePoints(rows, names)
+
 
 @dataclass(frozen=True, eq=False)
 class DensePoints(VectorPoints):
@@ -354,7 +360,7 @@ class IndexPoints:
 
 
 def as_vectors(data: Any, names: Sequence[str] = ()) -> VectorPoints:
-    """Arrays, DataFrames, sparse matrices and nested lists of numbers as points.
+    """Arrays, tensors, DataFrames, sparse matrices and nested lists of numbers as points.
 
     Of a DataFrame only the columns `names` are read, or all of them if there are none. float32 and
     float64 stay what they are; other numbers are read as float64. Values that are not finite are
@@ -367,6 +373,10 @@ def as_vectors(data: Any, names: Sequence[str] = ()) -> VectorPoints:
         return data
     if scipy.sparse.issparse(data):
         return _sparse_points(data)
+    if is_tensor(data):
+        from mercer.points.tensors import tensor_points
+
+        return tensor_points(data)
     if hasattr(data, "columns") and hasattr(data, "shape"):
         return _frame_points(data, names)
     return _dense_points(data)
@@ -396,10 +406,6 @@ def _dense_points(data: Any, names: tuple[str, ...] | None = None) -> DensePoint
 
 
 def _as_array(data: Any) -> np.ndarray:
-    if type(data).__module__.partition(".")[0] == "torch":
-        raise ValueError(
-            "torch tensors are not evaluated by this version: pass NumPy arrays (x.numpy())."
-        )
     try:
         return np.asarray(data)
     except ValueError as error:

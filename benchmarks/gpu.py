@@ -1,0 +1,478 @@
+"""The figures of the GPU: products, ridge by factorisation, ridge on centres, many classes.
+
+Times are those of device events, the median of several runs on fresh random inputs, and each row
+carries the error of its answer against float64. Products are those of a `Gram` that was multiplied
+once before, so that its points are packed; the note says how long packing takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import Row, machine
+from benchmarks.spine import Effort
+from mercer.kernels import Gaussian, Linear, Matern
+from mercer.losses import Squared
+from mercer.solvers import Direct, Problem
+from mercer.solvers.conjugate import conjugate_gradients
+
+CHECKED = 256  # rows that are compared with float64
+REPEATS = 5
+METHOD = (
+    "Products: the median of five device-event times on fresh random points, which a first product "
+    "has packed; the notes give the time with packing. Other rows: wall time of a second run, the "
+    "device done. Errors are relative to float64 by differences, on the first 256 rows."
+)
+JITTER = 1e-5  # of K_MM for products in float32, as Falkon has it: times M, on the diagonal
+
+
+def available() -> bool:
+    """Whether there is a GPU to measure."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+def milliseconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """The median time of a piece of device work, by device events, after one run."""
+    import torch
+
+    work()
+    times = []
+    for _ in range(repeats):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        work()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop))
+    return float(np.median(times))
+
+
+def wall(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds until the device is done, and the answer."""
+    import torch
+
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    answer = work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start, answer
+
+
+def normal(*shape: int, dtype: Any = None) -> Any:
+    import torch
+
+    return torch.randn(*shape, device="cuda", dtype=dtype or torch.float32)
+
+
+def exact_rows(kernel: Any, X: Any, Y: Any, v: Any, rows: int = CHECKED) -> Any:
+    """K(X, Y) v for the first rows, in float64, distances by differences."""
+    import torch
+
+    from mercer.evaluation.gpu import blocks
+
+    points = kernel.points(X[:rows].double()), kernel.points(Y.double())
+    return blocks.values(kernel.program(), *points, torch.float64) @ v.double()
+
+
+def error(answer: Any, exact: Any) -> float:
+    gap = answer[: len(exact)].double() - exact
+    return float(gap.norm() / exact.norm())
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+def rate(kernel: Any, n: int, width: int, columns: int = 1, **options: Any) -> dict[str, Any]:
+    """Entries per second of K(X, Y) V, the error, and how long the packing takes."""
+    X, Y, v = normal(n, width), normal(n, width), normal(n, columns)
+    gram = kernel.gram(X, Y, **options)
+    first, answer = wall(lambda: gram @ v)
+    again, _ = wall(lambda: kernel.gram(X, Y, **options) @ v)
+    each = milliseconds(lambda: gram @ v)
+    return {
+        "ms": each,
+        "rate": n * n / each / 1e9,
+        "error": error(answer, exact_rows(kernel, X, Y, v)),
+        "note": f"first call {first:.1f} s, with compilation; with fresh points "
+        f"{1e3 * again:.2f} ms, packing included",
+    }
+
+
+def product_row(work: str, found: dict[str, Any], **marks: Any) -> Row:
+    return Row(
+        work,
+        found["rate"],
+        "·10¹²/s",
+        ours_ms=found["ms"],
+        entry_ns=1e-3 / found["rate"],
+        error=found["error"],
+        note=found["note"],
+        **marks,
+    )
+
+
+def products(effort: Effort) -> Iterator[Row]:
+    n = effort.size(200_000)
+    marks = {10: (2.4, 3.2), 3: (2.4, 3.2), 28: (1.6, 2.2), 60: (0.7, 1.2)}
+    for width, (floor, goal) in marks.items():
+        found = rate(Gaussian((width / 2) ** 0.5), n, width)
+        work = f"K(X,Y)v Gaussian, n = m = {n:,}, d = {width}"
+        yield product_row(work, found, floor=floor, goal=goal)
+    yield _torch_in_blocks(n)
+
+
+def _torch_in_blocks(n: int) -> Row:
+    """The peer of the first row: what one writes without a library."""
+    import torch
+
+    X, Y, v = normal(n, 10), normal(n, 10), normal(n)
+
+    def blocks() -> Any:
+        return torch.cat([torch.exp(-(torch.cdist(x, Y) ** 2) / 10) @ v for x in X.split(4096)])
+
+    each = milliseconds(blocks, 2)
+    exact = exact_rows(Gaussian(5**0.5), X, Y, v)
+    return Row(
+        f"the same in plain torch, blocks of 4,096 rows, d = 10, n = m = {n:,}",
+        n * n / each / 1e9,
+        "·10¹²/s",
+        ours_ms=each,
+        error=error(blocks(), exact),
+    )
+
+
+def wide_products(effort: Effort) -> Iterator[Row]:
+    n = effort.size(50_000)
+    limit = matrix_rate("tf32")
+    for width in (90, 784):
+        found = rate(Gaussian((width / 2) ** 0.5), n, width)
+        alone = limit * 1e12 / (3 * 2 * width) / 1e12  # entries by three tf32 products alone
+        yield Row(
+            f"K(X,Y)v Gaussian, n = m = {n:,}, d = {width}, of what tf32×3 alone reaches",
+            100 * found["rate"] / alone,
+            "%",
+            ours_ms=found["ms"],
+            entry_ns=1e-3 / found["rate"],
+            floor=40.0,
+            goal=70.0,
+            error=found["error"],
+            note=f"{found['rate']:.3f}·10¹² entries/s; {found['note']}; a tf32 matrix product of "
+            f"order 8,192 runs at {limit:.0f} TFLOP/s here",
+        )
+
+
+def matrix_rate(kind: str) -> float:
+    """TFLOP/s of a large matrix product."""
+    import torch
+
+    size = 8192
+    A = normal(size, size, dtype=torch.float64 if kind == "float64" else torch.float32)
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    each = milliseconds(lambda: A @ A)
+    torch.backends.cuda.matmul.allow_tf32 = before
+    return 2 * size**3 / each / 1e9
+
+
+def other_kernels(effort: Effort) -> Iterator[Row]:
+    n, width = effort.size(200_000), 10
+    scale = (width / 2) ** 0.5
+    base = rate(Gaussian(scale), n, width)
+    composite = 2.0 * Gaussian(scale) + Linear() * Matern(1.5, lengthscale=scale)
+    for name, kernel, floor, goal in (
+        ("Matérn 3/2", Matern(1.5, lengthscale=scale), 1.5, 1.1),
+        ("2*Gaussian + Linear*Matern", composite, 2.5, 1.5),
+    ):
+        found = rate(kernel, n, width)
+        yield Row(
+            f"{name}, time over the Gaussian's, n = m = {n:,}, d = {width}",
+            found["ms"] / base["ms"],
+            "×",
+            ours_ms=found["ms"],
+            floor=floor,
+            goal=goal,
+            larger_is_better=False,
+            error=found["error"],
+            note=found["note"],
+        )
+    steep = rate(Gaussian(0.5), n, width)
+    yield product_row("Gaussian, ℓ = 0.5 (too steep to expand), d = 10", steep)
+    yield product_row("Gaussian, d = 10, tf32", rate(Gaussian(scale), n, width, precision="tf32"))
+    yield product_row("Gaussian, d = 10, 16 columns", rate(Gaussian(scale), n, width, 16))
+    small = effort.size(50_000)
+    double = rate(Gaussian(scale), small, width, precision="float64")
+    yield product_row(f"Gaussian, d = 10, float64, n = m = {small:,}", double)
+
+
+# ---- exact ridge ---------------------------------------------------------------------------------
+
+
+def exact_ridge(effort: Effort) -> Iterator[Row]:
+    import torch
+
+    n = effort.size(30_000)
+    for name in ("float32", "float64"):
+        dtype = getattr(torch, name)
+        X = normal(n, 10, dtype=dtype)
+        y = torch.sin(X[:, 0]) + 0.1 * normal(n, dtype=dtype)
+        limit = matrix_rate(name)
+
+        def solve(X: Any = X, y: Any = y) -> Any:
+            return Direct().solve(Problem(Gaussian(5**0.5).gram(X), y, Squared(), 1e-3))
+
+        solve()
+        seconds, solution = wall(solve)
+        share = n**3 / 3 / seconds / 1e12 / limit
+        yield Row(
+            f"exact ridge, n = {n:,}, {name}: share of the card's matrix rate",
+            100 * share,
+            "%",
+            ours_ms=1e3 * seconds,
+            floor=50.0,
+            goal=75.0,
+            error=solution.gap,
+            note=f"Gram matrix, factor, solution and its checks in float64; n³/3 operations, "
+            f"matrix products run at {limit:.0f} TFLOP/s; the error is the true relative residual",
+        )
+
+
+# ---- ridge on centres ----------------------------------------------------------------------------
+
+
+class Triangle:
+    """A triangular matrix with its diagonal blocks inverted: a solve reads it once."""
+
+    def __init__(self, lower: Any, block: int = 1024) -> None:
+        import torch
+
+        self.lower = lower
+        self.spans = [(a, min(a + block, len(lower))) for a in range(0, len(lower), block)]
+        self.inverses = [
+            torch.linalg.solve_triangular(
+                lower[a:b, a:b],
+                torch.eye(b - a, device=lower.device, dtype=lower.dtype),
+                upper=False,
+            )
+            for a, b in self.spans
+        ]
+
+    def solve(self, b: Any) -> Any:
+        out = b.clone()
+        for (start, stop), inverse in zip(self.spans, self.inverses, strict=True):
+            rest = out[start:stop] - self.lower[start:stop, :start] @ out[:start]
+            out[start:stop] = inverse @ rest
+        return out
+
+    def transposed_solve(self, b: Any) -> Any:
+        out = b.clone()
+        for (start, stop), inverse in reversed(list(zip(self.spans, self.inverses, strict=True))):
+            rest = out[start:stop] - self.lower[stop:, start:stop].T @ out[stop:]
+            out[start:stop] = inverse.T @ rest
+        return out
+
+
+def triangle_product(lower: Any, block: int = 4096) -> Any:
+    """LᵀL (its lower triangle, and what lies in the blocks on the diagonal)."""
+    import torch
+
+    out = torch.zeros_like(lower)
+    for a in range(0, len(lower), block):
+        rows = slice(a, a + block)
+        out[rows, : a + block] = lower[a:, rows].T @ lower[a:, : a + block]
+    return out
+
+
+def ridge_on_centres(
+    kernel: Any, X: Any, y: Any, count: int, regularization: float, iterations: int
+) -> Any:
+    """min over f = Σ_j α_j k(c_j, ·) of (1/n) Σ (f(x_i) − y_i)² + λ‖f‖², by conjugate gradients.
+
+    With K_MM = LLᵀ and LᵀL/M + λI = AAᵀ, the coordinates α = L⁻ᵀA⁻ᵀβ make the system nearly the
+    identity (Rudi, Carratino, Rosasco, Falkon, 2017). The factors are float64.
+    """
+    import torch
+
+    from mercer import linalg
+
+    n = len(X)
+    generator = torch.Generator("cuda").manual_seed(0)
+    centres = X[torch.randperm(n, generator=generator, device="cuda")[:count]].contiguous()
+    matrix = kernel.gram(centres, precision="float64").dense()
+    matrix = linalg.shift_diagonal(matrix, count * JITTER)
+    first = linalg.cholesky(matrix).lower
+    del matrix
+    inner = triangle_product(first) / count
+    inner = linalg.shift_diagonal(inner, regularization)
+    second = torch.linalg.cholesky(inner)
+    del inner
+    outer, inside = Triangle(first), Triangle(second)
+    gram = kernel.gram(X, centres)
+
+    def up(beta: Any) -> Any:
+        return outer.transposed_solve(inside.transposed_solve(beta))
+
+    def down(alpha: Any) -> Any:
+        return inside.solve(outer.solve(alpha))
+
+    def multiply(beta: Any) -> Any:
+        halfway = inside.transposed_solve(beta)
+        alpha = outer.transposed_solve(halfway)
+        data = gram.normal_matmul(alpha.float()).double()
+        return inside.solve(outer.solve(data / n) + regularization * halfway)
+
+    side = down((gram.T @ y).double()[:, None] / n)
+    run = conjugate_gradients(multiply, lambda r: r, side, tolerance=0.0, iterations=iterations)
+    return kernel.function(centres, up(run.solution)[:, 0].float())
+
+
+def household(n: int) -> tuple[Any, Any]:
+    """Rows with the shape of the household power data: 11 standardised columns, heavy tails."""
+    import torch
+
+    latent = normal(n, 4)
+    X = torch.cat([latent, latent @ normal(4, 7) + 0.5 * normal(n, 7)], 1)
+    X = torch.where(normal(n, 11) > 2.3, 3.0 * X, X)
+    X = (X - X.mean(0)) / X.std(0)
+    y = torch.sin(X[:, 0] * X[:, 1]) + torch.cos(X[:, 2]) + 0.1 * normal(n)
+    return X, y - y.mean()
+
+
+def centres(effort: Effort) -> Iterator[Row]:
+    n = effort.size(1_840_000)
+    X, y = household(n + 20_000)
+    X, y, new, truth = X[:n].contiguous(), y[:n], X[n:].contiguous(), y[n:]
+    kernel = Gaussian(2.0)
+    marks = {5_000: (0.6, 0.3), 20_000: (3.0, 1.5), 50_000: (16.0, 8.0)}
+    for count, (floor, goal) in marks.items():
+        count = effort.size(count)
+        ridge_on_centres(kernel, X, y, count, 1e-8, 1)  # code is compiled, memory is there
+        seconds, function = wall(lambda c=count: ridge_on_centres(kernel, X, y, c, 1e-8, 20))
+        missed = float((function(new) - truth).square().mean().sqrt())
+        yield Row(
+            f"ridge on M = {count:,} centres, {n:,} × 11, ℓ = 2, λ = 1e-8, 20 iterations",
+            seconds,
+            " s",
+            ours_ms=1e3 * seconds,
+            floor=floor,
+            goal=goal,
+            larger_is_better=False,
+            error=None,
+            note=f"random rows of the shape of the household power data, which could not be had "
+            f"here, so that its RMSE is not compared; RMSE {missed:.3f} at 20,000 new rows, noise "
+            "0.1; centres, factors and all products included",
+        )
+
+
+# ---- ten classes ---------------------------------------------------------------------------------
+
+
+def nystrom_preconditioner(kernel: Any, X: Any, count: int, ridge: float) -> Callable[[Any], Any]:
+    """v ↦ (K_nM K_MM⁻¹ K_Mn + ρI)⁻¹ v, by the inversion lemma, in float32."""
+    import torch
+
+    from mercer import linalg
+
+    chosen = X[torch.randperm(len(X), device="cuda")[:count]].contiguous()
+    lower = linalg.cholesky(kernel.gram(chosen).dense().double()).lower
+    features = torch.linalg.solve_triangular(
+        lower.float(), kernel.gram(chosen, X).dense(), upper=False
+    )
+    system = (features @ features.T).double()
+    system = linalg.shift_diagonal(system, ridge)
+    inverse = torch.linalg.inv(system).float()
+
+    def apply(r: Any) -> Any:
+        return (r - features.T @ (inverse @ (features @ r))) / ridge
+
+    return apply
+
+
+def classes_of(X: Any, labels: Any, new: Any, settings: tuple[int, float, float, int]) -> Any:
+    """Classes of new points by ridge regression on all points, K stored, conjugate gradients.
+
+    The preconditioner treats all eigenvalues below its ridge alike, which is more than that of the
+    problem: few iterations leave them alone.
+    """
+    import torch
+
+    count, ridge, shared, iterations = settings
+    kernel = Gaussian(5.0)
+    targets = torch.nn.functional.one_hot(labels, 10).float()
+    matrix = kernel.gram(X).dense()
+    run = conjugate_gradients(
+        lambda v: (v.T @ matrix).T + ridge * v,  # K is symmetric, and this way round is faster
+        nystrom_preconditioner(kernel, X, count, shared),
+        targets,
+        tolerance=0.0,
+        iterations=iterations,
+    )
+    return kernel.function(X, run.solution)(new).argmax(1)
+
+
+SETTINGS = (2_000, 0.01, 3.0, 20)  # points, ridge, ridge of the preconditioner, iterations
+
+
+def digits(effort: Effort) -> Iterator[Row]:
+    import torch
+
+    from benchmarks.data import mnist
+
+    X, labels, new, truth = (torch.as_tensor(a, device="cuda") for a in mnist(60_000))
+    X, new = X.float(), new.float()
+    classes_of(X, labels, new, SETTINGS)
+    runs = [wall(lambda: classes_of(X, labels, new, SETTINGS)) for _ in range(5)]
+    seconds = float(np.median([taken for taken, _ in runs]))
+    missed = [100 * float((answer != truth).float().mean()) for _, answer in runs]
+    yield Row(
+        f"MNIST, {len(X):,} × 784, ten outputs, Gaussian ℓ = 5: training and test, warm",
+        seconds,
+        " s",
+        ours_ms=1e3 * seconds,
+        floor=0.6,
+        goal=0.3,
+        larger_is_better=False,
+        note=f"test error {np.mean(missed):.2f}% ({min(missed):.2f} to {max(missed):.2f} in five "
+        "runs with other random points in the preconditioner); all points are centres, K is "
+        f"stored on the card, {SETTINGS[3]} iterations behind a Nyström preconditioner of "
+        f"{SETTINGS[0]:,} points, ridge {SETTINGS[1]}",
+    )
+
+
+GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
+    "products": products,
+    "wide": wide_products,
+    "kernels": other_kernels,
+    "ridge": exact_ridge,
+    "digits": digits,
+    "centres": centres,
+}
+
+
+def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
+    """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
+    import torch
+
+    if not available():
+        raise SystemExit("the set gpu needs torch and a GPU; --stored shows the last results")
+    rows = []
+    for name, group in GROUPS.items():
+        if not only or name in only:
+            print(f"measuring: {name} …", flush=True)
+            for row in group(Effort(quick)):
+                rows.append(row.as_dict())
+                print("  ", row.work, row.measured, row.unit, row.error, row.note, flush=True)
+            torch.cuda.empty_cache()
+    if quick:
+        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
+    described = machine()
+    described["processor"] = torch.cuda.get_device_name()
+    described["libraries"]["triton"] = __import__("triton").__version__
+    return {"title": "GPU", "method": METHOD, "machine": described, "rows": rows}

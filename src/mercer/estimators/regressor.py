@@ -1,0 +1,280 @@
+"""Regression with any loss, counts, and several quantiles at once."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import d2_tweedie_score
+from sklearn.utils import column_or_1d
+
+from mercer.estimators.loss_names import FOR_NUMBERS, as_loss
+from mercer.estimators.supervised import LossEstimator, checked_regularization
+from mercer.losses import Poisson, Quantile
+from mercer.solvers.solution import Solution
+
+
+class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Regression with any loss: min (1/Σw) Σ_i w_i ℓ(y_i, f(x_i) + b) + (λ/2)‖f‖².
+
+    The square loss is kernel ridge regression with α = nλ; the absolute loss gives medians, Huber's
+    is hard to disturb by outliers, the ε-insensitive one is support vector regression.
+
+    Parameters
+    ----------
+    loss : Loss or str, default="squared_error"
+        A loss of `mercer.losses`, as `Huber(0.5)`, or "squared_error", "absolute_error", "huber",
+        "quantile", "epsilon_insensitive", "poisson".
+    regularization : float, default=0.01
+        λ.
+    kernel : Kernel, str or callable, default="rbf"
+        As in `KernelRidge`.
+    gamma, degree, coef0, kernel_params :
+        Parameters of named and callable kernels, as in scikit-learn.
+    fit_intercept : bool, default=True
+        Whether to add an unpenalised constant b.
+    solver : "auto" or a solver, default="auto"
+        "auto" factors for the square loss, takes Newton's method for smooth losses and dual ascent
+        for losses with kinks.
+    tol : float, default=1e-6
+        The relative duality gap at which "auto" stops.
+
+    Attributes
+    ----------
+    function_ : RKHSFunction
+        f.
+    solution_ : Solution
+        How the solver ended, with the true duality gap.
+    loss_, kernel_, dual_coef_, intercept_, X_fit_ :
+        The loss and kernel objects, the coefficients, b, and the centres.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Absolute
+    >>> X, y = np.linspace(0, 1, 20)[:, None], np.linspace(0, 1, 20) ** 2
+    >>> y[3] = 100.0  # an outlier
+    >>> model = KernelRegressor(Absolute(), 1e-4, kernel=Gaussian(0.5)).fit(X, y)
+    >>> bool(np.allclose(np.delete(model.predict(X) - y, 3), 0.0, atol=0.05))
+    True
+    """
+
+    def __init__(
+        self,
+        loss: Any = "squared_error",
+        regularization: Any = 0.01,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = None,
+        degree: Any = 3,
+        coef0: Any = 1,
+        kernel_params: Any = None,
+        fit_intercept: Any = True,
+        solver: Any = "auto",
+        tol: Any = 1e-6,
+    ) -> None:
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        self.regularization = regularization
+        self.loss = loss
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit f to targets y, one or several for each row of X."""
+        X, y, weights = self._checked_regression_data(X, y, sample_weight)
+        loss, ridge = as_loss(self.loss, FOR_NUMBERS), checked_regularization(self.regularization)
+        if loss.is_classification:
+            raise ValueError(f"KernelRegressor fits numbers; {loss!r} is for KernelClassifier.")
+        kernel, gram = self._gram(X)
+        solution = self._solve(gram, y, loss, ridge, weights)
+        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
+        self._keep(solution, {**fitted, "loss_": loss})
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """f(x) + b for every row of X; for the Poisson loss the mean e^{f(x) + b}."""
+        values = self._function_values(X)
+        return self.loss_.mean(values) if isinstance(self.loss_, Poisson) else values
+
+
+class KernelPoissonRegressor(LossEstimator, RegressorMixin, BaseEstimator):
+    """Regression of counts y ≥ 0 whose mean is e^{f(x) + b}.
+
+    It minimises (1/Σw) Σ_i w_i (e^{f_i} − y_i f_i) + (λ/2)‖f‖², the objective of scikit-learn's
+    `PoissonRegressor`, whose `alpha` is λ, with a kernel.
+
+    Parameters
+    ----------
+    regularization : float, default=0.01
+        λ > 0.
+    kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
+        As in `KernelRegressor`.
+
+    Attributes
+    ----------
+    function_, solution_, kernel_, dual_coef_, intercept_, X_fit_ :
+        As in `KernelRegressor`; f is the logarithm of the mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 2.0, 30)[:, None]
+    >>> model = KernelPoissonRegressor(1e-5).fit(X, np.exp(X[:, 0]))
+    >>> bool(np.allclose(model.predict(X), np.exp(X[:, 0]), rtol=0.01))
+    True
+    """
+
+    def __init__(
+        self,
+        regularization: Any = 0.01,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = None,
+        degree: Any = 3,
+        coef0: Any = 1,
+        kernel_params: Any = None,
+        fit_intercept: Any = True,
+        solver: Any = "auto",
+        tol: Any = 1e-6,
+    ) -> None:
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        self.regularization = regularization
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the logarithm of the mean to counts y."""
+        X, y, weights = self._checked_regression_data(X, y, sample_weight)
+        y = column_or_1d(y, warn=True)
+        ridge = checked_regularization(self.regularization)
+        kernel, gram = self._gram(X)
+        solution = self._solve(gram, y, Poisson(), ridge, weights)
+        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
+        self._keep(solution, fitted)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The mean e^{f(x) + b} for every row of X."""
+        return Poisson().mean(self._function_values(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D², the share of the Poisson deviance that is explained, as in `PoissonRegressor`."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
+    """Quantiles of y given x, several at once, which never cross.
+
+    Each level τ minimises (1/Σw) Σ_i w_i ρ_τ(y_i − f_τ(x_i) − b_τ) + (λ/2)‖f_τ‖² with the pinball
+    loss ρ_τ. Where the fitted quantiles of a point would cross, they are put in order, at every x,
+    not only on the training points; that never makes the sum of their pinball losses larger, and
+    brings them nearer to the true quantiles. `function_` holds them as they were fitted.
+
+    With an intercept, at most a share τ of the training points lies below the fitted quantile of
+    level τ, and at most 1 − τ above it, up to the tolerance.
+
+    Parameters
+    ----------
+    quantiles : float or list of floats, default=0.5
+        Levels strictly between 0 and 1; with a list, predictions have one column for each, in the
+        order of the list.
+    regularization : float, default=0.01
+        λ.
+    kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
+        As in `KernelRegressor`.
+
+    Attributes
+    ----------
+    function_, solution_, kernel_, dual_coef_, intercept_, X_fit_ :
+        As in `KernelRegressor`, with one output for each level.
+
+    References
+    ----------
+    V. Chernozhukov, I. Fernández-Val, A. Galichon, Quantile and probability curves without
+    crossing, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(200, 1))
+    >>> y = X[:, 0] + rng.normal(size=200)
+    >>> low, high = KernelQuantileRegressor([0.1, 0.9]).fit(X, y).predict(X).T
+    >>> bool((low <= high).all()), bool(0.75 < np.mean((low <= y) & (y <= high)) < 0.85)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        quantiles: Any = 0.5,
+        regularization: Any = 0.01,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = None,
+        degree: Any = 3,
+        coef0: Any = 1,
+        kernel_params: Any = None,
+        fit_intercept: Any = True,
+        solver: Any = "auto",
+        tol: Any = 1e-6,
+    ) -> None:
+        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        self.regularization = regularization
+        self.quantiles = quantiles
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit every quantile of y."""
+        X, y, weights = self._checked_regression_data(X, y, sample_weight)
+        y, levels = column_or_1d(y, warn=True), self._levels()
+        ridge = checked_regularization(self.regularization)
+        kernel, gram = self._gram(X)
+        parts = [self._solve(gram, y, Quantile(level), ridge, weights) for level in levels]
+        solution = parts[0] if np.ndim(self.quantiles) == 0 else Solution.stacked(parts)
+        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
+        self._keep(solution, fitted)
+        self.order_ = np.argsort(levels, kind="stable")
+        return self
+
+    def _levels(self) -> list[float]:
+        try:
+            levels = np.atleast_1d(np.asarray(self.quantiles, np.float64))
+        except (TypeError, ValueError):
+            levels = np.zeros(0)
+        if levels.ndim != 1 or not len(levels) or not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(
+                "quantiles must be a number, or a list of numbers, strictly between 0 and 1; got "
+                f"{self.quantiles!r}."
+            )
+        return levels.tolist()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The quantiles at every row of X: shape (n,) for one level, (n, levels) for a list."""
+        values = self._function_values(X)
+        if values.ndim == 1:
+            return values
+        ordered = np.empty_like(values)
+        ordered[:, self.order_] = np.sort(values, axis=1)
+        return ordered
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D², the share of the pinball loss of the constant quantiles that is explained."""
+        levels, predicted = self._levels(), self.predict(X)
+        y = column_or_1d(y)
+        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)
+        predicted = predicted.reshape(len(y), -1)
+        losses = constant = 0.0
+        for level, column in zip(levels, predicted.T, strict=True):
+            rho = Quantile(level)
+            losses += float(rho.risk(y, column.astype(float), weights))
+            best = _weighted_quantile(y, weights, level)
+            constant += float(rho.risk(y, np.full(len(y), best), weights))
+        return 1.0 - losses / constant if constant > 0 else float(losses == 0.0)
+
+
+def _weighted_quantile(y: np.ndarray, weights: np.ndarray, level: float) -> float:
+    order = np.argsort(y)
+    reached = np.cumsum(weights[order])
+    return float(y[order][np.searchsorted(reached, level * reached[-1])])

@@ -1,0 +1,151 @@
+"""What support vector machines share: checked parameters, kernels, support vectors, warnings."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import _check_sample_weight
+
+from mercer.estimators.base import KernelEstimator
+from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.operators import Gram
+from mercer.points import PointSet
+from mercer.solvers.dual import DualAscent
+
+GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is about as exact
+
+
+class SupportVectorMachine(KernelEstimator, BaseEstimator):
+    """Checks, the kernel, the solver and the support vectors of all machines."""
+
+    gamma: Any
+    degree: Any
+    coef0: Any
+    tol: Any
+    cache_size: Any
+    max_iter: Any
+
+    # ---- checks ---------------------------------------------------------------------------------
+
+    def _check_common_parameters(self) -> None:
+        _check_number(self, "tol", above=0.0)
+        if self.cache_size is not None:
+            _check_number(self, "cache_size", above=0.0)
+        whole = isinstance(self.max_iter, Integral)
+        if not (whole and (self.max_iter == -1 or int(self.max_iter) > 0)):
+            raise ValueError(
+                f"max_iter must be a positive whole number, or −1 for the solver's own cap; got "
+                f"{self.max_iter!r}."
+            )
+
+    def _checked_points(self, X: Any, *y: Any) -> Any:
+        """X, or X and y, as scikit-learn checks them."""
+        self._forget()
+        checked = self._checked(X, *y, reset=True)
+        X = checked[0] if y else checked
+        if y:
+            check_consistent_length(*checked)
+        if self._is_precomputed() and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
+                "K(X_train, X_train)."
+            )
+        return checked
+
+    def _checked_weights(self, sample_weight: Any, X: Any) -> np.ndarray:
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if sample_weight is None:
+            return np.ones(n)
+        if hasattr(X, "shape"):
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        else:
+            weights = np.asarray(sample_weight, np.float64)
+            if weights.shape != (n,) or not np.isfinite(weights).all():
+                raise ValueError(
+                    f"sample_weight must be one finite number for each of {n} samples; got shape "
+                    f"{weights.shape}."
+                )
+        if (weights < 0).any() or not weights.any():
+            raise ValueError("sample_weight must be nonnegative and not all zero.")
+        return weights
+
+    # ---- kernel and solver ----------------------------------------------------------------------
+
+    def _gram(self, X: Any, weights: np.ndarray) -> Gram:
+        kernel = self._weighted_kernel(X, weights)
+        return Gram(kernel, self._training_points(kernel, X))
+
+    def _weighted_kernel(self, X: Any, weights: np.ndarray) -> Kernel:
+        """The kernel of the parameters; gamma="scale" takes the variance of weighted points."""
+        if not (isinstance(self.gamma, str) and self.gamma == "scale" and hasattr(X, "shape")):
+            return self._resolved_kernel(X)
+        self_gamma, self.gamma = self.gamma, _scale_gamma(X, weights)
+        try:
+            return self._resolved_kernel(X)
+        finally:
+            self.gamma = self_gamma
+
+    def _solver(self, points: int) -> DualAscent:
+        cache = None if self.cache_size is None else int(self.cache_size * (1 << 20))
+        solver = DualAscent(tolerance=GAP_OF_TOLERANCE * float(self.tol), cache=cache)
+        own = min(solver.max_iterations, 100_000 + 1000 * points)
+        return replace(solver, max_iterations=own if self.max_iter == -1 else int(self.max_iter))
+
+    # ---- what a fit keeps -----------------------------------------------------------------------
+
+    def _keep_support(self, gram: Gram, X: Any, support: np.ndarray) -> PointSet:
+        """Set the support, and return it as points."""
+        self.kernel_ = gram.kernel
+        self.support_ = support.astype(np.int32)
+        points = gram.x.take(support)
+        self.support_vectors_ = np.empty((0, 0)) if self._is_precomputed() else points.data
+        return points
+
+    def _keep_function(self, points: PointSet, coefficients: np.ndarray) -> None:
+        """The function of the support, in the precision of the points."""
+        self.function_ = RKHSFunction(self.kernel_, points, coefficients.astype(points.dtype))
+
+    def _values(self, X: Any) -> np.ndarray:
+        """f(x) for every row of X, without intercepts."""
+        self._check_fitted()
+        X = self._checked(X, reset=False)
+        if self._is_precomputed():
+            return X[:, self.support_] @ self.function_.coefficients
+        return self.function_(X)
+
+    def _warn(self, statuses: list[Any]) -> None:
+        failed = [status for status in statuses if not status.converged]
+        if failed:
+            warnings.warn(str(failed[0]), ConvergenceWarning, stacklevel=3)
+
+
+def _check_number(owner: object, name: str, above: float, at_most: float = math.inf) -> None:
+    value = getattr(owner, name)
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not (real and above < float(value) <= at_most and math.isfinite(value)):
+        limit = "" if math.isinf(at_most) else f" and at most {at_most:g}"
+        raise ValueError(f"{name} must be a number above {above:g}{limit}; got {value!r}.")
+
+
+def _scale_gamma(X: Any, weights: np.ndarray) -> float:
+    """1/(columns · variance of the entries), a row of weight 2 counting twice."""
+    total, width = float(weights.sum()), X.shape[1]
+    if hasattr(X, "tocsr"):
+        mean = float((weights @ X).sum()) / (total * width)
+        square = float((weights @ X.multiply(X)).sum()) / (total * width)
+        variance = square - mean**2
+    elif (weights == 1).all():
+        variance = float(X.var())
+    else:
+        mean = float((weights @ X).sum()) / (total * width)
+        variance = float((weights @ (X - mean) ** 2).sum()) / (total * width)
+    return 1.0 / (width * variance) if variance else 1.0

@@ -1,0 +1,162 @@
+"""Kernels in plain torch, a block of the matrix at a time: no Triton, no compiled code.
+
+It serves kernels without a program, machines without Triton, and the diagonal. Distances are
+summed from differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from mercer.evaluation.expression import (
+    COORDINATE_KINDS,
+    Expression,
+    Number,
+    Operation,
+    Parameter,
+    X,
+    Y,
+    numbers_of,
+)
+
+BLOCK_BYTES = 1 << 28  # of one block of values
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "exp": torch.exp,
+    "decay": lambda x: torch.exp(-x),
+    "log": torch.log,
+    "log1p": torch.log1p,
+    "tanh": torch.tanh,
+    "arcsin": torch.arcsin,
+    "sqrt": torch.sqrt,
+    "reciprocal_root": lambda x: torch.where(x > 0, x, torch.inf).rsqrt(),
+    "absolute": torch.abs,
+    "minimum": torch.minimum,
+    "maximum": torch.maximum,
+    "nearest": torch.round,
+    "step": lambda x: torch.heaviside(x, torch.full((), 0.5, dtype=x.dtype, device=x.device)),
+}
+
+
+def evaluate(expression: Expression, numbers: dict[Any, torch.Tensor], like: torch.Tensor) -> Any:
+    """The value of an expression on tensors, in the precision of `like`."""
+    done: dict[Expression, Any] = dict(numbers)
+
+    def visit(node: Expression) -> Any:
+        if node not in done:
+            if isinstance(node, Operation):
+                done[node] = _apply(node, [visit(argument) for argument in node.arguments])
+            else:
+                assert isinstance(node, Parameter)
+                done[node] = torch.full((), node.value, dtype=like.dtype, device=like.device)
+        return done[node]
+
+    return visit(expression)
+
+
+def _apply(node: Operation, arguments: list[torch.Tensor]) -> torch.Tensor:
+    if node.name == "power":
+        return arguments[0] ** node.exponent
+    if node.table is not None:  # has no form in torch: on the host, where its oracle is
+        x = arguments[0]
+        values = node.table.function(x.detach().cpu().numpy())
+        return torch.as_tensor(values, dtype=x.dtype, device=x.device)
+    return OPERATIONS[node.name](*arguments)
+
+
+def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
+    """All k(x_i, y_j) of a program, stored."""
+    numbers = {number: _pair(number, x, y, dtype) for number in numbers_of(expression)}
+    like = torch.empty((), dtype=dtype, device=x.rows.device)
+    result = evaluate(expression, numbers, like)
+    return torch.broadcast_to(result, (len(x), len(y)))
+
+
+def _pair(number: Number, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
+    kind = number.kind
+    if kind[:2] in ("x_", "y_"):
+        norms = (x if kind[0] == "x" else y).squared_norms(number.view)
+        norms = (norms.sqrt() if kind.endswith("length") else norms).to(dtype)
+        return norms[:, None] if kind[0] == "x" else norms[None, :]
+    a, b = x.seen(number.view, dtype), y.seen(number.view, dtype)
+    if kind == "product":
+        return (a.double() @ b.double().T).to(dtype)
+    if kind == "squared_distance":
+        return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square()
+    total = torch.full(
+        (len(x), len(y)), float(kind == "coordinate_product"), dtype=dtype, device=a.device
+    )
+    for k in range(a.shape[1]):
+        term = _term(number, a[:, k, None], b[None, :, k])
+        total = total * term if kind == "coordinate_product" else total + term
+    return total
+
+
+def _term(number: Number, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    assert number.term is not None
+    return evaluate(number.term, {X: a, Y: b}, a)
+
+
+def diagonal(expression: Expression, x: Any, dtype: torch.dtype) -> torch.Tensor:
+    """All k(x_i, x_i)."""
+    numbers = {number: _own(number, x) for number in numbers_of(expression)}
+    like = torch.empty((), dtype=torch.float64, device=x.rows.device)
+    return torch.broadcast_to(evaluate(expression, numbers, like), (len(x),)).to(dtype)
+
+
+def _own(number: Number, x: Any) -> torch.Tensor:
+    if number.kind == "squared_distance":
+        return torch.zeros(len(x), dtype=torch.float64, device=x.rows.device)
+    if number.kind in COORDINATE_KINDS:
+        rows = x.seen(number.view, torch.float64)
+        terms = torch.broadcast_to(_term(number, rows, rows), rows.shape)
+        return terms.sum(1) if number.kind == "coordinate_sum" else terms.prod(1)
+    norms = x.squared_norms(number.view)
+    return norms.sqrt() if number.kind.endswith("length") else norms
+
+
+class BlockProduct:
+    """K(X, Y) by blocks of values that a function gives."""
+
+    def __init__(
+        self, block: Callable[[Any, Any], Any], x: Any, y: Any, dtype: torch.dtype
+    ) -> None:
+        self.block, self.x, self.y, self.dtype = block, x, y, dtype
+        self.device = x.rows.device
+
+    def matmul(self, values: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros((len(self.x), values.shape[1]), dtype=torch.float64, device=self.device)
+        for rows, columns, block in self._blocks():
+            out[rows] += block @ values[columns].to(block.dtype)
+        return out.to(self.dtype)
+
+    def dense(self) -> torch.Tensor:
+        out = torch.empty((len(self.x), len(self.y)), dtype=self.dtype, device=self.device)
+        for rows, columns, block in self._blocks():
+            out[rows, columns] = block
+        return out
+
+    @property
+    def side(self) -> int:
+        """Rows and columns of a block."""
+        return max(1, int((BLOCK_BYTES // self.dtype.itemsize) ** 0.5))
+
+    def _blocks(self) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+        side = self.side
+        for i in range(0, len(self.x), side):
+            x = self.x.slice(i, i + side)
+            for j in range(0, len(self.y), side):
+                y = self.y.slice(j, j + side)
+                block = torch.as_tensor(self.block(x, y), dtype=self.dtype, device=self.device)
+                if block.shape != (len(x), len(y)):
+                    raise ValueError(
+                        f"a kernel returned a block of shape {tuple(block.shape)} for {len(x)} "
+                        f"and {len(y)} points: it must return one value for each pair."
+                    )
+                yield slice(i, i + side), slice(j, j + side), block

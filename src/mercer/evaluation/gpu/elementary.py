@@ -1,0 +1,214 @@
+"""Elementary functions as Triton source, one set for each precision.
+
+They are text, written into the generated module beside the program that calls them, so that this
+module can be imported without Triton. The polynomials are those of the CPU. In float32 the
+exponential is the card's own instruction; `decay2` computes one value in eight by a polynomial,
+because the unit for exponentials is what a simple kernel waits for (one in four beside a root,
+which the same unit computes).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from mercer.evaluation.minimax import ARC_SINE, LOG2, LOG2E, LOG_RATIO
+from mercer.evaluation.tables import DEGREE
+
+TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
+    1.00000007165471414,
+    0.693146967065035214,
+    0.240221197237107196,
+    0.055507132718556442,
+    0.00967554134312132739,
+    0.00132764726319508761,
+)
+MIXED = {"decay2": (1, 8), "decay2_often": (1, 4)}  # so many of so many by a polynomial
+LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
+BITS = {"float32": (32, 23, 3), "float64": (64, 52, 4)}  # size, mantissa, pieces of a table
+TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
+ONE = {"float32": "0x3F800000", "float64": "0x3FF0000000000000"}
+
+
+def _hexadecimal(value: float) -> str:
+    """A float32 number as PTX writes it."""
+    return "0f" + struct.pack(">f", value).hex().upper()
+
+
+def _mixed_exponential(pack: int, polynomials: int) -> str:
+    """PTX for some values of 2^x: the last by a polynomial, others by the card's instruction."""
+    *lower, top = (_hexadecimal(c) for c in TWO_POWER_SHORT)
+    rounding = _hexadecimal(12582912.0)
+    steps = [f"ex2.approx.ftz.f32 ${i}, ${i + pack};" for i in range(pack - polynomials)]
+    for i in range(pack - polynomials, pack):
+        steps += [
+            f"max.f32 r, ${i + pack}, {_hexadecimal(-126.0)};",
+            f"add.rn.f32 n, r, {rounding};",
+            f"sub.rn.f32 f, n, {rounding};",
+            "sub.rn.f32 f, r, f;",
+            f"mov.f32 p, {top};",
+            *(f"fma.rn.f32 p, p, f, {c};" for c in reversed(lower)),
+            "mov.b32 i, n;",
+            "shl.b32 i, i, 23;",
+            "mov.b32 k, p;",
+            "add.s32 k, k, i;",
+            f"mov.b32 ${i}, k;",
+        ]
+    return "{ .reg .f32 r, n, f, p; .reg .b32 i, k; " + " ".join(steps) + " }"
+
+
+def _polynomial(coefficients: tuple[float, ...], x: str, name: str) -> list[str]:
+    """Horner's rule, written out."""
+    *lower, second, top = coefficients
+    return [f"{name} = {x} * {top!r} + {second!r}"] + [
+        f"{name} = {name} * {x} + {c!r}" for c in reversed(lower)
+    ]
+
+
+def _function(name: str, arguments: str, lines: list[str]) -> str:
+    return f"\n\n@triton.jit\ndef {name}({arguments}):\n" + "\n".join(f"    {i}" for i in lines)
+
+
+def _exponentials(dtype: str, assembly: bool) -> dict[str, str]:
+    if dtype == "float64":
+        return {
+            "exp": _function("exp", "x", ["return tl.exp(x)"]),
+            "decay": _function("decay", "x", ["return tl.exp(-x)"]),
+        }
+    call = (
+        "return tl.inline_asm_elementwise({code!r}, {constraints!r}, [x], dtype=tl.float32, "
+        "is_pure=True, pack={pack})"
+    )
+    plain = call.format(code="ex2.approx.ftz.f32 $0, $1;", constraints="=f,f", pack=1)
+    mixed = {
+        name: call.format(
+            code=_mixed_exponential(pack, polynomials),
+            constraints=",".join(["=&f"] * pack + ["f"] * pack),
+            pack=pack,
+        )
+        for name, (polynomials, pack) in MIXED.items()
+    }
+    portable = "return tl.exp2(x)"
+    return {
+        "exp2": _function("exp2", "x", [plain if assembly else portable]),
+        **{
+            name: _function(name, "x", [code if assembly else portable])
+            for name, code in mixed.items()
+        },
+        "decay": _function("decay", "x", [f"return exp2(x * {-LOG2E!r})"]),
+        "exp": _function(
+            "exp",
+            "x",
+            [
+                f"e = x * {LOG2E!r}",
+                f"rest = tl.fma(x, tl.zeros_like(x) + {LOG2E!r}, -e) + x * {LOG2E_REST!r}",
+                "value = exp2(e)",
+                # beyond the range e is infinite, and its rest is not a number
+                f"return tl.where(tl.abs(e) < 200.0, value + value * (rest * {LOG2!r}), value)",
+            ],
+        ),
+    }
+
+
+def _logarithms(dtype: str) -> dict[str, str]:
+    size, mantissa, _ = BITS[dtype]
+    above = f"(x.to(tl.int{size}, bitcast=True) - {TWO_THIRDS[dtype]}) >> {mantissa}"
+    split = [
+        f"e = {above}",
+        f"bits = x.to(tl.int{size}, bitcast=True) - (e << {mantissa})",
+        f"f = bits.to(tl.{dtype}, bitcast=True) - 1.0",
+        f"whole = e.to(tl.{dtype}) * {LOG2!r}",
+    ]
+    ratio = _polynomial(LOG_RATIO[dtype], "f", "p")
+    return {
+        "log": _function("log", "x", [*split, *ratio, "return whole + f * p"]),
+        "log1p": _function(
+            "log1p",
+            "small",
+            [
+                "x = small + 1.0",
+                *split,
+                f"near = small < {1 / 3!r}",
+                "f = tl.where(near, small, f)",
+                "whole = tl.where(near, 0.0, whole)",
+                *ratio,
+                "return whole + f * p",
+            ],
+        ),
+    }
+
+
+def _tabulated(dtype: str) -> dict[str, str]:
+    size, mantissa, pieces = BITS[dtype]
+    degree = DEGREE[dtype]
+    lines = [
+        f"bits = x.to(tl.int{size}, bitcast=True)",
+        f"piece = (bits - first) >> {mantissa - pieces}",
+        f"inside = (((bits << {pieces}) & {(1 << mantissa) - 1}) | {ONE[dtype]})",
+        f"inside = inside.to(tl.{dtype}, bitcast=True) - 1.5",
+        "w = tl.where(piece < 0, -0.5, tl.where(piece > last, 0.5, inside))",
+        f"row = tl.minimum(tl.maximum(piece, 0), last) * {degree + 1}",
+        f"p = tl.load(table + row + {degree})",
+    ]
+    lines += [f"p = p * w + tl.load(table + row + {degree - 1 - k})" for k in range(degree)]
+    return {"tabulated": _function("tabulated", "table, first, last, x", [*lines, "return p"])}
+
+
+def functions(dtype: str, assembly: bool) -> dict[str, str]:
+    """The source of every function, by name; those that others call come first."""
+    return {
+        **_exponentials(dtype, assembly),
+        **_logarithms(dtype),
+        **_tabulated(dtype),
+        "tanh": _function("tanh", "x", ["return 1.0 - 2.0 / (exp(2.0 * x) + 1.0)"]),
+        "arcsin": _function(
+            "arcsin", "x", ["z = x * x", *_polynomial(ARC_SINE[dtype], "z", "p"), "return x * p"]
+        ),
+        "sqrt": _function("sqrt", "x", [_square_root(dtype, assembly)]),
+        "reciprocal_root": _function(
+            "reciprocal_root",
+            "x",
+            ["return tl.where(x > 0.0, 1.0 / tl.sqrt(tl.where(x > 0.0, x, 1.0)), 0.0)"],
+        ),
+        "step": _function(
+            "step", "x", ["return tl.where(x > 0.0, 1.0, tl.where(x == 0.0, 0.5, 0.0))"]
+        ),
+        "nearest": _function("nearest", "x", _nearest(dtype)),
+        "abs": _function("abs", "x", ["return tl.abs(x)"]),
+        "min": _function("min", "x, y", ["return tl.minimum(x, y)"]),
+        "max": _function("max", "x, y", ["return tl.maximum(x, y)"]),
+    }
+
+
+def _square_root(dtype: str, assembly: bool) -> str:
+    if dtype == "float64" or not assembly:
+        return "return tl.sqrt(x)"
+    return (
+        "return tl.inline_asm_elementwise('sqrt.approx.ftz.f32 $0, $1;', '=f,f', [x], "
+        "dtype=tl.float32, is_pure=True, pack=1)"
+    )
+
+
+def _nearest(dtype: str) -> list[str]:
+    """The nearest integer, halves to even; from 2^23 (2^52) on every number is one."""
+    limit = 2.0 ** BITS[dtype][1]
+    return [
+        "down = tl.floor(x)",
+        "rest = x - down",
+        "odd = down - 2.0 * tl.floor(0.5 * down)",
+        "up = (rest > 0.5) | ((rest == 0.5) & (odd == 1.0))",
+        f"return tl.where(tl.abs(x) < {limit!r}, tl.where(up, down + 1.0, down), x)",
+    ]
+
+
+def needed(code: str, dtype: str, assembly: bool) -> str:
+    """The functions that a piece of code calls, and those that they call."""
+    available = functions(dtype, assembly)
+    wanted: set[str] = set()
+    frontier = [code]
+    while frontier:
+        text = frontier.pop()
+        for name in set(re.findall(r"(?<![\w.])(\w+)\(", text)) & available.keys() - wanted:
+            wanted.add(name)
+            frontier.append(available[name].split(":\n", 1)[1])
+    return "".join(text for name, text in available.items() if name in wanted)

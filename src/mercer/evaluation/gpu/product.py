@@ -1,0 +1,245 @@
+"""Products with K(X, Y) on a GPU: operands are prepared, code is generated, launched and added up.
+
+Nothing of size n × m is stored, except by `dense`. Where rows are few, the columns are cut into
+segments that run side by side; their sums are added in a fixed order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import triton
+
+from mercer.evaluation.cpu.cache import load
+from mercer.evaluation.expression import Expression
+from mercer.evaluation.gpu.operands import Operands, far_columns, prepare
+from mercer.evaluation.gpu.packing import PADDING
+from mercer.evaluation.gpu.source import RESIDENT, Family, padded, source_of
+from mercer.evaluation.program import Program, lower
+
+FEW_COLUMNS = 8  # of V that are summed in registers; more go through matrix products
+WIDE_COLUMNS = 64  # of V that are multiplied together
+PROGRAMS = 2048  # of a grid that fill a large card
+LONGEST = 512  # tiles of columns in one program of the grid
+PARTIAL_BYTES = 1 << 28  # of partial sums
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The shape of a tile and how it is run."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int
+
+    @property
+    def smaller(self) -> Tile | None:
+        """The tile to try where this one needs more than the card has."""
+        if self.stages > 2:
+            return replace(self, stages=2)
+        if self.rows * self.columns <= 32 * 32:
+            return None
+        return replace(
+            self, rows=max(32, self.rows // 2), columns=max(32, self.columns // 2), warps=4
+        )
+
+
+def tile_for(families: tuple[Family, ...], dtype: torch.dtype, columns: int) -> Tile:
+    """Measured on an H200; right on any card, if not the fastest there."""
+    if dtype == torch.float64:
+        return Tile(64, 32, 4, 2)
+    if any(family.mode == "direct" for family in families) or not families:
+        return Tile(32, 64, 4, 2)
+    widest = max(padded(family.width) for family in families)
+    if widest > RESIDENT:
+        return Tile(128, 128, 8, 3)
+    if columns > FEW_COLUMNS:
+        return Tile(64, 64, 4, 2)
+    if widest > 64:
+        return Tile(128, 64, 4, 2)
+    light = all(family.exponent for family in families)  # little is computed beside the product
+    return Tile(64, 128, 4, 3) if light or widest > 16 else Tile(64, 64, 4, 3)
+
+
+def interpreted() -> bool:
+    """Whether Triton runs on the CPU, through its interpreter."""
+    return bool(triton.knobs.runtime.interpret)
+
+
+class FusedProduct:
+    """K(X, Y) of a program, on tensors of one device."""
+
+    def __init__(
+        self, expression: Expression, x: Any, y: Any, dtype: torch.dtype, precision: str
+    ) -> None:
+        self.expression, self.x, self.y = expression, x, y
+        self.dtype, self.precision = dtype, precision
+        self.device = x.rows.device
+        self.program: Program = lower(expression)
+        self._parts: list[tuple[Any, _Launch]] | None = None
+
+    def matmul(self, values: torch.Tensor) -> torch.Tensor:
+        """K V, V having any number of columns; the operands are kept for the next product."""
+        if self._parts is None:
+            self._parts = self._prepared()
+        many = values.shape[1] > FEW_COLUMNS
+        total: Any = 0.0
+        for chosen, launch in self._parts:
+            part = values if chosen is None else values[chosen]
+            total = total + (launch.reduce_many(part) if many else launch.reduce(part))
+        return total.to(self.dtype)
+
+    def _prepared(self) -> list[tuple[Any, _Launch]]:
+        """All columns at once, or the near and the far ones apart."""
+        far = far_columns(self.program, self.expression, self.y, self.dtype)
+        if far is None:
+            return [(None, _Launch(self, self.y))]
+        chosen = [torch.nonzero(side)[:, 0] for side in (~far, far)]
+        return [(side, _Launch(self, self.y.take(side))) for side in chosen]
+
+    def dense(self) -> torch.Tensor:
+        """K, stored."""
+        return _Launch(self, self.y, strict=True).fill()
+
+    def describe(self, columns: int) -> tuple[Tile, str, int]:
+        """The tile of a product with so many columns, how distances are obtained, and bytes."""
+        operands = prepare(
+            self.program, self.expression, self.x, self.y, self.dtype, self.precision
+        )
+        arrays = (a for a in operands.arrays.values() if isinstance(a, torch.Tensor))
+        taken = sum(array.numel() * array.element_size() for array in arrays)
+        return tile_for(operands.families, self.dtype, columns), operands.distances, taken
+
+
+class _Launch:
+    """One prepared set of operands."""
+
+    def __init__(self, product: FusedProduct, y: Any, strict: bool = False) -> None:
+        self.product, self.y = product, y
+        self.n, self.m = len(product.x), len(y)
+        self.operands: Operands = prepare(
+            product.program,
+            product.expression,
+            product.x,
+            y,
+            product.dtype,
+            product.precision,
+            strict and product.precision != "tf32",
+        )
+        self.parameters = torch.tensor(
+            product.program.parameters or (0.0,), dtype=product.dtype, device=product.device
+        )
+        self.functions: dict[tuple[str, int], Any] = {}
+
+    def reduce(self, values: torch.Tensor) -> torch.Tensor:
+        columns = values.shape[1]
+        v = pad_zeros(values.to(self.product.dtype)).T.contiguous()
+
+        def run(tile: Tile) -> torch.Tensor:
+            grid, tiles = self._grid(tile, columns)
+            out = self._empty(grid[1], columns, self.n)
+            self._call("reduce", columns, grid, tile, tiles, {"V": v, "OUT": out})
+            return _total(out).T
+
+        return self._with_smaller_tiles(columns, run)
+
+    def reduce_many(self, values: torch.Tensor) -> torch.Tensor:
+        columns = values.shape[1]
+        together = min(WIDE_COLUMNS, max(16, triton.next_power_of_2(columns)))
+        width = -(-columns // together) * together
+        v = values.new_zeros((self.m + -self.m % PADDING, width), dtype=self.product.dtype)
+        v[: self.m, :columns] = values
+
+        def run(tile: Tile) -> torch.Tensor:
+            grid, tiles = self._grid(tile, width)
+            out = self._empty(grid[1], self.n, width)
+            given = {"V": v, "OUT": out, "width": width, "T": together}
+            self._call("reduce_many", 0, (*grid, width // together), tile, tiles, given)
+            return _total(out)[:, :columns]
+
+        return self._with_smaller_tiles(columns, run)
+
+    def fill(self) -> torch.Tensor:
+        out = self._empty(self.n, self.m)
+
+        def run(tile: Tile) -> torch.Tensor:
+            tiles = max(1, -(-self.m // (16 * tile.columns)))
+            grid = -(-self.n // tile.rows), -(-self.m // (tiles * tile.columns))
+            self._call("fill", 0, grid, tile, tiles, {"OUT": out})
+            return out
+
+        return self._with_smaller_tiles(1, run)
+
+    def _empty(self, *shape: int) -> torch.Tensor:
+        return torch.empty(shape, dtype=self.product.dtype, device=self.product.device)
+
+    def _grid(self, tile: Tile, columns: int) -> tuple[tuple[int, int], int]:
+        """Blocks of rows, segments of columns, and how many tiles a segment has."""
+        blocks = -(-self.n // tile.rows)
+        count = -(-self.m // tile.columns)
+        kept = max(1, PARTIAL_BYTES // max(1, 8 * self.n * columns))
+        segments = max(1, min(-(-PROGRAMS // blocks), -(-count // 4), kept))
+        segments = max(segments, -(-count // LONGEST))
+        tiles = -(-count // segments)
+        return (blocks, -(-count // tiles)), tiles
+
+    def _with_smaller_tiles(self, columns: int, run: Any) -> torch.Tensor:
+        tile: Tile | None = tile_for(self.operands.families, self.product.dtype, columns)
+        while True:
+            assert tile is not None
+            try:
+                return run(tile)
+            except triton.runtime.errors.OutOfResources:
+                if tile.smaller is None:
+                    raise
+                tile = tile.smaller
+
+    def _function(self, name: str, columns: int) -> Any:
+        if (name, columns) not in self.functions:
+            dtype = str(self.product.dtype).removeprefix("torch.")
+            assembly = self.product.device.type == "cuda" and torch.version.hip is None
+            families = self.operands.families
+            source = source_of(
+                self.product.program, families, dtype, columns, assembly and not interpreted()
+            )
+            self.functions[name, columns] = getattr(load(source), name)
+        return self.functions[name, columns]
+
+    def _call(
+        self, name: str, columns: int, grid: Any, tile: Tile, tiles: int, given: dict[str, Any]
+    ) -> None:
+        function = self._function(name, columns)
+        names = function.arg_names
+        sizes = {
+            "n": self.n,
+            "m": self.m,
+            "n_padded": self.n + -self.n % PADDING,
+            "m_padded": self.m + -self.m % PADDING,
+            "tiles": tiles,
+            "P": self.parameters,
+            "BM": tile.rows,
+            "BN": tile.columns,
+            "UNUSED": self.parameters,
+        }
+        pool = self.operands.arrays | sizes | given
+        arguments = {argument: pool[argument] for argument in names}
+        stages = 1 if self.product.program.tables else tile.stages  # reads of tables do not wait
+        options: dict[str, Any] = {"num_warps": tile.warps, "num_stages": stages}
+        if self.product.device.type != "cuda":
+            function[grid](**arguments)
+            return
+        with torch.cuda.device(self.product.device):
+            function[grid](**arguments, **options)
+
+
+def pad_zeros(values: torch.Tensor) -> torch.Tensor:
+    """The rows, zeros up to the length of padded operands."""
+    missing = -values.shape[0] % PADDING
+    return torch.nn.functional.pad(values, (0, 0, 0, missing)) if missing else values
+
+
+def _total(partial: torch.Tensor) -> torch.Tensor:
+    return partial[0] if partial.shape[0] == 1 else partial.sum(0, dtype=torch.float64)

@@ -1,0 +1,168 @@
+"""Fastfood: frequencies whose products with a point take the time of a fast transform."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from mercer.features import frequencies
+from mercer.features.base import Fill
+from mercer.features.fourier import TURN, FourierFeatures, blocks_worth, pairs_in_blocks
+from mercer.features.inputs import KernelInput
+from mercer.kernels import laws
+from mercer.kernels.base import Kernel
+from mercer.kernels.conversion import as_kernel
+from mercer.kernels.laws.measures import generator
+
+SMALLEST = 16  # of a block: what fills a vector of the processor
+ROWS = 32  # whose angles lie in the cache together
+
+
+class Fastfood(KernelInput, FourierFeatures):
+    """Random Fourier features with ω = R H G Π H B/√D: O(S log d) operations for S frequencies.
+
+    H is the Walsh–Hadamard matrix of size D = 2^p ≥ d, B random signs, Π a random permutation, G
+    independent standard normal numbers and R_ii = r_i/‖G‖_F, with r_i from the law of ‖ω‖ in ℝ^D:
+    chi with D degrees of freedom for the Gaussian kernel, times the mixing scale for Matérn and
+    rational quadratic. Each ω then has exactly the law of a frequency, so the estimate is unbiased.
+    Points are filled with zeros up to D columns, so the kernel must be one of the distance, and
+    positive definite, on D columns too; columns may have lengthscales of their own. Frequencies of
+    one block depend on each other, so the error is somewhat larger than with independent ones: up
+    to √2 times for points much nearer than the lengthscale, hardly for distant ones.
+
+    Parameters
+    ----------
+    kernel : Kernel or str, default="rbf"
+        Gaussian, Matérn, exponential, rational quadratic, their sums and products.
+    n_components : int, default=100
+        The number of features, any.
+    gamma : float, optional
+        Of a kernel given by name.
+    form : {"pairs", "phase", "complex"}, default="pairs"
+        As in `RandomFourierFeatures`.
+    random_state : int, Generator, RandomState or None
+
+    References
+    ----------
+    Le, Sarlos and Smola, Fastfood: approximating kernel expansions in loglinear time, 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> X = np.random.default_rng(0).standard_normal((50, 20))
+    >>> phi = Fastfood(Gaussian(4.0), n_components=4096, random_state=0).fit(X)
+    >>> Z = phi.transform(X)
+    >>> bool(np.abs(Z @ Z.T - Gaussian(4.0)(X)).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        n_components: int = 100,
+        *,
+        gamma: Any = None,
+        form: str = "pairs",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.gamma = gamma
+        self.form = form
+        self.random_state = random_state
+
+    def _resolved_kernel(self, X: Any) -> Kernel:
+        return as_kernel(self.kernel, gamma=self.gamma, X=X)
+
+    def _draw(self, X: Any) -> None:
+        count = self._frequency_count(self.n_components)
+        kernel, width = self._resolved_kernel(X), X.shape[1]
+        size = max(SMALLEST, 1 << (width - 1).bit_length())
+        spectrum = self._spectrum(kernel, width, size)
+        random = generator(self.random_state)
+        blocks = math.ceil(count / size)
+        shape = blocks, size
+        self.signs_ = random.choice(np.array([-1.0, 1.0]), shape)
+        self.permutations_ = np.stack([random.permutation(size) for _ in range(blocks)])
+        self.gaussians_ = random.standard_normal(shape)
+        radii = spectrum.radii(size, blocks * size, random).reshape(shape)
+        lengths = np.linalg.norm(self.gaussians_, axis=1, keepdims=True)
+        self.factors_ = radii / (lengths * math.sqrt(size))
+        self.scales_ = spectrum.scales
+        self.phases_ = self._drawn_phases(random, self.n_components)
+        self.frequency_count_ = count
+        self.amplitude_ = float(frequencies.spectral_measure(kernel, width).total)
+        self.kernel_ = kernel
+
+    def _spectrum(self, kernel: Kernel, width: int, size: int) -> frequencies.Isotropic:
+        spectrum = frequencies.Isotropic.of(kernel, width, "Fastfood")
+        wide = laws.isotropic(spectrum.kernel, size)
+        if not wide.yes or laws.spectral_density(spectrum.kernel, size).payload is None:
+            raise ValueError(
+                f"Fastfood fills points with zeros up to {size} columns, and {kernel!r} is not "
+                f"known to be a positive definite kernel of the distance there: {wide.because}. "
+                "Write RandomFourierFeatures(kernel)."
+            )
+        return spectrum
+
+    @property
+    def _count(self) -> int:
+        return int(self.frequency_count_)
+
+    @property
+    def frequencies_(self) -> np.ndarray:  # type: ignore[override]
+        """The frequencies, as a dense array (frequencies, columns): for looking, not computing."""
+        turns = np.empty((len(self.scales_), self.signs_.size))
+        self._turns(np.dtype(np.float64))(np.eye(len(self.scales_)), turns)
+        return TURN * turns.T[: self._count]
+
+    def _turns(self, dtype: np.dtype) -> Fill:
+        """A function that writes ω·x in turns for all rows and all blocks."""
+        from mercer.features import compiled
+
+        matrices = (
+            self.signs_.astype(dtype),
+            self.permutations_.astype(np.uint32),
+            self.gaussians_.astype(dtype),
+            (self.factors_ / TURN).astype(dtype),
+        )
+        scales = None if (self.scales_ == 1.0).all() else self.scales_.astype(dtype)
+
+        def turns(rows: Any, out: np.ndarray) -> None:
+            dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
+            dense = np.ascontiguousarray(dense if scales is None else dense * scales)
+            compiled.fastfood(dense, matrices, out)
+
+        return turns
+
+    def _angles(self, dtype: np.dtype) -> Any:
+        raise NotImplementedError  # _filler writes whole rows
+
+    def _filler(self, dtype: np.dtype) -> Fill:
+        turns, write = self._turns(dtype), self._writer(dtype)
+
+        def fill(rows: Any, out: np.ndarray) -> None:
+            angles = np.empty((ROWS, self.signs_.size), dtype)
+            for first in range(0, rows.shape[0], ROWS):
+                some = rows[first : first + ROWS]
+                block = angles[: some.shape[0]]
+                turns(some, block)
+                target = out[first : first + some.shape[0]]
+                write(np.ascontiguousarray(block[:, : self._count]), target, 0)
+
+        return fill
+
+    def _correlation(self, h: np.ndarray) -> tuple[np.ndarray | float, float]:
+        size = self.signs_.shape[1]
+        spectrum = self._spectrum(self.kernel_, self._width, size)
+        lengths = np.linalg.norm(h * spectrum.scales, axis=1)
+        law = frequencies.Orthogonal.of(spectrum, size)
+        covariance = law.covariance(lengths) + law.structured_excess(lengths)
+        return covariance, pairs_in_blocks(self._count, size)
+
+    def _independent_parts(self) -> float:
+        return blocks_worth(self._count, self.signs_.shape[1])

@@ -1,0 +1,391 @@
+"""Random Fourier features: a stationary kernel as the mean of cosines of random frequencies."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.features import frequencies
+from mercer.features.base import FeatureMap, Fill
+from mercer.features.bounds import Net, least_error
+from mercer.features.inputs import KernelInput
+from mercer.kernels.base import Kernel
+from mercer.kernels.checks import check_count
+from mercer.kernels.conversion import as_kernel
+from mercer.kernels.laws.measures import generator
+from mercer.kernels.radial import Gaussian
+
+FORMS = ("pairs", "phase", "complex")
+PANEL = 512  # frequencies whose angles lie in the cache together
+TURN = 2.0 * math.pi
+
+
+class FourierFeatures(FeatureMap):
+    """What maps with frequencies ω_1, …, ω_F share: forms, errors and compiled features.
+
+    Subclasses set `kernel_`, `frequencies_` of shape (F, columns), `amplitude_` = k(0) and, for
+    the form with phases, `phases_` in `_draw`.
+    """
+
+    form: str
+    frequencies_: np.ndarray
+    phases_: np.ndarray | None
+    amplitude_: float
+    n_features_in_: int
+
+    @property
+    def feature_count(self) -> int:
+        return 2 * self._count - self._odd if self.form == "pairs" else self._count
+
+    @property
+    def _odd(self) -> bool:
+        """Whether the last of the pairs has no sine, but a phase: for an odd number of features."""
+        return self.form == "pairs" and self.phases_ is not None
+
+    @property
+    def _count(self) -> int:
+        """The number of frequencies."""
+        return len(self.frequencies_)
+
+    @property
+    def _width(self) -> int:
+        """The number of columns of a point."""
+        return int(self.n_features_in_)
+
+    def _frequency_count(self, n_components: int) -> int:
+        check_count(self, "n_components", n_components)
+        if self.form not in FORMS:
+            raise ValueError(f"form must be one of {list(FORMS)}; got {self.form!r}.")
+        return (n_components + 1) // 2 if self.form == "pairs" else n_components
+
+    def _drawn_phases(self, random: np.random.Generator, n_components: int) -> np.ndarray | None:
+        if self.form == "phase":
+            return random.uniform(0.0, TURN, n_components)
+        odd = self.form == "pairs" and n_components % 2
+        return random.uniform(0.0, TURN, 1) if odd else None
+
+    def _scale(self) -> float:
+        real = 1.0 if self.form == "complex" else 2.0
+        return math.sqrt(real * self.amplitude_ / self.feature_count)
+
+    def _dtype(self, X: Any) -> np.dtype:
+        real = super()._dtype(X)
+        return np.result_type(real, np.complex64) if self.form == "complex" else real
+
+    def _filler(self, dtype: np.dtype) -> Fill:
+        angles = self._angles(dtype)
+        write = self._writer(dtype)
+
+        def fill(rows: Any, out: np.ndarray) -> None:
+            for first, turns in angles(rows):
+                write(turns, out, first)
+
+        return fill
+
+    def _angles(self, dtype: np.dtype) -> Any:
+        """A function of rows that gives ω·x in turns, a panel of frequencies at a time."""
+        turned = self.frequencies_ / TURN
+        panels = [
+            (first, np.ascontiguousarray(turned[first : first + PANEL].T, dtype))
+            for first in range(0, len(turned), PANEL)
+        ]
+
+        def angles(rows: Any) -> Any:
+            scratch = np.empty((rows.shape[0], min(PANEL, len(turned))), dtype)
+            for first, panel in panels:
+                if scipy.sparse.issparse(rows):
+                    yield first, np.ascontiguousarray(rows @ panel)
+                elif panel.shape[1] == scratch.shape[1]:
+                    yield first, np.matmul(rows, panel, out=scratch)
+                else:
+                    yield first, rows @ panel
+
+        return angles
+
+    def _writer(self, dtype: np.dtype) -> Any:
+        from mercer.features import compiled
+
+        scale, count = self._scale(), self._count
+        if self.form == "phase":
+            assert self.phases_ is not None
+            shifts = np.ascontiguousarray(self.phases_ / TURN, dtype)
+            return lambda turns, out, first: compiled.cosines(turns, shifts, scale, out, first)
+        if self.form == "pairs" and not self._odd:
+            return lambda turns, out, first: compiled.pairs(turns, scale, out, first, count + first)
+        if self.form == "pairs":
+            return self._odd_writer(scale)
+
+        def complex_exponentials(turns: np.ndarray, out: np.ndarray, first: int) -> None:
+            both = np.empty((turns.shape[0], 2 * turns.shape[1]), dtype)
+            compiled.pairs(turns, scale, both, 0, turns.shape[1])
+            target = out[:, first : first + turns.shape[1]]
+            target.real, target.imag = both[:, : turns.shape[1]], both[:, turns.shape[1] :]
+
+        return complex_exponentials
+
+    def _odd_writer(self, scale: float) -> Any:
+        """Pairs for all frequencies but the last, which has one cosine with a phase."""
+        from mercer.features import compiled
+
+        assert self.phases_ is not None
+        pairs, phase = self._count - 1, float(self.phases_[0])
+
+        def write(turns: np.ndarray, out: np.ndarray, first: int) -> None:
+            some = np.ascontiguousarray(turns[:, : max(pairs - first, 0)])
+            compiled.pairs(some, scale, out, first, pairs + first)
+            if first + turns.shape[1] > pairs:
+                last = turns[:, -1]
+                out[:, -1] = scale * np.cos(TURN * (last - np.rint(last)) + phase)
+
+        return write
+
+    # ---- errors ------------------------------------------------------------------------------
+
+    def expected_error(self, X: Any, Y: Any) -> np.ndarray:
+        """The root mean square of ⟨φ(x_i), φ(y_i)⟩ − k(x_i, y_i) over draws, for pairs of rows.
+
+        With h = x − y and S frequencies its square is ((k(0)² + k(0)k(2h))/2 − k(h)²)/S for pairs,
+        k(0)²/(2S) more with phases, and (k(0)² − k(h)²)/S for the complex form. Orthogonal
+        frequencies and those of Fastfood have their correlation on top; for quasi-random ones this
+        is the error of independent ones.
+        """
+        check_is_fitted(self)
+        h = _difference(X, Y)
+        largest, value, double = self.amplitude_, self._profile(h), self._profile(2.0 * h)
+        if self.form == "complex":
+            variance = largest**2 - value**2
+        else:
+            variance = 0.5 * (largest**2 + largest * double) - value**2
+        covariance, share = self._correlation(h)
+        excess = share * largest**2 * covariance
+        return np.sqrt(np.maximum(self._mean_variance(variance) + excess, 0.0))
+
+    def _mean_variance(self, variance: np.ndarray) -> np.ndarray:
+        """Of the mean of independent terms, given that of k(0) cos(ω·h)."""
+        with_phase = variance + 0.5 * self.amplitude_**2
+        if self.form == "phase":
+            return with_phase / self._count
+        if not self._odd:
+            return variance / self._count
+        pairs = self._count - 1
+        return (pairs * variance + 0.25 * with_phase) / (pairs + 0.5) ** 2
+
+    def _correlation(self, h: np.ndarray) -> tuple[np.ndarray | float, float]:
+        """The covariance of cos(ω_i·h) and cos(ω_j·h) in one block, and the share of such pairs."""
+        return 0.0, 0.0
+
+    def _independent_parts(self) -> float:
+        """How many independent frequencies the mean is worth at least: 1/Σ (size of block/S)²."""
+        return float(self._count)
+
+    def _profile(self, h: np.ndarray) -> np.ndarray:
+        """k(h), for every row."""
+        return np.asarray(self.kernel_.gram(h, np.zeros((1, h.shape[1]))).dense()[:, 0])
+
+    def uniform_error(self, radius: float, probability: float = 0.9) -> float:
+        """What |⟨φ(x), φ(y)⟩ − k(x, y)| stays below for all x, y in the ball ‖x‖ ≤ radius.
+
+        By Hoeffding's inequality on a net of points, and a bound on the slope between them (the
+        argument of Rahimi and Recht). Infinite where frequencies have no second moment (Matérn with
+        ν ≤ 1, Laplacian), since the slope then is not bounded, and for quasi-random frequencies,
+        which are not independent.
+        """
+        check_is_fitted(self)
+        width = self._width
+        moment = self._second_moment()
+        if not math.isfinite(moment) or not self._independent_parts():
+            return math.inf
+        k0, count = self.amplitude_, self._independent_parts()
+        if self.form == "phase" or self._odd:  # of (x, y), with values in [−2k(0), 2k(0)]
+            net = Net(2 * width, math.sqrt(2.0) * radius, 12.0 * k0**2 * moment, 2.0 * k0, count)
+            return least_error(net, probability)
+        net = Net(width, 2.0 * radius, 4.0 * k0**2 * moment, k0, count)
+        if self.form == "pairs":
+            return least_error(net, probability)
+        half = 1.0 - 0.5 * (1.0 - probability)  # real and imaginary part
+        return math.sqrt(2.0) * least_error(net, half)
+
+    def _second_moment(self) -> float:
+        """E‖ω‖²."""
+        measure = frequencies.spectral_measure(self.kernel_, self._width)
+        return float(np.trace(measure.covariance()))
+
+
+def _difference(X: Any, Y: Any) -> np.ndarray:
+    first, second = (
+        np.asarray(part.toarray() if scipy.sparse.issparse(part) else part, np.float64)
+        for part in (X, Y)
+    )
+    if first.shape != second.shape or first.ndim != 2:
+        raise ValueError(
+            f"pairs are rows of two arrays of one shape; got {first.shape} and {second.shape}."
+        )
+    return first - second
+
+
+class RandomFourierFeatures(KernelInput, FourierFeatures):
+    """φ(x) from cos(ω·x) and sin(ω·x), ω drawn from the spectral measure of a stationary kernel.
+
+    By Bochner's theorem k(x, y) = k(0) E cos(ω·(x − y)), so the mean over S frequencies is an
+    unbiased estimate whose error falls like 1/√S. Works for every kernel whose spectral measure is
+    known: Gaussian, Matérn, Laplacian, Cauchy, rational quadratic, `Spectral`, their sums, products
+    and multiples, with a lengthscale for each column, on some columns, after a linear map.
+
+    Parameters
+    ----------
+    kernel : Kernel or str, default="rbf"
+        "rbf" and "laplacian" with `gamma`, as in scikit-learn.
+    n_components : int, default=100
+        The number of features.
+    gamma : float, optional
+        Of a kernel given by name.
+    form : {"pairs", "phase", "complex"}, default="pairs"
+        (cos ω·x, sin ω·x) for n_components/2 frequencies: all cosines come first, and ⟨φ(x), φ(x)⟩
+        is exactly k(0) (of an odd number the last is a single cosine with a phase);
+        √2 cos(ω·x + b) with a random phase b; or exp(iω·x).
+    sampling : {"independent", "orthogonal", "quasi-random"}, default="independent"
+        Orthogonal blocks of d frequencies, uniform directions, for kernels of the distance; a
+        scrambled Sobol' sequence, for measures with known quantiles. All are unbiased.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    frequencies_ : array of shape (frequencies, columns)
+    phases_ : array or None
+    amplitude_ : float
+        k(0).
+    kernel_ : Kernel
+
+    References
+    ----------
+    Rahimi and Recht, Random features for large-scale kernel machines, 2007; Yu et al., Orthogonal
+    random features, 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features import RandomFourierFeatures
+    >>> from mercer.kernels import Gaussian, Matern
+    >>> k = Gaussian(1.0) + Matern(1.5, lengthscale=2.0)
+    >>> X = np.random.default_rng(0).standard_normal((100, 2))
+    >>> phi = RandomFourierFeatures(k, n_components=20_000, random_state=0).fit(X)
+    >>> Z = phi.transform(X)
+    >>> bool(np.abs(Z @ Z.T - k(X)).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        n_components: int = 100,
+        *,
+        gamma: Any = None,
+        form: str = "pairs",
+        sampling: str = "independent",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.gamma = gamma
+        self.form = form
+        self.sampling = sampling
+        self.random_state = random_state
+
+    def _resolved_kernel(self, X: Any) -> Kernel:
+        return as_kernel(self.kernel, gamma=self.gamma, X=X)
+
+    def _draw(self, X: Any) -> None:
+        count = self._frequency_count(self.n_components)
+        kernel, width = self._resolved_kernel(X), X.shape[1]
+        random = generator(self.random_state)
+        measure = frequencies.spectral_measure(kernel, width)
+        self.frequencies_ = frequencies.draw(kernel, width, count, self.sampling, random)
+        self.phases_ = self._drawn_phases(random, self.n_components)
+        self.amplitude_ = float(measure.total)
+        self.kernel_ = kernel
+
+    def _correlation(self, h: np.ndarray) -> tuple[np.ndarray | float, float]:
+        if self.sampling != "orthogonal":
+            return 0.0, 0.0
+        spectrum = frequencies.Isotropic.of(self.kernel_, self._width, "orthogonal sampling")
+        lengths = np.linalg.norm(h * spectrum.scales, axis=1)
+        values = frequencies.Orthogonal.of(spectrum, self._width).covariance(lengths)
+        return values, pairs_in_blocks(self._count, self._width)
+
+    def _independent_parts(self) -> float:
+        if self.sampling == "quasi-random":
+            return 0.0
+        count, width = self.frequencies_.shape
+        if self.sampling == "independent":
+            return float(count)
+        return blocks_worth(count, width)
+
+
+def pairs_in_blocks(count: int, size: int) -> float:
+    """The share of ordered pairs (i, j), i ≠ j, that lie in one block."""
+    sizes = np.array([min(size, count - first) for first in range(0, count, size)])
+    return float((sizes * (sizes - 1)).sum()) / count**2
+
+
+def blocks_worth(count: int, size: int) -> float:
+    """1/Σ (share of a block)², for so many frequencies in independent blocks of one size."""
+    sizes = np.array([min(size, count - first) for first in range(0, count, size)])
+    return float(count**2 / (sizes**2).sum())
+
+
+class RBFSampler(FourierFeatures):
+    """√(2/S) cos(ω_j·x + b_j): scikit-learn's `RBFSampler`, with the same arguments and draws.
+
+    For an int `random_state` the features are those of scikit-learn, computed faster.
+
+    Parameters
+    ----------
+    gamma : "scale" or float, default=1.0
+        γ of exp(−γ‖x − y‖²).
+    n_components : int, default=100
+    random_state : int, RandomState instance or None
+
+    Attributes
+    ----------
+    random_weights_ : array of shape (columns, n_components)
+    random_offset_ : array of shape (n_components,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.kernel_approximation import RBFSampler as Theirs
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> ours, theirs = (kind(gamma=0.5, random_state=0).fit(X) for kind in (RBFSampler, Theirs))
+    >>> bool(np.allclose(ours.transform(X), theirs.transform(X)))
+    True
+    """
+
+    form = "phase"
+
+    def __init__(
+        self, *, gamma: Any = 1.0, n_components: int = 100, random_state: Any = None
+    ) -> None:
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def _draw(self, X: Any) -> None:
+        check_count(self, "n_components", self.n_components)
+        kernel = as_kernel("rbf", gamma=self.gamma, X=X)
+        assert isinstance(kernel, Gaussian)
+        random = check_random_state(self.random_state)
+        deviation = 1.0 / float(np.asarray(kernel.lengthscale))
+        weights = deviation * random.normal(size=(X.shape[1], self.n_components))
+        offset = random.uniform(0.0, TURN, size=self.n_components)
+        dtype = X.dtype if X.dtype == np.float32 else np.float64
+        self.random_weights_ = weights.astype(dtype, copy=False)
+        self.random_offset_ = offset.astype(dtype, copy=False)
+        self.frequencies_ = weights.T
+        self.phases_ = offset
+        self.amplitude_ = 1.0
+        self.kernel_ = kernel

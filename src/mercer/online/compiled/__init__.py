@@ -1,0 +1,1 @@
+"""Compiled inner loops of the online machines, imported on first use."""

@@ -1,0 +1,51 @@
+"""How helpers are compiled: as part of what calls them, which alone is kept on disk.
+
+They copy and search with plain loops: array expressions would take Numba ten times as long.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+from numba.core import types
+from numba.extending import intrinsic
+
+from mercer.evaluation.cpu.vectors import OPTIONS
+
+inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)  # never called from Python
+
+
+@intrinsic
+def apart(typing_context: Any) -> Any:
+    """Keep LLVM from copying the calling function into its callers, where it is compiled again."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+@inner
+def copy_row(target, i, source, j):  # type: ignore[no-untyped-def]
+    """target[i] = source[j]."""
+    for k in range(target.shape[1]):
+        target[i, k] = source[j, k]
+
+
+@inner
+def scale_row(target, i, factor):  # type: ignore[no-untyped-def]
+    """target[i] *= factor."""
+    for k in range(target.shape[1]):
+        target[i, k] *= factor
+
+
+@inner
+def least(values, count):  # type: ignore[no-untyped-def]
+    """Where the least of the first `count` values stands."""
+    best = 0
+    for j in range(1, count):
+        if values[j] < values[best]:
+            best = j
+    return best

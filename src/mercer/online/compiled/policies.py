@@ -1,0 +1,312 @@
+"""What to do with one bump too many: the policies of `mercer.online.budgets`, compiled."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mercer.evaluation.cpu.vectors import widen
+from mercer.online.compiled.bumps import decay, gaussian_exponents, remove, shrink
+from mercer.online.compiled.inner import apart, inner, least
+from mercer.online.compiled.losses import ROWS_FROM, one_loss, row_loss
+from mercer.online.state import (
+    COUNT,
+    FORGETTING,
+    LEAST_LOSS,
+    MERGING,
+    OFFSET,
+    OLDEST,
+    PROJECTION,
+    RANDOM,
+    RANDOMLY,
+    SCALE,
+    SMALLEST,
+    SPENT,
+    UPDATES,
+)
+
+GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+REFINEMENTS = 24  # of the place of a merged bump: 1/4·0.618^24 < 3e-6
+SHARE = 15.0 / 32.0  # of the mistakes that forgetting may spend (Dekel et al.)
+
+
+@inner
+def maintain(arrays, rules):  # type: ignore[no-untyped-def]
+    """Bring the number of bumps back to the budget."""
+    policy = rules.policy
+    if policy == OLDEST:
+        remove(arrays, _oldest(arrays))
+    elif policy == SMALLEST:
+        remove(arrays, _smallest(arrays, arrays.integers[COUNT] - 1))
+    elif policy == RANDOMLY:
+        remove(arrays, _drawn(arrays, arrays.integers[COUNT] - 1))
+    elif policy == LEAST_LOSS:
+        remove(arrays, _least_loss(arrays, rules))
+    elif policy == PROJECTION:
+        _project(arrays)
+    elif policy == MERGING:
+        _merge(arrays)
+    elif policy == FORGETTING:
+        _forget(arrays)
+
+
+@inner
+def _oldest(arrays):  # type: ignore[no-untyped-def]
+    return least(arrays.ages, arrays.integers[COUNT])
+
+
+@inner
+def _smallest(arrays, count):  # type: ignore[no-untyped-def]
+    """The bump of least norm ‖a‖√k(c, c)."""
+    apart()
+    best, lowest = 0, math.inf
+    for j in range(count):
+        size = 0.0
+        for o in range(arrays.a.shape[1]):
+            size += arrays.a[j, o] * arrays.a[j, o]
+        size *= arrays.diagonal[j]
+        if size < lowest:
+            best, lowest = j, size
+    return best
+
+
+@inner
+def _drawn(arrays, count):  # type: ignore[no-untyped-def]
+    """A number below `count`, from a generator whose state is part of the model (xorshift)."""
+    x = arrays.integers[RANDOM]
+    x ^= (x << 13) & 0x7FFFFFFFFFFFFFFF
+    x ^= x >> 7
+    x ^= (x << 17) & 0x7FFFFFFFFFFFFFFF
+    arrays.integers[RANDOM] = x
+    return (x >> 11) % count
+
+
+@inner
+def _least_loss(arrays, rules):  # type: ignore[no-untyped-def]
+    """The bump without which the samples that are kept have the least loss; not the newest."""
+    apart()
+    count, scale, offset = arrays.integers[COUNT], arrays.reals[SCALE], arrays.reals[OFFSET]
+    values = _values_at_centres(arrays.a, arrays.gram, scale, count)
+    best, lowest = 0, math.inf
+    for i in range(count - 1):
+        total = _loss_without(i, arrays, rules, values, scale, offset, lowest)
+        if total < lowest:
+            best, lowest = i, total
+    return best
+
+
+@inner
+def _values_at_centres(a, gram, scale, count):  # type: ignore[no-untyped-def]
+    widen()
+    values = np.zeros((count, a.shape[1]))
+    for i in range(count):
+        for o in range(a.shape[1]):
+            factor = scale * a[i, o]
+            for j in range(count):
+                values[j, o] += factor * gram[i, j]
+    return values
+
+
+@inner
+def _loss_without(i, arrays, rules, values, scale, offset, limit):  # type: ignore[no-untyped-def]
+    """Σ_j ℓ(y_j, f(c_j) − a_i k(c_i, c_j)); the sum ends where it exceeds the limit."""
+    outputs = values.shape[1]
+    f, slope, total = np.empty(outputs), np.empty(outputs), 0.0
+    for j in range(len(values)):
+        y = arrays.targets[j]
+        for o in range(outputs):
+            f[o] = values[j, o] - scale * arrays.a[i, o] * arrays.gram[i, j]
+        if rules.loss >= ROWS_FROM:
+            total += row_loss(rules.loss, rules.loss_numbers, y, f, slope)
+        else:
+            for o in range(outputs):
+                total += one_loss(rules.loss, rules.loss_numbers, y[o], f[o], offset)[0]
+        if total >= limit:
+            break
+    return total
+
+
+@inner
+def _project(arrays):  # type: ignore[no-untyped-def]
+    """Leave out the bump that the others replace best; they take over its projection.
+
+    With A = (K + τI)⁻¹, leaving out p costs ‖a_p‖²/A_pp, and a ← a − A_:p a_p/A_pp sets a_p to 0.
+    """
+    apart()
+    count, inverse = arrays.integers[COUNT], arrays.inverse
+    best = _cheapest(arrays.a, inverse, count)
+    column = np.empty(count)
+    for j in range(count):
+        column[j] = inverse[best, j]
+    _carry(arrays.a, column, best)
+    if len(arrays.b):
+        _carry(arrays.b, column, best)
+    for i in range(count):
+        line, factor = inverse[i], column[i] / column[best]
+        for j in range(count):
+            line[j] -= factor * column[j]
+    remove(arrays, best)
+
+
+@inner
+def _cheapest(a, inverse, count):  # type: ignore[no-untyped-def]
+    """The p with the least ‖a_p‖²/A_pp."""
+    best, lowest = 0, math.inf
+    for j in range(count):
+        size = 0.0
+        for o in range(a.shape[1]):
+            size += a[j, o] * a[j, o]
+        if size < lowest * inverse[j, j]:
+            best, lowest = j, size / inverse[j, j]
+    return best
+
+
+@inner
+def _carry(a, column, best):  # type: ignore[no-untyped-def]
+    """A ← a − A_:p a_p/A_pp."""
+    for o in range(a.shape[1]):
+        factor = a[best, o] / column[best]
+        for j in range(len(column)):
+            a[j, o] -= factor * column[j]
+
+
+@inner
+def _merge(arrays):  # type: ignore[no-untyped-def]
+    """Merge the smallest bump with the one for which that changes f least.
+
+    z = h c_i + (1 − h) c_j has k(z, c_i) = κ^{(1−h)²} and k(z, c_j) = κ^{h²}, κ = k(c_i, c_j), and
+    the best coefficient there is a_i κ^{(1−h)²} + a_j κ^{h²}. h is sought on a grid of eighths for
+    every partner at once (powers of κ^{1/64} are products), then by golden section for the best.
+    """
+    apart()
+    count = arrays.integers[COUNT]
+    i = _smallest(arrays, count)
+    exponents, centre = np.empty(count), np.empty(len(arrays.centres))
+    for k in range(len(centre)):
+        centre[k] = arrays.centres[k, i]
+    gaussian_exponents(arrays.centres, centre, count, exponents)
+    j, h = _partner(arrays, i, exponents)
+    h = _refined(arrays.a, i, j, h, exponents[j])
+    first, second = math.exp(-exponents[j] * (1 - h) ** 2), math.exp(-exponents[j] * h * h)
+    for o in range(arrays.a.shape[1]):
+        arrays.a[j, o] = first * arrays.a[i, o] + second * arrays.a[j, o]
+        if len(arrays.b):
+            arrays.b[j, o] = first * arrays.b[i, o] + second * arrays.b[j, o]
+    for k in range(len(arrays.centres)):
+        arrays.centres[k, j] = h * arrays.centres[k, i] + (1.0 - h) * arrays.centres[k, j]
+    for k in range(arrays.rows.shape[1]):
+        arrays.rows[j, k] = h * arrays.rows[i, k] + (1.0 - h) * arrays.rows[j, k]
+    arrays.ages[j] = max(arrays.ages[i], arrays.ages[j])
+    remove(arrays, i)
+
+
+@inner
+def _partner(arrays, i, exponents):  # type: ignore[no-untyped-def]
+    """The partner of bump i and the best eighth on the way to it."""
+    apart()
+    widen()
+    count, outputs = len(exponents), arrays.a.shape[1]
+    own = 0.0
+    for o in range(outputs):
+        own += arrays.a[i, o] * arrays.a[i, o]
+    cross, theirs = np.zeros(count), np.zeros(count)
+    for o in range(outputs):
+        mine = arrays.a[i, o]
+        for j in range(count):
+            cross[j] += mine * arrays.a[j, o]
+            theirs[j] += arrays.a[j, o] * arrays.a[j, o]
+    losses = np.empty(count)
+    _merging_losses(own, cross, theirs, exponents, losses)
+    losses[i] = math.inf
+    best, place, top = least(losses, count), 0, -math.inf
+    for g in range(9):
+        gain = _gain(arrays.a, i, best, g / 8.0, exponents[best])
+        if gain > top:
+            place, top = g, gain
+    return best, place / 8.0
+
+
+@inner
+def _merging_losses(own, cross, theirs, exponents, losses):  # type: ignore[no-untyped-def]
+    """How much of ‖f‖² a merger with each partner loses, at the best eighth."""
+    widen()
+    for j in range(len(exponents)):
+        u = decay(exponents[j] / 64.0)
+        square = u * u
+        p1 = u
+        odd = u * square
+        p2 = p1 * odd
+        odd *= square
+        p3 = p2 * odd
+        odd *= square
+        p4 = p3 * odd
+        odd *= square
+        p5 = p4 * odd
+        odd *= square
+        p6 = p5 * odd
+        odd *= square
+        p7 = p6 * odd
+        odd *= square
+        p8 = p7 * odd
+        a, b, c = own, 2.0 * cross[j], theirs[j]
+        g0 = a * p8 * p8 + b * p8 + c
+        g1 = a * p7 * p7 + b * p7 * p1 + c * p1 * p1
+        g2 = a * p6 * p6 + b * p6 * p2 + c * p2 * p2
+        g3 = a * p5 * p5 + b * p5 * p3 + c * p3 * p3
+        g4 = (a + b + c) * p4 * p4
+        g5 = a * p3 * p3 + b * p3 * p5 + c * p5 * p5
+        g6 = a * p2 * p2 + b * p2 * p6 + c * p6 * p6
+        g7 = a * p1 * p1 + b * p1 * p7 + c * p7 * p7
+        g8 = a + b * p8 + c * p8 * p8
+        top = max(max(max(g0, g1), max(g2, g3)), max(max(g4, g5), max(g6, max(g7, g8))))
+        losses[j] = a + c + b * p8 - top
+
+
+@inner
+def _refined(a, i, j, h, exponent):  # type: ignore[no-untyped-def]
+    """The best place between two eighths around h, by golden section."""
+    low, high = max(h - 0.125, 0.0), min(h + 0.125, 1.0)
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_left, at_right = _gain(a, i, j, left, exponent), _gain(a, i, j, right, exponent)
+    for _ in range(REFINEMENTS):
+        if at_left > at_right:
+            high, right, at_right = right, left, at_left
+            left = high - GOLDEN * (high - low)
+            at_left = _gain(a, i, j, left, exponent)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + GOLDEN * (high - low)
+            at_right = _gain(a, i, j, right, exponent)
+    return 0.5 * (low + high)
+
+
+@inner
+def _gain(a, i, j, h, exponent):  # type: ignore[no-untyped-def]
+    first, second = decay(exponent * (1.0 - h) * (1.0 - h)), decay(exponent * h * h)
+    total = 0.0
+    for o in range(a.shape[1]):
+        value = first * a[i, o] + second * a[j, o]
+        total += value * value
+    return total
+
+
+@inner
+def _forget(arrays):  # type: ignore[no-untyped-def]
+    """Shrink f so far that the oldest bump may go without spending more than the mistakes allow."""
+    apart()
+    count, oldest, scale = arrays.integers[COUNT], _oldest(arrays), arrays.reals[SCALE]
+    value = 0.0
+    for j in range(count):
+        value += scale * arrays.a[j, 0] * arrays.gram[oldest, j]
+    weight = scale * arrays.a[oldest, 0]
+    size, margin = abs(weight), math.copysign(1.0, weight) * value
+    square, line = size * size - 2.0 * size * margin, 2.0 * size
+    allowed = SHARE * arrays.integers[UPDATES] - arrays.reals[SPENT]
+    factor = 1.0
+    if square + line > allowed:
+        factor = 2.0 * allowed / (line + math.sqrt(max(line * line + 4.0 * square * allowed, 0.0)))
+    arrays.reals[SPENT] += square * factor * factor + line * factor
+    shrink(arrays.reals, arrays.integers, arrays.a, arrays.b, factor)
+    if arrays.integers[COUNT] == count:
+        remove(arrays, oldest)

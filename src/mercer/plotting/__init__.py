@@ -1,0 +1,5 @@
+"""Pictures of fitted models; matplotlib is imported when one is drawn."""
+
+from mercer.plotting.regret import RegretDisplay
+
+__all__ = ["RegretDisplay"]

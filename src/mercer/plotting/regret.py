@@ -1,0 +1,73 @@
+"""The regret of a stream as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.online.regret import Regret, regret
+
+
+@dataclass(eq=False)
+class RegretDisplay:
+    """Cumulative loss of an online machine, the best f with ‖f‖ ≤ U in hindsight, and the bound.
+
+    The dashed line is the loss of the best function plus the bound; where no bound is proved for
+    the machine's steps or budget, the title says why.
+
+    Parameters
+    ----------
+    regret : Regret
+        What is drawn.
+
+    Attributes
+    ----------
+    ax_, figure_ : after `plot`.
+
+    Examples
+    --------
+    >>> from mercer.online import OnlineKernelMachine
+    >>> m = OnlineKernelMachine(gamma=1.0, record=True)
+    >>> display = RegretDisplay.from_estimator(
+    ...     m.partial_fit([[0.0], [1.0]], [0, 1], classes=[0, 1]), radius=5.0, draw=False
+    ... )
+    >>> display.regret.online.shape
+    (2,)
+    """
+
+    regret: Regret
+
+    @classmethod
+    def from_estimator(
+        cls, machine: Any, radius: float, *, ax: Any = None, draw: bool = True
+    ) -> RegretDisplay:
+        """Compare a machine made with `record=True` with the ball ‖f‖ ≤ radius, and draw it."""
+        display = cls(regret(machine, radius))
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> RegretDisplay:
+        """Draw on `ax`, or on axes of a new figure."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.figure(figsize=(6, 4), layout="constrained").add_subplot()
+        found = self.regret
+        rounds = np.arange(1, len(found.online) + 1)
+        best = f"best f with ‖f‖ ≤ {found.radius:g}, in hindsight"
+        ax.plot(rounds, found.online, color="#1f5fa8", label="online")
+        ax.plot(rounds, found.best, color="#3a7d44", label=best)
+        if found.bound is not None:
+            label = f"best + {found.reason}"
+            ax.plot(rounds, found.best + found.bound, "--", color="#d1495b", label=label)
+            ax.set_ylim(0, 1.1 * max(found.online[-1], (found.best + found.bound)[-1]))
+        else:
+            ax.set_title(found.reason, fontsize=9)
+        ax.fill_between(rounds, found.best, found.online, color="#1f5fa8", alpha=0.12, linewidth=0)
+        ax.set_xlabel("round")
+        ax.set_ylabel("cumulative regularised loss" if found.regularised else "cumulative loss")
+        ax.legend(frameon=False, fontsize=9)
+        ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

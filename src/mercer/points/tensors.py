@@ -1,0 +1,119 @@
+"""Points that are rows of a torch tensor, on any device; imported only where torch is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from mercer.points import DensePoints, SparsePoints, VectorPoints, View
+
+FLOATS = (torch.float32, torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class TensorPoints(VectorPoints):
+    """Rows of a two-dimensional tensor. Kernel values on them are computed on their device."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float32 if self.rows.dtype == torch.float32 else np.float64)
+
+    @property
+    def device(self) -> Any:
+        return self.rows.device
+
+    def take(self, indices: Any) -> Self:
+        return replace(self, rows=self.rows[torch.as_tensor(indices, device=self.device)])
+
+    def concatenated(self, other: Any) -> TensorPoints:
+        return TensorPoints(torch.cat([self.rows, other.rows]), self.names)
+
+    def made_of(self, rows: Any, names: tuple[str, ...] | None = None) -> TensorPoints:
+        return TensorPoints(rows, names)
+
+    def host(self) -> DensePoints:
+        """The same points as a NumPy array; without a copy where they are on the CPU."""
+        return DensePoints(self.rows.detach().cpu().numpy(), self.names)
+
+    def as_sparse(self) -> SparsePoints:
+        raise ValueError("tensors and sparse matrices do not mix: convert one side first.")
+
+    def seen(self, view: View, dtype: Any, centre: Any = None) -> Any:
+        """The rows in a view, as a tensor; `centre` is taken off first."""
+        positions = self.positions(view)
+        rows = self.rows
+        if positions is not None:
+            rows = rows[:, torch.as_tensor(positions, device=self.device)]
+        rows = rows.to(_torch_dtype(dtype))
+        if centre is not None:
+            rows = rows - centre.to(rows.dtype)
+        return self._viewed(rows, view)
+
+    def moved(self, centre: Any, view: View) -> Any:
+        """A point of the columns that a view keeps, as the view sees it, in float64."""
+        return self._viewed(centre.to(torch.float64)[None, :], view)[0]
+
+    def _viewed(self, rows: Any, view: View) -> Any:
+        if view.matrix is not None:  # in float64: torch may be allowed to round float32 products
+            matrix = torch.tensor(view.matrix, dtype=torch.float64, device=self.device)
+            rows = (rows.to(torch.float64) @ matrix.T).to(rows.dtype)
+        if view.scales is not None:
+            rows = rows * torch.tensor(view.scales, dtype=rows.dtype, device=self.device)
+        if view.unit:
+            rows = rows / _lengths(rows)
+        return rows
+
+    def centre(self, view: View, sample: int = 1024) -> Any:
+        """The middle of the columns a view keeps: the mean of evenly spaced rows, in float64."""
+        step = max(1, len(self) // sample)
+        rows = replace(self, rows=self.rows[::step][:sample])
+        return rows.seen(View(view.columns), torch.float64).mean(0)
+
+    def squared_norms(self, view: View) -> Any:
+        """‖x‖² of every row in a view, in float64."""
+        blocks = [
+            (block := self.slice(start, start + (1 << 20)).seen(view, torch.float64))
+            .mul(block)
+            .sum(1)
+            for start in range(0, len(self), 1 << 20)
+        ]
+        if not blocks:
+            return torch.zeros(0, dtype=torch.float64, device=self.device)
+        return torch.cat(blocks)
+
+
+def tensor_points(data: Any) -> TensorPoints:
+    """A tensor as points; what is not finite or not real numbers is refused."""
+    if data.dtype not in FLOATS:
+        if data.is_floating_point() or data.is_complex():
+            raise ValueError(
+                f"points are computed in float32 or float64; got {data.dtype}: convert them."
+            )
+        data = data.to(torch.float64)
+    if data.ndim != 2:
+        raise ValueError(
+            f"points must be a two-dimensional tensor, one row for each point; got shape "
+            f"{tuple(data.shape)}. Write X.reshape(-1, 1) for points on the line."
+        )
+    if not bool(torch.isfinite(data.sum(dtype=torch.float64))) and not bool(
+        torch.isfinite(data).all()
+    ):
+        what = "NaN" if bool(torch.isnan(data).any()) else "infinity"
+        raise ValueError(f"the points contain {what}: remove those rows, or fill them in first.")
+    return TensorPoints(data.detach())
+
+
+def _torch_dtype(dtype: Any) -> Any:
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    return torch.float32 if np.dtype(dtype) == np.float32 else torch.float64
+
+
+def _lengths(rows: Any) -> Any:
+    """The length of each row, 1 for a row of zeros; without overflow, which squares may have."""
+    largest = rows.abs().amax(1, keepdim=True)
+    largest = torch.where(largest == 0, torch.ones_like(largest), largest)
+    return (rows / largest).square().sum(1, keepdim=True).sqrt().clamp(min=1) * largest

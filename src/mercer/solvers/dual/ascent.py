@@ -1,0 +1,224 @@
+"""Ascent in the dual by working sets: where it stands, what it does next, when it stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mercer.operators import Gram
+from mercer.solvers.dual.rows import Rows
+from mercer.solvers.dual.terms import Terms
+
+INNER_SHARE = 0.1  # of the violation that steps on a working set leave
+WHOLE_SHARE = 1e-3  # the same where the working set is everything
+CARRIED = 0.5  # of a working set that may come from the last one
+STALLED = 3  # rounds in a row without a step, after which no digits are left
+ROUNDING = 1e-15  # of sums of float64 numbers, relative to their size
+VANISHING = 1e-3  # of the largest ‖f‖²
+COARSE, FINE = 12, 100  # halvings that look for a multiplier: on the way, and at the end
+
+
+@dataclass(eq=False)
+class Ascent:
+    """α, the values Kα, and the certificate that belongs to them.
+
+    `gap` is primal minus dual objective of min ½αᵀKα + Σ g_i(α_i), `primal` the former, `levels`
+    the multipliers of the sums of groups: −b for an intercept b. All of it is float64.
+    """
+
+    terms: Terms
+    alpha: np.ndarray
+    values: np.ndarray
+    peak: float = 1.0  # the largest |k(x, x)|
+    steps: int = 0
+    rounds: int = 0
+    gap: float = np.inf
+    primal: float = np.inf
+    unbounded: bool = False
+    stalled: bool = False
+    history: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.levels = np.zeros(max(1, self.terms.groups))
+        self.violation = np.inf
+        self.up = self.down = np.empty(0)
+
+    @classmethod
+    def begin(cls, terms: Terms, rows: Rows, part: int, peak: float) -> Ascent:
+        """At the start of the terms; `part` coordinates are added at a time."""
+        values = np.zeros(len(terms.start))
+        support = np.flatnonzero(terms.start)
+        for first in range(0, len(support), part):
+            some = support[first : first + part]
+            rows.add(some, terms.start[some], values)
+        ascent = cls(terms, terms.start.copy(), values, peak)
+        ascent.certify()
+        return ascent
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective."""
+        if not np.isfinite(self.gap):
+            return np.inf
+        return self.gap / (max(abs(self.primal), abs(self.primal - self.gap), self._least()) or 1.0)
+
+    def _least(self) -> float:
+        """An objective that is as good as 0, where all of it is ½αᵀKα: f may vanish."""
+        if self.terms.entropy or self.terms.fields[0].any():
+            return 0.0
+        return VANISHING * float(np.abs(self.alpha).sum()) ** 2 * self.peak
+
+    @property
+    def noise(self) -> float:
+        """Rounding of slopes, which are sums of numbers of this size."""
+        sizes = float(np.abs(self.alpha).sum()) * self.peak, np.abs(self.terms.fields[0]).max()
+        return ROUNDING * float(sum(sizes))
+
+    @property
+    def support(self) -> np.ndarray:
+        """The places where α is not 0."""
+        return np.flatnonzero(self.alpha)
+
+    def recompute(self, gram: Gram) -> None:
+        """Kα from scratch in float64, and the gap that belongs to it."""
+        support = self.support
+        self.values = np.zeros(len(self.alpha))
+        if len(support):
+            columns = Gram(gram.kernel, gram.x, gram.x.take(support), gram.memory)
+            gram.evaluations += columns.shape[0] * columns.shape[1]
+            self.values = columns.astype(np.float64) @ self.alpha[support]
+        self.certify(FINE)
+        self.history.append(self.relative_gap)
+
+    # ---- certificates ---------------------------------------------------------------------------
+
+    def certify(self, halvings: int = COARSE) -> None:
+        """The gap at α, with multipliers that make it small, or with FINE halvings least."""
+        from mercer.solvers.dual.compiled import gap_terms, slopes
+
+        t = self.terms
+        self.up, self.down = np.empty_like(self.alpha), np.empty_like(self.alpha)
+        slopes(self.values, self.alpha, t.fields, t.kink, t.entropy, self.up, self.down)
+        self.violation = 0.0
+        if t.group is None:
+            pulls = -self.up.min(initial=0.0), self.down.max(initial=0.0)
+            self.violation = float(max(pulls))
+        for g in range(t.groups):
+            self._choose_level(g, halvings)
+        self.gap, self.primal = gap_terms(
+            self.values, self.alpha, t.fields, t.kink, t.entropy, t.labels, self.levels
+        )
+
+    def _choose_level(self, g: int, halvings: int) -> None:
+        """Set the multiplier of one group."""
+        from mercer.solvers.dual.compiled import best_level, extremes
+
+        t = self.terms
+        least, largest, total = extremes(self.up, self.down, self.alpha, t.labels, g)
+        if not (np.isfinite(least) and np.isfinite(largest)):
+            level = next((x for x in (least, largest) if np.isfinite(x)), 0.0)
+        elif largest <= least:
+            level = 0.5 * (least + largest)
+        else:
+            common = self.values, t.fields, t.kink, t.entropy, t.labels
+            level = best_level(*common, g, total, least, largest, halvings)
+            self.violation = max(self.violation, largest - least)
+        self.levels[g] = level
+
+    # ---- rounds ---------------------------------------------------------------------------------
+
+    def run(self, rows: Rows, tolerance: float, size: int, limit: int) -> None:
+        """Rounds until the relative gap is at most the tolerance, or `limit` steps were taken."""
+        idle, random = 0, np.random.default_rng(0)
+        chosen = np.empty(0, np.int64)
+        inner = INNER_SHARE if size < len(self.alpha) else WHOLE_SHARE
+        most = self._most_rounds(size, limit)
+        while self._goes_on(tolerance, limit) and idle < STALLED and self.rounds < most:
+            chosen = self._working_set(chosen, size, random)
+            steps = self._round(rows, chosen, limit - self.steps, inner * 0.1**idle)
+            if steps < 0:
+                self.unbounded = True
+                return
+            idle = 0 if steps else idle + 1
+            self.steps += steps
+            self.rounds += 1
+            self.certify()
+            self.history.append(self.relative_gap)
+        self.stalled = idle >= STALLED
+
+    def _goes_on(self, tolerance: float, limit: int) -> bool:
+        return self.relative_gap > tolerance and self.steps < limit and not self.unbounded
+
+    def _most_rounds(self, size: int, limit: int) -> int:
+        """A cap on rounds that goes with the cap on steps: a round takes more than a few."""
+        return self.rounds + min(limit, 1000 + 20 * (len(self.alpha) // size) + limit // 1000)
+
+    def _round(self, rows: Rows, chosen: np.ndarray, limit: int, share: float) -> int:
+        """Steps on one working set, and what they change everywhere."""
+        before = self.alpha[chosen]
+        after = before.copy()
+        tolerance = max(share * self.violation, self.noise)
+        steps = self._steps(rows.block(chosen), after, chosen, tolerance, limit)
+        moved = np.flatnonzero(after != before)
+        if steps > 0 and len(moved):
+            self.alpha[chosen] = after
+            rows.add(chosen[moved], (after - before)[moved], self.values)
+        return steps
+
+    def _steps(
+        self, inner: np.ndarray, after: np.ndarray, chosen: np.ndarray, tolerance: float, limit: int
+    ) -> int:
+        from mercer.solvers.dual.compiled import pair_steps, single_steps
+
+        t = self.terms
+        fields, values = np.ascontiguousarray(t.fields[:, chosen]), self.values[chosen]
+        common = inner, after, values, fields, t.kink, t.entropy
+        if t.group is None:
+            return int(single_steps(*common, tolerance, limit))
+        bounds = np.searchsorted(t.group[chosen], np.arange(t.groups + 1))
+        return int(pair_steps(*common, bounds, tolerance, limit))
+
+    # ---- working sets ---------------------------------------------------------------------------
+
+    def _working_set(self, last: np.ndarray, size: int, random: np.random.Generator) -> np.ndarray:
+        """Support vectors of the last set, and violators drawn by how much they violate.
+
+        The worst violators are often neighbours, all of which one of them would satisfy; drawing
+        them at random, with probabilities like their violations, takes far fewer rounds.
+        """
+        n, t = len(self.alpha), self.terms
+        if n <= size:
+            chosen = np.arange(n)
+        else:
+            kept = last[self.alpha[last] != 0]
+            if len(kept) > CARRIED * size:
+                kept = random.choice(kept, int(CARRIED * size), replace=False)
+            chosen = np.unique(np.concatenate([kept, *self._violators(kept, size, random)]))
+        if t.groups > 1:
+            chosen = chosen[np.argsort(t.labels[chosen], kind="stable")]
+        return chosen
+
+    def _violators(
+        self, kept: np.ndarray, size: int, random: np.random.Generator
+    ) -> list[np.ndarray]:
+        t = self.terms
+        kinds = max(1, t.groups)
+        room = max(1, (size - len(kept)) // (2 * kinds))
+        level = self.levels[t.labels]
+        drawn = []
+        for pull in (level - self.up, self.down - level):
+            pull[kept] = -1.0
+            for g in range(kinds):
+                weights = pull if kinds == 1 else np.where(t.labels == g, pull, -1.0)
+                drawn.append(_drawn(weights, room, random))
+        return drawn
+
+
+def _drawn(weights: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
+    """So many places without replacement, with probabilities ∝ positive weights."""
+    places = np.flatnonzero(weights > 0)
+    if len(places) <= count:
+        return places
+    keys = np.log(random.random(len(places))) / weights[places]
+    return places[np.argpartition(-keys, count)[:count]]

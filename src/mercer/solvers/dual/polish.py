@@ -1,0 +1,88 @@
+"""The last digits of a small problem: a linear system for the coefficients that no bound holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.operators import Gram
+from mercer.solvers.dual.ascent import FINE, Ascent
+from mercer.solvers.dual.rows import Rows
+
+POLISHED = 256  # coefficients up to which the linear system is solved
+ATTEMPTS = 30
+ROUNDING = 1e-14  # a relative gap that is only rounding
+STEPS_OF_ATTEMPT = 50  # two-variable steps for each point, between two systems
+
+
+def may_polish(ascent: Ascent) -> bool:
+    """Whether the problem is small, and its optimum given by linear equations."""
+    return not ascent.terms.entropy and len(ascent.alpha) <= 4 * POLISHED
+
+
+def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int) -> None:
+    """Bring the gap down to rounding where few coefficients are free, by turns with steps.
+
+    With I the free coefficients and s the signs at kinks, the optimum has
+    (K + Q)_I α = t − εs + level and the given sums; two-variable steps find I, the system the rest.
+    """
+    for _ in range(ATTEMPTS):
+        if ascent.relative_gap <= ROUNDING or ascent.steps >= limit:
+            return
+        solved = _solve_for_free(ascent, gram, rows)
+        if ascent.relative_gap <= ROUNDING or (ascent.stalled and not solved):
+            return
+        more = ascent.steps + STEPS_OF_ATTEMPT * len(ascent.alpha)
+        goal = max(ROUNDING, 1e-3 * ascent.relative_gap)
+        ascent.run(rows, goal, size, min(more, limit))
+
+
+def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
+    """One system after another, as bounds are met; whether the gap fell."""
+    before = ascent.alpha.copy(), ascent.values.copy(), ascent.relative_gap
+    for _ in range(POLISHED):
+        free = _free(ascent)
+        if not 0 < len(free) <= POLISHED:
+            break
+        if _step(ascent, rows.block(free), free):
+            break
+    ascent.recompute(gram)
+    if ascent.relative_gap < before[2]:
+        return True
+    ascent.alpha, ascent.values = before[:2]
+    ascent.certify(FINE)
+    return False
+
+
+def _free(ascent: Ascent) -> np.ndarray:
+    _, _, low, high = ascent.terms.fields
+    inside = (ascent.alpha > low) & (ascent.alpha < high)
+    if ascent.terms.kink > 0:
+        inside &= ascent.alpha != 0
+    return np.flatnonzero(inside)
+
+
+def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
+    """Go towards the solution of the system, as far as bounds allow; whether that was all of it."""
+    t = ascent.terms
+    a = ascent.alpha[free]
+    target, curvature, low, high = t.fields[:, free]
+    matrix = inner + np.diag(curvature)
+    slopes = ascent.values[free] - target + curvature * a + t.kink * np.sign(a)
+    members = (t.labels[free][:, None] == np.arange(t.groups)).astype(np.float64)
+    corner = np.zeros((t.groups, t.groups))
+    system = np.block([[matrix, -members], [members.T, corner]])
+    side = np.concatenate([-slopes, np.zeros(t.groups)])
+    change = np.linalg.lstsq(system, side, rcond=1e-13)[0][: len(free)]
+    if t.kink > 0:
+        low, high = np.where(a > 0, 0.0, low), np.where(a < 0, 0.0, high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.where(change > 0, (high - a) / change, (low - a) / change)
+    reach[change == 0] = np.inf
+    nearest = float(reach.min())
+    moved = np.clip(a + min(1.0, nearest) * change, low, high)
+    if nearest < 1.0:
+        first = int(reach.argmin())
+        moved[first] = high[first] if change[first] > 0 else low[first]
+    ascent.alpha[free] = moved
+    ascent.values[free] += inner @ (moved - a)
+    return nearest >= 1.0

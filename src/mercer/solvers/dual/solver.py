@@ -1,0 +1,253 @@
+"""`DualAscent`: from a problem to its dual, and back with a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation.budget import Memory
+from mercer.kernels.custom import Precomputed
+from mercer.losses import Hinge, SquaredHinge
+from mercer.operators import Gram
+from mercer.solvers.descent.landscape import weights_of
+from mercer.solvers.dual.ascent import Ascent
+from mercer.solvers.dual.margin import HardMargin
+from mercer.solvers.dual.polish import may_polish, polish
+from mercer.solvers.dual.rows import Rows, rows_of
+from mercer.solvers.dual.terms import Terms, check_loss
+from mercer.solvers.problem import Problem
+from mercer.solvers.schedules import check_count, check_positive
+from mercer.solvers.solution import Solution, Status
+
+MIXED_SIZE = 2000  # points from which float64 problems are first solved with float32 rows
+MIXED_TOLERANCE = 1e-6  # a smaller gap is beyond float32
+STEPS_BEFORE_POLISH = 100  # for each point, where steps and linear systems take turns
+SLACK = 0.7  # of the tolerance, which steps in lower precision must reach
+
+
+@dataclass(frozen=True)
+class DualAscent:
+    """Solve a problem in its dual, for every loss with a conjugate, until the duality gap is small.
+
+    With c_i = w_i/(λΣw) the dual is max −½αᵀKα − Σ c_i ℓ*(y_i, −α_i/c_i), times λ, where Σ α_i = 0
+    if there is an intercept. Working sets of violators are drawn at random; each is solved by steps
+    in two coefficients (one, without an intercept) which gain most, and Kα is brought up to date by
+    one product with the rows that changed. Rows of kernels that are cheap to evaluate are never
+    stored; others are kept while there is room. α and Kα are float64. Rows are float32 at first
+    where there are many points; at the end Kα and the gap are computed from scratch in float64, and
+    if the gap is not reached yet, ascent goes on with float64 rows. Small problems are polished to
+    the last digit by a linear system.
+
+    The coefficients of the solution are float64, `gap` is primal minus dual objective, and the
+    status says how large that is relative to the objective.
+
+    With λ = 0, hinge and squared hinge give the separating function of least norm, with margin 1;
+    `gap` is then that of ½‖f‖².
+
+    Parameters
+    ----------
+    tolerance : float, default=1e-4
+        The relative duality gap at which to stop.
+    max_iterations : int, default=10_000_000
+        How many steps to take at most.
+    working_set : int, default=1024
+        How many coefficients are solved for together.
+    cache : int, str or None, default=None
+        Bytes for rows of the kernel, as in "500MB"; None for the memory budget of products.
+    mixed : bool or None, default=None
+        Whether to start with float32 rows; None decides by size and tolerance.
+
+    References
+    ----------
+    R.-E. Fan, P.-H. Chen, C.-J. Lin, Working set selection using second order information for
+    training support vector machines, 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> problem = Problem(Linear().gram([[1.0]]), np.array([1.0]), Hinge(), regularization=2.0)
+    >>> DualAscent().solve(problem).coefficients.tolist()  # min (1 − w)₊ + w²
+    [0.5]
+    """
+
+    tolerance: float = 1e-4
+    max_iterations: int = 10_000_000
+    working_set: int = 1024
+    cache: Memory = None
+    mixed: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_positive(self, "tolerance", self.tolerance)
+        check_count(self, "max_iterations", self.max_iterations)
+        check_count(self, "working_set", self.working_set)
+        if self.working_set < 2:
+            raise ValueError("DualAscent needs a working_set of at least 2; got 1.")
+
+    def solve(self, problem: Problem, rows: Rows | None = None) -> Solution:
+        """Solve it; `rows` hands over rows of K that are stored already."""
+        check_loss(self, problem.loss)
+        y = np.asarray(problem.targets, np.float64)
+        columns = y.reshape(len(y), -1).T
+        if problem.regularization == 0:
+            return self._hard_margin(problem, columns, rows)
+        weights = weights_of(problem)
+        costs = weights / (weights.sum() * problem.regularization)
+        work = _Work(self, problem.gram, rows)
+        parts = [
+            work.ascend(Terms.of(problem.loss, column, costs, problem.fit_intercept))
+            for column in columns
+        ]
+        return _solution(self, problem, parts)
+
+    def ascend(self, gram: Gram, terms: Terms, rows: Rows | None = None) -> Ascent:
+        """Minimise ½αᵀKα + Σ g_i(α_i) for any terms."""
+        return _Work(self, gram, rows).ascend(terms)
+
+    def starts_in_single(self, gram: Gram) -> bool:
+        """Whether ascent begins with float32 rows."""
+        if self.mixed is not None:
+            return self.mixed
+        if gram.shape[0] < MIXED_SIZE or self.tolerance < MIXED_TOLERANCE:
+            return False
+        return gram.dtype == np.float32 or not isinstance(gram.kernel, Precomputed)
+
+    def _hard_margin(self, problem: Problem, columns: np.ndarray, rows: Rows | None) -> Solution:
+        _check_separation(problem)
+        costs = np.where(weights_of(problem) > 0, np.inf, 0.0)
+        work, parts = _Work(self, problem.gram, rows), []
+        for column in columns:
+            _check_two_classes(column, costs, problem.fit_intercept)
+            terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
+            part = work.ascend(terms, HardMargin)
+            if part.unbounded or part.margin <= 0:  # type: ignore[attr-defined]
+                raise ValueError(_not_separable(part, self))
+            part.scaled()  # type: ignore[attr-defined]
+            parts.append(part)
+        return _solution(self, problem, parts)
+
+
+class _Work:
+    """One matrix, and its rows in one or two precisions."""
+
+    def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
+        self.solver, self.gram, self.rows = solver, gram, rows
+        self.exact: Rows | None = None
+        self.peak = float(np.abs(gram.diagonal()).max())
+
+    def ascend(self, terms: Terms, kind: type[Ascent] = Ascent) -> Ascent:
+        solver, size = self.solver, self.solver.working_set
+        mixed = self._mixed()
+        if self.rows is None:
+            dtype = np.dtype(np.float32 if mixed else np.float64)
+            self.rows = self._rows(dtype)
+        ascent = kind.begin(terms, self.rows, size, self.peak)
+        goal = solver.tolerance * (SLACK if mixed else 1.0)
+        small = kind is Ascent and not mixed and may_polish(ascent)
+        limit = STEPS_BEFORE_POLISH * len(ascent.alpha) if small else solver.max_iterations
+        ascent.run(self.rows, goal, size, min(limit, solver.max_iterations))
+        ascent.recompute(self.gram)
+        if mixed and ascent._goes_on(solver.tolerance, solver.max_iterations):
+            self.exact = self.exact or self._rows(np.dtype(np.float64))
+            ascent.run(self.exact, solver.tolerance, size, solver.max_iterations)
+            ascent.recompute(self.gram)
+        if small:
+            polish(ascent, self.gram, self.rows, size, solver.max_iterations)
+            if ascent._goes_on(solver.tolerance, solver.max_iterations) and not ascent.stalled:
+                ascent.run(self.rows, solver.tolerance, size, solver.max_iterations)
+            ascent.recompute(self.gram)
+        return ascent
+
+    def _rows(self, dtype: np.dtype) -> Rows:
+        at_least = min(self.solver.working_set, self.gram.shape[0])
+        return rows_of(self.gram.astype(dtype), at_least, self.solver.cache)
+
+    def _mixed(self) -> bool:
+        return getattr(self.rows, "single", False) or self.solver.starts_in_single(self.gram)
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+def _check_separation(problem: Problem) -> None:
+    if type(problem.loss) not in (Hinge, SquaredHinge):
+        raise ValueError(
+            "DualAscent with regularization=0 finds the separating function of least norm, for "
+            f"Hinge and SquaredHinge; got {problem.loss!r}. Write a regularization > 0, or "
+            "Direct() for the square loss."
+        )
+
+
+def _check_two_classes(y: np.ndarray, costs: np.ndarray, intercept: bool) -> None:
+    if intercept and len(np.unique(y[costs > 0])) < 2:
+        raise ValueError(
+            "regularization=0 with an intercept needs points of both labels with positive weight; "
+            "all of them have one label."
+        )
+
+
+def _not_separable(part: Ascent, solver: DualAscent) -> str:
+    if part.unbounded:
+        return (
+            "regularization=0 asks for a function that separates the labels, and there is none "
+            "with a margin that shows in float64: write a regularization > 0."
+        )
+    return (
+        f"no function that separates the labels was found in {part.steps:,} steps "
+        f"(max_iterations={solver.max_iterations:,}): write a regularization > 0, or scale the "
+        "columns of X."
+    )
+
+
+# ---- the way back --------------------------------------------------------------------------------
+
+
+def _solution(solver: DualAscent, problem: Problem, parts: list[Ascent]) -> Solution:
+    shape = np.shape(problem.targets)
+    b = np.array([-part.levels[0] if problem.fit_intercept else 0.0 for part in parts])
+    alpha, values = (
+        np.stack([getattr(part, name) for part in parts], axis=1) for name in ("alpha", "values")
+    )
+    y = np.asarray(problem.targets, np.float64).reshape(values.shape)
+    risk = float(problem.loss.risk(y, values + b, problem.weights))
+    scale = problem.regularization or 1.0
+    return Solution(
+        coefficients=alpha.reshape(shape),
+        status=status_of(solver, parts, problem.regularization == 0),
+        objective=risk + 0.5 * problem.regularization * float(np.vdot(alpha, values)),
+        gap=scale * sum(part.gap for part in parts),
+        history={
+            "relative_gap": max(parts, key=lambda part: part.relative_gap).history,
+            "steps": [part.steps for part in parts],
+        },
+        intercept=_plain(b, shape),
+    )
+
+
+def _plain(b: np.ndarray, shape: tuple[int, ...]) -> Any:
+    return b if len(shape) == 2 else float(b[0])
+
+
+def status_of(solver: DualAscent, parts: list[Ascent], separates: bool = False) -> Status:
+    """How ascent ended, in words."""
+    worst = max(parts, key=lambda part: part.relative_gap)
+    gap, steps = worst.relative_gap, sum(part.steps for part in parts)
+    what = (
+        "separates with least norm; relative duality gap of ½‖f‖²"
+        if separates
+        else ("relative duality gap")
+    )
+    support = len(np.unique(np.concatenate([part.support for part in parts])))
+    where = f"{what} {gap:.1e} after {steps:,} steps; {support:,} of {len(worst.alpha):,} points "
+    if gap <= solver.tolerance:
+        return Status(True, f"Solved: {where}support the solution.")
+    if worst.stalled:
+        advice = "No step gains any more: the kernel may be indefinite, or the tolerance too small."
+    else:
+        advice = (
+            "Scale the columns of X (StandardScaler), regularise more (a smaller C), or raise "
+            f"max_iterations={solver.max_iterations:,}."
+        )
+    return Status(False, f"Not solved: {where}support it.", advice)

@@ -1,0 +1,143 @@
+"""What the dual of a loss is made of: one convex function of one coefficient for each sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    Quantile,
+    Squared,
+    SquaredHinge,
+)
+
+SOLVED = (
+    Hinge,
+    SquaredHinge,
+    Logistic,
+    EpsilonInsensitive,
+    Absolute,
+    Quantile,
+    Squared,
+    Huber,
+)
+QUADRATIC = {Squared: 1.0, Huber: 1.0, SquaredHinge: 0.5}  # ψ*(u) = … + ½·this·u²
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The functions g_i of min ½αᵀKα + Σ g_i(α_i), with Σ α_i given for each group of samples.
+
+    g_i(a) = −t_i a + ε|a| + ½q_i a² for low_i ≤ a ≤ high_i; with `entropy` it is
+    (high − low)(s log s + (1 − s) log(1 − s)), s = (a − low)/(high − low). Dividing the dual of
+    (1/Σw) Σ w_i ℓ(y_i, f_i + b) + (λ/2)‖f‖² by λ gives g_i(a) = c_i ℓ*(y_i, −a/c_i) with
+    c_i = w_i/(λΣw), which is the C of support vector machines.
+
+    Parameters
+    ----------
+    fields : array of shape (4, n)
+        t, q, low and high.
+    kink : float
+        ε.
+    entropy : bool
+        Whether g_i is an entropy.
+    group : array of int, or None
+        The group of each sample whose sum is given; None where all α_i are free of each other.
+    start : array of shape (n,)
+        Where to begin: inside the bounds, with the right sums.
+    """
+
+    fields: np.ndarray
+    kink: float
+    entropy: bool
+    group: np.ndarray | None
+    start: np.ndarray
+
+    @property
+    def groups(self) -> int:
+        return 0 if self.group is None else int(self.group.max(initial=0)) + 1
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The group of each sample, 0 where there are none."""
+        return np.zeros(len(self.start), np.int64) if self.group is None else self.group
+
+    @classmethod
+    def of(cls, loss: Loss, targets: np.ndarray, costs: np.ndarray, intercept: bool) -> Terms:
+        """The terms of a loss; `costs` are c_i."""
+        targets = np.asarray(targets, np.float64)
+        low, high = _bounds(loss, targets, costs)
+        fields = np.zeros((4, len(targets)))
+        if not isinstance(loss, Logistic):
+            fields[0] = targets
+        fields[1] = _curvatures(loss, costs)
+        fields[2], fields[3] = low, high
+        group = np.zeros(len(targets), np.int64) if intercept else None
+        entropy = isinstance(loss, Logistic)
+        start = _interior(targets, costs, intercept) if entropy else np.zeros(len(targets))
+        kink = float(loss.epsilon) if isinstance(loss, EpsilonInsensitive) else 0.0
+        return cls(fields, kink, entropy, group, start)
+
+    @classmethod
+    def within(cls, weights: np.ndarray, total: float) -> Terms:
+        """0 ≤ α_i ≤ w_i and Σ α_i = total, with g = 0: the one-class machine."""
+        fields = np.zeros((4, len(weights)))
+        fields[3] = weights
+        group = np.zeros(len(weights), np.int64)
+        return cls(fields, 0.0, False, group, _filled(weights, total))
+
+    @classmethod
+    def balanced(cls, labels: np.ndarray, weights: np.ndarray, total: float) -> Terms:
+        """0 ≤ y_iα_i ≤ w_i and Σ y_iα_i = total for each label ±1, with g = 0: the ν-machine."""
+        fields, start = np.zeros((4, len(weights))), np.zeros(len(weights))
+        fields[2], fields[3] = np.minimum(labels * weights, 0.0), np.maximum(labels * weights, 0.0)
+        for label in (1.0, -1.0):
+            mine = labels == label
+            start[mine] = label * _filled(weights[mine], total)
+        return cls(fields, 0.0, False, (labels < 0).astype(np.int64), start)
+
+
+def check_loss(owner: object, loss: Loss) -> None:
+    """Refuse a loss whose dual is not of this form."""
+    if type(loss) not in SOLVED:
+        names = ", ".join(kind.__name__ for kind in SOLVED)
+        raise ValueError(f"{type(owner).__name__} solves the losses {names}; got {loss!r}.")
+
+
+def _bounds(loss: Loss, targets: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """−c_i times the domain of the conjugate; what has no weight stays at 0."""
+    least, largest = (np.broadcast_to(bound, targets.shape) for bound in loss.domain(targets))
+    with np.errstate(invalid="ignore"):
+        low, high = np.where(largest == 0, 0.0, -costs * largest), -costs * least
+    high = np.where(least == 0, 0.0, high)
+    weightless = costs == 0
+    return np.where(weightless, 0.0, low), np.where(weightless, 0.0, high)
+
+
+def _curvatures(loss: Loss, costs: np.ndarray) -> np.ndarray:
+    size = QUADRATIC.get(type(loss), 0.0)
+    return np.divide(size, costs, out=np.zeros_like(costs), where=costs > 0)
+
+
+def _interior(targets: np.ndarray, costs: np.ndarray, intercept: bool) -> np.ndarray:
+    """Inside the bounds, where an entropy has a slope; with an intercept the sum is 0."""
+    if not intercept:
+        return 0.5 * targets * costs
+    positive, negative = costs[targets > 0].sum(), costs[targets < 0].sum()
+    if not positive or not negative:
+        return np.zeros(len(targets))
+    size = 0.5 * min(positive, negative)
+    return costs * np.where(targets > 0, size / positive, -size / negative)
+
+
+def _filled(weights: np.ndarray, total: float) -> np.ndarray:
+    """Weights one after the other until their sum is the total."""
+    before = np.cumsum(weights) - weights
+    return np.clip(total - before, 0.0, weights)

@@ -1,0 +1,49 @@
+"""scikit-learn's own checks on the estimators with a loss."""
+
+from __future__ import annotations
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import (
+    KernelClassifier,
+    KernelLogisticRegression,
+    KernelPoissonRegressor,
+    KernelQuantileRegressor,
+    KernelRegressor,
+)
+from mercer.kernels import Gaussian, Linear
+from mercer.losses import Huber
+from mercer.solvers import Newton
+
+
+def refusals(estimator):
+    """Matrices of numbers that are no kernel are refused, with a witness."""
+    if estimator.kernel != "precomputed":
+        return {}
+    reason = "the matrix is not positive definite, so the objective has no least value"
+    return {
+        "check_positive_only_tag_during_fit": reason,
+        "check_estimators_dtypes": reason,
+        "check_decision_proba_consistency": "the check passes a matrix that is not square",
+    }
+
+
+@parametrize_with_checks(
+    [
+        KernelClassifier(tol=1e-12),
+        KernelClassifier("squared_hinge", multi_class="ovo", solver=Newton(1e-13)),
+        KernelClassifier("multinomial", kernel=Gaussian(2.0) + Linear(), tol=1e-13),
+        KernelClassifier("squared_error", kernel="linear"),
+        KernelLogisticRegression(tol=1e-13),
+        KernelLogisticRegression(kernel="precomputed"),
+        KernelRegressor(),
+        KernelRegressor(Huber(), tol=1e-13),
+        KernelPoissonRegressor(tol=1e-13),
+        KernelClassifier("hinge"),
+        KernelRegressor("epsilon_insensitive"),
+        KernelQuantileRegressor(),
+    ],
+    expected_failed_checks=refusals,
+)
+def test_it_passes_every_check_of_scikit_learn(estimator, check):
+    check(estimator)

@@ -1,0 +1,32 @@
+"""scikit-learn's own checks of support vector machines."""
+
+from __future__ import annotations
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import SVC, SVR, NuSVC, OneClassSVM
+from mercer.kernels import Gaussian, Linear
+
+
+def infeasible(estimator):
+    """Class weights of 1000 to 0.0001 leave no ν that is feasible, which is refused."""
+    if isinstance(estimator, NuSVC):
+        return {"check_class_weight_classifiers": "its class weights make every nu infeasible"}
+    return {}
+
+
+@parametrize_with_checks(
+    [
+        SVC(),
+        SVC(kernel=Gaussian(2.0) + 0.5 * Linear(), class_weight="balanced"),
+        SVC(kernel="precomputed"),
+        SVR(),
+        SVR(kernel="precomputed"),
+        NuSVC(nu=0.3),  # feasible for the weights of the checks
+        OneClassSVM(),
+    ],
+    expected_failed_checks=infeasible,
+    xfail_strict=True,
+)
+def test_it_passes_every_check_of_scikit_learn(estimator, check):
+    check(estimator)

@@ -1,0 +1,236 @@
+"""The Triton code on the CPU, through Triton's interpreter, against the reference."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+triton = pytest.importorskip("triton")
+
+from markets import (  # noqa: E402
+    COMPOSITE,
+    ON_THEIR_POINTS,
+    ON_TWO_COLUMNS,
+    PROGRAMS,
+    WITH_PROGRAM,
+    WITHOUT_PROGRAM,
+)
+from mercer.evaluation import reference  # noqa: E402
+from mercer.kernels import BlockKernel, Gaussian, Laplacian, Linear, Matern  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") != "1",
+    reason="the interpreter must be chosen before Triton is imported: TRITON_INTERPRET=1",
+)
+TOLERANCE = {np.float32: 2e-6, np.float64: 1e-13}
+
+
+def exact(kernel, X, Y):
+    x, y = (kernel.points(np.asarray(side, np.float64)) for side in (X, Y))
+    return np.asarray(reference.block(kernel.program(), x, y))
+
+
+def error(answer, matrix, values):
+    """The largest error, in units of what rounding of every term may do."""
+    scale = np.abs(matrix) @ np.abs(values) + np.abs(matrix).max() * np.abs(values).max()
+    gap = np.abs(np.asarray(answer, np.float64) - matrix @ values)
+    return float((gap / np.maximum(scale, np.finfo(float).tiny)).max())
+
+
+def points(rows, width, dtype, seed):
+    return np.random.default_rng(seed).standard_normal((rows, width)).astype(dtype)
+
+
+def check(kernel, X, Y, columns=1, **options):
+    Y = np.concatenate([Y, X[:3]])  # so that kernels that decay fast are not zero everywhere
+    V = points(len(Y), columns, X.dtype, 7)
+    gram = kernel.gram(torch.tensor(X), torch.tensor(Y), **options)
+    answer = gram @ torch.tensor(V)
+    assert answer.dtype == (torch.float32 if X.dtype == np.float32 else torch.float64)
+    matrix = exact(kernel, X, Y)
+    assert error(answer, matrix, V.astype(np.float64)) < TOLERANCE[X.dtype.type]
+    return gram, matrix
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program_against_the_reference(name, dtype):
+    width = 2 if name in ON_TWO_COLUMNS else 6
+    check(PROGRAMS[name], points(19, width, dtype, 0), points(37, width, dtype, 1))
+
+
+@pytest.mark.parametrize("name", ON_THEIR_POINTS)
+def test_programs_on_their_own_points(name):
+    kernel, data = ON_THEIR_POINTS[name]
+    X = np.asarray(data, np.float32)
+    check(kernel, X, X[::-1].copy())
+
+
+@pytest.mark.parametrize("name", ["gaussian", "matern-1/2", "linear", "composite"])
+@pytest.mark.parametrize("width", [1, 12, 40, 140])
+def test_any_number_of_columns(name, width):
+    check(WITH_PROGRAM[name], points(33, width, np.float32, 0), points(70, width, np.float32, 1))
+
+
+@pytest.mark.parametrize("columns", [2, 3, 9, 70])
+def test_any_number_of_right_hand_sides(columns):
+    X, Y = points(33, 6, np.float32, 0), points(300, 6, np.float32, 1)
+    check(COMPOSITE, X, Y, columns)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "gaussian-short", "matern-1/2", "composite"])
+@pytest.mark.parametrize("width", [3, 12, 40])
+@pytest.mark.parametrize("case", ["far", "outliers", "nearly equal", "tiny"])
+def test_distances_keep_their_digits(name, width, case):
+    X, Y = points(40, width, np.float32, 0), points(60, width, np.float32, 1)
+    Y[:20] = X[:20]
+    if case == "far":
+        X, Y = X + np.float32(1e4), Y + np.float32(1e4)
+    elif case == "outliers":
+        X[::7] *= 50
+        Y[::9] *= 50
+    elif case == "nearly equal":
+        Y[::2] = X[:30] + np.float32(1e-4) * points(30, width, np.float32, 2)
+    else:
+        X, Y = X * np.float32(1e-6), Y * np.float32(1e-6)
+    check(WITH_PROGRAM[name], X, Y)
+
+
+def test_rows_of_very_different_lengths_keep_their_digits():
+    X = points(40, 12, np.float32, 0) * np.logspace(-12, 6, 40, dtype=np.float32)[:, None]
+    V = points(40, 1, np.float32, 1)
+    answer = (Linear().gram(torch.tensor(X)) @ torch.tensor(V)).numpy()
+    matrix = exact(Linear(), X, X)
+    scale = np.linalg.norm(X, axis=1)[:, None] * (np.linalg.norm(X, axis=1) @ np.abs(V))
+    assert (np.abs(answer - matrix @ V) / scale).max() < 2e-6
+
+
+def test_tf32_by_choice_has_three_digits():
+    X, V = points(50, 12, np.float32, 0), points(50, 1, np.float32, 1)
+    kernel = Gaussian(3.0)
+    rough = kernel.gram(torch.tensor(X), precision="tf32") @ torch.tensor(V)
+    assert 1e-6 < error(rough, exact(kernel, X, X), V) < 2e-3
+
+
+def test_float64_by_choice():
+    X, V = points(50, 12, np.float32, 0), points(50, 1, np.float32, 1)
+    gram = Gaussian(3.0).gram(torch.tensor(X), precision="float64")
+    answer = gram @ torch.tensor(V)
+    assert answer.dtype == torch.float64
+    assert error(answer, exact(Gaussian(3.0), X, X), V.astype(np.float64)) < 1e-13
+
+
+def test_the_fused_product_and_the_transpose():
+    X, Y = points(33, 6, np.float32, 0), points(20, 6, np.float32, 1)
+    gram, matrix = check(Matern(1.5), X, Y)
+    v, w = points(23, 2, np.float32, 3), points(33, 1, np.float32, 4)
+    fused = gram.normal_matmul(torch.tensor(v), torch.tensor(w)).numpy()
+    np.testing.assert_allclose(fused, matrix.T @ (matrix @ v + w), rtol=1e-5, atol=1e-5)
+    assert error(gram.T @ torch.tensor(w), matrix.T, w.astype(np.float64)) < 2e-6
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(0.7), COMPOSITE, Laplacian()])
+def test_matrix_diagonal_and_columns(kernel):
+    X, Y = points(33, 3, np.float32, 0), points(70, 3, np.float32, 1)
+    gram, matrix = check(kernel, X, Y)
+    np.testing.assert_allclose(gram.dense().numpy(), matrix, rtol=1e-5, atol=2e-6)
+    np.testing.assert_allclose(
+        gram.columns([3, 1]).numpy(), matrix[:, [3, 1]], rtol=1e-5, atol=2e-6
+    )
+    diagonal = kernel.gram(torch.tensor(X)).diagonal().numpy()
+    np.testing.assert_allclose(diagonal, np.diag(exact(kernel, X, X)), rtol=1e-6)
+    assert "Triton" in str(gram.plan())
+
+
+@pytest.mark.parametrize("name", WITHOUT_PROGRAM)
+def test_kernels_without_a_program_run_in_blocks(name):
+    kernel, data = WITHOUT_PROGRAM[name]
+    if data is not None and not isinstance(data, np.ndarray):
+        pytest.skip("points that are not vectors are not tensors")
+    if name.startswith("precomputed"):
+        pytest.skip("points known by number are not tensors")
+    X = points(11, 2, np.float64, 0) if data is None else np.asarray(data, np.float64)
+    if "block" in name:
+        kernel = BlockKernel(lambda x, y: torch.exp(-torch.cdist(x, y, p=1)))
+        expected = np.exp(-np.abs(X[:, None] - X[None]).sum(-1))
+    else:
+        expected = kernel.gram(X).dense()
+    gram = kernel.gram(torch.tensor(X))
+    np.testing.assert_allclose(gram.dense().numpy(), expected, rtol=1e-10, atol=1e-12)
+    v = points(len(X), 1, np.float64, 1)
+    np.testing.assert_allclose(
+        (gram @ torch.tensor(v)).numpy(), expected @ v, rtol=1e-9, atol=1e-10
+    )
+
+
+def test_blocks_in_torch_agree_where_triton_is_missing(monkeypatch):
+    from mercer.evaluation.gpu import execution
+
+    monkeypatch.setattr(execution, "triton_is_there", lambda: False)
+    for name in (
+        "composite",
+        "laplacian",
+        "arc-cosine-2",
+        "matern-2.2",
+        "bernoulli-1",
+        "normalised",
+    ):
+        gram, _ = check(
+            WITH_PROGRAM[name], points(9, 3, np.float64, 0), points(7, 3, np.float64, 1)
+        )
+        assert "torch" in str(gram.plan())
+
+
+def test_a_smaller_tile_is_tried_where_the_card_has_too_little(monkeypatch):
+    from mercer.evaluation.gpu import product
+
+    tried = []
+    call = product._Launch._call
+
+    def too_small(self, name, columns, grid, tile, tiles, given):
+        tried.append(tile)
+        if len(tried) < 4:
+            raise triton.runtime.errors.OutOfResources(1, 0, "shared memory")
+        call(self, name, columns, grid, tile, tiles, given)
+
+    monkeypatch.setattr(product._Launch, "_call", too_small)
+    check(Gaussian(), points(9, 6, np.float32, 0), points(30, 6, np.float32, 1))
+    assert tried[-1].rows * tried[-1].columns < tried[0].rows * tried[0].columns
+
+
+def test_nothing_of_size_n_times_m_is_allocated(monkeypatch):
+    largest = []
+    for name in ("empty", "zeros"):
+        original = getattr(torch, name)
+
+        def counted(*shape, _original=original, **options):
+            made = _original(*shape, **options)
+            largest.append(made.numel())
+            return made
+
+        monkeypatch.setattr(torch, name, counted)
+    n = 1500
+    gram = Gaussian().gram(torch.tensor(points(n, 3, np.float32, 0)))
+    gram @ torch.ones(n)
+    assert max(largest) < n * n // 8
+
+
+def test_empty_sets_of_points():
+    gram = Gaussian().gram(torch.zeros((0, 3)), torch.zeros((4, 3)))
+    assert (gram @ torch.zeros(4)).shape == (0,)
+    assert gram.dense().shape == (0, 4)
+    assert (gram.T @ torch.zeros(0)).tolist() == [0.0] * 4
+
+
+def test_import_mercer_loads_neither_torch_nor_triton():
+    program = (
+        "import sys, mercer, mercer.kernels, mercer.solvers;"
+        "print([m for m in ('torch', 'triton') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr

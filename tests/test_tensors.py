@@ -1,0 +1,211 @@
+"""Tensors of torch in, tensors of torch out: points, operators, functions, solvers, estimators.
+
+On the CPU they are computed as the NumPy arrays whose memory they share, so that what is tested
+here is the path of the arrays; `tests/evaluation/test_gpu.py` tests the code of the GPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("array_api_compat")
+
+from mercer.arrays import on_device  # noqa: E402
+from mercer.estimators import KernelRidge, KernelRidgeCV  # noqa: E402
+from mercer.kernels import Gaussian, Linear, Matern  # noqa: E402
+from mercer.losses import Squared  # noqa: E402
+from mercer.points import as_vectors  # noqa: E402
+from mercer.solvers import Direct, Problem, SpectralPath  # noqa: E402
+
+
+def rows(n, width=3, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).standard_normal((n, width)).astype(dtype)
+
+
+class TestPoints:
+    def test_types_stay_and_others_become_float64(self):
+        assert as_vectors(torch.zeros((2, 3), dtype=torch.float32)).dtype == np.float32
+        assert as_vectors(torch.zeros((2, 3), dtype=torch.int64)).dtype == np.float64
+
+    @pytest.mark.parametrize(
+        ("data", "message"),
+        [
+            (torch.tensor([[1.0, float("nan")]]), "contain NaN"),
+            (torch.tensor([[1.0, float("inf")]]), "contain infinity"),
+            (torch.zeros(3), "two-dimensional tensor.*reshape"),
+            (torch.zeros((2, 2), dtype=torch.float16), "float32 or float64; got torch.float16"),
+            (torch.zeros((2, 2), dtype=torch.complex64), "got torch.complex64"),
+        ],
+    )
+    def test_what_is_refused(self, data, message):
+        with pytest.raises(ValueError, match=message):
+            as_vectors(data)
+
+    def test_tensors_and_arrays_do_not_mix(self):
+        with pytest.raises(ValueError, match="of one kind; got TensorPoints and DensePoints"):
+            Gaussian().gram(torch.zeros((2, 3)), np.zeros((2, 3)))
+
+
+class TestOperators:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_products_are_those_of_arrays(self, dtype):
+        X, Y, V = rows(20, dtype=dtype), rows(30, seed=1, dtype=dtype), rows(30, 2, 2, dtype)
+        kernel = Gaussian() + Linear()
+        ours = kernel.gram(torch.tensor(X), torch.tensor(Y))
+        theirs = kernel.gram(X, Y)
+        W = rows(20, 2, 3, dtype)
+        pairs = [
+            (ours @ torch.tensor(V), theirs @ V),
+            (ours.T @ torch.tensor(W), theirs.T @ W),
+            (torch.tensor(W).T @ ours, W.T @ theirs),
+            (ours.normal_matmul(torch.tensor(V), torch.tensor(W)), theirs.normal_matmul(V, W)),
+            (ours.dense(), theirs.dense()),
+            (ours.columns([2, 0]), theirs.columns([2, 0])),
+            (kernel.gram(torch.tensor(X)).diagonal(), kernel.gram(X).diagonal()),
+        ]
+        for tensor, array in pairs:
+            assert isinstance(tensor, torch.Tensor)
+            np.testing.assert_array_equal(tensor.numpy(), array)
+
+    def test_what_a_gram_matrix_cannot_multiply(self):
+        gram = Gaussian().gram(torch.zeros((3, 2)))
+        with pytest.raises(ValueError, match=r"needs values with 3 rows here; got shape \(2,\)"):
+            gram @ torch.zeros(2)
+        with pytest.raises(ValueError, match=r"real numbers; got torch\.complex64"):
+            gram @ torch.zeros(3, dtype=torch.complex64)
+
+    def test_precisions(self):
+        with pytest.raises(ValueError, match="precision must be one of"):
+            Gaussian().gram(torch.zeros((3, 2)), precision="half")
+        with pytest.raises(ValueError, match=r"tf32.*is for tensors"):
+            Gaussian().gram(np.zeros((3, 2)), precision="tf32")
+        assert (
+            Gaussian().gram(np.zeros((3, 2), np.float32), precision="float64").dtype == np.float64
+        )
+
+
+class TestFunctions:
+    def test_a_function_on_tensors_is_the_function_on_arrays(self):
+        X, Z, alpha = rows(15), rows(7, seed=1), rows(15, 2, seed=2)
+        f = Gaussian().function(torch.tensor(X), torch.tensor(alpha))
+        g = Gaussian().function(X, alpha)
+        np.testing.assert_allclose(f(torch.tensor(Z)).numpy(), g(Z))
+        np.testing.assert_allclose(f.gradient(torch.tensor(Z)).numpy(), g.gradient(Z))
+        assert f.norm() == pytest.approx(g.norm())
+        assert f.inner(f.project(torch.tensor(Z))) == pytest.approx(g.inner(g.project(Z)))
+        moved = 2.0 * f + Gaussian().function(torch.tensor(Z), torch.tensor(alpha[:7]))
+        assert moved.norm() == pytest.approx((2.0 * g + Gaussian().function(Z, alpha[:7])).norm())
+        assert isinstance(f.output(1)(torch.tensor(Z)), torch.Tensor)
+
+    def test_two_points(self):
+        assert Linear()(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])) == 11.0
+
+
+class TestSolvers:
+    @pytest.mark.parametrize("regularization", [0.0, 1e-3])
+    @pytest.mark.parametrize("fit_intercept", [False, True])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_direct(self, regularization, fit_intercept, weighted):
+        X, y = rows(25), rows(25, 2, seed=1)
+        weights = np.arange(25.0) % 4 if weighted else None
+        solutions = []
+        for made in (np.asarray, torch.tensor):
+            gram = Matern(1.5).gram(made(X))
+            w = None if weights is None else made(weights)
+            problem = Problem(gram, made(y), Squared(), regularization, w, fit_intercept)
+            solutions.append(Direct(primal=False).solve(problem))
+        theirs, ours = solutions
+        assert isinstance(ours.coefficients, torch.Tensor)
+        np.testing.assert_allclose(ours.coefficients.numpy(), theirs.coefficients, atol=1e-8)
+        np.testing.assert_allclose(np.asarray(ours.intercept), theirs.intercept, atol=1e-8)
+        assert ours.objective == pytest.approx(theirs.objective)
+        assert ours.status.converged
+        assert ours.gap < 1e-9
+
+    def test_a_float32_factor_refined(self):
+        X, y = rows(40), rows(40, 1, seed=1)[:, 0]
+        problem = Problem(Gaussian().gram(torch.tensor(X)), torch.tensor(y), Squared(), 1e-2)
+        solution = Direct(mixed=True).solve(problem)
+        assert "refined" in solution.status.message
+        assert solution.gap < 1e-12
+
+    @pytest.mark.parametrize("fit_intercept", [False, True])
+    def test_the_path(self, fit_intercept):
+        X, y = rows(25), rows(25, 2, seed=1)
+        weights = 1.0 + np.arange(25.0) % 3
+        theirs = SpectralPath.of(Gaussian().gram(X), y, weights, fit_intercept=fit_intercept)
+        ours = SpectralPath.of(
+            Gaussian().gram(torch.tensor(X)),
+            torch.tensor(y),
+            torch.tensor(weights),
+            fit_intercept=fit_intercept,
+        )
+        for name in ("leave_one_out", "fitted", "degrees_of_freedom"):
+            one, other = (getattr(path, name)(1e-2) for path in (ours, theirs))
+            np.testing.assert_allclose(np.asarray(one), other, atol=1e-8)
+        np.testing.assert_allclose(
+            ours.leave_one_out_errors([1e-2, 1.0]), theirs.leave_one_out_errors([1e-2, 1.0])
+        )
+        one, other = (path.generalised_cross_validation(1e-2) for path in (ours, theirs))
+        assert one == pytest.approx(other)
+
+
+class TestEstimators:
+    @pytest.mark.parametrize("alpha", [0.1, [0.1, 1.0]])
+    def test_kernel_ridge_on_tensors(self, alpha):
+        X, y, new = rows(30), rows(30, 2, seed=1), rows(5, seed=2)
+        options = {"kernel": Gaussian(), "fit_intercept": True}
+        theirs = KernelRidge(alpha, **options).fit(X, y)
+        ours = KernelRidge(alpha, **options).fit(torch.tensor(X), torch.tensor(y))
+        answer = ours.predict(torch.tensor(new))
+        assert isinstance(answer, torch.Tensor)
+        np.testing.assert_allclose(answer.numpy(), theirs.predict(new), atol=1e-8)
+        assert ours.score(torch.tensor(X), torch.tensor(y)) == pytest.approx(theirs.score(X, y))
+
+    def test_kernel_ridge_cv_on_tensors(self):
+        X, y = rows(40), np.sin(rows(40)[:, 0])
+        theirs, ours = KernelRidgeCV().fit(X, y), KernelRidgeCV()
+        ours.fit(torch.tensor(X), torch.tensor(y), torch.ones(40))
+        assert ours.alpha_ == pytest.approx(theirs.alpha_)
+        assert ours.kernel_ == theirs.kernel_
+
+    def test_arrays_on_a_device(self):
+        X, y, new = rows(30), rows(30, 1, seed=1)[:, 0], rows(5, seed=2)
+        model = KernelRidge(0.1, kernel=Gaussian(), device="cpu").fit(X, y)
+        assert isinstance(model.function_.coefficients, torch.Tensor)
+        answer = model.predict(new)
+        assert isinstance(answer, np.ndarray)
+        expected = KernelRidge(0.1, kernel=Gaussian()).fit(X, y).predict(new)
+        np.testing.assert_allclose(answer, expected, atol=1e-8)
+
+    def test_what_is_refused(self):
+        X, y = torch.tensor(rows(30)), torch.tensor(rows(30, 1)[:, 0])
+        model = KernelRidge(kernel=Gaussian()).fit(X, y)
+        with pytest.raises(ValueError, match="X has 2 features, but KernelRidge is expecting 3"):
+            model.predict(X[:, :2])
+        with pytest.raises(
+            ValueError, match=r"one row for each of the 30 rows of X; got .*\(29,\)"
+        ):
+            KernelRidge().fit(X, y[1:])
+        with pytest.raises(ValueError, match="takes NumPy arrays"):
+            KernelRidge(kernel="precomputed").fit(X, y)
+        if not torch.cuda.is_available():
+            with pytest.raises(ValueError, match=r"torch sees none.*device=None"):
+                KernelRidge(device="cuda").fit(X.numpy(), y.numpy())
+
+
+def test_without_torch_the_device_says_what_to_install(monkeypatch):
+    import builtins
+
+    real_import = builtins.__import__
+
+    def import_without_torch(name, *args, **kwargs):
+        if name == "torch":
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", import_without_torch)
+    with pytest.raises(ImportError, match=r'needs torch.*pip install "mercer\[gpu\]"'):
+        on_device(np.zeros(2), "cuda")
