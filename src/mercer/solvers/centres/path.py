@@ -10,8 +10,9 @@ import numpy as np
 
 from mercer.operators import Gram
 from mercer.solvers.centres.basis import Basis
+from mercer.solvers.centres.descent import Descent
 from mercer.solvers.centres.problem import CentresProblem
-from mercer.solvers.centres.solver import CentresNewton, Descent
+from mercer.solvers.centres.solver import CentresNewton
 from mercer.solvers.solution import Solution
 
 
