@@ -17,6 +17,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "features",
     "online",
     "gpu",
+    "scale",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

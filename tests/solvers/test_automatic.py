@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -156,3 +158,13 @@ def test_bad_centres_are_named():
         KernelRidge(kernel="precomputed", centres=3).fit(KERNEL(X), Y)
     with pytest.raises(ValueError, match='solver must be "auto"'):
         KernelRidge(kernel=KERNEL, solver="best").fit(X, Y)
+
+
+def test_the_guide_runs(capsys):
+    page = Path(__file__).parents[2] / "docs" / "scale.md"
+    names: dict = {}
+    for part in page.read_text(encoding="utf-8").split("```python\n")[1:]:
+        exec(part.split("```")[0], names)
+    told = capsys.readouterr().out
+    assert "It is exact and the quickest that fits." in told
+    assert names["solution"].status.converged

@@ -27,6 +27,7 @@ from mercer.solvers.centres import (
     CentresProblem,
     PointPasses,
     StoredPasses,
+    centres_path,
     passes,
 )
 
@@ -200,6 +201,22 @@ def test_a_start_saves_steps():
     again = CentresNewton().solve(problem, start=first)
     assert sum(again.history["inner_steps"]) == 0
     assert again.objective == pytest.approx(first.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["squared", "logistic"])
+def test_a_path_gives_every_solution_and_what_held_out_samples_say(name):
+    loss, y = SMOOTH[name]
+    held_out = X[200:], y[200:]
+    rows = PointPasses(KERNEL, KERNEL.points(X[:200]), KERNEL.points(CENTRES))
+    problem = CentresProblem(rows, y[:200], loss, 1.0, fit_intercept=True)
+    solver = CentresNewton(tolerance=1e-9)
+    for point in centres_path(problem, [1e-4, 1e-1, 1e-2], solver, held_out):
+        alone = dataclasses.replace(problem, regularization=point.regularization)
+        wanted = solver.solve(alone)
+        assert point.solution.objective == pytest.approx(wanted.objective, rel=1e-7)
+        values = KERNEL(X[200:], CENTRES) @ wanted.coefficients + wanted.intercept
+        wanted_risk = np.mean(np.asarray(loss.value(y[200:], values)))
+        assert point.held_out_risk == pytest.approx(wanted_risk, rel=1e-4)
 
 
 def test_matrices_are_stored_where_points_are_wide_and_memory_allows():

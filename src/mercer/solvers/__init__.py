@@ -13,11 +13,13 @@ from mercer.solvers.descent import (
     gradient_norm,
 )
 from mercer.solvers.direct import Direct
+from mercer.solvers.doubly import DoublyStochastic
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.gaps import Gap, certified_gap, duality_gap
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.minibatch import FeatureProblem, MiniBatch
 from mercer.solvers.newton import Newton
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem, Solver
@@ -35,14 +37,17 @@ __all__ = [
     "CutOff",
     "Direct",
     "Discrepancy",
+    "DoublyStochastic",
     "DualAscent",
     "Eigen",
+    "FeatureProblem",
     "Features",
     "Gap",
     "HeldOut",
     "IteratedTikhonov",
     "KernelGradientDescent",
     "Landweber",
+    "MiniBatch",
     "Newton",
     "NuMethod",
     "PivotedCholesky",

@@ -18,6 +18,7 @@ from mercer.solvers.centres.passes import (
     StoredPasses,
     passes,
 )
+from mercer.solvers.centres.path import PathPoint, centres_path
 from mercer.solvers.centres.problem import CentresProblem
 from mercer.solvers.centres.solver import CentresNewton
 
@@ -26,7 +27,9 @@ __all__ = [
     "CentresNewton",
     "CentresProblem",
     "Passes",
+    "PathPoint",
     "PointPasses",
     "StoredPasses",
+    "centres_path",
     "passes",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -73,10 +74,22 @@ class Preconditioner:
         floor: float | None,
     ) -> None:
         self.basis, self.passes, self.intercept = basis, passes, floor is not None
-        matrix = self._moments(sample, np.sqrt(np.maximum(factors, 0.0)))
-        diagonal = np.full(len(matrix), ridge)
-        if floor is not None:
-            diagonal[-1] = floor
+        self.floor, self.ridge = floor, ridge
+        self.moments = self._moments(sample, np.sqrt(np.maximum(factors, 0.0)))
+        self._factorise()
+
+    def with_ridge(self, ridge: float) -> Preconditioner:
+        """The same sample with another λ."""
+        other = copy.copy(self)
+        other.ridge = ridge
+        other._factorise()
+        return other
+
+    def _factorise(self) -> None:
+        matrix = self.moments.copy()
+        diagonal = np.full(len(matrix), self.ridge)
+        if self.floor is not None:
+            diagonal[-1] = self.floor
         matrix.flat[:: len(matrix) + 1] += diagonal
         self.factor = linalg.cholesky(matrix, overwrite=True)
 

@@ -1,0 +1,416 @@
+"""The figures of large problems: centres, the whole matrix, several classes, the automatic choice.
+
+Land or sea comes from the PyPI package `global-land-mask`, household power from
+`tables/household_power.npz` (X, y) in the folder MERCER_DATA, made from the PyPI package
+`household-electric-power` without Global_intensity; kin40k and MNIST from the same folder. What is
+missing is said, and its rows are not measured.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data import MissingData, mnist, table
+from benchmarks.measure import MEGABYTE, Effort, Row, machine, relative_error
+from mercer import KernelRidge
+from mercer.features.centres import Uniform
+from mercer.kernels import Gaussian
+from mercer.losses import Multinomial, Squared
+from mercer.solvers import CentresNewton, CentresProblem, ConjugateGradient, Direct, Problem
+from mercer.solvers.automatic import choose
+from mercer.solvers.centres import passes
+
+SPHERE_GAMMA, SPHERE_RIDGE, SPHERE_CENTRES = 20.0, 1e-7, 2000
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    answer = work()
+    return answer, time.perf_counter() - start
+
+
+def gaussian(gamma: float) -> Gaussian:
+    return Gaussian((0.5 / gamma) ** 0.5)
+
+
+def on_centres(kernel: Any, X: Any, y: Any, ridge: float, count: int, **more: Any) -> Any:
+    """The function on so many uniform centres, its solution, and seconds."""
+    points = kernel.points(X)
+
+    def fit() -> Any:
+        chosen = Uniform(count, 0).choose(kernel, points).points
+        rows = passes(kernel, points, chosen)
+        loss = more.get("loss", Squared())
+        solution = CentresNewton().solve(CentresProblem(rows, y, loss, ridge))
+        return kernel.function(chosen, solution.coefficients), solution
+
+    (function, solution), seconds = timed(fit)
+    return function, solution, seconds
+
+
+# ---- land or sea ---------------------------------------------------------------------------------
+
+
+def sphere(n: int, seed: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Uniform points of the globe, +1 on land and −1 at sea."""
+    try:
+        from global_land_mask import globe
+    except ImportError:
+        raise MissingData("the package global-land-mask is not installed") from None
+    X = np.random.default_rng(seed).standard_normal((n, 3))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    latitude = np.degrees(np.arcsin(np.clip(X[:, 2], -1, 1)))
+    longitude = np.clip(np.degrees(np.arctan2(X[:, 1], X[:, 0])), -180, 179.999)
+    return X.astype(dtype), np.where(globe.is_land(latitude, longitude), 1.0, -1.0)
+
+
+def land_or_sea_in_float32(effort: Effort) -> Iterator[Row]:
+    yield from land_or_sea(effort, np.float32, floor=4.0)
+
+
+def land_or_sea_in_float64(effort: Effort) -> Iterator[Row]:
+    yield from land_or_sea(effort, np.float64, floor=6.0)
+
+
+def land_or_sea(effort: Effort, dtype: Any, floor: float) -> Iterator[Row]:
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import RidgeClassifier
+    from sklearn.pipeline import make_pipeline
+
+    n, count = effort.size(100_000), effort.size(SPHERE_CENTRES)
+    X, y = sphere(n, 0, dtype)
+    new, truth = sphere(n, 1, dtype)
+    kernel = gaussian(SPHERE_GAMMA)
+    on_centres(kernel, X[:5000], y[:5000], SPHERE_RIDGE, 500)  # code is loaded
+    function, solution, ours = on_centres(kernel, X, y, SPHERE_RIDGE, count)
+    theirs = make_pipeline(
+        Nystroem(n_components=count, gamma=SPHERE_GAMMA, random_state=0), RidgeClassifier()
+    )
+    _, peer = timed(lambda: theirs.fit(X, y))
+    errors = [
+        float(np.mean(np.sign(function(new)) != truth)),
+        float(np.mean(theirs.predict(new) != truth)),
+    ]
+    name = np.dtype(dtype).name
+    yield Row(
+        f"land or sea, {n:,} rows, M = {count:,}, {name}: fit",
+        peer / ours,
+        "× faster",
+        peer="Nystroem + RidgeClassifier",
+        ours_ms=1e3 * ours,
+        peer_ms=1e3 * peer,
+        floor=floor,
+        note=f"misclassified: ours {100 * errors[0]:.2f} %, theirs {100 * errors[1]:.2f} %; "
+        f"{solution.status}",
+    )
+    yield Row(
+        f"the same: our error over theirs, {name}",
+        errors[0] / errors[1],
+        "",
+        floor=1.0,
+        larger_is_better=False,
+    )
+
+
+def million(effort: Effort) -> Iterator[Row]:
+    n, fifth = effort.size(1_000_000), effort.size(200_000)
+    count = effort.size(SPHERE_CENTRES)
+    sphere(2, 0, np.float32)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        small = pool.apply(sphere_fit, (fifth, count))
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        large = pool.apply(sphere_fit, (n, count))
+    yield Row(
+        f"land or sea, {n:,} rows, M = {count:,}, float32: memory beyond the data",
+        large["extra"] / MEGABYTE,
+        " MB",
+        ours_ms=1e3 * large["seconds"],
+        floor=500.0,
+        larger_is_better=False,
+        note=f"peak of the process less its size before the fit; {100 * large['error']:.2f} % "
+        f"misclassified; {large['status']}",
+    )
+    ratio = (large["seconds"] / n) / (small["seconds"] / fifth)
+    yield Row(
+        f"time for a row at {n:,} rows over that at {fifth:,}, M = {count:,}",
+        ratio,
+        "×",
+        floor=1.1,
+        larger_is_better=False,
+        note=f"{small['seconds']:.1f} s and {large['seconds']:.1f} s",
+    )
+
+
+def sphere_fit(n: int, count: int) -> dict[str, Any]:
+    """One fit in a process of its own: seconds, memory, error."""
+    X, y = sphere(n, 0, np.float32)
+    kernel = gaussian(SPHERE_GAMMA)
+    on_centres(kernel, X[:5000], y[:5000], SPHERE_RIDGE, 200)
+    before = _status("VmRSS")
+    function, solution, seconds = on_centres(kernel, X, y, SPHERE_RIDGE, count)
+    extra = max(0, _status("VmHWM") - before)
+    new, truth = sphere(100_000, 1, np.float32)
+    error = float(np.mean(np.sign(function(new)) != truth))
+    return {
+        "seconds": seconds,
+        "extra": extra,
+        "error": error,
+        "status": str(solution.status),
+    }
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+# ---- household power -----------------------------------------------------------------------------
+
+
+def household() -> tuple[np.ndarray, np.ndarray, float, float]:
+    X, y = table("household_power")
+    X = X.astype(np.float32)
+    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
+    return X, (y - y.mean()) / y.std(), 0.5 / X.shape[1], 1e-6
+
+
+def substitute(n: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Land or sea in place of household power: it shows the memory map and the budget only."""
+    X, y = sphere(n, 0, np.float32)
+    return X, y, SPHERE_GAMMA, SPHERE_RIDGE
+
+
+def outside_memory(effort: Effort) -> Iterator[Row]:
+    """The same fit in memory, within 500 MB, and from a memory map."""
+    name, count = "household power", effort.size(4000)
+    try:
+        X, y, gamma, ridge = household()
+    except MissingData as missing:
+        yield Row("household power, 1.8 million rows, M = 4,000", None, "", note=str(missing))
+        name, count = "land or sea instead", effort.size(2000)
+        X, y, gamma, ridge = substitute(effort.size(500_000))
+    kernel = gaussian(gamma)
+    on_centres(kernel, X[:5000], y[:5000], ridge, 200)
+    function, solution, alone = on_centres(kernel, X, y, ridge, count)
+    some = X[:: max(1, len(X) // 5000)]
+    rmse = float(np.sqrt(np.mean((function(X[:50_000]) - y[:50_000]) ** 2)))
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "X.npy", X)
+        mapped = np.load(Path(folder) / "X.npy", mmap_mode="r")
+        old = os.environ.get("MERCER_MEMORY")
+        os.environ["MERCER_MEMORY"] = "500MB"
+        try:
+            within, _, limited = on_centres(kernel, X, y, ridge, count)
+            read, _, from_map = on_centres(kernel, mapped, y, ridge, count)
+        finally:
+            os.environ.pop("MERCER_MEMORY")
+            if old is not None:
+                os.environ["MERCER_MEMORY"] = old
+    note = f"RMSE on training rows {rmse:.4f} in {alone:.1f} s; {solution.status}"
+    for what, other, seconds in (
+        ("MERCER_MEMORY=500MB", within, limited),
+        ("a memory map and 500 MB", read, from_map),
+    ):
+        yield Row(
+            f"{name}, {len(X):,} rows, M = {count:,}, {what}: time over that in memory",
+            seconds / alone,
+            "×",
+            ours_ms=1e3 * seconds,
+            floor=1.5,
+            larger_is_better=False,
+            error=relative_error(other(some), function(some)),
+            note=note,
+        )
+
+
+# ---- the whole matrix ----------------------------------------------------------------------------
+
+
+def kin40k() -> tuple[np.ndarray, np.ndarray]:
+    X, y = table("uci_kin40k")
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def whole_matrix(effort: Effort) -> Iterator[Row]:
+    from sklearn.kernel_ridge import KernelRidge as Theirs
+
+    X, y = kin40k()
+    gamma, alpha, n = 0.1, 1e-2, effort.size(20_000)
+    new, kernel = X[36_000:], gaussian(gamma)
+    KernelRidge(alpha, kernel=kernel, solver=ConjugateGradient()).fit(X[:2500], y[:2500])
+    model = KernelRidge(alpha, kernel=kernel)
+    _, ours = timed(lambda: model.fit(X[:n], y[:n]))
+    theirs = Theirs(alpha=alpha, kernel="rbf", gamma=gamma)
+    _, peer = timed(lambda: theirs.fit(X[:n], y[:n]))
+    yield Row(
+        f"ridge on {n:,} rows of kin40k, γ = {gamma}, α = {alpha}, float64, solver='auto'",
+        peer / ours,
+        "× faster",
+        peer="KernelRidge",
+        ours_ms=1e3 * ours,
+        peer_ms=1e3 * peer,
+        floor=3.0,
+        error=relative_error(model.predict(new), theirs.predict(new)),
+        note=f"predictions of both are compared; {model.explain()}".replace("\n", "; "),
+    )
+
+
+def exact_or_centres(effort: Effort) -> Iterator[Row]:
+    X, y = kin40k()
+    gamma, alpha, n = 0.1, 1e-2, effort.size(36_000)
+    new, truth = X[36_000:], y[36_000:]
+    kernel = gaussian(gamma)
+    problem = Problem(kernel.gram(X[:n]), y[:n], Squared(), alpha / n)
+    solution, seconds = timed(lambda: ConjugateGradient().solve(problem))
+    exact = _rmse(kernel.function(X[:n], solution.coefficients)(new), truth)
+    found = {}
+    for count in (effort.size(m) for m in (1000, 2000, 4000, 8000)):
+        tuned = []
+        for ridge in (1e-4, 1e-2):
+            function, _, _ = on_centres(kernel, X[:n], y[:n], ridge / n, count)
+            tuned.append(_rmse(function(new), truth))
+        found[count] = min(tuned)
+    listed = ", ".join(f"{count:,}: {error:.4f}" for count, error in found.items())
+    yield Row(
+        f"whole ridge on {n:,} rows of kin40k: RMSE over the best on centres",
+        exact / min(found.values()),
+        "×",
+        ours_ms=1e3 * seconds,
+        floor=1.0,
+        larger_is_better=False,
+        error=solution.gap,
+        note=f"RMSE {exact:.4f}; on centres, the better of α = 1e-4, 1e-2: {listed}; the error is "
+        f"the true relative residual; {solution.status}",
+    )
+
+
+def _rmse(values: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((values - truth) ** 2)))
+
+
+# ---- several classes -----------------------------------------------------------------------------
+
+
+def digits(effort: Effort) -> Iterator[Row]:
+    X, y, new, truth = mnist(effort.size(60_000))
+    X, new, count = X.astype(np.float32), new.astype(np.float32), effort.size(4000)
+    kernel = Gaussian(5.0)
+    function, solution, seconds = on_centres(
+        kernel, X, y.astype(int), 1e-7, count, loss=Multinomial()
+    )
+    error = 100 * float(np.mean(function(new).argmax(axis=1) != truth))
+    yield Row(
+        f"multinomial logistic on MNIST, {len(X):,} rows, M = {count:,}: error",
+        error,
+        " %",
+        ours_ms=1e3 * seconds,
+        floor=1.8,
+        larger_is_better=False,
+        note=f"in {seconds:.0f} s; {solution.status}",
+    )
+
+
+# ---- the automatic choice ------------------------------------------------------------------------
+
+CELLS = tuple(
+    (n, d, m)
+    for n, m in (
+        (2_500, None),
+        (5_000, None),
+        (9_000, None),
+        (50_000, 500),
+        (100_000, 1000),
+        (200_000, 500),
+    )
+    for d in (3, 20)
+)
+
+
+def automatic(effort: Effort) -> Iterator[Row]:
+    ratios, losses, told = [], [], []
+    for n, d, count in CELLS:
+        n = effort.size(n)
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((n, d))
+        y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(n)
+        kernel = Gaussian((d / 2) ** 0.5)
+        points = kernel.points(X)
+        KernelRidge(1.0, kernel=kernel, centres=50).fit(X[:500], y[:500])
+        chosen = choose(kernel, points, centres=count).chosen
+        measured = {
+            name: _seconds_of(name, kernel, X, y, count)
+            for name in (["CentresNewton"] if count else ["Direct", "ConjugateGradient"])
+        }
+        taken = measured[chosen.name]
+        ratio = chosen.seconds / taken
+        ratios.append(max(ratio, 1 / ratio))
+        losses.append(taken / min(measured.values()))
+        told.append(
+            f"({n:,}, {d}, {count or 'all'}) {chosen.name} {chosen.seconds:.2g}/{taken:.2g} s"
+        )
+    yield Row(
+        f"predicted time off by, at worst of {len(CELLS)} cells",
+        max(ratios),
+        "×",
+        floor=3.0,
+        larger_is_better=False,
+        note="predicted/measured: " + "; ".join(told),
+    )
+    yield Row(
+        "time of the choice over that of the best candidate, at worst",
+        max(losses),
+        "×",
+        floor=1.5,
+        larger_is_better=False,
+    )
+
+
+def _seconds_of(name: str, kernel: Any, X: Any, y: Any, count: int | None) -> float:
+    if name == "CentresNewton":
+        return float(on_centres(kernel, X, y, 1e-6, count or 1)[2])
+    solver: Any = Direct() if name == "Direct" else ConjugateGradient()
+    problem = Problem(kernel.gram(X), y, Squared(), 1e-6)
+    return timed(lambda: solver.solve(problem))[1]
+
+
+GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
+    "sphere32": land_or_sea_in_float32,
+    "sphere64": land_or_sea_in_float64,
+    "million": million,
+    "disk": outside_memory,
+    "whole": whole_matrix,
+    "exact": exact_or_centres,
+    "classes": digits,
+    "automatic": automatic,
+}
+
+
+def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
+    """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
+    for name in only or []:
+        if name not in GROUPS:
+            raise SystemExit(f"there is no group {name!r}; there are {list(GROUPS)}")
+    rows = []
+    for name, group in GROUPS.items():
+        if not only or name in only:
+            print(f"measuring: {name} …", flush=True)
+            rows += [row.as_dict() for row in _measured(name, group, Effort(quick))]
+    if quick:
+        print("quick: the sizes are too small for the floors, so nothing is judged.\n")
+        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
+    return {"title": "Scale", "machine": machine(), "rows": rows}
+
+
+def _measured(name: str, group: Callable[[Effort], Iterator[Row]], effort: Effort) -> Iterator[Row]:
+    try:
+        yield from group(effort)
+    except MissingData as missing:
+        yield Row(name, None, "", note=str(missing))

@@ -1,0 +1,379 @@
+"""One run of Newton's method on centres: the current point, its steps, and the truth at the end."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.losses import Loss, Squared
+from mercer.solvers.centres.basis import Basis, Preconditioner, sample_size
+from mercer.solvers.centres.certificate import balanced, dual_value
+from mercer.solvers.centres.passes import StoredPasses, random_rows
+from mercer.solvers.centres.problem import CentresProblem
+from mercer.solvers.centres.smoothing import Smoothed, has_curvature
+from mercer.solvers.conjugate import conjugate_steps
+from mercer.solvers.descent.landscape import State
+from mercer.solvers.solution import Solution, Status
+
+SUFFICIENT = 1e-4  # share of the promised decrease that a step must give
+HALVINGS = 30
+STALE = 0.2  # change of the curvatures, relative to their mean, that makes a preconditioner old
+STAGE = 0.2  # of the gap of the problem with kinks, to which a smoothed one is solved
+NARROWING = 0.25  # of the width of a smoothed kink from one stage to the next
+
+
+@dataclass
+class Point:
+    """θ = (γ, b) with the values, the slopes, the gradient there, and the objective's parts."""
+
+    theta: np.ndarray
+    values: np.ndarray
+    slopes: np.ndarray
+    gradient: np.ndarray
+    objective: float
+    moments: np.ndarray  # L⁻¹K_Mn(pu)
+    dtype: Any = None
+    mean_moments: np.ndarray | None = None  # L⁻¹K_Mn p, for the square loss with an intercept
+    balanced_moments: np.ndarray | None = None  # those of slopes that sum to 0
+
+
+class Descent:
+    """One run: the current point, the preconditioner in use, the clock and the history."""
+
+    def __init__(self, solver: Any, problem: CentresProblem, basis: Basis) -> None:
+        self.solver, self.problem, self.basis = solver, problem, basis
+        self.passes, self.loss = problem.passes, problem.loss
+        self.size, self.intercept = basis.size, problem.fit_intercept
+        self.goal = solver.goal(problem.loss, problem.passes.dtype)
+        self.began, self.stopped, self.iteration = time.perf_counter(), "", 0
+        self.history: dict[str, list[Any]] = {"objective": [], "seconds": [], "passes": []}
+        self.history |= {"gap": [], "inner_steps": []}
+        bend = self.loss.smoothness if math.isfinite(self.loss.smoothness) else 1.0
+        self.floor = 1e-9 * bend  # of the curvature in b, where every loss may be straight
+        self.preconditioner: Preconditioner | None = None
+        self.used = np.empty(0)  # curvatures of the preconditioner
+
+    def take_over(self, preconditioner: Preconditioner | None) -> None:
+        """Begin with the preconditioner of another λ, where curvatures do not depend on f."""
+        if preconditioner is None or not isinstance(self.loss, Squared):
+            return
+        self.preconditioner = preconditioner.with_ridge(self.problem.regularization)
+        self.used = self.problem.shares[:, 0]
+
+    # ---- the whole run -----------------------------------------------------------------------
+
+    def run(self, start: Solution | None) -> Solution:
+        theta = np.zeros((self.size + self.intercept, self.problem.columns.shape[1]))
+        if start is not None:
+            theta = self._coordinates(start)
+        if has_curvature(self.problem.loss):
+            point = self._newton(self._at(theta), self.goal)
+        else:
+            point = self._through_widths(theta)
+        return self._certified(point)
+
+    def _through_widths(self, theta: np.ndarray) -> Point:
+        """Smooth less and less, until the gap of the problem itself is small."""
+        spread = float(np.std(self.problem.columns)) if not self.loss.is_classification else 2.0
+        width, base = max(spread, 1e-12), self.problem.loss
+        while True:
+            self.loss = Smoothed(base, width)
+            self.preconditioner = None
+            point = self._newton(self._at(theta), 0.1 * self.goal)
+            theta, gap = point.theta, self._gap(point, base)[1]
+            if gap <= self.goal or self._ends():
+                return point
+            width *= NARROWING
+
+    def _newton(self, point: Point, goal: float) -> Point:
+        while not self._ends():
+            if self._near(point, goal) or self._stalls():
+                break
+            direction = self._direction(point, goal)
+            following = self._searched(point, direction)
+            if following.objective >= point.objective:
+                break  # rounding: nothing is left to gain
+            point = following
+        return point
+
+    def _stalls(self) -> bool:
+        """Whether refining a linear system gains nothing more: rounding is in the way."""
+        gaps = self.history["gap"]
+        return isinstance(self.loss, Squared) and len(gaps) > 2 and gaps[-1] > 0.3 * gaps[-2]
+
+    def _near(self, point: Point, goal: float) -> bool:
+        """Whether the gap is at the goal; a stage of smoothing ends where the kinks say more."""
+        estimate = self._estimated_gap(point.gradient, point.objective)
+        if estimate > 10.0 * goal and self.loss is self.problem.loss:
+            self.history["gap"].append(estimate)
+            return False
+        gap = self._gap(point, self.loss)[1]
+        self.history["gap"].append(gap)
+        if self.loss is not self.problem.loss:
+            goal = max(goal, STAGE * self._gap(point, self.problem.loss)[1])
+        return gap <= goal
+
+    def _estimated_gap(self, gradient: np.ndarray, objective: float) -> float:
+        """‖∇J‖²/(2λ), the gap at the slopes, relative to the objective; without the intercept."""
+        part = gradient[: self.size]
+        size = float(np.vdot(part, part)) / (2.0 * self.problem.regularization)
+        return size / max(abs(objective), 1e-300)
+
+    def _ends(self) -> bool:
+        if len(self.history["inner_steps"]) >= self.solver.steps:
+            self.stopped = self.stopped or f"the limit of {self.solver.steps} Newton steps"
+        return bool(self.stopped)
+
+    # ---- one point ---------------------------------------------------------------------------
+
+    def _at(self, theta: np.ndarray, dtype: Any = None) -> Point:
+        """Values and gradient at θ: one pass."""
+        problem, (beta, shift) = self.problem, self._split(theta)
+        values = np.empty_like(problem.columns)
+        slopes = np.empty_like(values)
+        squared = isinstance(self.loss, Squared) and self.intercept
+
+        def middle(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
+            part = slice(start, stop)
+            values[part] = rows + shift
+            slopes[part] = self.loss.slope(problem.columns[part], values[part])
+            pushes = problem.shares[part] * slopes[part]
+            if squared:
+                pushes = np.concatenate([pushes, problem.shares[part]], axis=1)
+            return pushes.astype(rows.dtype)
+
+        moments = self.basis.pull(self.passes.sandwich(beta, middle, dtype))
+        outputs = values.shape[1]
+        moments, mean = moments[:, :outputs], moments[:, outputs:] if squared else None
+        point = self._point(theta, values, slopes, moments)
+        point.dtype, point.mean_moments = dtype, mean
+        return point
+
+    def _point(self, theta: Any, values: Any, slopes: Any, moments: Any) -> Point:
+        ridge, gamma = self.problem.regularization, theta[: self.size]
+        gradient = moments + ridge * gamma
+        if self.intercept:
+            constant = (self.problem.shares * slopes).sum(axis=0, keepdims=True)
+            gradient = np.concatenate([gradient, constant])
+        objective = self._objective(self.loss, values, gamma)
+        return Point(theta, values, slopes, gradient, objective, moments)
+
+    def _objective(self, loss: Loss, values: np.ndarray, gamma: np.ndarray) -> float:
+        risk = replace(self.problem, loss=loss).risk(values)
+        return risk + 0.5 * self.problem.regularization * float(np.vdot(gamma, gamma))
+
+    def _split(self, theta: np.ndarray) -> tuple[np.ndarray, Any]:
+        beta = self.basis.coefficients(theta[: self.size])
+        return beta, theta[-1] if self.intercept else 0.0
+
+    def _coordinates(self, start: Solution) -> np.ndarray:
+        beta = np.asarray(start.coefficients, np.float64).reshape(self.size, -1)
+        gamma = self.basis.coordinates(beta)
+        if not self.intercept:
+            return gamma
+        return np.concatenate([gamma, np.asarray(start.intercept, float).reshape(1, -1)])
+
+    # ---- one Newton step -----------------------------------------------------------------------
+
+    def _direction(self, point: Point, goal: float) -> np.ndarray:
+        """δ with Hδ ≈ −∇J, by conjugate gradients as far as it is worth it."""
+        curvature = self._curvature(point)
+        preconditioner = self._preconditioner(point)
+        ridge = self.problem.regularization
+
+        def multiply(v: np.ndarray) -> np.ndarray:
+            beta, shift = self._split(v)
+            pushes = np.empty_like(point.values) if self.intercept else None
+
+            def middle(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
+                out = curvature(start, stop, rows + np.asarray(shift, rows.dtype))
+                if pushes is not None:
+                    pushes[start:stop] = out
+                return np.asarray(out, rows.dtype)
+
+            image = self.basis.pull(self.passes.sandwich(beta, middle)) + ridge * v[: self.size]
+            if pushes is None:
+                return image
+            constant = pushes.sum(axis=0, keepdims=True) + self.floor * v[-1:]
+            return np.concatenate([image, constant])
+
+        steps = conjugate_steps(
+            multiply,
+            preconditioner.solve,
+            -point.gradient,
+            coupled=self.loss.is_multiclass,
+        )
+        return self._inner(point, steps, preconditioner, goal)
+
+    def _inner(self, point: Point, steps: Any, preconditioner: Any, goal: float) -> np.ndarray:
+        first = float(np.vdot(point.gradient, preconditioner.solve(point.gradient)))
+        share, before = 0.0, self._estimated_gap(point.gradient, point.objective)
+        if not isinstance(self.loss, Squared):
+            share = min(0.1, math.sqrt(first / max(abs(point.objective), 1e-300)))
+        taken = 0
+        for step in steps:
+            taken += 1
+            change = 0.5 * float(np.vdot(step.solution, point.gradient - step.residual))
+            self._record(point, step.solution, point.objective + change)
+            gap = self._estimated_gap(step.residual, point.objective + change)
+            energy = float(np.sum(step.energy))
+            enough = gap <= max(0.5 * goal, share * before) and energy <= max(
+                share * first, goal * abs(point.objective)
+            )
+            if enough or taken >= self.solver.inner_steps or self.stopped:
+                break
+        self.history["inner_steps"].append(taken)
+        return np.asarray(step.solution)
+
+    def _record(self, point: Point, direction: np.ndarray, objective: float) -> None:
+        self.iteration += 1
+        seconds = time.perf_counter() - self.began
+        self.history["objective"].append(objective)
+        self.history["seconds"].append(seconds)
+        self.history["passes"].append(self.passes.count)
+        limit = self.solver.time_limit
+        if limit is not None and seconds >= limit:
+            self.stopped = f"the time limit of {limit:g} s"
+        if self.solver.callback is not None:
+            beta, shift = self._split(point.theta + direction)
+            intercept = np.broadcast_to(shift, beta.shape[1:])
+            if self.solver.callback(self.iteration, State(beta, intercept, objective)):
+                self.stopped = "the callback"
+
+    def _curvature(self, point: Point) -> Any:
+        """(start, stop, rows) ↦ p·ℓ''·rows."""
+        problem, dtype = self.problem, self.passes.dtype
+        if self.loss.is_multiclass:
+            probabilities = self.loss.probability(point.values).astype(dtype)  # type: ignore[attr-defined]
+            shares = problem.shares.astype(dtype)
+
+            def product(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
+                p = probabilities[start:stop]
+                return shares[start:stop] * p * (rows - (p * rows).sum(axis=1, keepdims=True))
+
+            return product
+        factors = (problem.shares * self.loss.curvature(problem.columns, point.values)).astype(
+            dtype
+        )
+        return lambda start, stop, rows: factors[start:stop] * rows
+
+    def _preconditioner(self, point: Point) -> Preconditioner:
+        factors = self._mean_curvature(point)
+        old = self.preconditioner
+        if old is not None and np.abs(factors - self.used).sum() <= STALE * self.used.sum():
+            return old
+        self.used = factors
+        chosen, points = self._sample(np.flatnonzero(factors))
+        scale = np.count_nonzero(factors) / max(len(chosen), 1)
+        self.preconditioner = Preconditioner(
+            self.basis,
+            self.passes,
+            points,
+            scale * factors[chosen],
+            self.problem.regularization,
+            self.floor if self.intercept else None,
+        )
+        return self.preconditioner
+
+    def _sample(self, active: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Some of the rows that bend the objective."""
+        count = self.solver.sample
+        if count is None:
+            stored = isinstance(self.passes, StoredPasses)
+            width = 0 if stored else getattr(self.passes.centres, "width", 1)
+            count = sample_size(max(len(active), 1), self.size, self.goal, width)
+        among = random_rows(len(active), count, self.solver.random_state)
+        return active[among], self.passes.take(active[among])
+
+    def _mean_curvature(self, point: Point) -> np.ndarray:
+        """p·ℓ'' of each row, the mean over outputs."""
+        if self.loss.is_multiclass:
+            p = self.loss.probability(point.values)  # type: ignore[attr-defined]
+            curvature = np.asarray(p * (1.0 - p))
+        else:
+            curvature = np.asarray(self.loss.curvature(self.problem.columns, point.values))
+        return np.asarray(self.problem.shares[:, 0] * curvature.mean(axis=1))
+
+    def _searched(self, point: Point, direction: np.ndarray) -> Point:
+        """The whole step where it lowers the objective enough, else the best on the way."""
+        full = self._at(point.theta + direction)
+        slope = float(np.vdot(point.gradient, direction))
+        if full.objective <= point.objective + SUFFICIENT * slope:
+            return full
+        change, size = full.values - point.values, 1.0
+        for _ in range(HALVINGS):
+            size *= 0.5
+            theta = point.theta + size * direction
+            values = point.values + size * change
+            value = self._objective(self.loss, values, theta[: self.size])
+            if value <= point.objective + SUFFICIENT * size * slope:
+                return self._at(theta)
+        return point
+
+    # ---- the truth ---------------------------------------------------------------------------
+
+    def _gap(self, point: Point, loss: Loss) -> tuple[float, float]:
+        """The duality gap, also relative to the objective; slopes of an intercept are corrected."""
+        objective = self._objective(loss, point.values, point.theta[: self.size])
+        slopes, moments = point.slopes, point.moments
+        if self.intercept:
+            slopes, moments = self._balanced(point)
+        bound = dual_value(self.problem, loss, slopes, moments)
+        gap = max(objective - bound, 0.0)
+        scale = max(abs(objective), abs(bound)) if math.isfinite(bound) else abs(objective)
+        return gap, gap / (scale or 1.0)
+
+    def _balanced(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes that sum to 0 and L⁻¹K_Mn(pu) of them; a pass, unless the loss is the square."""
+        slopes = balanced(self.problem, point.slopes)
+        if point.mean_moments is not None:
+            constant = (self.problem.shares * point.slopes).sum(axis=0)
+            return slopes, point.moments - point.mean_moments * constant
+        if point.balanced_moments is None:
+            pushes = self.problem.shares * slopes
+            nothing = np.zeros((self.size, slopes.shape[1]))
+            point.balanced_moments = self.basis.pull(
+                self.passes.sandwich(
+                    nothing, lambda a, b, rows: pushes[a:b].astype(rows.dtype), point.dtype
+                )
+            )
+        return slopes, point.balanced_moments
+
+    def _certified(self, point: Point) -> Solution:
+        """The solution with its gap in float64, from scratch where the passes were in float32."""
+        if self.passes.dtype != np.float64:
+            point = self._at(point.theta, np.float64)
+        gap, relative = self._gap(point, self.problem.loss)
+        beta, shift = self._split(point.theta)
+        single = self.problem.single
+        return Solution(
+            coefficients=(beta[:, 0] if single else beta).astype(self.passes.dtype),
+            status=self._status(relative),
+            objective=self._objective(self.problem.loss, point.values, point.theta[: self.size]),
+            gap=gap,
+            history=self.history,
+            intercept=np.asarray(shift).reshape(-1)[0].item() if single else shift,
+        )
+
+    def _status(self, relative: float) -> Status:
+        steps = self.history["inner_steps"]
+        work = (
+            f"{len(steps)} Newton step{'s' * (len(steps) != 1)}, {sum(steps)} steps of conjugate "
+            f"gradients, {self.passes.count} passes over {self.passes.rows} rows on {self.size} "
+            f"centres; jitter {self.basis.jitter:.1e} on K_MM; relative duality gap {relative:.1e}"
+        )
+        reached = relative <= 2.0 * self.goal
+        if reached:
+            return Status(True, f"Solved on centres: {work}.")
+        if self.stopped:
+            return Status(False, f"Stopped by {self.stopped}: {work}.", "Allow more time or steps.")
+        return Status(
+            False,
+            f"Not solved to {self.goal:.0e}: {work}.",
+            f"Rounding in {self.passes.dtype} is in the way: pass float64, raise the "
+            "regularization, or ask for a larger tolerance.",
+        )

@@ -1,0 +1,278 @@
+"""Doubly stochastic gradients: a random sample and random frequencies in every step."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mercer.functions import FeatureFunction
+from mercer.kernels import laws
+from mercer.points import ALL_COLUMNS, VectorPoints
+from mercer.solvers.descent.landscape import Callback, State, target_rows
+from mercer.solvers.problem import Problem
+from mercer.solvers.schedules import Schedule, check_count, check_positive
+from mercer.solvers.solution import Solution, Status
+
+PAGE = 1024  # frequencies that one seed gives
+ROWS = 4096  # points that are evaluated together
+
+
+@dataclass(eq=False)
+class SeededFeatures:
+    """φ_s(x) = √(2k(0))·cos(ω_s·x + b_s), with ω_s drawn from the spectral measure of k.
+
+    E φ_s(x)φ_s(y) = k(x, y). Frequencies come in pages from seeds of their own, so that they can be
+    kept, or drawn again whenever they are needed: then a function takes one number a feature,
+    whatever the width of the points.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> features = SeededFeatures(Gaussian(), 2, 3000, seed=0)
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.5]])
+    >>> values = features.values(X, np.eye(3000))
+    >>> bool(np.allclose(values @ values.T / 3000, Gaussian()(X), atol=0.1))
+    True
+    """
+
+    kernel: Any
+    width: int
+    count: int
+    seed: int
+    kept: bool = False
+
+    def __post_init__(self) -> None:
+        measure = laws.spectral_density(self.kernel, self.width)
+        if measure.payload is None:
+            raise ValueError(
+                f"doubly stochastic gradients need a kernel with a spectral measure; got "
+                f"{self.kernel!r}. Use StochasticFunctionalGradient, or CentresNewton."
+            )
+        self.measure = measure.payload
+        self._pages: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    @property
+    def feature_count(self) -> int:
+        return self.count
+
+    def page(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Frequencies and phases of one page, as columns."""
+        if number in self._pages:
+            return self._pages[number]
+        random = np.random.default_rng([self.seed, number])
+        drawn = self.measure.sample(PAGE, random).T, random.uniform(0, 2 * np.pi, PAGE)
+        if self.kept:
+            self._pages[number] = drawn
+        return drawn
+
+    def block(self, rows: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """The features start, …, stop − 1, of one page, at some rows."""
+        number, first = divmod(start, PAGE)
+        frequencies, phases = self.page(number)
+        part = slice(first, first + stop - start)
+        scale = math.sqrt(2.0 * self.measure.total)
+        angles = rows @ frequencies[:, part].astype(rows.dtype) + phases[part].astype(rows.dtype)
+        return scale * np.cos(angles)
+
+    def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
+        """Σ_s w_s φ_s(x), a page at a time."""
+        points = self.kernel.points(x)
+        out = np.zeros((len(points), weights.shape[1]))
+        for first in range(0, len(points), ROWS):
+            rows = _rows(points.slice(first, min(first + ROWS, len(points))))
+            for start in range(0, len(weights), PAGE):
+                stop = min(start + PAGE, len(weights))
+                out[first : first + len(rows)] += (
+                    self.block(rows, start, stop) @ weights[start:stop]
+                )
+        return out
+
+    def same_features(self, other: Any) -> bool:
+        """Whether another map draws the same frequencies."""
+        return isinstance(other, SeededFeatures) and (
+            self.seed == other.seed and self.count == other.count and self.kernel == other.kernel
+        )
+
+
+def _rows(points: Any) -> np.ndarray:
+    if not isinstance(points, VectorPoints):
+        raise ValueError("doubly stochastic gradients need points that are vectors.")
+    return points.seen(ALL_COLUMNS, points.dtype)
+
+
+@dataclass(frozen=True)
+class DoublyStochastic:
+    """f ← (1 − η_tλ)f − η_t ℓ'(y_i, f(x_i)) φ_s(x_i) φ_s, for random samples i and frequencies s.
+
+    Both means, over the samples of a batch and over the fresh frequencies of a step, are unbiased,
+    so that it descends on the problem with k itself although no kernel value is ever computed. With
+    T steps of S frequencies f has T·S coefficients. There is no gap to report: cosines do not lie
+    in the space of k.
+
+    Parameters
+    ----------
+    steps : int
+        T.
+    schedule : Schedule
+        η_t.
+    batch_size : int, default=64
+        Samples in a step.
+    frequencies : int, default=64
+        Fresh frequencies in a step; a divisor of 1024.
+    keep : bool, default=True
+        Whether frequencies are kept, which takes d numbers each, or drawn again from the seed.
+    random_state : int, default=0
+    time_limit : float, optional
+        Seconds after which to stop.
+    callback : function of (step, State), optional
+        Called after each step, with the mean loss of its batch as objective; True stops.
+
+    References
+    ----------
+    B. Dai, B. Xie, N. He, Y. Liang, A. Raj, M. Balcan, L. Song, Scalable kernel methods via doubly
+    stochastic gradients, 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
+    >>> from mercer.solvers.schedules import Constant
+    >>> X = np.linspace(-1.0, 1.0, 100)[:, None]
+    >>> problem = Problem(Gaussian(0.5).gram(X), X[:, 0] ** 2, Squared(), regularization=1e-4)
+    >>> solver = DoublyStochastic(60, Constant(0.5), frequencies=32)
+    >>> f = solver.function(problem, solver.solve(problem))
+    >>> bool(np.abs(f(X) - X[:, 0] ** 2).mean() < 0.15)
+    True
+    """
+
+    steps: int
+    schedule: Schedule
+    batch_size: int = 64
+    frequencies: int = 64
+    keep: bool = True
+    random_state: int = 0
+    time_limit: float | None = None
+    callback: Callback | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "frequencies"):
+            check_count(self, name, getattr(self, name))
+        if PAGE % self.frequencies:
+            raise ValueError(
+                f"DoublyStochastic needs frequencies that divide {PAGE}; got {self.frequencies}."
+            )
+        if self.time_limit is not None:
+            check_positive(self, "time_limit", self.time_limit)
+
+    def features(self, problem: Problem, count: int | None = None) -> SeededFeatures:
+        """The features that a run on this problem draws."""
+        width = getattr(problem.gram.x, "width", 1)
+        total = self.steps * self.frequencies if count is None else count
+        return SeededFeatures(problem.gram.kernel, width, total, self.random_state, self.keep)
+
+    def function(self, problem: Problem, solution: Solution) -> FeatureFunction:
+        """f of a solution, which can be evaluated anywhere."""
+        weights = np.asarray(solution.coefficients)
+        return FeatureFunction(self.features(problem, len(weights)), weights)
+
+    def solve(self, problem: Problem) -> Solution:
+        if problem.fit_intercept:
+            raise ValueError("DoublyStochastic fits no free intercept; got fit_intercept=True.")
+        return _Run(self, problem).solution()
+
+
+class _Run:
+    """Coefficients α = scale·raw, so that shrinking all of them costs nothing."""
+
+    def __init__(self, solver: DoublyStochastic, problem: Problem) -> None:
+        self.solver, self.problem = solver, problem
+        self.single = np.ndim(target_rows(problem)) == 1
+        y = np.asarray(target_rows(problem), np.float64)
+        self.targets = y.reshape(len(y), -1)
+        self.features = solver.features(problem)
+        self.raw = np.zeros((self.features.count, self.targets.shape[1]))
+        self.scale, self.done, self.stopped = 1.0, 0, ""
+        self.history: dict[str, list[Any]] = {"progressive_loss": [], "seconds": []}
+
+    def solution(self) -> Solution:
+        solver, n = self.solver, len(self.targets)
+        random = np.random.default_rng([solver.random_state, 2**31])
+        weights = np.asarray(self.problem.sample_weights)
+        shares = weights / weights.sum()
+        uniform = bool(np.ptp(weights) == 0)
+        began = time.perf_counter()
+        for t in range(1, solver.steps + 1):
+            chosen = random.choice(n, solver.batch_size, p=None if uniform else shares)
+            loss = self._step(t, np.sort(chosen))
+            self.history["progressive_loss"].append(loss)
+            self.history["seconds"].append(time.perf_counter() - began)
+            if self._ends(t, loss):
+                break
+        return self._finished()
+
+    def _step(self, t: int, chosen: np.ndarray) -> float:
+        rows, y = _rows(self.problem.gram.x.take(chosen)), self.targets[chosen]
+        values = self.scale * self._values(rows)
+        if self.single:
+            slopes = np.asarray(self.problem.loss.slope(y[:, 0], values[:, 0]))[:, None]
+            losses = np.asarray(self.problem.loss.value(y[:, 0], values[:, 0]))
+        else:
+            slopes = np.asarray(self.problem.loss.slope(y, values))
+            losses = np.asarray(self.problem.loss.value(y, values)).reshape(len(y), -1).sum(axis=1)
+        step = self.solver.schedule.step(t)
+        shrink = max(1.0 - step * self.problem.regularization, 0.0)
+        self._shrink(shrink)
+        start, stop = self.done, self.done + self.solver.frequencies
+        fresh = self.features.block(rows, start, stop)
+        push = -step / (len(rows) * self.solver.frequencies) * (fresh.T @ slopes)
+        self.raw[start:stop] = push / self.scale
+        self.done = stop
+        return float(losses.mean())
+
+    def _shrink(self, factor: float) -> None:
+        self.scale *= factor
+        if self.scale < 1e-100:
+            self.raw[: self.done] *= self.scale
+            self.scale = 1.0
+
+    def _values(self, rows: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(rows), self.raw.shape[1]))
+        for start in range(0, self.done, PAGE):
+            stop = min(start + PAGE, self.done)
+            total += self.features.block(rows, start, stop) @ self.raw[start:stop]
+        return total
+
+    def _ends(self, t: int, loss: float) -> bool:
+        limit = self.solver.time_limit
+        if not np.isfinite(loss):
+            self.stopped = "steps that are too long"
+        elif limit is not None and self.history["seconds"][-1] >= limit:
+            self.stopped = f"the time limit of {limit:g} s"
+        elif self.solver.callback is not None:
+            state = State(self._coefficients(), np.zeros(self.raw.shape[1]), loss)
+            self.stopped = "the callback" if self.solver.callback(t, state) else ""
+        return bool(self.stopped)
+
+    def _coefficients(self) -> np.ndarray:
+        alpha = self.scale * self.raw[: self.done]
+        return alpha[:, 0] if self.single else alpha
+
+    def _finished(self) -> Solution:
+        losses = self.history["progressive_loss"]
+        recent = float(np.mean(losses[-max(1, len(losses) // 10) :]))
+        work = (
+            f"{len(losses)} steps, {self.done} frequencies; the mean loss of the last batches, "
+            f"before they were used, is {recent:.3g}"
+        )
+        advice = "There is no gap to judge by: compare with held-out samples."
+        if self.stopped:
+            return self._solution(Status(False, f"Stopped by {self.stopped}: {work}.", advice))
+        return self._solution(Status(True, f"All steps were taken: {work}.", advice))
+
+    def _solution(self, status: Status) -> Solution:
+        losses = self.history["progressive_loss"]
+        return Solution(self._coefficients(), status, losses[-1], math.nan, self.history)

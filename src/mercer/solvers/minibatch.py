@@ -1,0 +1,206 @@
+"""Mini-batch stochastic gradients on explicit features: random ones, or those of centres."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mercer.functions import FeatureFunction
+from mercer.losses import Loss, one_hot
+from mercer.solvers.descent.landscape import Callback, State
+from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
+from mercer.solvers.solution import Solution, Status
+
+ROWS = 2048  # whose features are computed together
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureProblem:
+    """Regularised risk of f = ⟨φ(·), w⟩:  (1/Σv) Σ v_i ℓ(y_i, ⟨φ(x_i), w⟩) + (λ/2)‖w‖².
+
+    Parameters
+    ----------
+    features : FeatureMap
+        φ, fitted. With `Nystroem` f ranges over the functions with its centres, and ‖w‖ = ‖f‖.
+    points : array
+        X, of n rows.
+    targets : array of shape (n,) or (n, outputs)
+    loss : Loss
+    regularization : float
+        λ > 0.
+    weights : array of shape (n,), optional
+        v ≥ 0.
+    """
+
+    features: Any
+    points: Any
+    targets: np.ndarray
+    loss: Loss
+    regularization: float
+    weights: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        self.loss.check_targets(self.targets)
+        check_positive(self, "regularization", self.regularization)
+        if len(self.targets) != len(self.points):
+            raise ValueError(
+                f"targets must have one row for each of the {len(self.points)} points; got shape "
+                f"{np.shape(self.targets)}."
+            )
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The targets in float64, a column for each output."""
+        y = np.asarray(self.targets, np.float64)
+        if self.loss.is_multiclass and y.ndim == 1:
+            return np.asarray(one_hot(y, int(y.max()) + 1))
+        return y.reshape(len(y), -1)
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """v/Σv."""
+        n = len(self.targets)
+        weights = np.ones(n) if self.weights is None else np.asarray(self.weights, np.float64)
+        return weights / weights.sum()
+
+    @property
+    def single(self) -> bool:
+        """Whether w is a vector."""
+        return np.ndim(self.targets) == 1 and not self.loss.is_multiclass
+
+    def function(self, solution: Solution) -> FeatureFunction:
+        """f of a solution."""
+        return FeatureFunction(self.features, np.asarray(solution.coefficients))
+
+    def certificate(self, w: np.ndarray) -> tuple[float, float]:
+        """The objective at w and its duality gap, ‖∇J‖²/(2λ), in one pass in float64.
+
+        The slopes u_i = ℓ'(y_i, f(x_i)) are a point of the dual problem, and J less its value there
+        is just that.
+        """
+        risk, gradient = 0.0, self.regularization * w
+        for start in range(0, len(self.columns), ROWS):
+            part = slice(start, start + ROWS)
+            phi = self.features.transform(self.points[part]).astype(np.float64)
+            values, p = phi @ w, self.shares[part]
+            losses = np.asarray(self.loss.value(self.columns[part], values)).reshape(len(p), -1)
+            slopes = np.asarray(self.loss.slope(self.columns[part], values))
+            risk += float(p[p > 0] @ losses[p > 0].sum(axis=1))
+            gradient = gradient + phi.T @ (p[:, None] * slopes)
+        objective = risk + 0.5 * self.regularization * float(np.vdot(w, w))
+        return objective, float(np.vdot(gradient, gradient)) / (2.0 * self.regularization)
+
+
+@dataclass(frozen=True)
+class MiniBatch:
+    """w ← (1 − η_tλ)w − η_t Σ_batch ℓ'(y_i, ⟨φ(x_i), w⟩) φ(x_i)/B, and the average of the iterates.
+
+    Parameters
+    ----------
+    passes : int
+        How often n samples are drawn, with probabilities v_i/Σv.
+    schedule : Schedule
+        η_t.
+    batch_size : int, default=256
+        B.
+    averaging : Average or None, default=Average()
+        Which average is returned; None for the last iterate.
+    tolerance : float, default=1e-2
+        The duality gap, relative to the objective, from which on the status says converged.
+    random_state : int, Generator or None, default=0
+    time_limit : float, optional
+        Seconds after which to stop.
+    callback : function of (step, State), optional
+        Called after each step, with the mean loss of its batch as objective; True stops.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features import Nystroem
+    >>> from mercer.losses import Logistic
+    >>> from mercer.solvers.schedules import Constant
+    >>> X = np.linspace(-1.0, 1.0, 400)[:, None]
+    >>> phi = Nystroem(gamma=2.0, n_components=20, random_state=0).fit(X)
+    >>> problem = FeatureProblem(phi, X, np.sign(X[:, 0] + 1e-3), Logistic(), 1e-2)
+    >>> solution = MiniBatch(20, Constant(1.0), batch_size=20).solve(problem)
+    >>> f = problem.function(solution)
+    >>> bool(np.mean(np.sign(f(X)) == np.sign(X[:, 0])) > 0.95)
+    True
+    """
+
+    passes: int
+    schedule: Schedule
+    batch_size: int = 256
+    averaging: Average | None = Average()  # noqa: RUF009 (frozen)
+    tolerance: float = 1e-2
+    random_state: Any = 0
+    time_limit: float | None = None
+    callback: Callback | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        check_count(self, "passes", self.passes)
+        check_count(self, "batch_size", self.batch_size)
+        check_positive(self, "tolerance", self.tolerance)
+        if self.time_limit is not None:
+            check_positive(self, "time_limit", self.time_limit)
+
+    def solve(self, problem: FeatureProblem) -> Solution:
+        y, ridge = problem.columns, problem.regularization
+        w = np.zeros((problem.features.feature_count, y.shape[1]))
+        mean, total = w, 0.0
+        history: dict[str, list[Any]] = {"progressive_loss": [], "seconds": []}
+        began, stopped = time.perf_counter(), ""
+        for t, rows in enumerate(self._batches(problem), start=1):
+            phi = problem.features.transform(problem.points[rows]).astype(np.float64)
+            values = phi @ w
+            weight = 1.0 if self.averaging is None else self.averaging.weight(t)
+            total += weight
+            mean = mean + (weight / total) * (w - mean)
+            losses = np.asarray(problem.loss.value(y[rows], values)).reshape(len(rows), -1)
+            history["progressive_loss"].append(float(losses.sum(axis=1).mean()))
+            history["seconds"].append(time.perf_counter() - began)
+            step = self.schedule.step(t)
+            slopes = np.asarray(problem.loss.slope(y[rows], values))
+            w = max(1.0 - step * ridge, 0.0) * w - (step / len(rows)) * (phi.T @ slopes)
+            stopped = self._stops(t, mean, history)
+            if stopped:
+                break
+        return self._finished(problem, w if self.averaging is None else mean, history, stopped)
+
+    def _batches(self, problem: FeatureProblem) -> Iterator[np.ndarray]:
+        random, n = np.random.default_rng(self.random_state), len(problem.columns)
+        even = problem.weights is None
+        for _ in range(self.passes):
+            order = random.choice(n, n, p=None if even else problem.shares)
+            for start in range(0, n, self.batch_size):
+                yield np.sort(order[start : start + self.batch_size])
+
+    def _stops(self, t: int, w: np.ndarray, history: dict[str, list[Any]]) -> str:
+        loss, seconds = history["progressive_loss"][-1], history["seconds"][-1]
+        if not math.isfinite(loss):
+            return "steps that are too long"
+        if self.time_limit is not None and seconds >= self.time_limit:
+            return f"the time limit of {self.time_limit:g} s"
+        if self.callback is not None and self.callback(t, State(w, np.zeros(w.shape[1]), loss)):
+            return "the callback"
+        return ""
+
+    def _finished(self, problem: FeatureProblem, w: Any, history: Any, stopped: str) -> Solution:
+        objective, gap = problem.certificate(w)
+        relative = gap / max(abs(objective), 1e-300)
+        steps = len(history["progressive_loss"])
+        work = f"{steps} steps of {self.batch_size} samples; relative duality gap {relative:.1e}"
+        converged = bool(relative <= self.tolerance)
+        if converged:
+            status = Status(True, f"Solved: {work}.")
+        elif stopped:
+            status = Status(False, f"Stopped by {stopped}: {work}.", "Allow more time.")
+        else:
+            status = Status(False, f"Not converged: {work}.", "Take more passes or longer steps.")
+        return Solution(w[:, 0] if problem.single else w, status, objective, gap, history)
