@@ -25,10 +25,10 @@ def _path(*parts: str) -> Path:
     return path
 
 
-def table(name: str) -> tuple[Any, Any]:
-    """X and y of a table, X in float64."""
-    with np.load(_path("tables", f"{name}.npz")) as file:
-        return file["X"].astype(np.float64), file["y"]
+def table(name: str, rows: int | None = None) -> tuple[Any, Any]:
+    """X in float64 and y of a numeric table, its first rows."""
+    with np.load(_path("tables", f"{name}.npz")) as stored:
+        return stored["X"][:rows].astype(np.float64), stored["y"][:rows]
 
 
 def texts(name: str) -> list[str]:
@@ -47,17 +47,7 @@ def tfidf(name: str) -> Any:
 
 def mnist(n: int) -> tuple[Any, Any, Any, Any]:
     """The first n training images and the 10,000 test images of the official split, in [0, 1]."""
-    import numpy as np
-
     table = np.load(_path("tables", "mnist.npz"))
     first, test = table["train_idx"][:n], table["test_idx"]
     images = table["X"].reshape(len(table["y"]), -1)
     return images[first] / 255.0, table["y"][first], images[test] / 255.0, table["y"][test]
-
-
-def table(name: str, rows: int | None = None) -> tuple[Any, Any]:
-    """X in float64 and y of a numeric table, its first rows."""
-    import numpy as np
-
-    with np.load(_path("tables", f"{name}.npz")) as stored:
-        return stored["X"][:rows].astype(np.float64), stored["y"][:rows]
