@@ -35,7 +35,6 @@ def test_all_solvers_agree_within_their_gaps(name, fit_intercept):
         assert np.abs(other - values[0]).max() < 0.1
 
 
-@pytest.mark.xfail(strict=False, reason="an entropy on an empty interval is not a number")
 def test_dual_ascent_with_a_logistic_loss_and_weights_of_zero():
     loss, y = SMOOTH["logistic"]
     problem = Problem(KERNEL.gram(X), y, loss, 0.01, WEIGHTS)

@@ -12,9 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import _check_sample_weight
 
-from mercer.estimators.base import KernelEstimator
+from mercer.estimators.supervised import SupervisedEstimator
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
@@ -24,7 +23,7 @@ from mercer.solvers.dual import DualAscent
 GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is about as exact
 
 
-class SupportVectorMachine(KernelEstimator, BaseEstimator):
+class SupportVectorMachine(SupervisedEstimator, BaseEstimator):
     """Checks, the kernel, the solver and the support vectors of all machines."""
 
     gamma: Any
@@ -54,29 +53,14 @@ class SupportVectorMachine(KernelEstimator, BaseEstimator):
         X = checked[0] if y else checked
         if y:
             check_consistent_length(*checked)
-        if self._is_precomputed() and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
-                "K(X_train, X_train)."
-            )
+        self._check_square(X)
         return checked
 
     def _checked_weights(self, sample_weight: Any, X: Any) -> np.ndarray:
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        if sample_weight is None:
-            return np.ones(n)
-        if hasattr(X, "shape"):
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        else:
-            weights = np.asarray(sample_weight, np.float64)
-            if weights.shape != (n,) or not np.isfinite(weights).all():
-                raise ValueError(
-                    f"sample_weight must be one finite number for each of {n} samples; got shape "
-                    f"{weights.shape}."
-                )
-        if (weights < 0).any() or not weights.any():
-            raise ValueError("sample_weight must be nonnegative and not all zero.")
-        return weights
+        """A weight for each point, 1 where none is given."""
+        weights = super()._checked_weights(sample_weight, X)
+        count = X.shape[0] if hasattr(X, "shape") else len(X)
+        return np.ones(count) if weights is None else weights
 
     # ---- kernel and solver ----------------------------------------------------------------------
 
