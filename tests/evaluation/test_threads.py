@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401  # its BLAS is there from the start
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import markets

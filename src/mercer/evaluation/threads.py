@@ -7,6 +7,7 @@ allowed, so that `threadpoolctl` and `OMP_NUM_THREADS` rule mercer too.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -49,9 +50,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_after_fork)
 
 
-@lru_cache(maxsize=1)
+BRING_BLAS = ("scipy.linalg", "torch")  # modules with a BLAS of their own, loaded on first use
+
+
 def _controller() -> ThreadpoolController:
-    """Looking for BLAS libraries takes a millisecond: once is enough."""
+    """Looking for BLAS libraries takes a millisecond: once is enough until one is loaded."""
+    return _libraries(tuple(name in sys.modules for name in BRING_BLAS))
+
+
+@lru_cache(maxsize=1)
+def _libraries(loaded: tuple[bool, ...]) -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
