@@ -166,5 +166,15 @@ def test_the_guide_runs(capsys):
     for part in page.read_text(encoding="utf-8").split("```python\n")[1:]:
         exec(part.split("```")[0], names)
     told = capsys.readouterr().out
-    assert "It is exact and the quickest that fits." in told
+    assert "→ Direct" in told
     assert names["solution"].status.converged
+
+
+def test_rounding_is_worth_half_a_minute():
+    digits = Candidate("Direct", None, 20.0, 1.0, True)
+    quick = Candidate("ConjugateGradient", None, 2.0, 1.0, True, rounding=False)
+    choice = choose_among([digits, quick], asked=None)
+    assert choice.chosen.name == "Direct"
+    assert "right to rounding" in choice.reason
+    slow = Candidate("Direct", None, 40.0, 1.0, True)
+    assert choose_among([slow, quick], asked=None).chosen.name == "ConjugateGradient"

@@ -24,6 +24,7 @@ from mercer.solvers.direct import MIXED_SIZE, Direct
 from mercer.solvers.iterative import ConjugateGradient, default_rank
 
 SMALL = 3000  # rows up to which a factorisation is always right, and nothing is measured
+COMFORT = 30.0  # seconds that a solution right to rounding may take where a tolerance is quicker
 PATIENCE = 900.0  # seconds of an exact solution beyond which centres are taken
 SHARE = 0.6  # of the free memory that an exact solution may take
 ITERATIONS = 60  # of conjugate gradients, where nothing is known of the spectrum
@@ -66,7 +67,10 @@ def _product_rate(dtype: str, threads: int) -> float:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to solve it: what it takes, and whether it solves the problem that was asked."""
+    """A way to solve it: what it takes, and whether it solves the problem that was asked.
+
+    `rounding` says whether the answer is right to rounding, not to a tolerance only.
+    """
 
     name: str
     solver: Any
@@ -75,6 +79,7 @@ class Candidate:
     exact: bool
     centres: int | None = None
     obstacle: str = ""
+    rounding: bool = True
 
 
 @dataclass(frozen=True)
@@ -172,15 +177,21 @@ def choose_among(
     possible = [candidate for candidate in judged if not candidate.obstacle]
     exact = [candidate for candidate in possible if candidate.exact]
     if exact:
-        best = min(exact, key=lambda candidate: candidate.seconds)
-        others = " and the quickest that fits" if len(judged) > 1 else ""
-        return Choice(judged, best, f"It is exact{others}.", rows)
+        comfortable = [c for c in exact if c.rounding and c.seconds <= COMFORT]
+        best = min(comfortable or exact, key=lambda candidate: candidate.seconds)
+        return Choice(judged, best, _reason(best, exact, judged), rows)
     if possible:
         best = min(possible, key=lambda candidate: candidate.seconds)
         reason = "Centres were asked for." if asked else "No exact solution is within reach."
         return Choice(judged, best, reason, rows)
     best = min(judged, key=lambda candidate: candidate.memory)
     return Choice(judged, best, "Nothing fits; this takes the least memory.", rows)
+
+
+def _reason(best: Candidate, exact: Sequence[Candidate], judged: Sequence[Candidate]) -> str:
+    if any(candidate.seconds < best.seconds for candidate in exact):
+        return "It is right to rounding, and takes less than half a minute."
+    return f"It is exact{' and the quickest that fits' if len(judged) > 1 else ''}."
 
 
 def _limited() -> bool:
@@ -232,7 +243,7 @@ def _iterative(kernel: Any, points: PointSet, outputs: int, rates: Rates) -> Can
     obstacle = "" if known else "the kernel is not known to be positive definite"
     seconds = factor + products + 2 * n * rank * rates.value_seconds
     memory = 2.0 * size * n * rank + 64.0 * n * outputs
-    return Candidate("ConjugateGradient", solver, seconds, memory, True, obstacle=obstacle)
+    return Candidate("ConjugateGradient", solver, seconds, memory, True, None, obstacle, False)
 
 
 def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: Rates) -> Candidate:
