@@ -19,7 +19,7 @@ from mercer.online.inputs import checked_weights, encoded, one_point, real_targe
 from mercer.online.rounds import Recorded, Settings
 from mercer.online.schedules import Average, InverseSquareRoot
 from mercer.online.stream import Stream
-from mercer.points import PointSet
+from mercer.points import DensePoints, PointSet, check_finite
 
 
 class OnlineMachine(KernelEstimator, BaseEstimator):
@@ -102,7 +102,7 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
             )
         weights = checked_weights(sample_weight, len(targets))
         kernel = self._stream_kernel(X) if first else self.stream_.kernel
-        points = kernel.points(X)
+        points = kernel.points(X) if first else self._later_points(X)
         if first:
             stream = self._new_stream(kernel, points, targets.shape[1], announced)
         else:
@@ -124,7 +124,20 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         settings = self._settings(None if classes is None else len(classes))
         return Stream(kernel, settings, points, outputs)
 
+    def _later_points(self, X: Any) -> PointSet:
+        """Points of a machine that has begun; plain rows need no second look."""
+        kernel, kept = self.stream_.kernel, self.stream_.points
+        if not (_is_plain(X) and type(kept) is DensePoints):
+            return kernel.points(X)
+        points = DensePoints(X, kept.names)
+        kernel.check_points(points)
+        return points
+
     def _checked_points(self, X: Any, first: bool) -> Any:
+        known = not first and _is_plain(X) and not hasattr(self, "feature_names_in_")
+        if known and len(X) and X.shape[1] == getattr(self, "n_features_in_", -1):
+            check_finite(X)
+            return X
         refuse_kernel(self)
         try:
             return self._checked(X, reset=first)
@@ -385,6 +398,11 @@ def _as_targets(y: Any) -> np.ndarray:
     if y is None:
         raise ValueError("learning requires y to be passed, but the target y is None.")
     return np.asarray(y)
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether X is rows of numbers as they are computed with."""
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype in (np.float64, np.float32)
 
 
 def _length(X: Any) -> int:

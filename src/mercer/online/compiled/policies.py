@@ -7,14 +7,20 @@ import math
 import numpy as np
 
 from mercer.evaluation.cpu.vectors import widen
-from mercer.online.compiled.bumps import decay, gaussian_exponents, remove, shrink
-from mercer.online.compiled.inner import apart, inner, least
+from mercer.online.compiled.bumps import (
+    decay,
+    drop,
+    drop_column,
+    gaussian_exponents,
+    remove,
+    shrink,
+)
+from mercer.online.compiled.inner import apart, copy_row, inner, least
 from mercer.online.compiled.losses import ROWS_FROM, one_loss, row_loss
 from mercer.online.state import (
     COUNT,
     FORGETTING,
     LEAST_LOSS,
-    MERGING,
     OFFSET,
     OLDEST,
     PROJECTION,
@@ -38,15 +44,14 @@ def maintain(arrays, rules):  # type: ignore[no-untyped-def]
     if policy == OLDEST:
         remove(arrays, _oldest(arrays))
     elif policy == SMALLEST:
-        remove(arrays, _smallest(arrays, arrays.integers[COUNT] - 1))
+        count = arrays.integers[COUNT] - 1
+        remove(arrays, _smallest(arrays.a, arrays.diagonal, count))
     elif policy == RANDOMLY:
         remove(arrays, _drawn(arrays, arrays.integers[COUNT] - 1))
     elif policy == LEAST_LOSS:
         remove(arrays, _least_loss(arrays, rules))
     elif policy == PROJECTION:
         _project(arrays)
-    elif policy == MERGING:
-        _merge(arrays)
     elif policy == FORGETTING:
         _forget(arrays)
 
@@ -57,15 +62,14 @@ def _oldest(arrays):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _smallest(arrays, count):  # type: ignore[no-untyped-def]
+def _smallest(a, diagonal, count):  # type: ignore[no-untyped-def]
     """The bump of least norm ‖a‖√k(c, c)."""
-    apart()
     best, lowest = 0, math.inf
     for j in range(count):
         size = 0.0
-        for o in range(arrays.a.shape[1]):
-            size += arrays.a[j, o] * arrays.a[j, o]
-        size *= arrays.diagonal[j]
+        for o in range(a.shape[1]):
+            size += a[j, o] * a[j, o]
+        size *= diagonal[j]
         if size < lowest:
             best, lowest = j, size
     return best
@@ -172,7 +176,7 @@ def _carry(a, column, best):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _merge(arrays):  # type: ignore[no-untyped-def]
+def merge(integers, a, b, diagonal, ages, columns, centres, rows):  # type: ignore[no-untyped-def]
     """Merge the smallest bump with the one for which that changes f least.
 
     z = h c_i + (1 − h) c_j has k(z, c_i) = κ^{(1−h)²} and k(z, c_j) = κ^{h²}, κ = k(c_i, c_j), and
@@ -180,51 +184,63 @@ def _merge(arrays):  # type: ignore[no-untyped-def]
     every partner at once (powers of κ^{1/64} are products), then by golden section for the best.
     """
     apart()
-    count = arrays.integers[COUNT]
-    i = _smallest(arrays, count)
-    exponents, centre = np.empty(count), np.empty(len(arrays.centres))
+    count = integers[COUNT]
+    i = _smallest(a, diagonal, count)
+    exponents, centre = np.empty(count), np.empty(len(centres))
     for k in range(len(centre)):
-        centre[k] = arrays.centres[k, i]
-    gaussian_exponents(arrays.centres, centre, count, exponents)
-    j, h = _partner(arrays, i, exponents)
-    h = _refined(arrays.a, i, j, h, exponents[j])
-    first, second = math.exp(-exponents[j] * (1 - h) ** 2), math.exp(-exponents[j] * h * h)
-    for o in range(arrays.a.shape[1]):
-        arrays.a[j, o] = first * arrays.a[i, o] + second * arrays.a[j, o]
-        if len(arrays.b):
-            arrays.b[j, o] = first * arrays.b[i, o] + second * arrays.b[j, o]
-    for k in range(len(arrays.centres)):
-        arrays.centres[k, j] = h * arrays.centres[k, i] + (1.0 - h) * arrays.centres[k, j]
-    for k in range(arrays.rows.shape[1]):
-        arrays.rows[j, k] = h * arrays.rows[i, k] + (1.0 - h) * arrays.rows[j, k]
-    arrays.ages[j] = max(arrays.ages[i], arrays.ages[j])
-    remove(arrays, i)
+        centre[k] = centres[k, i]
+    gaussian_exponents(centres, centre, count, exponents)
+    j, h = _partner(a, i, exponents)
+    h = _refined(a, i, j, h, exponents[j])
+    first, second = decay(exponents[j] * (1.0 - h) * (1.0 - h)), decay(exponents[j] * h * h)
+    _mix(a, i, j, first, second)
+    if len(b):
+        _mix(b, i, j, first, second)
+    for k in range(len(centres)):
+        centres[k, j] = h * centres[k, i] + (1.0 - h) * centres[k, j]
+    _mix(rows, i, j, h, 1.0 - h)
+    ages[j] = max(ages[i], ages[j])
+    drop(integers, a, b, diagonal, ages, columns, i)
+    drop_column(centres, count - 1, i)
+    copy_row(rows, i, rows, count - 1)
 
 
 @inner
-def _partner(arrays, i, exponents):  # type: ignore[no-untyped-def]
+def _mix(table, i, j, first, second):  # type: ignore[no-untyped-def]
+    """Row j becomes first·row i + second·row j."""
+    for k in range(table.shape[1]):
+        table[j, k] = first * table[i, k] + second * table[j, k]
+
+
+@inner
+def _partner(a, i, exponents):  # type: ignore[no-untyped-def]
     """The partner of bump i and the best eighth on the way to it."""
-    apart()
     widen()
-    count, outputs = len(exponents), arrays.a.shape[1]
+    count, outputs = len(exponents), a.shape[1]
     own = 0.0
     for o in range(outputs):
-        own += arrays.a[i, o] * arrays.a[i, o]
+        own += a[i, o] * a[i, o]
     cross, theirs = np.zeros(count), np.zeros(count)
     for o in range(outputs):
-        mine = arrays.a[i, o]
+        mine = a[i, o]
         for j in range(count):
-            cross[j] += mine * arrays.a[j, o]
-            theirs[j] += arrays.a[j, o] * arrays.a[j, o]
+            cross[j] += mine * a[j, o]
+            theirs[j] += a[j, o] * a[j, o]
     losses = np.empty(count)
     _merging_losses(own, cross, theirs, exponents, losses)
     losses[i] = math.inf
     best, place, top = least(losses, count), 0, -math.inf
     for g in range(9):
-        gain = _gain(arrays.a, i, best, g / 8.0, exponents[best])
+        gain = _gain(a, i, best, g / 8.0, exponents[best])
         if gain > top:
             place, top = g, gain
     return best, place / 8.0
+
+
+@inner
+def _larger(x, y):  # type: ignore[no-untyped-def]
+    """One instruction, which Python's max is not: that looks at NaN."""
+    return x if x > y else y
 
 
 @inner
@@ -259,7 +275,9 @@ def _merging_losses(own, cross, theirs, exponents, losses):  # type: ignore[no-u
         g6 = a * p2 * p2 + b * p2 * p6 + c * p6 * p6
         g7 = a * p1 * p1 + b * p1 * p7 + c * p7 * p7
         g8 = a + b * p8 + c * p8 * p8
-        top = max(max(max(g0, g1), max(g2, g3)), max(max(g4, g5), max(g6, max(g7, g8))))
+        low = _larger(_larger(g0, g1), _larger(g2, g3))
+        high = _larger(_larger(g5, g6), _larger(g7, g8))
+        top = _larger(g4, _larger(low, high))
         losses[j] = a + c + b * p8 - top
 
 

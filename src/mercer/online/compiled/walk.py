@@ -16,9 +16,9 @@ from mercer.online.compiled.bumps import (
     kernel_row,
     shrink,
 )
-from mercer.online.compiled.inner import inner, least
+from mercer.online.compiled.inner import copy_row, inner, least
 from mercer.online.compiled.losses import ROWS_FROM, one_loss, row_loss
-from mercer.online.compiled.policies import maintain
+from mercer.online.compiled.policies import maintain, merge
 from mercer.online.state import (
     ADAPTIVE,
     AGGRESSIVE,
@@ -28,6 +28,7 @@ from mercer.online.state import (
     FOREIGN,
     GRADIENTS,
     LOSS_SUM,
+    MERGING,
     MISTAKES,
     NOVELTY,
     OFFSET,
@@ -50,7 +51,7 @@ def walk(arrays, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
     """
     reals, integers, a, b = arrays.reals, arrays.integers, arrays.a, arrays.b
     columns, centres, ages = arrays.columns, arrays.centres, arrays.ages
-    sizes = arrays.diagonal
+    sizes, rows, block_rows = arrays.diagonal, arrays.rows, block.rows
     kernel, seen, diagonal = block.values, block.seen, block.diagonal
     targets, weights, steps, averaging = block.targets, block.weights, block.steps, block.averaging
     met = block.losses, block.gradients, block.norms
@@ -99,13 +100,17 @@ def walk(arrays, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
             )  # fmt: skip
             for k in range(len(centres)):
                 centres[k, slot] = seen[t, k]
-            if policy != UNBOUNDED and policy != OLDEST:
+            if policy == MERGING:
+                copy_row(rows, slot, block_rows, t)
+            elif policy != UNBOUNDED and policy != OLDEST:
                 insert_rest(arrays, block, t, slot, row, policy)
             if bounded and slot >= size:
-                if policy == OLDEST:  # the quickest one without a look into the tuples
+                if policy == OLDEST:  # the quickest ones go without a look into the tuples
                     oldest = least(ages, size + 1)
                     drop(integers, a, b, sizes, ages, columns, oldest)
                     drop_column(centres, size, oldest)
+                elif policy == MERGING:
+                    merge(integers, a, b, sizes, ages, columns, centres, rows)
                 else:
                     maintain(arrays, rules)
     return len(targets)
