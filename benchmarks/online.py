@@ -93,7 +93,7 @@ def against_numpy(effort: Effort) -> Iterator[Row]:
                 model.learn(X[start : start + 1000], y[start : start + 1000])
             kept["NumPy"] = model
 
-        times = interleaved({"mercer": ours, "NumPy": plain}, {"mercer": 3, "NumPy": 1})
+        times = interleaved({"mercer": ours, "NumPy": plain}, 3)
         answers = kept["mercer"].decision_function(X[:500]), kept["NumPy"].decision(X[:500])
         yield faster(
             f"budget {size}, {name}, hinge loss, elec2 ({len(X):,} samples), blocks of 1,000",

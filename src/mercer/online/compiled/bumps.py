@@ -23,18 +23,19 @@ decay = in_float64.decay
 
 
 @inner
-def gaussian_exponents(centres, x, count, out):  # type: ignore[no-untyped-def]
-    """‖c_j − x‖² for the columns c_j of `centres`."""
+def gaussian_exponents(centres, x, t, count, out):  # type: ignore[no-untyped-def]
+    """‖c_j − x_t‖² for the columns c_j of `centres`."""
     widen()
-    left = len(x) % 3
+    width = x.shape[1]
+    left = width % 3
     for j in range(count):
         out[j] = 0.0
     for k in range(left):
         for j in range(count):
-            gap = centres[k, j] - x[k]
+            gap = centres[k, j] - x[t, k]
             out[j] += gap * gap
-    for k in range(left, len(x), 3):  # three at a time: fewer passes over `out`
-        x0, x1, x2 = x[k], x[k + 1], x[k + 2]
+    for k in range(left, width, 3):  # three at a time: fewer passes over `out`
+        x0, x1, x2 = x[t, k], x[t, k + 1], x[t, k + 2]
         for j in range(count):
             gap0, gap1, gap2 = centres[k, j] - x0, centres[k + 1, j] - x1, centres[k + 2, j] - x2
             out[j] += gap0 * gap0 + gap1 * gap1 + gap2 * gap2
@@ -45,7 +46,7 @@ def kernel_row(centres, columns, count, values, seen, amplitude, t, row):  # typ
     """k(x_t, c_j) for all centres, from the values of the block or from the points."""
     widen()
     if len(centres):
-        gaussian_exponents(centres, seen[t], count, row)
+        gaussian_exponents(centres, seen, t, count, row)
         for j in range(count):
             row[j] = amplitude * decay(row[j])
     else:

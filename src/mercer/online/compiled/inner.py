@@ -43,9 +43,11 @@ def scale_row(target, i, factor):  # type: ignore[no-untyped-def]
 
 @inner
 def least(values, count):  # type: ignore[no-untyped-def]
-    """Where the least of the first `count` values stands."""
-    best = 0
+    """Where the least of the first `count` values stands: its value first, which is vectorised."""
+    lowest = values[0]
     for j in range(1, count):
-        if values[j] < values[best]:
-            best = j
-    return best
+        lowest = values[j] if values[j] < lowest else lowest
+    for j in range(count):
+        if values[j] == lowest:
+            return j
+    return 0

@@ -64,15 +64,16 @@ def _oldest(arrays):  # type: ignore[no-untyped-def]
 @inner
 def _smallest(a, diagonal, count):  # type: ignore[no-untyped-def]
     """The bump of least norm ‖a‖√k(c, c)."""
-    best, lowest = 0, math.inf
+    widen()
+    sizes = np.empty(count)
     for j in range(count):
-        size = 0.0
-        for o in range(a.shape[1]):
-            size += a[j, o] * a[j, o]
-        size *= diagonal[j]
-        if size < lowest:
-            best, lowest = j, size
-    return best
+        sizes[j] = a[j, 0] * a[j, 0]
+    for o in range(1, a.shape[1]):
+        for j in range(count):
+            sizes[j] += a[j, o] * a[j, o]
+    for j in range(count):
+        sizes[j] *= diagonal[j]
+    return least(sizes, count)
 
 
 @inner
@@ -186,10 +187,10 @@ def merge(integers, a, b, diagonal, ages, columns, centres, rows):  # type: igno
     apart()
     count = integers[COUNT]
     i = _smallest(a, diagonal, count)
-    exponents, centre = np.empty(count), np.empty(len(centres))
-    for k in range(len(centre)):
-        centre[k] = centres[k, i]
-    gaussian_exponents(centres, centre, count, exponents)
+    exponents, centre = np.empty(count), np.empty((1, len(centres)))
+    for k in range(len(centres)):
+        centre[0, k] = centres[k, i]
+    gaussian_exponents(centres, centre, 0, count, exponents)
     j, h = _partner(a, i, exponents)
     h = _refined(a, i, j, h, exponents[j])
     first, second = decay(exponents[j] * (1.0 - h) * (1.0 - h)), decay(exponents[j] * h * h)
