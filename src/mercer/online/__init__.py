@@ -12,15 +12,10 @@
 from mercer.online import budgets, schedules
 from mercer.online.doubly import DoublyStochasticMachine
 from mercer.online.features import NystroemMachine, RandomFeatureMachine
+from mercer.online.gradients import NORMA, PassiveAggressive, Pegasos
 from mercer.online.machine import OnlineKernelMachine, OnlineMachine
-from mercer.online.named import (
-    NORMA,
-    Forgetron,
-    KernelPerceptron,
-    OneClassMachine,
-    PassiveAggressive,
-    Pegasos,
-)
+from mercer.online.novelty import OneClassMachine
+from mercer.online.perceptrons import Forgetron, KernelPerceptron
 from mercer.online.recursive import KernelRecursiveLeastSquares
 from mercer.online.regret import Regret, regret
 
