@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 EIGHTHS = np.linspace(0.0, 1.0, 9)[:, None]
-GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
 class PlainMachine:
@@ -65,22 +64,20 @@ class PlainMachine:
 
     @staticmethod
     def refined(own: float, other: float, s: float, h: float) -> float:
-        def gain(h: float) -> float:
-            return (own * math.exp(-s * (1 - h) ** 2) + other * math.exp(-s * h * h)) ** 2
-
         low, high = max(h - 0.125, 0.0), min(h + 0.125, 1.0)
-        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-        at_left, at_right = gain(left), gain(right)
-        for _ in range(24):
-            if at_left > at_right:
-                high, right, at_right = right, left, at_left
-                left = high - GOLDEN * (high - low)
-                at_left = gain(left)
-            else:
-                low, left, at_left = left, right, at_right
-                right = low + GOLDEN * (high - low)
-                at_right = gain(right)
-        return 0.5 * (low + high)
+        for _ in range(40):
+            mine, theirs = own * math.exp(-s * (1 - h) ** 2), other * math.exp(-s * h * h)
+            value, tilt = mine + theirs, (1 - h) * mine - h * theirs
+            curved = (1 - h) ** 2 * mine + h * h * theirs
+            slope, bend = value * tilt, 2 * s * (tilt**2 + value * curved) - value**2
+            low, high = (h, high) if slope > 0 else (low, h)
+            step = -slope / bend if bend < 0 else math.inf
+            if not low < h + step < high:
+                step = 0.5 * (low + high) - h
+            h += step
+            if abs(step) < 1e-7:
+                break
+        return h
 
     def decision(self, X: np.ndarray) -> np.ndarray:
         gaps = (X * self.scale)[:, None] - self.centres[: self.count]

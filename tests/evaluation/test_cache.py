@@ -6,10 +6,12 @@ import os
 import stat
 
 import pytest
+from numba import njit
 
 import markets
 import mercer
 from mercer.evaluation.cpu import cache
+from mercer.evaluation.cpu.fingerprint import _reached, fingerprint
 from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.program import lower
 from mercer.kernels import Gaussian, Matern
@@ -172,3 +174,24 @@ def test_the_structure_of_a_program_decides_its_code(dtype):
         sources.setdefault(program.structure, set()).add(source_of(program, dtype))
     assert len(sources) > 20
     assert {len(texts) for texts in sources.values()} == {1}
+
+
+def test_a_fingerprint_reaches_all_that_compiled_code_is_built_from():
+    reached = {path.name for path in _reached(("mercer.online.compiled.walk",))}
+    assert {"walk.py", "policies.py", "bumps.py", "state.py", "vectors.py", "minimax.py"} <= reached
+    assert "kernels" not in {
+        path.parent.name for path in _reached(("mercer.online.compiled.walk",))
+    }
+
+
+def test_functions_of_the_package_are_kept_with_the_fingerprint_of_all_they_call(folder):
+    kept = cache.compiled_and_kept(twice.py_func, {})
+    text = stored(folder).read_text()
+    assert text.endswith(f"# on top of {fingerprint(__name__)}\n")
+    assert kept(4) == 8
+    assert list((folder / "__pycache__").glob("*twice*.nbc"))
+
+
+@njit
+def twice(x):
+    return x + x

@@ -9,6 +9,7 @@ such folder can be had, the code is compiled in memory.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import linecache
 import os
 import stat
@@ -17,8 +18,12 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from numba import njit
 
 import mercer
+from mercer.evaluation.cpu.fingerprint import fingerprint
 
 
 def cache_folder() -> Path:
@@ -39,6 +44,24 @@ def load(source: str) -> ModuleType:
     name = f"mercer_generated_{hashlib.sha256(source.encode()).hexdigest()}"
     path = _stored(source, name.removeprefix("mercer_generated_"))
     return _executed(source, name, path)
+
+
+def compiled_and_kept(function: Any, options: dict[str, Any]) -> Any:
+    """Compile a function of the package on its first call, and keep the result in the same folder.
+
+    Numba is shown a copy of the function's file with the fingerprint of all it is built from, so
+    that what was compiled from other text is not found.
+    """
+    text = inspect.getsource(sys.modules[function.__module__])
+    text += f"\n# on top of {fingerprint(function.__module__)}\n"
+    path = _stored(text, hashlib.sha256(text.encode()).hexdigest())
+    if path is None:
+        return njit(**options)(function)
+    function.__code__ = function.__code__.replace(co_filename=str(path))
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # the folder beside the file cannot be written to
+        return njit(**options)(function)
 
 
 def _stored(source: str, key: str) -> Path | None:

@@ -19,6 +19,7 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from mercer.evaluation.cpu.cache import compiled_and_kept
 from mercer.evaluation.cpu.elementary import EXP_LIMIT, MANTISSA, ROUNDING
 from mercer.evaluation.minimax import LOG2E, TWO_POWER
 
@@ -38,12 +39,9 @@ PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE = rang
 Accumulate = Callable[["_Panel", Any, Sequence[Any], Sequence[Any]], Any]
 
 
-def compiled(function: Any) -> Any:
-    """Compile, and keep the result on disk where Numba finds a folder it may write to."""
-    try:
-        return njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:
-        return njit(**OPTIONS)(function)
+def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
+    """Compile on the first call, and keep the result on disk."""
+    return compiled_and_kept(function, options)
 
 
 def lanes(dtype: Any) -> int:
