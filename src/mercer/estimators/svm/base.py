@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
 
+from mercer.errors import IndefiniteKernelWarning
 from mercer.estimators.supervised import SupervisedEstimator
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
@@ -26,11 +27,14 @@ GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is 
 class SupportVectorMachine(SupervisedEstimator, BaseEstimator):
     """Checks, the kernel, the solver and the support vectors of all machines."""
 
+    _allow_indefinite = True
+
     gamma: Any
     degree: Any
     coef0: Any
     tol: Any
     cache_size: Any
+    shrinking: Any
     max_iter: Any
 
     # ---- checks ---------------------------------------------------------------------------------
@@ -80,7 +84,9 @@ class SupportVectorMachine(SupervisedEstimator, BaseEstimator):
 
     def _solver(self, points: int) -> DualAscent:
         cache = None if self.cache_size is None else int(self.cache_size * (1 << 20))
-        solver = DualAscent(tolerance=GAP_OF_TOLERANCE * float(self.tol), cache=cache)
+        solver = DualAscent(
+            GAP_OF_TOLERANCE * float(self.tol), cache=cache, shrinking=bool(self.shrinking)
+        )
         own = min(solver.max_iterations, 100_000 + 1000 * points)
         return replace(solver, max_iterations=own if self.max_iter == -1 else int(self.max_iter))
 
@@ -109,7 +115,9 @@ class SupportVectorMachine(SupervisedEstimator, BaseEstimator):
     def _warn(self, statuses: list[Any]) -> None:
         failed = [status for status in statuses if not status.converged]
         if failed:
-            warnings.warn(str(failed[0]), ConvergenceWarning, stacklevel=3)
+            indefinite = failed[0].witness is not None
+            kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
+            warnings.warn(f"{type(self).__name__}: {failed[0]}", kind, stacklevel=4)  # of fit
 
 
 def _check_number(owner: object, name: str, above: float, at_most: float = math.inf) -> None:

@@ -357,7 +357,7 @@ max_iter, decision_function_shape, break_ties, random_state :
             margin = 0.5 * (upper - lower)
             scale = 1.0 / margin if margin > 0 else 1.0
             intercept = -0.5 * scale * (upper + lower)
-            status = status_of(solver, [ascent])
+            status = status_of(solver, gram, [ascent])
             return Machine(scale * ascent.alpha, float(intercept), ascent.steps, status)
 
         return fit

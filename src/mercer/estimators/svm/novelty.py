@@ -89,7 +89,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         self.intercept_ = np.array([-self.offset_])
         self.n_support_ = np.array([len(support)], np.int32)
         self.n_iter_ = ascent.steps
-        self.status_ = status_of(solver, [ascent])
+        self.status_ = status_of(solver, gram, [ascent])
         self._keep_function(points, ascent.alpha[support])
         self._warn([self.status_])
         return self

@@ -16,6 +16,8 @@ from mercer.solvers.dual.rows import PartRows, Rows, is_cheap
 from mercer.solvers.dual.solver import DualAscent
 from mercer.solvers.solution import Solution, Status
 
+SHARED = 4096  # points up to which pairs share a matrix though its rows are cheap
+
 
 @dataclass(frozen=True, eq=False)
 class Machine:
@@ -83,14 +85,18 @@ class OneVersusOne:
         return machines
 
     def _matrix(self, solver: DualAscent) -> np.ndarray | None:
-        """K in the order of classes, where several pairs share it, it is dear, and it fits."""
-        if len(self.pairs) < 2 or is_cheap(self.gram):
+        """K in the order of classes, where several pairs share it, it is dear, and it fits.
+
+        In float64, where there is room: certificates then need no kernel value again, which takes
+        longer than the wider matrix.
+        """
+        n = self.gram.shape[0]
+        if len(self.pairs) < 2 or (is_cheap(self.gram) and n > SHARED):
             return None
-        sorted_gram = Gram(self.gram.kernel, self.gram.x.take(self.order), None, self.gram.memory)
-        if solver.starts_in_single(self.gram):
-            sorted_gram = sorted_gram.astype(np.float32)
-        n, size = self.gram.shape[0], sorted_gram.dtype.itemsize
-        if n * n * size > memory_budget(solver.cache):
+        room = memory_budget(solver.cache) // (n * n)
+        if room < (4 if solver.starts_in_single(self.gram) else self.gram.dtype.itemsize):
             return None
+        dtype = np.float64 if room >= 8 else np.float32
+        points = self.gram.x.take(self.order)
         self.gram.evaluations += n * (n + 1) // 2
-        return sorted_gram.dense()
+        return Gram(self.gram.kernel, points, None, self.gram.memory).astype(dtype).dense()

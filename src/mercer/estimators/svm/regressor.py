@@ -23,7 +23,8 @@ class SVR(RegressorMixin, SupportVectorMachine):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         A kernel of mercer, a name of scikit-learn's, "precomputed", or a function of two points or
-        two blocks.
+        two blocks. One that is not positive definite, as "sigmoid", gets a stationary point, as in
+        libsvm, and an `IndefiniteKernelWarning`.
     degree, gamma, coef0 :
         Parameters of named kernels, as in scikit-learn; with weights, gamma="scale" takes the
         variance of weighted points.
@@ -31,7 +32,9 @@ class SVR(RegressorMixin, SupportVectorMachine):
         The solver stops at a relative duality gap of tol/10, about as exact as libsvm at tol.
     C, epsilon : float, default=1.0 and 0.1
         C > 0 and ε ≥ 0.
-    shrinking, verbose :
+    shrinking : bool, default=True
+        Whether coefficients that rest at a bound are left alone for a while; the gap counts all.
+    verbose :
         Taken and not used.
     cache_size : float or None, default=None
         Megabytes for rows of the kernel; None for the memory budget.

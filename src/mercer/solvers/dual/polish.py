@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 
 from mercer.operators import Gram
 from mercer.solvers.dual.ascent import FINE, Ascent
@@ -11,6 +12,7 @@ from mercer.solvers.dual.rows import Rows
 POLISHED = 256  # coefficients up to which the linear system is solved
 ATTEMPTS = 30
 ROUNDING = 1e-14  # a relative gap that is only rounding
+LEAST_PIVOT = 1e-6  # of the largest, below which a factor has lost its digits
 STEPS_OF_ATTEMPT = 50  # two-variable steps for each point, between two systems
 
 
@@ -26,7 +28,7 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int) -> Non
     (K + Q)_I α = t − εs + level and the given sums; two-variable steps find I, the system the rest.
     """
     for _ in range(ATTEMPTS):
-        if ascent.relative_gap <= ROUNDING or ascent.steps >= limit:
+        if ascent.relative_gap <= ROUNDING or ascent.steps >= limit or ascent.stopped:
             return
         solved = _solve_for_free(ascent, gram, rows)
         if ascent.relative_gap <= ROUNDING or (ascent.stalled and not solved):
@@ -45,7 +47,7 @@ def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
             break
         if _step(ascent, rows.block(free), free):
             break
-    ascent.recompute(gram)
+    ascent.recompute(gram, rows)
     if ascent.relative_gap < before[2]:
         return True
     ascent.alpha, ascent.values = before[:2]
@@ -69,10 +71,7 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     matrix = inner + np.diag(curvature)
     slopes = ascent.values[free] - target + curvature * a + t.kink * np.sign(a)
     members = (t.labels[free][:, None] == np.arange(t.groups)).astype(np.float64)
-    corner = np.zeros((t.groups, t.groups))
-    system = np.block([[matrix, -members], [members.T, corner]])
-    side = np.concatenate([-slopes, np.zeros(t.groups)])
-    change = np.linalg.lstsq(system, side, rcond=1e-13)[0][: len(free)]
+    change = _towards(matrix, slopes, members)
     if t.kink > 0:
         low, high = np.where(a > 0, 0.0, low), np.where(a < 0, 0.0, high)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,3 +85,18 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     ascent.alpha[free] = moved
     ascent.values[free] += inner @ (moved - a)
     return nearest >= 1.0
+
+
+def _towards(matrix: np.ndarray, slopes: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """The x with Ax − Mz = −slopes and Mᵀx = 0: by a factorisation, of least norm without one."""
+    factor, solved, failed = dposv(matrix, np.column_stack([slopes, members]), lower=True)
+    pivots = factor.diagonal()
+    if not failed and pivots.min() > LEAST_PIVOT * pivots.max():
+        if not members.shape[1]:
+            return -solved[:, 0]
+        levels = np.linalg.lstsq(members.T @ solved[:, 1:], members.T @ solved[:, 0], rcond=None)[0]
+        return solved[:, 1:] @ levels - solved[:, 0]
+    groups = members.shape[1]
+    system = np.block([[matrix, -members], [members.T, np.zeros((groups, groups))]])
+    side = np.concatenate([-slopes, np.zeros(groups)])
+    return np.linalg.lstsq(system, side, rcond=1e-13)[0][: len(slopes)]

@@ -69,6 +69,12 @@ class Terms:
         """The group of each sample, 0 where there are none."""
         return np.zeros(len(self.start), np.int64) if self.group is None else self.group
 
+    def part(self, chosen: np.ndarray) -> Terms:
+        """The terms of some samples, with the sums that their start has."""
+        group = None if self.group is None else self.group[chosen]
+        fields = np.ascontiguousarray(self.fields[:, chosen])
+        return Terms(fields, self.kink, self.entropy, group, self.start[chosen])
+
     @classmethod
     def of(cls, loss: Loss, targets: np.ndarray, costs: np.ndarray, intercept: bool) -> Terms:
         """The terms of a loss; `costs` are c_i."""
