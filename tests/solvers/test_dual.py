@@ -20,7 +20,7 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.solvers import Direct, DualAscent, Problem
-from mercer.solvers.dual.rows import FusedRows, KeptRows, PartRows, StoredRows, rows_of
+from mercer.solvers.dual.rows import FusedRows, KeptRows, PairRows, StoredRows, rows_of
 
 LOSSES = [
     Hinge(),
@@ -182,12 +182,11 @@ def test_rows_of_every_kind_give_the_same_products():
             assert np.allclose(rows.block(some), K[np.ix_(some, some)])
             assert np.allclose(values, 1.0 + K[:, some] @ [1.0, -2.0, 0.5])
     assert tight.store.shape == (3, 60)
-    part = PartRows(K, [(10, 20), (40, 60)])
-    places = np.r_[10:20, 40:60]
-    values = np.zeros(30)
-    part.add(np.array([0, 12]), np.array([1.0, 3.0]), values)
-    assert np.allclose(values, K[np.ix_(places, places[[0, 12]])] @ [1.0, 3.0])
-    assert np.allclose(part.block(np.array([0, 12])), K[np.ix_([10, 42], [10, 42])])
+    pair = PairRows(K[:10, :10].copy(), K[10:30, 10:30].copy(), K[:10, 10:30].copy())
+    some, values = np.array([0, 3, 12, 29]), np.zeros(30)
+    pair.add(some, np.array([1.0, 3.0, -1.0, 0.5]), values)
+    assert np.allclose(values, K[:30, some] @ [1.0, 3.0, -1.0, 0.5])
+    assert np.allclose(pair.block(some), K[np.ix_(some, some)])
 
 
 @pytest.mark.parametrize("mixed", [False, True])

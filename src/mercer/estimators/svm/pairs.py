@@ -12,11 +12,12 @@ import numpy as np
 from mercer.evaluation.budget import memory_budget
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.operators import Gram
-from mercer.solvers.dual.rows import PartRows, Rows, is_cheap
+from mercer.points import PointSet
+from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent
 from mercer.solvers.solution import Solution, Status
 
-SHARED = 4096  # points up to which pairs share a matrix though its rows are cheap
+SMALL = 2048  # points up to which one matrix serves all pairs, in one thread: they take no time
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,8 @@ Fit = Callable[[Gram, np.ndarray, np.ndarray, "Rows | None"], Machine]
 class OneVersusOne:
     """All pairs of classes, in scikit-learn's order; `fit` solves one of them.
 
-    Points are sorted by class, so that the matrix of a pair is four blocks of the whole one, which
-    is computed once where it is worth its memory.
+    The matrix of each class is shared by its pairs, where it is worth its memory; that between two
+    classes belongs to one pair alone, and is gone after it.
     """
 
     gram: Gram
@@ -53,8 +54,12 @@ class OneVersusOne:
         return cls(gram, order, bounds, weights)
 
     @property
+    def classes(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
     def pairs(self) -> list[tuple[int, int]]:
-        return list(combinations(range(len(self.bounds) - 1), 2))
+        return list(combinations(range(self.classes), 2))
 
     def span(self, code: int) -> tuple[int, int]:
         """Where the points of a class are, in the order."""
@@ -66,37 +71,69 @@ class OneVersusOne:
 
     def solve(self, fit: Fit, solver: DualAscent) -> list[Machine]:
         """The machines of all pairs, several at a time."""
-        matrix = self._matrix(solver)
         machines: list[Any] = [None] * len(self.pairs)
+        small = len(self.order) <= SMALL
+        threads = 1 if small or not getattr(self.gram.kernel, "parallel", True) else thread_count()
+        rows_of = self._whole() if small else self._by_class(solver, threads)
 
         def work(k: int) -> None:
             pair = self.pairs[k]
             members = self.members(pair)
-            labels = np.ones(len(members))
-            labels[np.diff(self.span(pair[0]))[0] :] = -1.0
+            labels = np.repeat([1.0, -1.0], [np.diff(self.span(code))[0] for code in pair])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
-            spans = [self.span(code) for code in pair]
-            rows = None if matrix is None else PartRows(matrix, spans)
-            machines[k] = fit(part, labels, self.weights[members], rows)
+            machines[k] = fit(part, labels, self.weights[members], rows_of(pair))
 
-        parallel = getattr(self.gram.kernel, "parallel", True)
         with single_threaded_blas():
-            run(work, range(len(machines)), thread_count() if parallel else 1)
+            run(work, range(len(machines)), threads)
         return machines
 
-    def _matrix(self, solver: DualAscent) -> np.ndarray | None:
-        """K in the order of classes, where several pairs share it, it is dear, and it fits.
-
-        In float64, where there is room: certificates then need no kernel value again, which takes
-        longer than the wider matrix.
-        """
-        n = self.gram.shape[0]
-        if len(self.pairs) < 2 or (is_cheap(self.gram) and n > SHARED):
-            return None
-        room = memory_budget(solver.cache) // (n * n)
-        if room < (4 if solver.starts_in_single(self.gram) else self.gram.dtype.itemsize):
-            return None
-        dtype = np.float64 if room >= 8 else np.float32
+    def _whole(self) -> Callable[[tuple[int, int]], Rows | None]:
+        """Rows of pairs out of one matrix, which is small."""
+        if len(self.pairs) < 2:
+            return lambda pair: None
         points = self.gram.x.take(self.order)
-        self.gram.evaluations += n * (n + 1) // 2
-        return Gram(self.gram.kernel, points, None, self.gram.memory).astype(dtype).dense()
+        matrix = self._matrix(points, None, np.float64)
+
+        def rows(pair: tuple[int, int]) -> Rows:
+            i, j = (slice(*self.span(code)) for code in pair)
+            return StoredRows(
+                np.block([[matrix[i, i], matrix[i, j]], [matrix[j, i], matrix[j, j]]])
+            )
+
+        return rows
+
+    def _by_class(
+        self, solver: DualAscent, threads: int
+    ) -> Callable[[tuple[int, int]], Rows | None]:
+        """Rows of pairs out of a matrix for each class, and one between the two."""
+        dtype = self._stored(solver)
+        if dtype is None:
+            return lambda pair: None
+        points = [self.gram.x.take(self.order[slice(*self.span(c))]) for c in range(self.classes)]
+        squares: list[Any] = [None] * self.classes
+
+        def square(code: int) -> None:
+            squares[code] = self._matrix(points[code], None, dtype)
+
+        def rows(pair: tuple[int, int]) -> Rows:
+            i, j = pair
+            return PairRows(squares[i], squares[j], self._matrix(points[i], points[j], dtype))
+
+        with single_threaded_blas():
+            run(square, range(self.classes), threads)
+        return rows
+
+    def _matrix(self, x: PointSet, y: PointSet | None, dtype: Any) -> np.ndarray:
+        """K between the points of two classes."""
+        between = Gram(self.gram.kernel, x, y, self.gram.memory).astype(dtype)
+        self.gram.evaluations += between.shape[0] * between.shape[1]
+        return between.dense()
+
+    def _stored(self, solver: DualAscent) -> Any:
+        """The precision in which matrices are stored, where that pays and fits; else None."""
+        sizes = np.diff(self.bounds).astype(float)
+        if len(self.pairs) < 2 or is_cheap(self.gram):
+            return None
+        numbers = float((sizes**2).sum()) + 2.0 * thread_count() * float(sizes.max()) ** 2
+        dtype = np.dtype(np.float32 if solver.starts_in_single(self.gram) else np.float64)
+        return dtype if numbers * dtype.itemsize <= memory_budget(solver.cache) else None

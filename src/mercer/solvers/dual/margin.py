@@ -42,6 +42,9 @@ class HardMargin(Ascent):
         self.primal = 0.5 * norm / self.margin**2 if self.margin > 0 else np.inf
         self.gap = max(self.primal - (total - 0.5 * norm), 0.0)
 
+    def _counts(self, error: float) -> np.ndarray:
+        return np.ones(len(self.alpha), bool)  # the margin is that of all points
+
     def _proves_none(self, alpha: np.ndarray, values: np.ndarray) -> bool:
         """Whether α, with y_iα_i ≥ 0, shows that there is hardly a margin."""
         total = float(alpha @ self.terms.fields[0])

@@ -132,8 +132,11 @@ class StoredRows:
     def block(self, chosen: np.ndarray) -> np.ndarray:
         from mercer.solvers.dual.compiled.products import gather
 
+        slots = self.slots_of(chosen)
+        if slots is chosen and len(chosen) == len(self.store):  # all of them, in order
+            return self.store
         out = np.empty((len(chosen), len(chosen)), self.store.dtype)
-        gather(self.store, self.slots_of(chosen), chosen, out)
+        gather(self.store, slots, chosen, out)
         return out
 
     def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
@@ -149,25 +152,52 @@ class StoredRows:
         run(work, range(0, n, step), threads)
 
 
-class PartRows(StoredRows):
-    """Rows of a stored matrix between the points of some spans of it, without a copy."""
+class PairRows:
+    """Rows of the matrix between the points of two classes, of which four blocks are stored.
 
-    def __init__(self, store: np.ndarray, spans: list[tuple[int, int]]) -> None:
-        super().__init__(store)
-        self.spans = spans
-        self.places = np.concatenate([np.arange(*span) for span in spans])
+    Parameters
+    ----------
+    first, second : array
+        The matrices of both classes, which other pairs share.
+    between : array
+        That of the first class with the second.
+    """
+
+    def __init__(self, first: np.ndarray, second: np.ndarray, between: np.ndarray) -> None:
+        across = np.ascontiguousarray(between.T)
+        self.split = len(first)
+        self.blocks = (first, between), (across, second)
+
+    @property
+    def exact(self) -> bool:
+        return self.blocks[0][0].dtype == np.float64
+
+    @property
+    def single(self) -> bool:
+        """Whether the rows are float32."""
+        return not self.exact
 
     def block(self, chosen: np.ndarray) -> np.ndarray:
-        return super().block(self.places[chosen])
+        from mercer.solvers.dual.compiled.products import gather
+
+        sides = self._sides(chosen)
+        out = np.empty((len(chosen), len(chosen)), self.blocks[0][0].dtype)
+        for i, (rows, own) in enumerate(sides):
+            for j, (columns, other) in enumerate(sides):
+                gather(self.blocks[i][j], own, other, out[rows, columns])
+        return out
 
     def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
         from mercer.solvers.dual.compiled.products import add_rows
 
-        slots, first = self.places[chosen], 0
-        for start, stop in self.spans:
-            last = first + stop - start
-            add_rows(self.store, slots, factors, values, first, last, start)
-            first = last
+        for i, (rows, own) in enumerate(self._sides(chosen)):
+            for j, (start, stop) in enumerate(((0, self.split), (self.split, len(values)))):
+                add_rows(self.blocks[i][j], own, factors[rows], values, start, stop, 0)
+
+    def _sides(self, chosen: np.ndarray) -> list[tuple[slice, np.ndarray]]:
+        """The places of both classes among the chosen, which are sorted, and their numbers."""
+        cut = int(np.searchsorted(chosen, self.split))
+        return [(slice(0, cut), chosen[:cut]), (slice(cut, None), chosen[cut:] - self.split)]
 
 
 class KeptRows(ComputedRows, StoredRows):

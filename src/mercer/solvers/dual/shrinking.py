@@ -27,9 +27,9 @@ def resting(ascent: Ascent) -> np.ndarray:
     return held
 
 
-def pays(rest: np.ndarray, size: int) -> bool:
-    """Whether enough coefficients rest; a problem of one working set is solved as it is."""
-    return len(rest) > size and int(rest.sum()) >= WORTHWHILE * len(rest)
+def pays(rest: np.ndarray) -> bool:
+    """Whether enough coefficients rest."""
+    return int(rest.sum()) >= WORTHWHILE * len(rest)
 
 
 def without(
