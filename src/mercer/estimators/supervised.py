@@ -182,7 +182,7 @@ class LossEstimator(CallbackSupportMixin, SupervisedEstimator):
             text = f"{type(self).__name__}: {solution.status}"
             indefinite = solution.status.witness is not None
             kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
-            warnings.warn(text, kind, stacklevel=3)  # of fit
+            warnings.warn(text, kind, stacklevel=4)  # of fit
         for name, value in {**attributes, "solution_": solution}.items():
             setattr(self, name, value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from mercer.evaluation.budget import memory_budget
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.operators import Gram
-from mercer.points import PointSet
+from mercer.points import DensePoints, PointSet
 from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent
 from mercer.solvers.solution import Solution, Status
@@ -109,7 +109,7 @@ class OneVersusOne:
         dtype = self._stored(solver)
         if dtype is None:
             return lambda pair: None
-        points = [self.gram.x.take(self.order[slice(*self.span(c))]) for c in range(self.classes)]
+        points = [self._points(code, dtype) for code in range(self.classes)]
         squares: list[Any] = [None] * self.classes
 
         def square(code: int) -> None:
@@ -122,6 +122,13 @@ class OneVersusOne:
         with single_threaded_blas():
             run(square, range(self.classes), threads)
         return rows
+
+    def _points(self, code: int, dtype: Any) -> PointSet:
+        """The points of a class; dense ones are rounded once, not for each product."""
+        points = self.gram.x.take(self.order[slice(*self.span(code))])
+        if isinstance(points, DensePoints):
+            return replace(points, rows=np.ascontiguousarray(points.rows, dtype))
+        return points
 
     def _matrix(self, x: PointSet, y: PointSet | None, dtype: Any) -> np.ndarray:
         """K between the points of two classes."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mercer.solvers.dual.rows import ShrinkingRows
 
 SAFELY = 1.0  # violations by which a slope must hold a coefficient to its place
-WORTHWHILE = 0.3  # of all coefficients that must rest before the others go on alone
+WORTHWHILE = 0.5  # of all coefficients that must rest before the others go on alone
 
 
 def resting(ascent: Ascent) -> np.ndarray:
