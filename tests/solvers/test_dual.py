@@ -208,7 +208,7 @@ def test_shrinking_changes_the_way_and_not_the_end(rows, loss, intercept, monkey
             assert np.allclose(ascent.values, task.gram @ ascent.alpha, atol=1e-9)
 
     monkeypatch.setattr("mercer.solvers.dual.ascent.without", recorded)
-    solver = DualAscent(1e-6, working_set=64)
+    solver = DualAscent(1e-6, working_set=64, shrinking=True)
     solution = solver.solve(task, rows(task.gram))
     gap, primal = independent_gap(task, solution)
     assert solution.status.converged
@@ -378,6 +378,15 @@ def test_an_unreachable_tolerance_ends():
     assert not solution.status.converged
     assert "No step gains any more" in solution.status.advice
     assert solution.gap <= 1e-12
+
+
+def test_a_tight_tolerance_is_met_by_linear_systems_where_steps_would_not_end():
+    X, y, _ = data(1100, 2, labels=False)
+    task = Problem(KERNEL.gram(X), y, EpsilonInsensitive(0.1), 1e-5, None, True)
+    solution = DualAscent(1e-10, max_iterations=250_000).solve(task)
+    gap, primal = independent_gap(task, solution)
+    assert solution.status.converged
+    assert gap <= 1.1e-10 * primal
 
 
 def test_answers_are_the_same_every_time():

@@ -112,7 +112,7 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
     ...     Precomputed(K).gram([0, 1, 2]), np.array([1.0, -1.0, 1.0]), Logistic(), 0.1
     ... )
     >>> solution = solved_for_nearest(problem, Newton())
-    >>> solution.coefficients[2] == 0, solution.status.converged
+    >>> bool(solution.coefficients[2] == 0), solution.status.converged
     (True, False)
     """
     gram = problem.gram

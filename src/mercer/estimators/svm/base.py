@@ -85,7 +85,9 @@ class SupportVectorMachine(SupervisedEstimator, BaseEstimator):
     def _solver(self, points: int) -> DualAscent:
         cache = None if self.cache_size is None else int(self.cache_size * (1 << 20))
         solver = DualAscent(
-            GAP_OF_TOLERANCE * float(self.tol), cache=cache, shrinking=bool(self.shrinking)
+            GAP_OF_TOLERANCE * float(self.tol),
+            cache=cache,
+            shrinking=None if self.shrinking else False,
         )
         own = min(solver.max_iterations, 100_000 + 1000 * points)
         return replace(solver, max_iterations=own if self.max_iter == -1 else int(self.max_iter))

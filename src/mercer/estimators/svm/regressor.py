@@ -33,7 +33,8 @@ class SVR(RegressorMixin, SupportVectorMachine):
     C, epsilon : float, default=1.0 and 0.1
         C > 0 and ε ≥ 0.
     shrinking : bool, default=True
-        Whether coefficients that rest at a bound are left alone for a while; the gap counts all.
+        Whether coefficients that rest at a bound may be left alone for a while, where that pays;
+        the gap counts all.
     verbose :
         Taken and not used.
     cache_size : float or None, default=None

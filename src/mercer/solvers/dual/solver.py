@@ -15,9 +15,9 @@ from mercer.operators import Gram
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.descent.landscape import Callback, State, weights_of
 from mercer.solvers.dual.ascent import Ascent, Listener
-from mercer.solvers.dual.margin import HardMargin
-from mercer.solvers.dual.polish import may_polish, polish
-from mercer.solvers.dual.rows import Rows, rows_of
+from mercer.solvers.dual.margin import LEAST_MARGIN, HardMargin
+from mercer.solvers.dual.polish import goal_of_polish, polish
+from mercer.solvers.dual.rows import FusedRows, Rows, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import check_count, check_positive
@@ -60,9 +60,10 @@ class DualAscent:
         Bytes for rows of the kernel, as in "500MB"; None for the memory budget of products.
     mixed : bool or None, default=None
         Whether to start with float32 rows; None decides by size and tolerance.
-    shrinking : bool, default=True
+    shrinking : bool or None, default=None
         Whether coefficients that rest safely at a bound are left alone until the others are done.
-        The gap is that of all of them in any case.
+        The gap is that of all of them in any case. None does so where rows are not stored: stored
+        ones are added faster than they are sorted out.
     callback : function of (round, State), optional
         Called after every round; return True to stop.
 
@@ -85,7 +86,7 @@ class DualAscent:
     working_set: int = 1024
     cache: Memory = None
     mixed: bool | None = None
-    shrinking: bool = True
+    shrinking: bool | None = None
     callback: Callback | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -157,22 +158,30 @@ class _Work:
             self.rows = self._rows(dtype)
         ascent = kind.begin(terms, self.rows, size, self.peak)
         ascent.listener = listener
-        ascent.shrinks = solver.shrinking and kind is Ascent and not terms.entropy
+        ascent.shrinks = self._shrinks() and kind is Ascent and not terms.entropy
         goal = solver.tolerance * (SLACK if mixed else 1.0)
-        small = kind is Ascent and not mixed and may_polish(ascent)
-        limit = STEPS_BEFORE_POLISH * len(ascent.alpha) if small else solver.max_iterations
+        polished = (
+            goal_of_polish(ascent, solver.tolerance) if kind is Ascent and not mixed else None
+        )
+        limit = solver.max_iterations
+        if polished is not None:
+            limit = STEPS_BEFORE_POLISH * len(ascent.alpha)
         ascent.run(self.rows, goal, size, min(limit, solver.max_iterations))
         ascent.recompute(self.gram, self.rows)
         if mixed and ascent.goes_on(solver.tolerance, solver.max_iterations):
             self.exact = self.exact or self._rows(np.dtype(np.float64))
             ascent.run(self.exact, solver.tolerance, size, solver.max_iterations)
             ascent.recompute(self.gram)
-        if small:
-            polish(ascent, self.gram, self.rows, size, solver.max_iterations)
+        if polished is not None:
+            polish(ascent, self.gram, self.rows, size, solver.max_iterations, polished)
             if ascent.goes_on(solver.tolerance, solver.max_iterations) and not ascent.stalled:
                 ascent.run(self.rows, solver.tolerance, size, solver.max_iterations)
                 ascent.recompute(self.gram, self.rows)
         return ascent
+
+    def _shrinks(self) -> bool:
+        shrinking = self.solver.shrinking
+        return isinstance(self.rows, FusedRows) if shrinking is None else shrinking
 
     def _rows(self, dtype: np.dtype) -> Rows:
         at_least = min(self.solver.working_set, self.gram.shape[0])
@@ -235,7 +244,8 @@ def _not_separable(part: Ascent, solver: DualAscent) -> str:
     if part.unbounded:
         return (
             "regularization=0 asks for a function that separates the labels, and there is none "
-            "with a margin that shows in float64: write a regularization > 0."
+            f"with a margin above {LEAST_MARGIN:g} of the largest √k(x, x): write a "
+            "regularization > 0."
         )
     return (
         f"no function that separates the labels was found in {part.steps:,} steps "
