@@ -14,7 +14,7 @@ from mercer.solvers.dual.shrinking import pays, resting, without
 from mercer.solvers.dual.terms import Terms
 
 INNER_SHARE = 0.1  # of the violation that steps on a working set leave
-WHOLE_SHARE = 1e-3  # the same where the working set is everything
+WHOLE_SHARE = 1e-4  # the same where the working set is everything
 CARRIED = 0.5  # of a working set that may come from the last one
 STALLED = 3  # rounds in a row without a step, after which no digits are left
 ROUNDING = 1e-15  # of sums of float64 numbers, relative to their size
