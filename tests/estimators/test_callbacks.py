@@ -8,6 +8,8 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
 from mercer import (
+    SVC,
+    SVR,
     KernelClassifier,
     KernelLogisticRegression,
     KernelPoissonRegressor,
@@ -15,6 +17,7 @@ from mercer import (
     KernelRegressor,
     KernelRidge,
     KernelRidgeCV,
+    OneClassSVM,
 )
 from mercer.kernels import Gaussian
 from mercer.solvers import KernelGradientDescent, StochasticFunctionalGradient
@@ -110,6 +113,8 @@ def test_targets_and_lengthscales_are_tasks():
         (KernelRegressor("huber"), "iteration"),
         (KernelPoissonRegressor(), "iteration"),
         (KernelQuantileRegressor([0.2, 0.8]), "quantile"),
+        (SVC(), "pair"),
+        (SVR(), "iteration"),
     ],
     ids=lambda value: str(value),
 )
@@ -123,6 +128,15 @@ def test_estimators_with_a_loss_tell_what_they_do(model, parts):
     assert recorder.told[-2:] == ["end fit", "teardown"]
     assert recorder.scores[-1] == model.score(X, y)
     assert (len(recorder.scores) > 1) == (parts == "iteration")
+
+
+def test_a_machine_without_targets_tells_its_rounds():
+    recorder = Recorder()
+    recorder.on_fit_task_end = lambda estimator, context, **more: recorder.told.append(
+        f"end {context.task_name}"
+    )
+    OneClassSVM().set_callbacks(recorder).fit(X)
+    assert recorder.count("begin iteration") == recorder.count("end iteration") > 0
 
 
 class StopsAtOnce(Recorder):

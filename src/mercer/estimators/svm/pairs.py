@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.estimators.callbacks import FitTask
 from mercer.evaluation.budget import memory_budget
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.operators import Gram
@@ -69,19 +70,23 @@ class OneVersusOne:
         """The numbers of the points of a pair: those of the first class, then the others."""
         return np.concatenate([self.order[slice(*self.span(code))] for code in pair])
 
-    def solve(self, fit: Fit, solver: DualAscent) -> list[Machine]:
-        """The machines of all pairs, several at a time."""
+    def solve(self, fit: Fit, solver: DualAscent, task: FitTask | None = None) -> list[Machine]:
+        """The machines of all pairs, several at a time; one by one where a task is to be told."""
         machines: list[Any] = [None] * len(self.pairs)
         small = len(self.order) <= SMALL
-        threads = 1 if small or not getattr(self.gram.kernel, "parallel", True) else thread_count()
+        alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
+        threads = 1 if alone else thread_count()
         rows_of = self._whole() if small else self._by_class(solver, threads)
 
         def work(k: int) -> None:
             pair = self.pairs[k]
+            told = task and task.part("pair")
             members = self.members(pair)
             labels = np.repeat([1.0, -1.0], [np.diff(self.span(code))[0] for code in pair])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
             machines[k] = fit(part, labels, self.weights[members], rows_of(pair))
+            if told:
+                told.end()
 
         with single_threaded_blas():
             run(work, range(len(machines)), threads)
