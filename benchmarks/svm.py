@@ -8,10 +8,12 @@ predictions for new points agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from sklearn import svm as theirs
+from sklearn.datasets import load_digits
 
 from benchmarks.data import MissingData, table
 from benchmarks.measure import Row, faster, interleaved, machine
@@ -22,7 +24,7 @@ from mercer.kernels import Gaussian
 CHECKED = 10_000  # new points whose predictions are compared
 
 
-def half_norm(kernel: Any, model: Any, column: int = 0) -> float:
+def half_norm(kernel: Any, model: Any) -> float:
     """½‖f‖² of a machine with one output."""
     f = kernel.function(model.support_vectors_, model.dual_coef_[0])
     return 0.5 * f.norm() ** 2
@@ -57,17 +59,31 @@ def classes_of_ten(effort: Effort) -> Iterator[Row]:
     X, new, y = X[:n], X[n : n + CHECKED // 5], y[:n]
     ours, peer = SVC(), theirs.SVC()
     times = timed(ours, peer, X, y, effort)
-    sums = [float(np.abs(model.dual_coef_).sum()) for model in (ours, peer)]
+    duals = [duals_of_pairs(ours.kernel_, model) for model in (ours, peer)]
     worst = max(solution.gap / solution.objective for solution in ours.solutions_)
     yield row(
         f"SVC, MNIST, {n:,} images, 10 classes in 45 pairs, C = 1, γ = 'scale'",
         times,
         n,
         goal=5.0,
-        error=abs(sums[0] / sums[1] - 1),
-        note=f"{agreement(ours, peer, new)}; the error compares Σ|α| over all pairs; the largest "
+        error=float(np.abs(duals[0] / duals[1] - 1).max()),
+        note=f"{agreement(ours, peer, new)}; the error is the largest of all pairs; the largest "
         f"relative duality gap of ours is {worst:.1e}",
     )
+
+
+def duals_of_pairs(kernel: Any, model: Any) -> np.ndarray:
+    """Σ|α| − ½‖f‖² of each pair of classes, from the table of coefficients."""
+    ends = np.cumsum(model.n_support_)
+    starts, duals = ends - model.n_support_, []
+    K = kernel(model.support_vectors_)
+    for i, j in combinations(range(len(ends)), 2):
+        places = np.r_[starts[i] : ends[i], starts[j] : ends[j]]
+        alpha = np.r_[
+            model.dual_coef_[j - 1, starts[i] : ends[i]], model.dual_coef_[i, starts[j] : ends[j]]
+        ]
+        duals.append(np.abs(alpha).sum() - 0.5 * alpha @ K[np.ix_(places, places)] @ alpha)
+    return np.array(duals)
 
 
 def regression(effort: Effort) -> Iterator[Row]:
@@ -114,10 +130,29 @@ def row(work: str, times: dict[str, float], n: int, **more: Any) -> Row:
     return faster(work, times, peer, n * n, floor=2.5, **more)
 
 
+def small(effort: Effort) -> Iterator[Row]:
+    """What a first look takes: a thousand digits, ten classes."""
+    X, y = load_digits(return_X_y=True)
+    n = 1250
+    X, new, y = X[:n], X[n:], y[:n]
+    ours, peer = SVC(), theirs.SVC()
+    times = timed(ours, peer, X, y, effort)
+    duals = [duals_of_pairs(ours.kernel_, model) for model in (ours, peer)]
+    yield faster(
+        f"SVC, digits, {n:,} images of 8 × 8, 10 classes in 45 pairs, C = 1, γ = 'scale'",
+        times,
+        "sklearn SVC",
+        n * n,
+        error=float(np.abs(duals[0] / duals[1] - 1).max()),
+        note=f"{agreement(ours, peer, new)}; reported: each of ours is solved to rounding",
+    )
+
+
 GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "ijcnn1": classes_of_two,
     "mnist": classes_of_ten,
     "kin40k": regression,
+    "digits": small,
 }
 
 

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
-from mercer import KernelRidge, KernelRidgeCV
+from mercer import (
+    SVC,
+    SVR,
+    KernelClassifier,
+    KernelLogisticRegression,
+    KernelPoissonRegressor,
+    KernelQuantileRegressor,
+    KernelRegressor,
+    KernelRidge,
+    KernelRidgeCV,
+    OneClassSVM,
+)
 from mercer.kernels import Gaussian
 from mercer.solvers import KernelGradientDescent, StochasticFunctionalGradient
 from mercer.solvers.schedules import Constant
@@ -91,6 +102,41 @@ def test_targets_and_lengthscales_are_tasks():
     assert recorder.count("begin lengthscale") == recorder.count("end lengthscale") == 3
     assert recorder.told[-1] == "teardown"
     assert recorder.scores == [model.score(X, Y[:, 0])]
+
+
+@pytest.mark.parametrize(
+    ("model", "parts"),
+    [
+        (KernelLogisticRegression(C=10.0), "iteration"),
+        (KernelClassifier("hinge"), "iteration"),
+        (KernelClassifier("squared_hinge", multi_class="ovo"), "pair"),
+        (KernelRegressor("huber"), "iteration"),
+        (KernelPoissonRegressor(), "iteration"),
+        (KernelQuantileRegressor([0.2, 0.8]), "quantile"),
+        (SVC(), "pair"),
+        (SVR(), "iteration"),
+    ],
+    ids=lambda value: str(value),
+)
+def test_estimators_with_a_loss_tell_what_they_do(model, parts):
+    recorder = Recorder()
+    classes = np.digitize(Y[:, 0], [-0.5, 0.5])
+    y = classes if isinstance(model, ClassifierMixin) else np.exp(Y[:, 0])
+    fitted(model, recorder, y)
+    assert recorder.count(f"begin {parts}") == recorder.count(f"end {parts}") > 0
+    assert recorder.told[0] == "setup"
+    assert recorder.told[-2:] == ["end fit", "teardown"]
+    assert recorder.scores[-1] == model.score(X, y)
+    assert (len(recorder.scores) > 1) == (parts == "iteration")
+
+
+def test_a_machine_without_targets_tells_its_rounds():
+    recorder = Recorder()
+    recorder.on_fit_task_end = lambda estimator, context, **more: recorder.told.append(
+        f"end {context.task_name}"
+    )
+    OneClassSVM().set_callbacks(recorder).fit(X)
+    assert recorder.count("begin iteration") == recorder.count("end iteration") > 0
 
 
 class StopsAtOnce(Recorder):

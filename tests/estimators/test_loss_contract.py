@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import (
@@ -17,16 +18,13 @@ from mercer.solvers import Newton
 
 
 def refusals(estimator):
-    """Matrices of numbers that are no kernel are refused, with a witness."""
+    """One check passes 75 × 4 numbers as a precomputed kernel, which no estimator could take."""
     if estimator.kernel != "precomputed":
         return {}
-    reason = "the matrix is not positive definite, so the objective has no least value"
-    return {
-        "check_estimators_dtypes": reason,
-        "check_decision_proba_consistency": "the check passes a matrix that is not square",
-    }
+    return {"check_decision_proba_consistency": "the check passes a matrix that is not square"}
 
 
+@pytest.mark.filterwarnings("ignore::mercer.errors.IndefiniteKernelWarning")
 @parametrize_with_checks(
     [
         KernelClassifier(tol=1e-12),
@@ -43,6 +41,7 @@ def refusals(estimator):
         KernelQuantileRegressor(),
     ],
     expected_failed_checks=refusals,
+    xfail_strict=True,
 )
 def test_it_passes_every_check_of_scikit_learn(estimator, check):
     check(estimator)

@@ -25,6 +25,7 @@ from mercer import (
     KernelRegressor,
     KernelRidge,
 )
+from mercer.errors import IndefiniteKernelWarning
 from mercer.kernels import Gaussian, PairKernel
 from mercer.losses import Hinge, Huber, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
 from mercer.solvers import DualAscent, Newton, Splitting
@@ -345,3 +346,23 @@ def test_the_page_in_the_documentation_runs():
     page = Path(__file__).parents[2] / "docs" / "classification.md"
     parts = page.read_text(encoding="utf-8").split("```python\n")[1:]
     exec("\n".join(part.split("```")[0] for part in parts), {})
+
+
+@pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
+def test_a_matrix_that_is_no_kernel_is_solved_for_the_nearest_and_named(y):
+    K = np.tanh(2.0 * X @ X.T - 1.0)
+    values, vectors = np.linalg.eigh(K)
+    nearest = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    with pytest.warns(
+        IndefiniteKernelWarning, match="Solved for the nearest positive semidefinite"
+    ):
+        model = KernelLogisticRegression(kernel="precomputed", tol=1e-10).fit(K, y)
+    expected = KernelLogisticRegression(kernel="precomputed", tol=1e-10).fit(nearest, y)
+    assert np.allclose(model.predict_proba(K), expected.predict_proba(nearest), atol=1e-6)
+    status = model.solution_.status
+    assert not status.converged
+    assert status.witness @ K @ status.witness < 0
+    with pytest.raises(ValueError, match="Expected a positive definite kernel"):
+        KernelLogisticRegression(kernel="precomputed", solver=Newton()).fit(K, y)
+    with pytest.warns(IndefiniteKernelWarning):
+        KernelClassifier("hinge", kernel="sigmoid").fit(X, y)

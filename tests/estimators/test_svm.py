@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from mercer import SVC, SVR, NuSVC, OneClassSVM
+from mercer.errors import IndefiniteKernelWarning
 from mercer.kernels import Gaussian, PairKernel
 
 IRIS = load_iris()
@@ -152,6 +153,31 @@ def test_searches_calibration_and_pickling_work():
     fitted = SVC().fit(X, y)
     again = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(again.decision_function(X), fitted.decision_function(X))
+
+
+def test_a_kernel_that_is_no_kernel_gives_a_stationary_point_and_says_so():
+    X = IRIS.data[50:, 2:] - 4.0
+    y = IRIS.target[50:]
+    options = {"kernel": "sigmoid", "gamma": 0.3, "coef0": 0.5, "C": 2.0}
+    with pytest.warns(IndefiniteKernelWarning, match="SVC: No minimum: .* bounds nothing"):
+        ours = SVC(tol=1e-8, **options).fit(X, y)
+    theirs = svm.SVC(tol=1e-8, **options).fit(X, y)
+    status = ours.statuses_[0]
+    K = np.tanh(0.3 * X @ X.T + 0.5)
+    assert not status.converged
+    assert status.witness @ K @ status.witness < 0
+    signs = np.where(y == 2, 1.0, -1.0)
+    alpha = np.zeros(len(y))
+    alpha[ours.support_] = ours.dual_coef_[0] * signs[ours.support_]
+    margins = signs * (K @ (alpha * signs) + ours.intercept_[0])
+    assert (margins[alpha < 1e-9] >= 1 - 1e-4).all()  # the conditions that libsvm ends at
+    assert (margins[alpha > 2.0 - 1e-9] <= 1 + 1e-4).all()
+    assert np.allclose(margins[(alpha > 1e-9) & (alpha < 2.0 - 1e-9)], 1.0, atol=1e-4)
+    assert (ours.predict(X) == theirs.predict(X)).mean() >= 0.95
+    with pytest.warns(IndefiniteKernelWarning, match="SVR: No minimum"):
+        SVR(kernel="sigmoid").fit(X, X[:, 0])
+    with pytest.warns(IndefiniteKernelWarning, match="OneClassSVM: No minimum"):
+        OneClassSVM(kernel="sigmoid", gamma=1.0).fit(X)
 
 
 def test_a_cap_that_is_hit_warns_with_advice():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -20,7 +22,8 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.solvers import Direct, DualAscent, Problem
-from mercer.solvers.dual.rows import FusedRows, KeptRows, PartRows, StoredRows, rows_of
+from mercer.solvers.dual import shrinking
+from mercer.solvers.dual.rows import FusedRows, KeptRows, PairRows, StoredRows, rows_of
 
 LOSSES = [
     Hinge(),
@@ -182,12 +185,88 @@ def test_rows_of_every_kind_give_the_same_products():
             assert np.allclose(rows.block(some), K[np.ix_(some, some)])
             assert np.allclose(values, 1.0 + K[:, some] @ [1.0, -2.0, 0.5])
     assert tight.store.shape == (3, 60)
-    part = PartRows(K, [(10, 20), (40, 60)])
-    places = np.r_[10:20, 40:60]
-    values = np.zeros(30)
-    part.add(np.array([0, 12]), np.array([1.0, 3.0]), values)
-    assert np.allclose(values, K[np.ix_(places, places[[0, 12]])] @ [1.0, 3.0])
-    assert np.allclose(part.block(np.array([0, 12])), K[np.ix_([10, 42], [10, 42])])
+    pair = PairRows(K[:10, :10].copy(), K[10:30, 10:30].copy(), K[:10, 10:30].copy())
+    some, values = np.array([0, 3, 12, 29]), np.zeros(30)
+    pair.add(some, np.array([1.0, 3.0, -1.0, 0.5]), values)
+    assert np.allclose(values, K[:30, some] @ [1.0, 3.0, -1.0, 0.5])
+    assert np.allclose(pair.block(some), K[np.ix_(some, some)])
+
+
+@pytest.mark.parametrize("rows", [FusedRows, lambda gram: KeptRows(gram, 64, "2MB")])
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.2)], ids=["hinge", "epsilon"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_shrinking_changes_the_way_and_not_the_end(rows, loss, intercept, monkeypatch):
+    """The gap of all coefficients, by code that shares nothing, after most were left alone."""
+    task = problem(loss, 600, intercept, weighted=False, regularization=1e-3)
+    asides = []
+    without = shrinking.without
+
+    def recorded(ascent, rest, *more):
+        asides.append(rest.copy())
+        without(ascent, rest, *more)
+        if len(rest) == 600:  # values of those that rested, too
+            assert np.allclose(ascent.values, task.gram @ ascent.alpha, atol=1e-9)
+
+    monkeypatch.setattr("mercer.solvers.dual.ascent.without", recorded)
+    solver = DualAscent(1e-6, working_set=64, shrinking=True)
+    solution = solver.solve(task, rows(task.gram))
+    gap, primal = independent_gap(task, solution)
+    assert solution.status.converged
+    assert gap <= 1.001e-6 * primal
+    assert len(asides) > 0
+    assert max(int(rest.sum()) for rest in asides) > 150
+    count = len(asides)
+    plain = replace(solver, shrinking=False).solve(task, rows(task.gram))
+    assert len(asides) == count
+    assert plain.objective == pytest.approx(solution.objective, rel=2e-6)
+
+
+def test_rows_that_are_kept_go_along_when_points_leave():
+    gram = KERNEL.gram(data(60)[0])
+    K, rows = gram.dense(), KeptRows(gram, 10, memory=20 * 60 * 8)
+    rows.block(np.arange(5, 25))
+    memory, before = rows.numbers, gram.evaluations
+    active = np.array([0, 6, 7, 20, 40, 59])
+    part = rows.part(active)
+    assert part.numbers is memory  # no more memory than before
+    assert np.allclose(part.block(np.array([1, 2, 3])), K[np.ix_([6, 7, 20], [6, 7, 20])])
+    assert part.gram.evaluations == 0  # rows 6, 7 and 20 were there
+    assert np.allclose(part.block(np.arange(6)), K[np.ix_(active, active)])
+    values = np.zeros(60)
+    rows.add_to(np.array([3, 50]), np.array([6, 20]), np.array([1.0, -2.0]), values)
+    assert np.allclose(values[[3, 50]], K[np.ix_([3, 50], [6, 20])] @ [1.0, -2.0])
+    assert np.count_nonzero(values) == 2
+    assert gram.evaluations == before + 4
+    assert np.allclose(rows.block(np.arange(8)), K[:8, :8])  # computed again
+
+
+def test_values_that_cannot_matter_are_not_computed_again():
+    X, y, _ = data(1500)
+    gram = KERNEL.gram(X)
+    task = Problem(gram, y, Hinge(), 1e-3, fit_intercept=True)
+    solution = DualAscent(1e-4, mixed=True, working_set=128).solve(task)
+    gap, primal = independent_gap(task, solution)
+    assert solution.gap == pytest.approx(gap, rel=1e-6)
+    assert solution.objective == pytest.approx(primal, rel=1e-12)
+
+
+def test_rounds_are_told_and_can_be_stopped():
+    X, y, _ = data(300)
+    both = np.stack([y, -y], axis=1)
+    told = []
+    task = Problem(KERNEL.gram(X), both, Hinge(), 1e-3, fit_intercept=True)
+    solver = DualAscent(1e-6, working_set=32, callback=lambda t, state: told.append((t, state)))
+    whole = solver.solve(task)
+    assert [t for t, _ in told] == list(range(1, len(told) + 1))
+    state = told[-1][1]
+    assert state.coefficients.shape == (300, 2)
+    assert state.objective == pytest.approx(whole.objective, rel=1e-4)
+    assert (told[0][1].coefficients[:, 1] == 0).all()  # the second output has not begun
+    stopped = DualAscent(1e-6, working_set=32, callback=lambda t, state: t == 2).solve(
+        Problem(KERNEL.gram(X), y, Hinge(), 1e-3, fit_intercept=True)
+    )
+    assert not stopped.status.converged
+    assert stopped.status.advice == "The callback ended it."
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -299,6 +378,15 @@ def test_an_unreachable_tolerance_ends():
     assert not solution.status.converged
     assert "No step gains any more" in solution.status.advice
     assert solution.gap <= 1e-12
+
+
+def test_a_tight_tolerance_is_met_by_linear_systems_where_steps_would_not_end():
+    X, y, _ = data(1100, 2, labels=False)
+    task = Problem(KERNEL.gram(X), y, EpsilonInsensitive(0.1), 1e-5, None, True)
+    solution = DualAscent(1e-10, max_iterations=250_000).solve(task)
+    gap, primal = independent_gap(task, solution)
+    assert solution.status.converged
+    assert gap <= 1.1e-10 * primal
 
 
 def test_answers_are_the_same_every_time():

@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 
+from mercer.estimators.callbacks import FitTask, with_callbacks
 from mercer.estimators.loss_names import FOR_CLASSES, as_loss
 from mercer.estimators.supervised import LossEstimator, checked_regularization
 from mercer.losses import Logistic, Loss, Multinomial, one_hot
@@ -152,6 +153,7 @@ class KernelClassifier(_Classifier):
         self.multi_class = multi_class
         self.class_weight = class_weight
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
         X, y, weights = self._checked_classification_data(X, y, sample_weight)
@@ -160,13 +162,20 @@ class KernelClassifier(_Classifier):
             raise ValueError(f"multi_class must be 'ovr' or 'ovo'; got {self.multi_class!r}.")
         labels, weights = self._encoded(y, weights)
         kernel, gram = self._gram(X)
+
+        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
+            return {**self._fitted(kernel, X, gram, alpha, b), "loss_": loss}
+
         if self.multi_class == "ovo" and len(self.classes_) > 2 and not loss.is_multiclass:
-            solution = self._pairs(gram, labels, loss, ridge, weights)
+            pairs = list(combinations(range(len(self.classes_)), 2))
+            task = self._begin(X, y, weights, loss, len(pairs))
+            solution = self._pairs(pairs, gram, labels, loss, ridge, weights, task)
         else:
+            task = self._begin(X, y, weights, loss)
             targets = self._targets(loss, labels)
-            solution = self._solve(gram, targets, loss, ridge, weights)
-        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
-        self._keep(solution, {**fitted, "loss_": loss})
+            solution = self._solve(gram, targets, loss, ridge, weights, task, fitted)
+        self._keep(solution, fitted(solution.coefficients, solution.intercept))
+        task.end(lambda: fitted(solution.coefficients, solution.intercept))
         return self
 
     def _targets(self, loss: Loss, labels: np.ndarray) -> np.ndarray:
@@ -177,18 +186,28 @@ class KernelClassifier(_Classifier):
         return 2.0 * rows - 1.0 if len(self.classes_) > 2 else 2.0 * labels - 1.0
 
     def _pairs(
-        self, gram: Gram, labels: np.ndarray, loss: Loss, ridge: float, weights: Any
+        self,
+        pairs: list[tuple[int, int]],
+        gram: Gram,
+        labels: np.ndarray,
+        loss: Loss,
+        ridge: float,
+        weights: Any,
+        task: FitTask,
     ) -> Solution:
         """One problem for each pair of classes, on the samples of both; 0 elsewhere."""
         parts = []
-        for first, second in combinations(range(len(self.classes_)), 2):
+        for first, second in pairs:
+            pair = task.part("pair")
             rows = np.flatnonzero((labels == first) | (labels == second))
             some = Gram(gram.kernel, gram.x.take(rows), memory=gram.memory)
             y = np.where(labels[rows] == first, 1.0, -1.0)
-            part = self._solve(some, y, loss, ridge, None if weights is None else weights[rows])
+            own = None if weights is None else weights[rows]
+            part = self._solve(some, y, loss, ridge, own, pair)
             coefficients = np.zeros(len(labels), part.coefficients.dtype)
             coefficients[rows] = part.coefficients
             parts.append(replace(part, coefficients=coefficients))
+            pair.end()
         return Solution.stacked(parts)
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -287,6 +306,7 @@ class KernelLogisticRegression(_Classifier):
         self.C = C
         self.class_weight = class_weight
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
         X, y, weights = self._checked_classification_data(X, y, sample_weight)
@@ -299,9 +319,14 @@ class KernelLogisticRegression(_Classifier):
         kernel, gram = self._gram(X)
         targets = 2.0 * labels - 1.0 if two else labels.astype(np.float64)
         loss: Loss = Logistic() if two else Multinomial()
-        solution = self._solve(gram, targets, loss, 1.0 / (strength * total), weights)
-        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
-        self._keep(solution, fitted)
+
+        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
+            return self._fitted(kernel, X, gram, alpha, b)
+
+        task = self._begin(X, y, weights, loss)
+        solution = self._solve(gram, targets, loss, 1.0 / (strength * total), weights, task, fitted)
+        self._keep(solution, fitted(solution.coefficients, solution.intercept))
+        task.end(lambda: fitted(solution.coefficients, solution.intercept))
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:

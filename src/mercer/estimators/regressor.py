@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import column_or_1d
 
+from mercer.estimators.callbacks import with_callbacks
 from mercer.estimators.loss_names import FOR_NUMBERS, as_loss
 from mercer.estimators.supervised import LossEstimator, checked_regularization
 from mercer.losses import Poisson, Quantile
@@ -79,6 +80,7 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         self.regularization = regularization
         self.loss = loss
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
         X, y, weights = self._checked_regression_data(X, y, sample_weight)
@@ -86,9 +88,14 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         if loss.is_classification:
             raise ValueError(f"KernelRegressor fits numbers; {loss!r} is for KernelClassifier.")
         kernel, gram = self._gram(X)
-        solution = self._solve(gram, y, loss, ridge, weights)
-        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
-        self._keep(solution, {**fitted, "loss_": loss})
+
+        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
+            return {**self._fitted(kernel, X, gram, alpha, b), "loss_": loss}
+
+        task = self._begin(X, y, weights, loss)
+        solution = self._solve(gram, y, loss, ridge, weights, task, fitted)
+        self._keep(solution, fitted(solution.coefficients, solution.intercept))
+        task.end(lambda: fitted(solution.coefficients, solution.intercept))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -140,15 +147,21 @@ class KernelPoissonRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
         self.regularization = regularization
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the logarithm of the mean to counts y."""
         X, y, weights = self._checked_regression_data(X, y, sample_weight)
         y = column_or_1d(y, warn=True)
         ridge = checked_regularization(self.regularization)
         kernel, gram = self._gram(X)
-        solution = self._solve(gram, y, Poisson(), ridge, weights)
-        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
-        self._keep(solution, fitted)
+
+        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
+            return self._fitted(kernel, X, gram, alpha, b)
+
+        task = self._begin(X, y, weights, Poisson())
+        solution = self._solve(gram, y, Poisson(), ridge, weights, task, fitted)
+        self._keep(solution, fitted(solution.coefficients, solution.intercept))
+        task.end(lambda: fitted(solution.coefficients, solution.intercept))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -225,17 +238,24 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         self.regularization = regularization
         self.quantiles = quantiles
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit every quantile of y."""
         X, y, weights = self._checked_regression_data(X, y, sample_weight)
         y, levels = column_or_1d(y, warn=True), self._levels()
         ridge = checked_regularization(self.regularization)
         kernel, gram = self._gram(X)
-        parts = [self._solve(gram, y, Quantile(level), ridge, weights) for level in levels]
+        task = self._begin(X, y, weights, Quantile(levels[0]), len(levels))
+        parts = []
+        for level in levels:
+            part = task.part("quantile")
+            parts.append(self._solve(gram, y, Quantile(level), ridge, weights, part))
+            part.end()
         solution = parts[0] if np.ndim(self.quantiles) == 0 else Solution.stacked(parts)
         fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
+        fitted["order_"] = np.argsort(levels, kind="stable")
         self._keep(solution, fitted)
-        self.order_ = np.argsort(levels, kind="stable")
+        task.end(lambda: fitted)
         return self
 
     def _levels(self) -> list[float]:

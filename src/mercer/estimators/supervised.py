@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from mercer.arrays import beside, is_tensor, on_host
+from mercer.errors import IndefiniteKernelWarning, NotPositiveDefiniteError
 from mercer.estimators.base import KernelEstimator
+from mercer.estimators.callbacks import CallbackSupportMixin, FitTask, iterations_of, told
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.solvers.defaults import default_solver
+from mercer.solvers.definiteness import solved_for_nearest
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
@@ -105,8 +109,10 @@ class SupervisedEstimator(KernelEstimator):
         return self.function_(X) + self.intercept_  # type: ignore[attr-defined]
 
 
-class LossEstimator(SupervisedEstimator):
+class LossEstimator(CallbackSupportMixin, SupervisedEstimator):
     """An estimator that minimises a loss by a solver of its own choice, or of the user's."""
+
+    _allow_indefinite = True
 
     def __init__(
         self,
@@ -132,9 +138,32 @@ class LossEstimator(SupervisedEstimator):
         kernel = self._resolved_kernel(X)
         return kernel, Gram(kernel, self._training_points(kernel, X))
 
-    def _solve(self, gram: Gram, y: Any, loss: Loss, ridge: float, weights: Any) -> Solution:
+    def _begin(self, X: Any, y: Any, weights: Any, loss: Loss, parts: int | None = None) -> FitTask:
+        """Say that the fit begins: of so many problems, or of the steps of one."""
+        steps = iterations_of(self._solver(loss)) if parts is None else parts
+        return FitTask.root(self, X, y, weights, steps)
+
+    def _solve(
+        self,
+        gram: Gram,
+        y: Any,
+        loss: Loss,
+        ridge: float,
+        weights: Any,
+        task: FitTask,
+        attributes: Callable[[Any, Any], dict[str, Any]] | None = None,
+    ) -> Solution:
+        """Solve it; with `attributes`, made of α and b, each step is told as a part of the task."""
         problem = Problem(gram, y, loss, ridge, weights, bool(self.fit_intercept))
-        return self._solver(loss).solve(problem)
+        solver = self._solver(loss)
+        if attributes is not None:
+            solver = told(solver, task, lambda s: attributes(s.coefficients, s.intercept))
+        try:
+            return solver.solve(problem)
+        except NotPositiveDefiniteError:
+            if not isinstance(self.solver, str):
+                raise
+            return solved_for_nearest(problem, solver)
 
     def _solver(self, loss: Loss) -> Any:
         if not isinstance(self.solver, str):
@@ -151,7 +180,9 @@ class LossEstimator(SupervisedEstimator):
     def _keep(self, solution: Solution, attributes: dict[str, Any]) -> None:
         if not solution.status.converged:
             text = f"{type(self).__name__}: {solution.status}"
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)  # of fit
+            indefinite = solution.status.witness is not None
+            kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
+            warnings.warn(text, kind, stacklevel=4)  # of fit
         for name, value in {**attributes, "solution_": solution}.items():
             setattr(self, name, value)
 

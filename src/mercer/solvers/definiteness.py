@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import precision
 from mercer.kernels import laws
+from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
-from mercer.solvers.solution import Status
+from mercer.solvers.problem import Problem, Solver
+from mercer.solvers.solution import Solution, Status
 
 SAMPLE = 100  # points on which a kernel without a theorem is tried
 
@@ -67,3 +70,64 @@ def without_minimum(gram: Gram, witness: Any, note: str) -> Status:
         "definite one, as Gaussian(), or add a multiple of the identity to a precomputed matrix.",
         witness,
     )
+
+
+def as_stationary(gram: Gram, status: Status) -> Status:
+    """The status of dual ascent, which says so where the kernel is not positive definite.
+
+    The dual objective is not convex then, and has several stationary points. The gap is still a sum
+    of nonnegative terms that vanish where the conditions of optimality hold, but bounds nothing.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Precomputed
+    >>> gram = Precomputed(np.diag([1.0, -2.0])).gram([0, 1])
+    >>> as_stationary(gram, Status(True, "Solved: gap 0.")).converged
+    False
+    """
+    witness = witness_of(gram)
+    if witness is None:
+        return status
+    return Status(
+        False,
+        f"No minimum: {sentence(gram, witness)}. A stationary point, whose gap measures the "
+        f"conditions of optimality and bounds nothing. {status.message}",
+        f"{status.advice} Choose a positive definite kernel, as Gaussian(), or add a multiple of "
+        "the identity to a precomputed matrix.".strip(),
+        witness,
+    )
+
+
+def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
+    """The solution for the nearest positive semidefinite matrix, which the status says.
+
+    With K = Σ λ_j v_jv_jᵀ that matrix is K₊ = Σ max(λ_j, 0) v_jv_jᵀ. α is projected onto the v_j
+    with λ_j ≥ 0, so that Kα = K₊α: at the given points f has the values of the problem solved.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Precomputed
+    >>> from mercer.losses import Logistic
+    >>> from mercer.solvers import Newton
+    >>> K = np.diag([1.0, 1.0, -2.0])
+    >>> problem = Problem(
+    ...     Precomputed(K).gram([0, 1, 2]), np.array([1.0, -1.0, 1.0]), Logistic(), 0.1
+    ... )
+    >>> solution = solved_for_nearest(problem, Newton())
+    >>> bool(solution.coefficients[2] == 0), solution.status.converged
+    (True, False)
+    """
+    gram = problem.gram
+    values, vectors = linalg.eigen(gram.dense().astype(np.float64))
+    kept = vectors[:, values >= 0]
+    matrix = (kept * values[values >= 0]) @ kept.T
+    nearest = Precomputed(0.5 * (matrix + matrix.T)).gram(np.arange(gram.shape[0]))
+    found = solver.solve(replace(problem, gram=nearest))
+    status = Status(
+        False,
+        f"No minimum: {sentence(gram, vectors[:, 0])}. Solved for the nearest positive "
+        f"semidefinite matrix instead. {found.status.message}",
+        "Choose a positive definite kernel, as Gaussian(), or add a multiple of the identity to a "
+        "precomputed matrix.",
+        vectors[:, 0],
+    )
+    coefficients = (kept @ (kept.T @ found.coefficients)).astype(gram.dtype)
+    return replace(found, coefficients=coefficients, status=status)

@@ -13,24 +13,28 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_consistent_length
 
+from mercer.errors import IndefiniteKernelWarning
+from mercer.estimators.callbacks import CallbackSupportMixin
 from mercer.estimators.supervised import SupervisedEstimator
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
-from mercer.points import PointSet
 from mercer.solvers.dual import DualAscent
 
 GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is about as exact
 
 
-class SupportVectorMachine(SupervisedEstimator, BaseEstimator):
+class SupportVectorMachine(CallbackSupportMixin, SupervisedEstimator, BaseEstimator):
     """Checks, the kernel, the solver and the support vectors of all machines."""
+
+    _allow_indefinite = True
 
     gamma: Any
     degree: Any
     coef0: Any
     tol: Any
     cache_size: Any
+    shrinking: Any
     max_iter: Any
 
     # ---- checks ---------------------------------------------------------------------------------
@@ -80,23 +84,41 @@ class SupportVectorMachine(SupervisedEstimator, BaseEstimator):
 
     def _solver(self, points: int) -> DualAscent:
         cache = None if self.cache_size is None else int(self.cache_size * (1 << 20))
-        solver = DualAscent(tolerance=GAP_OF_TOLERANCE * float(self.tol), cache=cache)
+        solver = DualAscent(
+            GAP_OF_TOLERANCE * float(self.tol),
+            cache=cache,
+            shrinking=None if self.shrinking else False,
+        )
         own = min(solver.max_iterations, 100_000 + 1000 * points)
         return replace(solver, max_iterations=own if self.max_iter == -1 else int(self.max_iter))
 
     # ---- what a fit keeps -----------------------------------------------------------------------
 
-    def _keep_support(self, gram: Gram, X: Any, support: np.ndarray) -> PointSet:
-        """Set the support, and return it as points."""
-        self.kernel_ = gram.kernel
-        self.support_ = support.astype(np.int32)
+    def _supported(
+        self, gram: Gram, support: np.ndarray, coefficients: np.ndarray
+    ) -> dict[str, Any]:
+        """The support, and its function in the precision of the points."""
         points = gram.x.take(support)
-        self.support_vectors_ = np.empty((0, 0)) if self._is_precomputed() else points.data
-        return points
+        return {
+            "kernel_": gram.kernel,
+            "support_": support.astype(np.int32),
+            "support_vectors_": np.empty((0, 0)) if self._is_precomputed() else points.data,
+            "function_": RKHSFunction(gram.kernel, points, coefficients.astype(points.dtype)),
+        }
 
-    def _keep_function(self, points: PointSet, coefficients: np.ndarray) -> None:
-        """The function of the support, in the precision of the points."""
-        self.function_ = RKHSFunction(self.kernel_, points, coefficients.astype(points.dtype))
+    def _of_one(self, gram: Gram, alpha: np.ndarray, intercept: float) -> dict[str, Any]:
+        """The attributes of a machine with one output."""
+        support = np.flatnonzero(alpha)
+        return {
+            **self._supported(gram, support, alpha[support]),
+            "dual_coef_": alpha[support][None, :],
+            "intercept_": np.array([intercept]),
+            "n_support_": np.array([len(support)], np.int32),
+        }
+
+    def _set(self, attributes: dict[str, Any]) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
 
     def _values(self, X: Any) -> np.ndarray:
         """f(x) for every row of X, without intercepts."""
@@ -106,10 +128,12 @@ class SupportVectorMachine(SupervisedEstimator, BaseEstimator):
             return X[:, self.support_] @ self.function_.coefficients
         return self.function_(X)
 
-    def _warn(self, statuses: list[Any]) -> None:
+    def _warn(self, statuses: list[Any], depth: int = 4) -> None:
         failed = [status for status in statuses if not status.converged]
         if failed:
-            warnings.warn(str(failed[0]), ConvergenceWarning, stacklevel=3)
+            indefinite = failed[0].witness is not None
+            kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
+            warnings.warn(f"{type(self).__name__}: {failed[0]}", kind, stacklevel=depth)  # of fit
 
 
 def _check_number(owner: object, name: str, above: float, at_most: float = math.inf) -> None:

@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from mercer.estimators.callbacks import FitTask, with_callbacks
 from mercer.estimators.svm.base import SupportVectorMachine, _check_number
 from mercer.estimators.svm.pairs import Machine, OneVersusOne
 from mercer.losses import Hinge
@@ -30,6 +31,7 @@ class _Classifier(ClassifierMixin, SupportVectorMachine):
     decision_function_shape: Any
     break_ties: Any
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit one machine for each pair of classes."""
         self._check_parameters()
@@ -43,10 +45,14 @@ class _Classifier(ClassifierMixin, SupportVectorMachine):
         gram = self._gram(X, weights)
         pairs = OneVersusOne.of(gram, codes, len(classes), costs)
         solver = self._solver(len(codes))
-        machines = pairs.solve(self._fit_pair(solver), solver)
+        task = FitTask.root(self, X, y, weights, len(pairs.pairs))
+        machines = pairs.solve(self._fit_pair(solver), solver, task if task.heard else None)
         self.classes_ = classes
         self.class_weight_ = factors
-        self._keep(gram, X, pairs, machines)
+        attributes = self._attributes(gram, pairs, machines)
+        self._set(attributes)
+        self._warn(self.statuses_)
+        task.end(lambda: attributes)
         return self
 
     def _fit_pair(self, solver: DualAscent) -> Any:
@@ -97,32 +103,35 @@ class _Classifier(ClassifierMixin, SupportVectorMachine):
 
     # ---- what a fit keeps -----------------------------------------------------------------------
 
-    def _keep(self, gram: Gram, X: Any, pairs: OneVersusOne, machines: list[Machine]) -> None:
+    def _attributes(
+        self, gram: Gram, pairs: OneVersusOne, machines: list[Machine]
+    ) -> dict[str, Any]:
         full = np.zeros((gram.shape[0], len(machines)))
         for k, (pair, machine) in enumerate(zip(pairs.pairs, machines, strict=True)):
             full[pairs.members(pair), k] = machine.coefficients
         supports: Any = full.any(axis=1)
         support = pairs.order[supports[pairs.order]]
-        counts = [
+        counts: Any = [
             int(supports[pairs.order[slice(*pairs.span(c))]].sum())
             for c in range(len(self.classes_))
         ]
-        points = self._keep_support(gram, X, support)
-        self.n_support_ = np.array(counts, np.int32)
         coefficients = full[support]
         intercepts = np.array([machine.intercept for machine in machines])
         binary = len(machines) == 1
         if binary:  # positive for the second class, as in scikit-learn
             coefficients, intercepts = -coefficients, -intercepts
-        self.intercept_ = intercepts
-        self.dual_coef_ = (
-            coefficients.T if binary else _stacked(coefficients, pairs.pairs, self.n_support_)
-        )
-        self.n_iter_ = np.array([machine.steps for machine in machines], np.int32)
-        self.statuses_ = [machine.status for machine in machines]
-        self.solutions_ = [machine.solution for machine in machines]
-        self._keep_function(points, coefficients[:, 0] if binary else coefficients)
-        self._warn(self.statuses_)
+        counts = np.array(counts, np.int32)
+        return {
+            **self._supported(gram, support, coefficients[:, 0] if binary else coefficients),
+            "n_support_": counts,
+            "intercept_": intercepts,
+            "dual_coef_": (
+                coefficients.T if binary else _stacked(coefficients, pairs.pairs, counts)
+            ),
+            "n_iter_": np.array([machine.steps for machine in machines], np.int32),
+            "statuses_": [machine.status for machine in machines],
+            "solutions_": [machine.solution for machine in machines],
+        }
 
     # ---- predictions ----------------------------------------------------------------------------
 
@@ -357,7 +366,7 @@ max_iter, decision_function_shape, break_ties, random_state :
             margin = 0.5 * (upper - lower)
             scale = 1.0 / margin if margin > 0 else 1.0
             intercept = -0.5 * scale * (upper + lower)
-            status = status_of(solver, [ascent])
+            status = status_of(solver, gram, [ascent])
             return Machine(scale * ascent.alpha, float(intercept), ascent.steps, status)
 
         return fit

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
+from mercer.estimators.callbacks import FitTask, told, with_callbacks
 from mercer.estimators.svm.base import SupportVectorMachine, _check_number
 from mercer.solvers.dual.solver import status_of
 from mercer.solvers.dual.terms import Terms
@@ -73,6 +74,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         self.verbose = verbose
         self.max_iter = max_iter
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit f and ρ; y is not used."""
         _check_number(self, "nu", above=0.0, at_most=1.0)
@@ -80,18 +82,20 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         X = self._checked_points(X)
         weights = self._checked_weights(sample_weight, X)
         gram = self._gram(X, weights)
-        solver = self._solver(len(weights))
+        task = FitTask.root(self, X, y, weights, None)
+
+        def fitted(alpha: np.ndarray, level: float) -> dict[str, Any]:
+            return {**self._of_one(gram, alpha, -level), "offset_": level}
+
+        solver = told(
+            self._solver(len(weights)), task, lambda s: fitted(s.coefficients, -float(s.intercept))
+        )
         ascent = solver.ascend(gram, Terms.within(weights, self.nu * weights.sum()))
-        support = ascent.support
-        points = self._keep_support(gram, X, support)
-        self.dual_coef_ = ascent.alpha[support][None, :]
-        self.offset_ = float(ascent.levels[0])
-        self.intercept_ = np.array([-self.offset_])
-        self.n_support_ = np.array([len(support)], np.int32)
-        self.n_iter_ = ascent.steps
-        self.status_ = status_of(solver, [ascent])
-        self._keep_function(points, ascent.alpha[support])
+        attributes = fitted(ascent.alpha, float(ascent.levels[0]))
+        self._set({**attributes, "n_iter_": ascent.steps})
+        self.status_ = status_of(solver, gram, [ascent])
         self._warn([self.status_])
+        task.end(lambda: attributes)
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:

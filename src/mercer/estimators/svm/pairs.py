@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from mercer.estimators.callbacks import FitTask
 from mercer.evaluation.budget import memory_budget
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.operators import Gram
-from mercer.solvers.dual.rows import PartRows, Rows, is_cheap
+from mercer.points import DensePoints, PointSet
+from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent
 from mercer.solvers.solution import Solution, Status
+
+SMALL = 2048  # points up to which one matrix serves all pairs, in one thread: they take no time
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +39,8 @@ Fit = Callable[[Gram, np.ndarray, np.ndarray, "Rows | None"], Machine]
 class OneVersusOne:
     """All pairs of classes, in scikit-learn's order; `fit` solves one of them.
 
-    Points are sorted by class, so that the matrix of a pair is four blocks of the whole one, which
-    is computed once where it is worth its memory.
+    The matrix of each class is shared by its pairs, where it is worth its memory; that between two
+    classes belongs to one pair alone, and is gone after it.
     """
 
     gram: Gram
@@ -51,8 +55,12 @@ class OneVersusOne:
         return cls(gram, order, bounds, weights)
 
     @property
+    def classes(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
     def pairs(self) -> list[tuple[int, int]]:
-        return list(combinations(range(len(self.bounds) - 1), 2))
+        return list(combinations(range(self.classes), 2))
 
     def span(self, code: int) -> tuple[int, int]:
         """Where the points of a class are, in the order."""
@@ -62,35 +70,82 @@ class OneVersusOne:
         """The numbers of the points of a pair: those of the first class, then the others."""
         return np.concatenate([self.order[slice(*self.span(code))] for code in pair])
 
-    def solve(self, fit: Fit, solver: DualAscent) -> list[Machine]:
-        """The machines of all pairs, several at a time."""
-        matrix = self._matrix(solver)
+    def solve(self, fit: Fit, solver: DualAscent, task: FitTask | None = None) -> list[Machine]:
+        """The machines of all pairs, several at a time; one by one where a task is to be told."""
         machines: list[Any] = [None] * len(self.pairs)
+        small = len(self.order) <= SMALL
+        alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
+        threads = 1 if alone else thread_count()
+        rows_of = self._whole() if small else self._by_class(solver, threads)
 
         def work(k: int) -> None:
             pair = self.pairs[k]
+            told = task and task.part("pair")
             members = self.members(pair)
-            labels = np.ones(len(members))
-            labels[np.diff(self.span(pair[0]))[0] :] = -1.0
+            labels = np.repeat([1.0, -1.0], [np.diff(self.span(code))[0] for code in pair])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
-            spans = [self.span(code) for code in pair]
-            rows = None if matrix is None else PartRows(matrix, spans)
-            machines[k] = fit(part, labels, self.weights[members], rows)
+            machines[k] = fit(part, labels, self.weights[members], rows_of(pair))
+            if told:
+                told.end()
 
-        parallel = getattr(self.gram.kernel, "parallel", True)
         with single_threaded_blas():
-            run(work, range(len(machines)), thread_count() if parallel else 1)
+            run(work, range(len(machines)), threads)
         return machines
 
-    def _matrix(self, solver: DualAscent) -> np.ndarray | None:
-        """K in the order of classes, where several pairs share it, it is dear, and it fits."""
+    def _whole(self) -> Callable[[tuple[int, int]], Rows | None]:
+        """Rows of pairs out of one matrix, which is small."""
+        if len(self.pairs) < 2:
+            return lambda pair: None
+        points = self.gram.x.take(self.order)
+        matrix = self._matrix(points, None, np.float64)
+
+        def rows(pair: tuple[int, int]) -> Rows:
+            i, j = (slice(*self.span(code)) for code in pair)
+            return StoredRows(
+                np.block([[matrix[i, i], matrix[i, j]], [matrix[j, i], matrix[j, j]]])
+            )
+
+        return rows
+
+    def _by_class(
+        self, solver: DualAscent, threads: int
+    ) -> Callable[[tuple[int, int]], Rows | None]:
+        """Rows of pairs out of a matrix for each class, and one between the two."""
+        dtype = self._stored(solver)
+        if dtype is None:
+            return lambda pair: None
+        points = [self._points(code, dtype) for code in range(self.classes)]
+        squares: list[Any] = [None] * self.classes
+
+        def square(code: int) -> None:
+            squares[code] = self._matrix(points[code], None, dtype)
+
+        def rows(pair: tuple[int, int]) -> Rows:
+            i, j = pair
+            return PairRows(squares[i], squares[j], self._matrix(points[i], points[j], dtype))
+
+        with single_threaded_blas():
+            run(square, range(self.classes), threads)
+        return rows
+
+    def _points(self, code: int, dtype: Any) -> PointSet:
+        """The points of a class; dense ones are rounded once, not for each product."""
+        points = self.gram.x.take(self.order[slice(*self.span(code))])
+        if isinstance(points, DensePoints):
+            return replace(points, rows=np.ascontiguousarray(points.rows, dtype))
+        return points
+
+    def _matrix(self, x: PointSet, y: PointSet | None, dtype: Any) -> np.ndarray:
+        """K between the points of two classes."""
+        between = Gram(self.gram.kernel, x, y, self.gram.memory).astype(dtype)
+        self.gram.evaluations += between.shape[0] * between.shape[1]
+        return between.dense()
+
+    def _stored(self, solver: DualAscent) -> Any:
+        """The precision in which matrices are stored, where that pays and fits; else None."""
+        sizes = np.diff(self.bounds).astype(float)
         if len(self.pairs) < 2 or is_cheap(self.gram):
             return None
-        sorted_gram = Gram(self.gram.kernel, self.gram.x.take(self.order), None, self.gram.memory)
-        if solver.starts_in_single(self.gram):
-            sorted_gram = sorted_gram.astype(np.float32)
-        n, size = self.gram.shape[0], sorted_gram.dtype.itemsize
-        if n * n * size > memory_budget(solver.cache):
-            return None
-        self.gram.evaluations += n * (n + 1) // 2
-        return sorted_gram.dense()
+        numbers = float((sizes**2).sum()) + 2.0 * thread_count() * float(sizes.max()) ** 2
+        dtype = np.dtype(np.float32 if solver.starts_in_single(self.gram) else np.float64)
+        return dtype if numbers * dtype.itemsize <= memory_budget(solver.cache) else None

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d
 
+from mercer.estimators.callbacks import FitTask, told, with_callbacks
 from mercer.estimators.svm.base import SupportVectorMachine, _check_number
 from mercer.losses import EpsilonInsensitive
 from mercer.solvers.problem import Problem
@@ -23,7 +24,8 @@ class SVR(RegressorMixin, SupportVectorMachine):
     ----------
     kernel : Kernel, str or callable, default="rbf"
         A kernel of mercer, a name of scikit-learn's, "precomputed", or a function of two points or
-        two blocks.
+        two blocks. One that is not positive definite, as "sigmoid", gets a stationary point, as in
+        libsvm, and an `IndefiniteKernelWarning`.
     degree, gamma, coef0 :
         Parameters of named kernels, as in scikit-learn; with weights, gamma="scale" takes the
         variance of weighted points.
@@ -31,7 +33,10 @@ class SVR(RegressorMixin, SupportVectorMachine):
         The solver stops at a relative duality gap of tol/10, about as exact as libsvm at tol.
     C, epsilon : float, default=1.0 and 0.1
         C > 0 and ε ≥ 0.
-    shrinking, verbose :
+    shrinking : bool, default=True
+        Whether coefficients that rest at a bound may be left alone for a while, where that pays;
+        the gap counts all.
+    verbose :
         Taken and not used.
     cache_size : float or None, default=None
         Megabytes for rows of the kernel; None for the memory budget.
@@ -84,6 +89,7 @@ class SVR(RegressorMixin, SupportVectorMachine):
         self.verbose = verbose
         self.max_iter = max_iter
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f and b to real targets y."""
         _check_number(self, "C", above=0.0)
@@ -95,20 +101,16 @@ class SVR(RegressorMixin, SupportVectorMachine):
         gram = self._gram(X, weights)
         loss = EpsilonInsensitive(float(self.epsilon))
         problem = Problem(gram, y, loss, 1.0 / (self.C * weights.sum()), weights, True)
-        self._keep(gram, X, self._solver(len(y)).solve(problem))
-        return self
-
-    def _keep(self, gram: Any, X: Any, solution: Any) -> None:
-        support = np.flatnonzero(solution.coefficients)
-        points = self._keep_support(gram, X, support)
-        coefficients = solution.coefficients[support]
-        self.dual_coef_ = coefficients[None, :]
-        self.intercept_ = np.array([solution.intercept])
-        self.n_support_ = np.array([len(support)], np.int32)
-        self.n_iter_ = solution.history["steps"][0]
-        self.solution_ = solution
-        self._keep_function(points, coefficients)
+        task = FitTask.root(self, X, y, weights, None)
+        heard = told(
+            self._solver(len(y)), task, lambda s: self._of_one(gram, s.coefficients, s.intercept)
+        )
+        solution = heard.solve(problem)
+        fitted = self._of_one(gram, solution.coefficients, solution.intercept)
+        self._set({**fitted, "n_iter_": solution.history["steps"][0], "solution_": solution})
         self._warn([solution.status])
+        task.end(lambda: fitted)
+        return self
 
     def predict(self, X: Any) -> np.ndarray:
         """f(x) + b for every row of X."""

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from mercer.operators import Gram
-from mercer.solvers.dual.rows import Rows
+from mercer.solvers.dual.rows import Rows, ShrinkingRows
+from mercer.solvers.dual.shrinking import pays, resting, without
 from mercer.solvers.dual.terms import Terms
 
 INNER_SHARE = 0.1  # of the violation that steps on a working set leave
-WHOLE_SHARE = 1e-3  # the same where the working set is everything
+WHOLE_SHARE = 1e-4  # the same where the working set is everything
 CARRIED = 0.5  # of a working set that may come from the last one
 STALLED = 3  # rounds in a row without a step, after which no digits are left
 ROUNDING = 1e-15  # of sums of float64 numbers, relative to their size
+ROW_ERROR = 1e-5  # of a kernel value in float32, relative to the largest: ten times what is allowed
+SAMPLE = 64  # points that are computed again though they do not count
 VANISHING = 1e-3  # of the largest ‖f‖²
 COARSE, FINE = 12, 100  # halvings that look for a multiplier: on the way, and at the end
+
+Listener = Callable[[np.ndarray, np.ndarray, float], bool]  # of α, levels, primal: whether to stop
 
 
 @dataclass(eq=False)
@@ -40,6 +46,11 @@ class Ascent:
     primal: float = np.inf
     unbounded: bool = False
     stalled: bool = False
+    shrinks: bool = False
+    shrunk: bool = False
+    others: float = 0.0  # what coefficients that rest elsewhere add to the objective
+    stopped: bool = False
+    listener: Listener | None = None
     history: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -64,7 +75,8 @@ class Ascent:
         """The gap as a share of the objective."""
         if not np.isfinite(self.gap):
             return np.inf
-        return self.gap / (max(abs(self.primal), abs(self.primal - self.gap), self._least()) or 1.0)
+        primal = self.primal + self.others
+        return self.gap / (max(abs(primal), abs(primal - self.gap), self._least()) or 1.0)
 
     def _least(self) -> float:
         """An objective that is as good as 0, where all of it is ½αᵀKα: f may vanish."""
@@ -83,22 +95,50 @@ class Ascent:
         """The places where α is not 0."""
         return np.flatnonzero(self.alpha)
 
-    def recompute(self, gram: Gram) -> None:
-        """Kα from scratch in float64, and the gap that belongs to it."""
+    def recompute(self, gram: Gram, rows: Rows | None = None) -> None:
+        """Kα from scratch in float64 wherever it counts, and the gap that belongs to it.
+
+        Where α_i = 0 and the slopes hold it there by far more than rows in lower precision can be
+        wrong, the loss is 0 for any such value of (Kα)_i, and so is the share of the gap.
+        """
         support = self.support
-        self.values = np.zeros(len(self.alpha))
-        if len(support):
-            columns = Gram(gram.kernel, gram.x, gram.x.take(support), gram.memory)
-            gram.evaluations += columns.shape[0] * columns.shape[1]
-            self.values = columns.astype(np.float64) @ self.alpha[support]
+        if rows is not None and rows.exact:
+            self.values = np.zeros(len(self.alpha))
+            rows.add(support, self.alpha[support], self.values)
+        else:
+            error = ROW_ERROR * self.peak * float(np.abs(self.alpha).sum())
+            counts = self._counts(error)
+            wrong = self._recompute_at(np.flatnonzero(counts), support, gram)
+            if not wrong <= 0.1 * error:
+                self._recompute_at(np.flatnonzero(~counts), support, gram)
         self.certify(FINE)
         self.history.append(self.relative_gap)
+
+    def _counts(self, error: float) -> np.ndarray:
+        """Where a value that is wrong by no more than the error could change the gap."""
+        level = self.levels[self.terms.labels]
+        held = (self.up - level > error) & (level - self.down > error)
+        counts: np.ndarray = ~(held & (self.alpha == 0))
+        counts[:: max(1, len(counts) // SAMPLE)] = True  # some others, to see how wrong they are
+        return counts
+
+    def _recompute_at(self, places: np.ndarray, support: np.ndarray, gram: Gram) -> float:
+        """Kα at some places in float64; how far it was from there."""
+        if not len(places):
+            return 0.0
+        before, values = self.values[places], np.zeros(len(places))
+        if len(support):
+            columns = Gram(gram.kernel, gram.x.take(places), gram.x.take(support), gram.memory)
+            gram.evaluations += columns.shape[0] * columns.shape[1]
+            values = columns.astype(np.float64) @ self.alpha[support]
+        self.values[places] = values
+        return float(np.abs(values - before).max())
 
     # ---- certificates ---------------------------------------------------------------------------
 
     def certify(self, halvings: int = COARSE) -> None:
         """The gap at α, with multipliers that make it small, or with FINE halvings least."""
-        from mercer.solvers.dual.compiled import gap_terms, slopes
+        from mercer.solvers.dual.compiled.certificates import gap_terms, slopes
 
         t = self.terms
         self.up, self.down = np.empty_like(self.alpha), np.empty_like(self.alpha)
@@ -115,7 +155,7 @@ class Ascent:
 
     def _choose_level(self, g: int, halvings: int) -> None:
         """Set the multiplier of one group."""
-        from mercer.solvers.dual.compiled import best_level, extremes
+        from mercer.solvers.dual.compiled.certificates import best_level, extremes
 
         t = self.terms
         least, largest, total = extremes(self.up, self.down, self.alpha, t.labels, g)
@@ -135,9 +175,10 @@ class Ascent:
         """Rounds until the relative gap is at most the tolerance, or `limit` steps were taken."""
         idle, random = 0, np.random.default_rng(0)
         chosen = np.empty(0, np.int64)
-        inner = INNER_SHARE if size < len(self.alpha) else WHOLE_SHARE
+        whole = size >= len(self.alpha) and not self.shrunk
+        inner = WHOLE_SHARE if whole else INNER_SHARE
         most = self._most_rounds(size, limit)
-        while self._goes_on(tolerance, limit) and idle < STALLED and self.rounds < most:
+        while self.goes_on(tolerance, limit) and idle < STALLED and self.rounds < most:
             chosen = self._working_set(chosen, size, random)
             steps = self._round(rows, chosen, limit - self.steps, inner * 0.1**idle)
             if steps < 0:
@@ -148,10 +189,24 @@ class Ascent:
             self.rounds += 1
             self.certify()
             self.history.append(self.relative_gap)
+            if self.listener is not None:
+                total = self.primal + self.others
+                self.stopped = bool(self.listener(self.alpha, self.levels, total))
+            if self.shrinks and steps and self.goes_on(tolerance, limit):
+                self._shrink(rows, tolerance, size, limit)
         self.stalled = idle >= STALLED
 
-    def _goes_on(self, tolerance: float, limit: int) -> bool:
-        return self.relative_gap > tolerance and self.steps < limit and not self.unbounded
+    def _shrink(self, rows: Rows, tolerance: float, size: int, limit: int) -> None:
+        """Go on without the coefficients that rest, where they are many."""
+        if len(self.alpha) <= size or not isinstance(rows, ShrinkingRows):
+            return
+        rest = resting(self)
+        if pays(rest):
+            without(self, rest, rows, tolerance, size, limit - self.steps)
+
+    def goes_on(self, tolerance: float, limit: int) -> bool:
+        ended = self.unbounded or self.stopped
+        return self.relative_gap > tolerance and self.steps < limit and not ended
 
     def _most_rounds(self, size: int, limit: int) -> int:
         """A cap on rounds that goes with the cap on steps: a round takes more than a few."""
@@ -173,7 +228,8 @@ class Ascent:
     def _steps(
         self, inner: np.ndarray, after: np.ndarray, chosen: np.ndarray, tolerance: float, limit: int
     ) -> int:
-        from mercer.solvers.dual.compiled import pair_steps, single_steps
+        from mercer.solvers.dual.compiled.pairs import pair_steps
+        from mercer.solvers.dual.compiled.singles import single_steps
 
         t = self.terms
         fields, values = np.ascontiguousarray(t.fields[:, chosen]), self.values[chosen]

@@ -3,49 +3,60 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 
 from mercer.operators import Gram
 from mercer.solvers.dual.ascent import FINE, Ascent
 from mercer.solvers.dual.rows import Rows
 
-POLISHED = 256  # coefficients up to which the linear system is solved
+POLISHED = 1024  # free coefficients up to which the linear system is solved
+ALWAYS = 1024  # points up to which it is solved whatever the tolerance is
+SOMETIMES = 4096  # the same where the tolerance is beyond the reach of steps
+OUT_OF_REACH = 1e-6
+SYSTEMS = 100  # one after the other, as bounds are met
 ATTEMPTS = 30
 ROUNDING = 1e-14  # a relative gap that is only rounding
+LEAST_PIVOT = 1e-6  # of the largest, below which a factor has lost its digits
 STEPS_OF_ATTEMPT = 50  # two-variable steps for each point, between two systems
 
 
-def may_polish(ascent: Ascent) -> bool:
-    """Whether the problem is small, and its optimum given by linear equations."""
-    return not ascent.terms.entropy and len(ascent.alpha) <= 4 * POLISHED
+def goal_of_polish(ascent: Ascent, tolerance: float) -> float | None:
+    """The gap to polish to: rounding for a small problem, else the tolerance, if steps take long.
+
+    None where the problem is large, or its optimum not given by linear equations.
+    """
+    n = len(ascent.alpha)
+    if ascent.terms.entropy or n > (SOMETIMES if tolerance < OUT_OF_REACH else ALWAYS):
+        return None
+    return ROUNDING if n <= ALWAYS else tolerance
 
 
-def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int) -> None:
-    """Bring the gap down to rounding where few coefficients are free, by turns with steps.
+def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: float) -> None:
+    """Bring the gap down to the goal where few coefficients are free, by turns with steps.
 
     With I the free coefficients and s the signs at kinks, the optimum has
     (K + Q)_I α = t − εs + level and the given sums; two-variable steps find I, the system the rest.
     """
     for _ in range(ATTEMPTS):
-        if ascent.relative_gap <= ROUNDING or ascent.steps >= limit:
+        if ascent.relative_gap <= goal or ascent.steps >= limit or ascent.stopped:
             return
         solved = _solve_for_free(ascent, gram, rows)
-        if ascent.relative_gap <= ROUNDING or (ascent.stalled and not solved):
+        if ascent.relative_gap <= goal or (ascent.stalled and not solved):
             return
         more = ascent.steps + STEPS_OF_ATTEMPT * len(ascent.alpha)
-        goal = max(ROUNDING, 1e-3 * ascent.relative_gap)
-        ascent.run(rows, goal, size, min(more, limit))
+        ascent.run(rows, max(goal, 1e-3 * ascent.relative_gap), size, min(more, limit))
 
 
 def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
     """One system after another, as bounds are met; whether the gap fell."""
     before = ascent.alpha.copy(), ascent.values.copy(), ascent.relative_gap
-    for _ in range(POLISHED):
+    for _ in range(SYSTEMS):
         free = _free(ascent)
         if not 0 < len(free) <= POLISHED:
             break
         if _step(ascent, rows.block(free), free):
             break
-    ascent.recompute(gram)
+    ascent.recompute(gram, rows)
     if ascent.relative_gap < before[2]:
         return True
     ascent.alpha, ascent.values = before[:2]
@@ -69,10 +80,7 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     matrix = inner + np.diag(curvature)
     slopes = ascent.values[free] - target + curvature * a + t.kink * np.sign(a)
     members = (t.labels[free][:, None] == np.arange(t.groups)).astype(np.float64)
-    corner = np.zeros((t.groups, t.groups))
-    system = np.block([[matrix, -members], [members.T, corner]])
-    side = np.concatenate([-slopes, np.zeros(t.groups)])
-    change = np.linalg.lstsq(system, side, rcond=1e-13)[0][: len(free)]
+    change = _towards(matrix, slopes, members)
     if t.kink > 0:
         low, high = np.where(a > 0, 0.0, low), np.where(a < 0, 0.0, high)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,3 +94,18 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     ascent.alpha[free] = moved
     ascent.values[free] += inner @ (moved - a)
     return nearest >= 1.0
+
+
+def _towards(matrix: np.ndarray, slopes: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """The x with Ax − Mz = −slopes and Mᵀx = 0: by a factorisation, of least norm without one."""
+    factor, solved, failed = dposv(matrix, np.column_stack([slopes, members]), lower=True)
+    pivots = factor.diagonal()
+    if not failed and pivots.min() > LEAST_PIVOT * pivots.max():
+        if not members.shape[1]:
+            return -solved[:, 0]
+        levels = np.linalg.lstsq(members.T @ solved[:, 1:], members.T @ solved[:, 0], rcond=None)[0]
+        return solved[:, 1:] @ levels - solved[:, 0]
+    groups = members.shape[1]
+    system = np.block([[matrix, -members], [members.T, np.zeros((groups, groups))]])
+    side = np.concatenate([-slopes, np.zeros(groups)])
+    return np.linalg.lstsq(system, side, rcond=1e-13)[0][: len(slopes)]

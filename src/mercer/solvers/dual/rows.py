@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -10,21 +10,43 @@ from mercer.evaluation.budget import Memory, memory_budget
 from mercer.evaluation.threads import run, thread_count
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
-from mercer.points import DensePoints
+from mercer.points import DensePoints, PointSet
 
 PARALLEL = 1 << 18  # products of one update from which threads are worth it
 SMALL = 1024  # points up to which the whole matrix is stored
-CHEAP_WIDTH = 64  # columns up to which a row takes less time to compute than to fetch
+CHEAP_WIDTH = 64  # columns up to which rows are not kept: computing one and adding it takes about
+# 0.5 to 1.5 ns for each point, filling a store 1.5 to 5 and adding from it 0.2, so that a row would
+# have to be used four times or more, which is about what dual ascent does
 
 
 class Rows(Protocol):
     """A symmetric matrix, as dual ascent sees it."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether float64 values are stored, so that no kernel value need be computed again."""
 
     def block(self, chosen: np.ndarray) -> np.ndarray:
         """K between the chosen points."""
 
     def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
         """Add K[:, chosen] @ factors to the values."""
+
+
+@runtime_checkable
+class ShrinkingRows(Rows, Protocol):
+    """Rows that cost less for fewer points, so that shrinking pays.
+
+    Rows of a matrix that is stored are none: adding all of a row is quicker than gathering some.
+    """
+
+    def add_to(
+        self, places: np.ndarray, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray
+    ) -> None:
+        """Add K[places, chosen] @ factors to the values at those places."""
+
+    def part(self, chosen: np.ndarray) -> ShrinkingRows:
+        """The matrix between the chosen points; it may take over what this one has stored."""
 
 
 def rows_of(gram: Gram, at_least: int, memory: Memory = None) -> Rows:
@@ -50,7 +72,29 @@ def _is_whole(gram: Gram, matrix: np.ndarray) -> bool:
     return plain and np.array_equal(gram.x.data, np.arange(n))
 
 
-class FusedRows:
+class ComputedRows:
+    """What rows share that are computed when they are needed."""
+
+    exact = False  # nothing is stored, or what the support needs may have gone
+    gram: Gram
+
+    def add_to(
+        self, places: np.ndarray, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray
+    ) -> None:
+        columns = self._between(self.gram.x.take(places), self.gram.x.take(chosen))
+        values[places] += columns @ factors.astype(self.gram.dtype)
+
+    def _between(self, x: PointSet, y: PointSet | None) -> Gram:
+        part = Gram(self.gram.kernel, x, y, self.gram.memory).astype(self.gram.dtype)
+        self.gram.evaluations += part.shape[0] * part.shape[1]
+        return part
+
+    def _among(self, chosen: np.ndarray) -> Gram:
+        part = Gram(self.gram.kernel, self.gram.x.take(chosen), None, self.gram.memory)
+        return part.astype(self.gram.dtype)
+
+
+class FusedRows(ComputedRows):
     """Rows that are never stored."""
 
     def __init__(self, gram: Gram) -> None:
@@ -64,10 +108,8 @@ class FusedRows:
         columns = self._between(self.gram.x, self.gram.x.take(chosen))
         values += columns @ factors.astype(self.gram.dtype)
 
-    def _between(self, x: object, y: object) -> Gram:
-        part = Gram(self.gram.kernel, x, y, self.gram.memory).astype(self.gram.dtype)  # type: ignore[arg-type]
-        self.gram.evaluations += part.shape[0] * part.shape[1]
-        return part
+    def part(self, chosen: np.ndarray) -> FusedRows:
+        return FusedRows(self._among(chosen))
 
 
 class StoredRows:
@@ -81,19 +123,26 @@ class StoredRows:
         """Whether the rows are float32."""
         return self.store.dtype == np.float32
 
+    @property
+    def exact(self) -> bool:
+        return self.store.dtype == np.float64
+
     def slots_of(self, chosen: np.ndarray) -> np.ndarray:
         """Where the chosen rows lie in the store."""
         return chosen
 
     def block(self, chosen: np.ndarray) -> np.ndarray:
-        from mercer.solvers.dual.compiled import gather
+        from mercer.solvers.dual.compiled.products import gather
 
+        slots = self.slots_of(chosen)
+        if slots is chosen and len(chosen) == len(self.store):  # all of them, in order
+            return self.store
         out = np.empty((len(chosen), len(chosen)), self.store.dtype)
-        gather(self.store, self.slots_of(chosen), chosen, out)
+        gather(self.store, slots, chosen, out)
         return out
 
     def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
-        from mercer.solvers.dual.compiled import add_rows
+        from mercer.solvers.dual.compiled.products import add_rows
 
         slots, n = self.slots_of(chosen), len(values)
         threads = thread_count() if len(chosen) * n >= PARALLEL else 1
@@ -105,28 +154,55 @@ class StoredRows:
         run(work, range(0, n, step), threads)
 
 
-class PartRows(StoredRows):
-    """Rows of a stored matrix between the points of some spans of it, without a copy."""
+class PairRows:
+    """Rows of the matrix between the points of two classes, of which four blocks are stored.
 
-    def __init__(self, store: np.ndarray, spans: list[tuple[int, int]]) -> None:
-        super().__init__(store)
-        self.spans = spans
-        self.places = np.concatenate([np.arange(*span) for span in spans])
+    Parameters
+    ----------
+    first, second : array
+        The matrices of both classes, which other pairs share.
+    between : array
+        That of the first class with the second.
+    """
+
+    def __init__(self, first: np.ndarray, second: np.ndarray, between: np.ndarray) -> None:
+        across = np.ascontiguousarray(between.T)
+        self.split = len(first)
+        self.blocks = (first, between), (across, second)
+
+    @property
+    def exact(self) -> bool:
+        return self.blocks[0][0].dtype == np.float64
+
+    @property
+    def single(self) -> bool:
+        """Whether the rows are float32."""
+        return not self.exact
 
     def block(self, chosen: np.ndarray) -> np.ndarray:
-        return super().block(self.places[chosen])
+        from mercer.solvers.dual.compiled.products import gather
+
+        sides = self._sides(chosen)
+        out = np.empty((len(chosen), len(chosen)), self.blocks[0][0].dtype)
+        for i, (rows, own) in enumerate(sides):
+            for j, (columns, other) in enumerate(sides):
+                gather(self.blocks[i][j], own, other, out[rows, columns])
+        return out
 
     def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
-        from mercer.solvers.dual.compiled import add_rows
+        from mercer.solvers.dual.compiled.products import add_rows
 
-        slots, first = self.places[chosen], 0
-        for start, stop in self.spans:
-            last = first + stop - start
-            add_rows(self.store, slots, factors, values, first, last, start)
-            first = last
+        for i, (rows, own) in enumerate(self._sides(chosen)):
+            for j, (start, stop) in enumerate(((0, self.split), (self.split, len(values)))):
+                add_rows(self.blocks[i][j], own, factors[rows], values, start, stop, 0)
+
+    def _sides(self, chosen: np.ndarray) -> list[tuple[slice, np.ndarray]]:
+        """The places of both classes among the chosen, which are sorted, and their numbers."""
+        cut = int(np.searchsorted(chosen, self.split))
+        return [(slice(0, cut), chosen[:cut]), (slice(cut, None), chosen[cut:] - self.split)]
 
 
-class KeptRows(StoredRows):
+class KeptRows(ComputedRows, StoredRows):
     """Rows in a store of limited size, computed in blocks; those used last stay longest.
 
     Parameters
@@ -140,15 +216,33 @@ class KeptRows(StoredRows):
     """
 
     def __init__(self, gram: Gram, at_least: int, memory: Memory = None) -> None:
-        self.gram = gram
         n = gram.shape[0]
         room = memory_budget(gram.memory if memory is None else memory)
         slots = int(min(n, max(at_least, room // max(1, n * gram.dtype.itemsize))))
-        super().__init__(np.empty((slots, n), gram.dtype))
+        self._begin(gram, np.empty(slots * n, gram.dtype))
+
+    def _begin(self, gram: Gram, numbers: np.ndarray) -> None:
+        """An empty store in the given memory."""
+        n = gram.shape[0]
+        slots = min(n, len(numbers) // n)
+        self.gram, self.numbers = gram, numbers
+        self.store = numbers[: slots * n].reshape(slots, n)
         self.place = np.full(n, -1, np.int64)  # of each row in the store, −1 where it is not
         self.owner = np.full(slots, -1, np.int64)
         self.used = np.zeros(slots, np.int64)  # when a slot was last asked for
         self.time = 0
+
+    def part(self, chosen: np.ndarray) -> KeptRows:
+        """In the same memory, which this store gives up: rows grow shorter, and more find room."""
+        part = KeptRows.__new__(KeptRows)
+        part._begin(self._among(chosen), self.numbers)
+        slots = np.sort(self.place[chosen][self.place[chosen] >= 0])
+        order = np.searchsorted(chosen, self.owner[slots])
+        for k, slot in enumerate(slots):  # never written where a later row is still to be read
+            part.store[k] = self.store[slot][chosen]
+        part.place[order], part.owner[: len(slots)] = np.arange(len(slots)), order
+        self._begin(self.gram, self.numbers)
+        return part
 
     def slots_of(self, chosen: np.ndarray) -> np.ndarray:
         self.time += 1
@@ -163,9 +257,7 @@ class KeptRows(StoredRows):
         free = self._oldest(len(missing))
         evicted = self.owner[free]
         self.place[evicted[evicted >= 0]] = -1
-        block = Gram(self.gram.kernel, self.gram.x.take(missing), self.gram.x, self.gram.memory)
-        self.store[free] = block.astype(self.gram.dtype).dense()
-        self.gram.evaluations += block.shape[0] * block.shape[1]
+        self.store[free] = self._between(self.gram.x.take(missing), self.gram.x).dense()
         self.place[missing], self.owner[free], self.used[free] = free, missing, self.time
 
     def _oldest(self, count: int) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from mercer.evaluation.budget import Memory
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Hinge, SquaredHinge
 from mercer.operators import Gram
-from mercer.solvers.descent.landscape import weights_of
-from mercer.solvers.dual.ascent import Ascent
-from mercer.solvers.dual.margin import HardMargin
-from mercer.solvers.dual.polish import may_polish, polish
-from mercer.solvers.dual.rows import Rows, rows_of
+from mercer.solvers.definiteness import as_stationary
+from mercer.solvers.descent.landscape import Callback, State, weights_of
+from mercer.solvers.dual.ascent import Ascent, Listener
+from mercer.solvers.dual.margin import LEAST_MARGIN, HardMargin
+from mercer.solvers.dual.polish import goal_of_polish, polish
+from mercer.solvers.dual.rows import FusedRows, Rows, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import check_count, check_positive
@@ -58,6 +60,12 @@ class DualAscent:
         Bytes for rows of the kernel, as in "500MB"; None for the memory budget of products.
     mixed : bool or None, default=None
         Whether to start with float32 rows; None decides by size and tolerance.
+    shrinking : bool or None, default=None
+        Whether coefficients that rest safely at a bound are left alone until the others are done.
+        The gap is that of all of them in any case. None does so where rows are not stored: stored
+        ones are added faster than they are sorted out.
+    callback : function of (round, State), optional
+        Called after every round; return True to stop.
 
     References
     ----------
@@ -78,6 +86,8 @@ class DualAscent:
     working_set: int = 1024
     cache: Memory = None
     mixed: bool | None = None
+    shrinking: bool | None = None
+    callback: Callback | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_positive(self, "tolerance", self.tolerance)
@@ -95,16 +105,17 @@ class DualAscent:
             return self._hard_margin(problem, columns, rows)
         weights = weights_of(problem)
         costs = weights / (weights.sum() * problem.regularization)
-        work = _Work(self, problem.gram, rows)
-        parts = [
-            work.ascend(Terms.of(problem.loss, column, costs, problem.fit_intercept))
-            for column in columns
-        ]
+        work, tell = _Work(self, problem.gram, rows), _listener(self.callback, problem)
+        parts: list[Ascent] = []
+        for column in columns:
+            terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
+            parts.append(work.ascend(terms, listener=tell and tell(parts)))
         return _solution(self, problem, parts)
 
     def ascend(self, gram: Gram, terms: Terms, rows: Rows | None = None) -> Ascent:
         """Minimise ½αᵀKα + Σ g_i(α_i) for any terms."""
-        return _Work(self, gram, rows).ascend(terms)
+        tell = _listener(self.callback, None)
+        return _Work(self, gram, rows).ascend(terms, listener=tell and tell([]))
 
     def starts_in_single(self, gram: Gram) -> bool:
         """Whether ascent begins with float32 rows."""
@@ -137,28 +148,40 @@ class _Work:
         self.exact: Rows | None = None
         self.peak = float(np.abs(gram.diagonal()).max())
 
-    def ascend(self, terms: Terms, kind: type[Ascent] = Ascent) -> Ascent:
+    def ascend(
+        self, terms: Terms, kind: type[Ascent] = Ascent, listener: Listener | None = None
+    ) -> Ascent:
         solver, size = self.solver, self.solver.working_set
         mixed = self._mixed()
         if self.rows is None:
             dtype = np.dtype(np.float32 if mixed else np.float64)
             self.rows = self._rows(dtype)
         ascent = kind.begin(terms, self.rows, size, self.peak)
+        ascent.listener = listener
+        ascent.shrinks = self._shrinks() and kind is Ascent and not terms.entropy
         goal = solver.tolerance * (SLACK if mixed else 1.0)
-        small = kind is Ascent and not mixed and may_polish(ascent)
-        limit = STEPS_BEFORE_POLISH * len(ascent.alpha) if small else solver.max_iterations
+        polished = (
+            goal_of_polish(ascent, solver.tolerance) if kind is Ascent and not mixed else None
+        )
+        limit = solver.max_iterations
+        if polished is not None:
+            limit = STEPS_BEFORE_POLISH * len(ascent.alpha)
         ascent.run(self.rows, goal, size, min(limit, solver.max_iterations))
-        ascent.recompute(self.gram)
-        if mixed and ascent._goes_on(solver.tolerance, solver.max_iterations):
+        ascent.recompute(self.gram, self.rows)
+        if mixed and ascent.goes_on(solver.tolerance, solver.max_iterations):
             self.exact = self.exact or self._rows(np.dtype(np.float64))
             ascent.run(self.exact, solver.tolerance, size, solver.max_iterations)
             ascent.recompute(self.gram)
-        if small:
-            polish(ascent, self.gram, self.rows, size, solver.max_iterations)
-            if ascent._goes_on(solver.tolerance, solver.max_iterations) and not ascent.stalled:
+        if polished is not None:
+            polish(ascent, self.gram, self.rows, size, solver.max_iterations, polished)
+            if ascent.goes_on(solver.tolerance, solver.max_iterations) and not ascent.stalled:
                 ascent.run(self.rows, solver.tolerance, size, solver.max_iterations)
-            ascent.recompute(self.gram)
+                ascent.recompute(self.gram, self.rows)
         return ascent
+
+    def _shrinks(self) -> bool:
+        shrinking = self.solver.shrinking
+        return isinstance(self.rows, FusedRows) if shrinking is None else shrinking
 
     def _rows(self, dtype: np.dtype) -> Rows:
         at_least = min(self.solver.working_set, self.gram.shape[0])
@@ -166,6 +189,35 @@ class _Work:
 
     def _mixed(self) -> bool:
         return getattr(self.rows, "single", False) or self.solver.starts_in_single(self.gram)
+
+
+def _listener(
+    callback: Callback | None, problem: Problem | None
+) -> Callable[[list[Ascent]], Listener] | None:
+    """What tells a callback of rounds: of the outputs that are solved, and of the one at hand."""
+    if callback is None:
+        return None
+    count = 0
+    shape = None if problem is None else np.shape(problem.targets)
+    scale = 1.0 if problem is None else problem.regularization
+
+    def after(parts: list[Ascent]) -> Listener:
+        def hear(alpha: np.ndarray, levels: np.ndarray, primal: float) -> bool:
+            nonlocal count
+            count += 1
+            solved = sum(part.primal for part in parts)
+            b = np.array([-part.levels[0] for part in parts] + [-levels[0]])
+            coefficients = np.stack([*(part.alpha for part in parts), alpha], axis=1)
+            state = State(alpha, -levels[0], scale * primal)
+            if shape is not None and len(shape) == 2:
+                wide = (0, shape[1] - len(b))
+                coefficients, b = np.pad(coefficients, ((0, 0), wide)), np.pad(b, wide)
+                state = State(coefficients, b, scale * (solved + primal))
+            return bool(callback(count, state))
+
+        return hear
+
+    return after
 
 
 # ---- refusals ------------------------------------------------------------------------------------
@@ -192,7 +244,8 @@ def _not_separable(part: Ascent, solver: DualAscent) -> str:
     if part.unbounded:
         return (
             "regularization=0 asks for a function that separates the labels, and there is none "
-            "with a margin that shows in float64: write a regularization > 0."
+            f"with a margin above {LEAST_MARGIN:g} of the largest √k(x, x): write a "
+            "regularization > 0."
         )
     return (
         f"no function that separates the labels was found in {part.steps:,} steps "
@@ -215,7 +268,7 @@ def _solution(solver: DualAscent, problem: Problem, parts: list[Ascent]) -> Solu
     scale = problem.regularization or 1.0
     return Solution(
         coefficients=alpha.reshape(shape),
-        status=status_of(solver, parts, problem.regularization == 0),
+        status=status_of(solver, problem.gram, parts, problem.regularization == 0),
         objective=risk + 0.5 * problem.regularization * float(np.vdot(alpha, values)),
         gap=scale * sum(part.gap for part in parts),
         history={
@@ -230,8 +283,14 @@ def _plain(b: np.ndarray, shape: tuple[int, ...]) -> Any:
     return b if len(shape) == 2 else float(b[0])
 
 
-def status_of(solver: DualAscent, parts: list[Ascent], separates: bool = False) -> Status:
-    """How ascent ended, in words."""
+def status_of(
+    solver: DualAscent, gram: Gram, parts: list[Ascent], separates: bool = False
+) -> Status:
+    """How ascent ended, in words; a kernel that is not positive definite is named."""
+    return as_stationary(gram, _ending(solver, parts, separates))
+
+
+def _ending(solver: DualAscent, parts: list[Ascent], separates: bool) -> Status:
     worst = max(parts, key=lambda part: part.relative_gap)
     gap, steps = worst.relative_gap, sum(part.steps for part in parts)
     what = (
@@ -243,7 +302,9 @@ def status_of(solver: DualAscent, parts: list[Ascent], separates: bool = False) 
     where = f"{what} {gap:.1e} after {steps:,} steps; {support:,} of {len(worst.alpha):,} points "
     if gap <= solver.tolerance:
         return Status(True, f"Solved: {where}support the solution.")
-    if worst.stalled:
+    if any(part.stopped for part in parts):
+        advice = "The callback ended it."
+    elif worst.stalled:
         advice = "No step gains any more: the kernel may be indefinite, or the tolerance too small."
     else:
         advice = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -60,14 +61,20 @@ class Terms:
     group: np.ndarray | None
     start: np.ndarray
 
-    @property
+    @cached_property
     def groups(self) -> int:
         return 0 if self.group is None else int(self.group.max(initial=0)) + 1
 
-    @property
+    @cached_property
     def labels(self) -> np.ndarray:
         """The group of each sample, 0 where there are none."""
         return np.zeros(len(self.start), np.int64) if self.group is None else self.group
+
+    def part(self, chosen: np.ndarray) -> Terms:
+        """The terms of some samples, with the sums that their start has."""
+        group = None if self.group is None else self.group[chosen]
+        fields = np.ascontiguousarray(self.fields[:, chosen])
+        return Terms(fields, self.kink, self.entropy, group, self.start[chosen])
 
     @classmethod
     def of(cls, loss: Loss, targets: np.ndarray, costs: np.ndarray, intercept: bool) -> Terms:
