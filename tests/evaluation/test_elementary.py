@@ -7,7 +7,7 @@ import pytest
 from numba import njit
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64, nearest, sqrt
-from mercer.evaluation.cpu.vectors import OPTIONS
+from mercer.evaluation.cpu.vectors import OPTIONS, TILE, column_step, decay_panel
 from mercer.evaluation.operations import OPERATIONS
 
 FUNCTIONS = {np.float32: in_float32, np.float64: in_float64}
@@ -101,6 +101,37 @@ class TestExponentials:
 
 
 @precisions
+class TestDecayOfPanels:
+    """The same promises as `decay`, in place and by vectors."""
+
+    def in_panel(self, dtype, x):
+        x = np.asarray(x, dtype)
+        step = column_step(dtype)
+        panel = np.zeros((1, -(-len(x) // step) * step), dtype)
+        tile = x[None, :].copy()
+        leaf = (TILE, tile, tile, np.ones(1, dtype))
+        in_place(leaf, 0, 1, 0, len(x), step, panel, dtype(1.0))
+        return panel[0, : len(x)]
+
+    def test_digits(self, dtype):
+        x = np.concatenate([np.linspace(0, BOUND[dtype], 20_001), spread(dtype, 1e-30, 1.0)])
+        x = x.astype(dtype)
+        relative = np.abs(self.in_panel(dtype, x) / exact(dtype, "decay", x) - 1)
+        assert (relative <= (0.5 * x.astype(np.float64) + 2) * np.finfo(dtype).eps).all()
+
+    def test_ends(self, dtype):
+        first, *ends, last = self.in_panel(dtype, [0.0, 1e3, 1e30, np.inf, np.nan])
+        assert first == 1.0
+        assert all(0 <= end <= 2 * np.finfo(dtype).tiny for end in ends)
+        assert np.isnan(last)
+
+
+@njit(**OPTIONS)
+def in_place(*arguments):
+    decay_panel(*arguments)
+
+
+@precisions
 class TestLogarithm:
     def test_everywhere(self, dtype):
         info = np.finfo(dtype)
@@ -122,8 +153,21 @@ class TestAngles:
         x = np.concatenate([np.linspace(0, 0.7071, 20_001)[1:], spread(dtype, 1e-12, 0.7071)])
         assert ulps(dtype, "arcsin", x).max() <= 4
 
-    def test_zero(self, dtype):
-        assert of(dtype, "arcsin", 0.0)[0] == 0.0
+    @pytest.mark.parametrize("name", ["ramp_angle", "square_angle"])
+    def test_angles_of_ramps(self, dtype, name):
+        x = np.linspace(0.001, 0.7071, 5_001)
+        assert ulps(dtype, name, x).max() <= 6
+        t = 2 * np.arcsin(x[2_500:].astype(dtype).astype(np.longdouble))
+        sine, cosine = np.sin(t), np.cos(t)
+        formulas = {
+            "ramp_angle": sine - t * cosine,
+            "square_angle": t * (1 + 2 * cosine**2) - 3 * sine * cosine,
+        }
+        assert np.allclose(2 * exact(dtype, name, x[2_500:]), formulas[name], rtol=1e-13)
+
+    @pytest.mark.parametrize("name", ["arcsin", "ramp_angle", "square_angle"])
+    def test_zero(self, dtype, name):
+        assert of(dtype, name, 0.0)[0] == 0.0
 
 
 @precisions

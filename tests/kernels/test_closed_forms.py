@@ -345,6 +345,14 @@ class TestArcCosine:
         size = (abs(factor) * (X**2).sum(axis=1)) ** order
         assert (np.abs(np.diagonal(ArcCosine(order)(X, factor * X))) <= 1e-12 * size).all()
 
+    def test_ramps_of_uniform_directions(self):
+        """E (v·x)₊(v·y)₊ = ‖x‖‖y‖ J₁(θ)/(2πd) for v uniform on the sphere of R^d, here d = 2."""
+        angles = np.arange(200_000) * (2 * np.pi / 200_000)
+        directions = np.stack([np.cos(angles), np.sin(angles)])
+        X = np.array([[1.0, 0.0], [0.3, 2.0], [-1.0, 0.2]])
+        ramps = np.maximum(X @ directions, 0.0)
+        assert np.allclose(ramps @ ramps.T / 200_000, ArcCosine(1)(X) / 4, rtol=0, atol=1e-9)
+
     def test_nearly_opposite_directions(self):
         turned = -X + 1e-6 * markets.normal(7, 3, 5)
         right = [arc_cosine(0, x, y) for x, y in zip(X, turned, strict=True)]

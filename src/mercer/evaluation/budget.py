@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from collections.abc import Callable
+from functools import lru_cache
 
 MEGABYTE = 1 << 20
 UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": MEGABYTE, "gb": 1 << 30, "tb": 1 << 40}
 SHARE = 0.25  # of the free memory, where nothing else was said
+FRESH = 0.25  # seconds for which the answer of the system counts
 FALLBACK = 1024 * MEGABYTE  # where the system does not tell what is free
 
 Memory = int | str | None
@@ -22,11 +26,17 @@ def memory_budget(memory: Memory = None) -> int:
     if memory is None:
         memory = os.environ.get("MERCER_MEMORY")
     if memory is None:
-        return int(SHARE * free_memory())
+        return _share(free_memory, int(time.monotonic() / FRESH))
     amount = _bytes(memory)
     if amount <= 0:
         raise ValueError(f"memory must be positive; got {memory!r}. Write for example '500MB'.")
     return amount
+
+
+@lru_cache(maxsize=1)
+def _share(free: Callable[[], int], moment: int) -> int:
+    """Asked once in a while: the answer takes longer than a small product."""
+    return int(SHARE * free())
 
 
 def _bytes(memory: int | str) -> int:

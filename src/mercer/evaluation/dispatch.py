@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from mercer.arrays import is_tensor
 from mercer.evaluation import reference
 from mercer.evaluation.blocks import BlockTiles
 from mercer.evaluation.budget import Memory, free_memory, memory_budget
-from mercer.evaluation.program import Lowerable, lower
+from mercer.evaluation.program import Lowerable, Program, lower
 from mercer.evaluation.threads import thread_count
-from mercer.evaluation.tiling import Middle, Tiles, Walk
+from mercer.evaluation.tiling import SMALL, Middle, Tiles, Walk
 from mercer.points import PointSet, SparsePoints, VectorPoints
 
 
@@ -92,12 +93,26 @@ def _through_numpy(x: Any, y: Any, compute: Callable[[Any, Any], np.ndarray]) ->
 
 
 def _tiles(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
-    expression = kernel.program()
-    if expression is None:
+    program = _lowered(kernel)
+    if program is None:
         return BlockTiles(kernel, x, y, dtype)
     from mercer.evaluation.cpu.tiles import FusedTiles
 
-    return FusedTiles(lower(expression), *_same_storage(x, y), dtype)
+    return FusedTiles(program, *_same_storage(x, y), dtype)
+
+
+def _lowered(kernel: Lowerable) -> Program | None:
+    """The program of a kernel, kept for equal kernels where they can be told apart."""
+    try:
+        return _kept_program(kernel)  # type: ignore[arg-type]
+    except TypeError:  # holds something that cannot be hashed
+        return _kept_program.__wrapped__(kernel)
+
+
+@lru_cache(maxsize=128)
+def _kept_program(kernel: Lowerable) -> Program | None:
+    expression = kernel.program()
+    return None if expression is None else lower(expression)
 
 
 def _same_storage(x: Any, y: Any) -> tuple[VectorPoints, VectorPoints]:
@@ -112,7 +127,8 @@ def walk(
 ) -> Walk:
     """Tiles of K(X, Y) and the number of threads, within the memory budget."""
     tiles = _tiles(kernel, x, y, dtype)
-    return Walk.within(tiles, columns, thread_count(), memory_budget(memory))
+    threads = thread_count() if len(x) * len(y) >= SMALL else 1
+    return Walk.within(tiles, columns, threads, memory_budget(memory))
 
 
 def matmul(

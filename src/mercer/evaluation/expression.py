@@ -204,6 +204,16 @@ def arcsin(x: Expression) -> Operation:
     return Operation("arcsin", (x,))
 
 
+def ramp_angle(x: Expression) -> Operation:
+    """½(sin t − t cos t) for the angle t with sin(t/2) = x, where 0 ≤ x ≤ √½."""
+    return Operation("ramp_angle", (x,))
+
+
+def square_angle(x: Expression) -> Operation:
+    """½(t(1 + 2cos² t) − 3 sin t cos t) for the angle t with sin(t/2) = x, 0 ≤ x ≤ √½."""
+    return Operation("square_angle", (x,))
+
+
 def absolute(x: Expression) -> Operation:
     """|x|."""
     return Operation("absolute", (x,))

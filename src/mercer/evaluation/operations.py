@@ -6,6 +6,7 @@ form is not plain arithmetic).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from mercer.evaluation.expression import (
     Expression,
     Operation,
     Parameter,
+    arcsin,
+    ramp_angle,
     reciprocal_root,
     step,
     tabulated,
@@ -38,6 +41,27 @@ def _reciprocal_root(x: Any) -> Any:
 
 def _step(x: Any) -> Any:
     return np.heaviside(x, 0.5)
+
+
+ANGLE_TERMS = 64  # of a series that halves from term to term
+
+
+def ramp_angle_series(x: Any) -> Any:
+    """∫₀ˣ 4w arcsin w dw, as a power series; on arrays of any library."""
+    return x**3 * _series(x, lambda n: 4.0 / (2 * n + 3))
+
+
+def square_angle_series(x: Any) -> Any:
+    """∫₀ˣ 16w · ramp_angle(w) dw, as a power series."""
+    return x**5 * _series(x, lambda n: 64.0 / ((2 * n + 3) * (2 * n + 5)))
+
+
+def _series(x: Any, factor: Callable[[int], float]) -> Any:
+    """Σ_n a_n factor(n) x^{2n}, with arcsin x = Σ_n a_n x^{2n+1}."""
+    z, total = x * x, 0.0 * x
+    for n in reversed(range(ANGLE_TERMS)):
+        total = total * z + factor(n) * (math.comb(2 * n, n) / 4**n / (2 * n + 1))
+    return total
 
 
 def _minimum_slopes(node: Operation) -> tuple[Expression, ...]:
@@ -81,6 +105,16 @@ OPERATIONS: dict[str, Rule] = {
         np.arcsin,
         "arcsin({0})",
         lambda node: (reciprocal_root(1.0 - node.arguments[0] ** 2),),
+    ),
+    "ramp_angle": Rule(
+        ramp_angle_series,
+        "ramp_angle({0})",
+        lambda node: (4.0 * (node.arguments[0] * arcsin(node.arguments[0])),),
+    ),
+    "square_angle": Rule(
+        square_angle_series,
+        "square_angle({0})",
+        lambda node: (16.0 * (node.arguments[0] * ramp_angle(node.arguments[0])),),
     ),
     "sqrt": Rule(np.sqrt, "sqrt({0})", lambda node: (0.5 * reciprocal_root(node.arguments[0]),)),
     "reciprocal_root": Rule(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -64,7 +65,7 @@ class Program:
     parameters: tuple[float, ...]
     tables: tuple[Table, ...] = ()
 
-    @property
+    @cached_property
     def structure(self) -> str:
         """The program without its parameters and views: what is compiled, and compiled once."""
         pairs = tuple(_pair_structure(pair) for pair in self.pairs)

@@ -8,6 +8,7 @@ results are bit-identical for any number of threads and any budget.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -126,7 +127,7 @@ class Walk:
         n, m = self.tiles.shape
         out = np.zeros((n, values.shape[1]), self.tiles.dtype)
         stripes = spans(n, self.tiles.stripe)
-        with single_threaded_blas():
+        with self._held_blas():
             for start, stop in spans(m, self.chunk):
                 packed = self._packed_columns(start, stop)
                 if self._segments(len(stripes), len(packed)) == 1:
@@ -134,6 +135,11 @@ class Walk:
                 else:
                     self._add_by_segments(stripes, packed, values, out)
         return out
+
+    def _held_blas(self) -> AbstractContextManager[None]:
+        """BLAS in one thread, for equal bits; a product in one thread may not need it at all."""
+        without = self.threads == 1 and self.right_columns == 1 and not self.tiles.costly
+        return nullcontext() if without else single_threaded_blas()
 
     def _packed_columns(self, start: int, stop: int) -> list[tuple[Span, Any]]:
         pieces = spans(stop, self.tiles.tile, start)

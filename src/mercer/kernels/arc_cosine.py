@@ -12,9 +12,12 @@ from mercer.evaluation.expression import (
     arcsin,
     coordinate_sum,
     lengths,
+    maximum,
     minimum,
     product,
+    ramp_angle,
     sqrt,
+    square_angle,
     squared_distance,
     step,
 )
@@ -61,14 +64,30 @@ class ArcCosine(Kernel):
         apart, together = squared_distance(unit), coordinate_sum((X + Y) ** 2, unit)
         # the share of the smaller one, sin² of half an angle; both add up to 4, or 2 beside a 0
         share = 0.25 * minimum(apart, together) * (3.0 - 0.5 * (apart + together))
-        half = arcsin(sqrt(share))
-        rest = 2.0 * half + step(together - apart) * (math.pi - 4.0 * half)  # π − θ
+        root = sqrt(share)
+        half = arcsin(root)
+        acute = step(together - apart)
+        rest = 2.0 * half + acute * (math.pi - 4.0 * half)  # π − θ
         if self.order == 0:
             return (1.0 / math.pi) * rest
         x, y = lengths()
         area = x * y
         cosine = 0.25 * (together - apart)
-        sine = 2.0 * sqrt(share - share**2)
+        slopes = self._by_angle(area, rest, cosine, 2.0 * sqrt(share - share**2))
+        if self.order == 1:
+            value = maximum(cosine, 0.0) + (2.0 / math.pi) * ramp_angle(root)
+            return (area * value).with_slopes_of(slopes)
+        beside = (2.0 / math.pi) * square_angle(root)
+        value = acute * (1.0 + 2.0 * cosine**2 - 2.0 * beside) + beside
+        return (area**2 * value).with_slopes_of(slopes)
+
+    def _by_angle(
+        self, area: Expression, rest: Expression, cosine: Expression, sine: Expression
+    ) -> Expression:
+        """The formula in π − θ, cos θ and sin θ, whose slopes are right everywhere.
+
+        Values come from the smaller one of θ and π − θ, without cancellation.
+        """
         if self.order == 1:
             inner = (area * cosine).with_slopes_of(product())  # which are right at the origin too
             return (1.0 / math.pi) * (area * sine + rest * inner)

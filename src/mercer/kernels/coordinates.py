@@ -151,8 +151,9 @@ class ChiSquared(_Nonnegative):
 
     def program(self) -> Expression:
         tiny = 1e-37  # keeps 0/0 at 0, and is lost in any other sum
-        gap = X - Y
-        return decay(float(self.gamma) * coordinate_sum(gap * (gap / ((X + tiny) + (Y + tiny)))))
+        x, y = X + tiny, Y + tiny
+        gap = x - y
+        return decay(float(self.gamma) * coordinate_sum(gap * (gap / (x + y))))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

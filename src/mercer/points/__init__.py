@@ -64,7 +64,7 @@ class View:
     @property
     def unscaled(self) -> View:
         """This view before its deferred scales."""
-        return self if self.unit else replace(self, scales=None)
+        return self if self.unit or self.scales is None else replace(self, scales=None)
 
     def mapped(self, matrix: np.ndarray) -> View:
         """This view, taken of the points A x."""

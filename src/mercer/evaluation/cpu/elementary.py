@@ -18,7 +18,15 @@ from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
-from mercer.evaluation.minimax import ARC_SINE, LOG2, LOG2E, LOG_RATIO, TWO_POWER
+from mercer.evaluation.minimax import (
+    ARC_SINE,
+    LOG2,
+    LOG2E,
+    LOG_RATIO,
+    RAMP_ANGLE,
+    SQUARE_ANGLE,
+    TWO_POWER,
+)
 from mercer.evaluation.tables import DEGREE, PIECES
 
 ROUNDING = {"float32": 12582912.0, "float64": 6755399441055744.0}
@@ -204,7 +212,9 @@ def _logarithm(number: Any, name: str) -> dict[str, Any]:
 
 def _roots_and_angles(number: Any, name: str) -> dict[str, Any]:
     zero, half, one = (number(v) for v in (0.0, 0.5, 1.0))
-    ratio = _polynomial(number, ARC_SINE[name])
+    ratio, ramp, square = (
+        _polynomial(number, table[name]) for table in (ARC_SINE, RAMP_ANGLE, SQUARE_ANGLE)
+    )
 
     @njit(**OPTIONS)
     def reciprocal_root(x):  # type: ignore[no-untyped-def]
@@ -215,10 +225,26 @@ def _roots_and_angles(number: Any, name: str) -> dict[str, Any]:
         return x * ratio(x * x)
 
     @njit(**OPTIONS)
+    def ramp_angle(x):  # type: ignore[no-untyped-def]
+        z = x * x
+        return x * z * ramp(z)
+
+    @njit(**OPTIONS)
+    def square_angle(x):  # type: ignore[no-untyped-def]
+        z = x * x
+        return x * (z * z) * square(z)
+
+    @njit(**OPTIONS)
     def step(x):  # type: ignore[no-untyped-def]
         return one if x > zero else (half if x == zero else zero)
 
-    return {"reciprocal_root": reciprocal_root, "arcsin": arcsin, "step": step}
+    return {
+        "reciprocal_root": reciprocal_root,
+        "arcsin": arcsin,
+        "ramp_angle": ramp_angle,
+        "square_angle": square_angle,
+        "step": step,
+    }
 
 
 def _functions(number: Any) -> SimpleNamespace:

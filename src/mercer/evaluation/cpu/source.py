@@ -7,6 +7,7 @@ they are needed (`vectors.fill_products` and the like) or were given as a tile.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,6 +33,7 @@ from mercer.evaluation.cpu.vectors import (
     ROWS,
     TILE,
     coordinate_step,
+    decay_panel,
     fill_distances,
     fill_products,
     widen,
@@ -41,6 +43,7 @@ exp, decay, tanh = elementary.exp, elementary.decay, elementary.tanh
 log, log1p = elementary.log, elementary.log1p
 arcsin, step, tabulated = elementary.arcsin, elementary.step, elementary.tabulated
 reciprocal_root = elementary.reciprocal_root
+ramp_angle, square_angle = elementary.ramp_angle, elementary.square_angle
 
 PANEL, STEP, LANES = {panel}, {step}, {lanes}
 ZERO = np.{dtype}(0.0)
@@ -101,6 +104,38 @@ def source_of(program: Program, dtype: Any) -> str:
 
 
 @dataclass(frozen=True)
+class Decays:
+    """Pair numbers q of which a program only takes exp(−p·q): computed with q, in registers."""
+
+    factors: dict[int, str]  # p, by the number of q
+    lines: tuple[str, ...]  # of the program, in which q stands for its exponential
+
+    @classmethod
+    def of(cls, program: Program) -> Decays:
+        """Those of a program.
+
+        >>> from mercer.evaluation.expression import decay, squared_distance
+        >>> from mercer.evaluation.program import lower
+        >>> Decays.of(lower(3.0 * decay(0.5 * squared_distance()))).lines
+        ('t1 = q0', 't2 = p0 * t1')
+        """
+        factors: dict[int, str] = {}
+        lines = list(program.lines)
+        text = "\n".join(lines)
+        for line in program.lines:
+            found = re.fullmatch(r"(t\d+) = (p\d+) \* (q(\d+))", line)
+            if found is None:
+                continue
+            decayed = f" = decay({found[1]})"
+            uses = (len(re.findall(rf"\b{name}\b", text)) for name in (found[1], found[3]))
+            if tuple(uses) == (2, 1) and decayed in text:
+                factors[int(found[4])] = found[2]
+                lines.remove(line)
+                lines = [other.replace(decayed, f" = {found[3]}") for other in lines]
+        return cls(factors, tuple(lines))
+
+
+@dataclass(frozen=True)
 class Task:
     """What one function does with the values: the lines that differ between the three."""
 
@@ -146,12 +181,12 @@ def _function(program: Program, dtype: str, task: Task) -> str:
     pairs = range(len(program.pairs))
     norms_x, norms_y = range(len(program.x_norms)), range(len(program.y_norms))
     value = [f"q{i} = Q{i}[j]" for i in pairs] + [f"b{i} = B{i}[j]" for i in norms_y]
-    value += [*program.lines, *task.use.format(k=program.result).split("\n")]
-    rows = [
-        f"Q{i} = (leaves[{i}][1][i, j0:j0 + width] if leaves[{i}][0] == TILE "
-        f"else panel{i}[r, :width])"
-        for i in pairs
-    ] + [f"a{i} = a[{i}, i]" for i in norms_x]
+    decays = Decays.of(program)
+    value += [*decays.lines, *task.use.format(k=program.result).split("\n")]
+    panel = "panel{i}[r, :width]"
+    given = "(leaves[{i}][1][i, j0:j0 + width] if leaves[{i}][0] == TILE else " + panel + ")"
+    rows = [f"Q{i} = " + (panel if i in decays.factors else given).format(i=i) for i in pairs]
+    rows += [f"a{i} = a[{i}, i]" for i in norms_x]
     return FUNCTION.format(
         name=task.name,
         arguments=task.arguments,
@@ -168,7 +203,14 @@ def _function(program: Program, dtype: str, task: Task) -> str:
         column_inputs=_lines(
             [f"B{i} = b[{i}, j0:j0 + width]" for i in norms_y] + task.columns.split("\n"), 2
         ),
-        fills=_lines([_fill(i, pair) for i, pair in enumerate(program.pairs)], 3),
+        fills=_lines(
+            [
+                line
+                for i, pair in enumerate(program.pairs)
+                for line in _fill(i, pair, decays.factors.get(i))
+            ],
+            3,
+        ),
         row_inputs=_lines(rows + task.row.split("\n"), 4),
         value=_lines(value, 5),
         after=_lines([task.after], 4),
@@ -177,9 +219,13 @@ def _function(program: Program, dtype: str, task: Task) -> str:
     )
 
 
-def _fill(i: int, pair: Number) -> str:
+def _fill(i: int, pair: Number, factor: str | None) -> list[str]:
     function = FILLS.get(pair.kind, f"fill_panel_{i}")
-    return f"{function}(leaves[{i}], i0, j0, width, STEP, panel{i})"
+    fill = f"{function}(leaves[{i}], i0, j0, width, STEP, panel{i})"
+    if factor is None:
+        return [fill]
+    rows = "min(ROWS, rows - i0)"
+    return [fill, f"decay_panel(leaves[{i}], i0, {rows}, j0, width, STEP, panel{i}, {factor})"]
 
 
 def _step(i: int, pair: Number) -> str:

@@ -15,15 +15,24 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit
+from numba import config, njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.cache import compiled_and_kept
 from mercer.evaluation.cpu.elementary import EXP_LIMIT, MANTISSA, ROUNDING
-from mercer.evaluation.minimax import LOG2E, TWO_POWER
+from mercer.evaluation.minimax import LOG2E, SIXTEENTH_POWER, TWO_POWER
 
-FEATURES = llvm.get_host_cpu_features()
+
+def _features() -> dict[str, bool]:
+    """What the processor can do; `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` may say less."""
+    if config.CPU_FEATURES is None:
+        return dict(llvm.get_host_cpu_features())
+    named = (feature.strip() for feature in config.CPU_FEATURES.split(","))
+    return {feature[1:]: feature[0] == "+" for feature in named if feature}
+
+
+FEATURES = _features()
 WIDE = bool(FEATURES.get("avx512f", False))
 VECTOR_BYTES = 64 if WIDE else 32 if FEATURES.get("avx2", False) else 16
 VECTORS = 3  # vectors of columns that are accumulated together
@@ -70,33 +79,16 @@ def widen(typing_context: Any) -> Any:
     return types.void(), code
 
 
-class _Panel:
-    """Writes the instructions of one call: ROWS rows from `row` on, the columns from `column`.
+class _Vectors:
+    """Writes instructions on vectors of one precision."""
 
-    A coordinate may come as several numbers, side by side in a row of x and line by line in y.
-    """
-
-    def __init__(
-        self, context: Any, builder: Any, signature: Any, arguments: Any, parts: tuple[int, int]
-    ) -> None:
-        arrays = [
-            context.make_array(signature.args[position])(context, builder, arguments[position])
-            for position in (0, 1, 2, 5)
-        ]
-        x, y, scales, panel = arrays
+    def __init__(self, context: Any, builder: Any, dtype: Any) -> None:
         self.builder = builder
-        self.row, self.column, self.target = arguments[3], arguments[4], arguments[6]
-        self.x, self.y, self.scales, self.panel = x.data, y.data, scales.data, panel.data
-        self.x_parts, self.y_parts = parts
-        self.row_width = cgutils.unpack_tuple(builder, x.shape)[1]
-        self.width = builder.sdiv(self.row_width, self.constant(self.x_parts))
-        self.y_stride = cgutils.unpack_tuple(builder, y.shape)[1]
-        self.panel_stride = cgutils.unpack_tuple(builder, panel.shape)[1]
-        self.number = context.get_data_type(signature.args[0].dtype)
-        self.itemsize = signature.args[0].dtype.bitwidth // 8
+        self.number = context.get_data_type(dtype)
+        self.itemsize = dtype.bitwidth // 8
         self.lanes = VECTOR_BYTES // self.itemsize
         self.vector = ir.VectorType(self.number, self.lanes)
-        self.has_scales, self.scale, self.vectors = False, None, VECTORS
+        self.integers = ir.VectorType(ir.IntType(dtype.bitwidth), self.lanes)
 
     def constant(self, value: int) -> ir.Constant:
         return ir.Constant(ir.IntType(64), value)
@@ -120,6 +112,39 @@ class _Panel:
             cgutils.get_or_insert_function(self.builder.module, kind, full), arguments
         )
 
+    def filled(self, value: float) -> ir.Constant:
+        return ir.Constant(self.vector, [value] * self.lanes)
+
+    def whole(self, values: Sequence[int]) -> ir.Constant:
+        """A vector of integers: of these, over and over."""
+        repeats = self.lanes // len(values)
+        return ir.Constant(self.integers, list(values) * repeats)
+
+
+class _Panel(_Vectors):
+    """Writes the instructions of one call: ROWS rows from `row` on, the columns from `column`.
+
+    A coordinate may come as several numbers, side by side in a row of x and line by line in y.
+    """
+
+    def __init__(
+        self, context: Any, builder: Any, signature: Any, arguments: Any, parts: tuple[int, int]
+    ) -> None:
+        arrays = [
+            context.make_array(signature.args[position])(context, builder, arguments[position])
+            for position in (0, 1, 2, 5)
+        ]
+        x, y, scales, panel = arrays
+        super().__init__(context, builder, signature.args[0].dtype)
+        self.row, self.column, self.target = arguments[3], arguments[4], arguments[6]
+        self.x, self.y, self.scales, self.panel = x.data, y.data, scales.data, panel.data
+        self.x_parts, self.y_parts = parts
+        self.row_width = cgutils.unpack_tuple(builder, x.shape)[1]
+        self.width = builder.sdiv(self.row_width, self.constant(self.x_parts))
+        self.y_stride = cgutils.unpack_tuple(builder, y.shape)[1]
+        self.panel_stride = cgutils.unpack_tuple(builder, panel.shape)[1]
+        self.has_scales, self.scale, self.vectors = False, None, VECTORS
+
     def difference(self, x: Any, y: Any) -> Any:
         """x − y, then scaled: the other way round would lose digits far from the origin."""
         gap = self.builder.fsub(x, y)
@@ -132,9 +157,6 @@ class _Panel:
 
     def scaled(self, value: Any) -> Any:
         return value if self.scale is None else self.builder.fmul(value, self.scale)
-
-    def filled(self, value: float) -> ir.Constant:
-        return ir.Constant(self.vector, [value] * self.lanes)
 
     def write(self, start: float, accumulate: Accumulate, scaled: bool, vectors: int) -> None:
         """The loop over coordinates between fresh accumulators and their storage."""
@@ -278,27 +300,94 @@ def fill_distances(leaf, row, column, width, step, panel):  # type: ignore[no-un
             _scaled_difference_step(x, y, scales, row, column + j, panel, j)
 
 
-def _select(panel: _Panel, comparison: str, x: Any, y: Any) -> Any:
+@intrinsic
+def _decay_step(typing_context: Any, panel: Any, row: Any, column: Any, factor: Any) -> Any:
+    """exp(−factor · x) for some vectors of a panel, in place."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, row, column, factor = arguments
+        x = context.make_array(signature.args[0])(context, builder, array)
+        vectors = _Vectors(context, builder, signature.args[0].dtype)
+        stride = cgutils.unpack_tuple(builder, x.shape)[1]
+        first = builder.add(builder.mul(row, stride), column)
+        for u in range(VECTORS):
+            offset = builder.add(first, vectors.constant(u * vectors.lanes))
+            place = vectors.vector_at(x.data, offset)
+            value = builder.load(place, align=vectors.itemsize)
+            value = _emit_decay(vectors, builder.fmul(value, vectors.broadcast(factor)))
+            builder.store(value, place, align=vectors.itemsize)
+        return context.get_dummy_value()
+
+    return types.void(panel, types.intp, types.intp, panel.dtype), code
+
+
+@njit(**OPTIONS)
+def decay_panel(leaf, row, rows, column, width, step, panel, factor):  # type: ignore[no-untyped-def]
+    """exp(−factor · q) of pair numbers in `panel`, where they were filled in, or in a tile."""
+    widen()
+    source, tile, _, _ = leaf
+    for r in range(rows):
+        if source == TILE:
+            panel[r, :width] = tile[row + r, column : column + width]
+        for j in range(0, width, step):
+            _decay_step(panel, r, j, factor)
+
+
+def _select(panel: _Vectors, comparison: str, x: Any, y: Any) -> Any:
     return panel.builder.select(panel.builder.fcmp_ordered(comparison, x, y), x, y)
 
 
-def _emit_decay(panel: _Panel, x: Any) -> Any:
-    """exp(−x) for x ≥ 0: the steps of `elementary`, on vectors."""
+def _emit_decay(panel: _Vectors, x: Any) -> Any:
+    """exp(−x) for x ≥ 0: 2^(n/m) · 2^f, with n nearest to −x·m·log₂e."""
     name = "float32" if panel.itemsize == 4 else "float64"
-    builder, bits = panel.builder, 8 * panel.itemsize
-    integers = ir.VectorType(ir.IntType(bits), panel.lanes)
-    scale, rounding = panel.filled(-LOG2E), panel.filled(ROUNDING[name])
-    inside = _select(panel, "<", x, panel.filled(EXP_LIMIT[name]))
+    tabulated = WIDE and name == "float64"
+    scale = panel.filled(-LOG2E)
+    rounding = panel.filled(ROUNDING[name] / (16 if tabulated else 1))
+    limit = panel.filled(EXP_LIMIT[name])
+    inside = _select(panel, "<", limit, x)  # NaN stays
     rounded = panel.call("fma", inside, scale, rounding)
-    whole = builder.fsub(rounded, rounding)
-    fraction = panel.call("fma", inside, scale, builder.fneg(whole))
-    *lower, value = (panel.filled(c) for c in TWO_POWER[name])
+    whole = panel.builder.fsub(rounded, rounding)
+    fraction = panel.call("fma", inside, scale, panel.builder.fneg(whole))
+    if tabulated:
+        return _emit_sixteenths(panel, fraction, panel.builder.bitcast(rounded, panel.integers))
+    value = _emit_polynomial(panel, TWO_POWER[name], fraction)
+    return _emit_scaling(panel, value, rounded, MANTISSA[8 * panel.itemsize])
+
+
+def _emit_polynomial(panel: _Vectors, coefficients: Sequence[float], x: Any) -> Any:
+    *lower, value = (panel.filled(c) for c in coefficients)
     for coefficient in reversed(lower):
-        value = panel.call("fma", value, fraction, coefficient)
-    shift = ir.Constant(integers, [MANTISSA[bits]] * panel.lanes)
-    exponent = builder.shl(builder.bitcast(rounded, integers), shift)
-    total = builder.add(builder.bitcast(value, integers), exponent)
+        value = panel.call("fma", value, x, coefficient)
+    return value
+
+
+def _emit_scaling(panel: _Vectors, value: Any, rounded: Any, shift: int) -> Any:
+    """The last bits of `rounded`, shifted, added to those of a value."""
+    builder = panel.builder
+    bits = (builder.bitcast(number, panel.integers) for number in (value, rounded))
+    value, exponent = bits
+    total = builder.add(value, builder.shl(exponent, panel.whole([shift])))
     return builder.bitcast(total, panel.vector)
+
+
+def _emit_sixteenths(panel: _Vectors, fraction: Any, rounded: Any) -> Any:
+    """2^(n/16) · 2^f: sixteen powers stay in two registers, and |f| ≤ 1/32 needs half the degree.
+
+    Of each power k/16 is taken off its exponent beforehand, since n/16 will be added to it.
+    """
+    powers = (2.0 ** (np.arange(16) / 16)).view(np.int64) - (np.arange(16) << 48)
+    low, high = (
+        panel.builder.bitcast(panel.whole([int(b) for b in half]), panel.vector)
+        for half in (powers[:8], powers[8:])
+    )
+    kind = ir.FunctionType(panel.vector, [panel.vector, panel.integers, panel.vector])
+    choose = cgutils.get_or_insert_function(
+        panel.builder.module, kind, "llvm.x86.avx512.vpermi2var.pd.512"
+    )
+    power = panel.builder.call(choose, [low, rounded, high])
+    scaled = _emit_scaling(panel, power, rounded, 48)
+    rest = panel.builder.fmul(fraction, _emit_polynomial(panel, SIXTEENTH_POWER, fraction))
+    return panel.call("fma", scaled, rest, scaled)
 
 
 RECIPROCAL = {4: (0x7EF311C3, 3), 8: (0x7FDE6238502484BA, 4)}  # bits of a guess, Newton steps

@@ -21,6 +21,7 @@ from mercer.evaluation.expression import (
     Y,
     numbers_of,
 )
+from mercer.evaluation.operations import ramp_angle_series, square_angle_series
 
 BLOCK_BYTES = 1 << 28  # of one block of values
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -34,6 +35,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "log1p": torch.log1p,
     "tanh": torch.tanh,
     "arcsin": torch.arcsin,
+    "ramp_angle": ramp_angle_series,
+    "square_angle": square_angle_series,
     "sqrt": torch.sqrt,
     "reciprocal_root": lambda x: torch.where(x > 0, x, torch.inf).rsqrt(),
     "absolute": torch.abs,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import struct
 
-from mercer.evaluation.minimax import ARC_SINE, LOG2, LOG2E, LOG_RATIO
+from mercer.evaluation.minimax import ARC_SINE, LOG2, LOG2E, LOG_RATIO, RAMP_ANGLE, SQUARE_ANGLE
 from mercer.evaluation.tables import DEGREE
 
 TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
@@ -163,6 +163,16 @@ def functions(dtype: str, assembly: bool) -> dict[str, str]:
         "tanh": _function("tanh", "x", ["return 1.0 - 2.0 / (exp(2.0 * x) + 1.0)"]),
         "arcsin": _function(
             "arcsin", "x", ["z = x * x", *_polynomial(ARC_SINE[dtype], "z", "p"), "return x * p"]
+        ),
+        "ramp_angle": _function(
+            "ramp_angle",
+            "x",
+            ["z = x * x", *_polynomial(RAMP_ANGLE[dtype], "z", "p"), "return x * z * p"],
+        ),
+        "square_angle": _function(
+            "square_angle",
+            "x",
+            ["z = x * x", *_polynomial(SQUARE_ANGLE[dtype], "z", "p"), "return x * (z * z) * p"],
         ),
         "sqrt": _function("sqrt", "x", [_square_root(dtype, assembly)]),
         "reciprocal_root": _function(

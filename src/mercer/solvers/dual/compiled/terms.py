@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from mercer.evaluation.cpu import vectors
 from mercer.evaluation.cpu.vectors import FLAGS, OPTIONS
 
 INFINITE = np.inf
@@ -14,11 +14,8 @@ NEVER_NAN = OPTIONS | {"fastmath": FLAGS | {"nnan"}}  # so that minima and maxim
 
 
 def compiled(function: Any) -> Any:
-    """Compile, and keep the result on disk where Numba finds a folder it may write to."""
-    try:
-        return njit(cache=True, **NEVER_NAN)(function)
-    except RuntimeError:
-        return njit(**NEVER_NAN)(function)
+    """Compile on the first call, and keep the result on disk."""
+    return vectors.compiled(function, NEVER_NAN)
 
 
 @compiled
