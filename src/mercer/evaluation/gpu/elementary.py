@@ -13,7 +13,7 @@ import re
 import struct
 
 from mercer.evaluation.minimax import ARC_SINE, LOG2, LOG2E, LOG_RATIO
-from mercer.evaluation.tables import DEGREE
+from mercer.evaluation.tables import DEGREE, PIECES
 
 TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
     1.00000007165471414,
@@ -25,7 +25,7 @@ TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
 )
 MIXED = {"decay2": (1, 8), "decay2_often": (1, 4)}  # so many of so many by a polynomial
 LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
-BITS = {"float32": (32, 23, 3), "float64": (64, 52, 4)}  # size, mantissa, pieces of a table
+BITS = {"float32": (32, 23), "float64": (64, 52)}  # size, mantissa
 TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
 ONE = {"float32": "0x3F800000", "float64": "0x3FF0000000000000"}
 
@@ -111,7 +111,7 @@ def _exponentials(dtype: str, assembly: bool) -> dict[str, str]:
 
 
 def _logarithms(dtype: str) -> dict[str, str]:
-    size, mantissa, _ = BITS[dtype]
+    size, mantissa = BITS[dtype]
     above = f"(x.to(tl.int{size}, bitcast=True) - {TWO_THIRDS[dtype]}) >> {mantissa}"
     split = [
         f"e = {above}",
@@ -139,10 +139,11 @@ def _logarithms(dtype: str) -> dict[str, str]:
 
 
 def _tabulated(dtype: str) -> dict[str, str]:
-    size, mantissa, pieces = BITS[dtype]
+    size, mantissa = BITS[dtype]
+    pieces = PIECES[dtype].bit_length() - 1
     degree = DEGREE[dtype]
     lines = [
-        f"bits = x.to(tl.int{size}, bitcast=True)",
+        f"bits = tl.abs(x).to(tl.int{size}, bitcast=True)",
         f"piece = (bits - first) >> {mantissa - pieces}",
         f"inside = (((bits << {pieces}) & {(1 << mantissa) - 1}) | {ONE[dtype]})",
         f"inside = inside.to(tl.{dtype}, bitcast=True) - 1.5",

@@ -21,10 +21,12 @@ import torch
 
 from mercer.evaluation.expression import BILINEAR_KINDS, Expression
 from mercer.evaluation.folding import STRICT, forgives, near
+from mercer.evaluation.gpu.families import Family, padded
+from mercer.evaluation.gpu.lines import exponent_use, factor_use
+from mercer.evaluation.gpu.numbers import coordinate_constants
 from mercer.evaluation.gpu.packing import PADDING, norms, parts
-from mercer.evaluation.gpu.source import Family, exponent_use, factor_use, padded
 from mercer.evaluation.minimax import LOG2E
-from mercer.evaluation.program import Program, coordinate_code
+from mercer.evaluation.program import Program
 from mercer.points import View
 
 FEW = 4  # columns up to which products are summed in registers
@@ -159,7 +161,7 @@ class _View:
         for q in self.numbers:
             term = self.program.pairs[q].term
             if term is not None:
-                constants = coordinate_code(term).constants
+                constants = coordinate_constants(term)
                 self.arrays[f"K{q}"] = self._tensor(constants or (0.0,))
         return Family("direct", self.numbers, self.width, scaled=scaled)
 

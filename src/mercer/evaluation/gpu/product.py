@@ -14,9 +14,10 @@ import triton
 
 from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.expression import Expression
+from mercer.evaluation.gpu.families import RESIDENT, Family, padded
 from mercer.evaluation.gpu.operands import Operands, far_columns, prepare
 from mercer.evaluation.gpu.packing import PADDING
-from mercer.evaluation.gpu.source import RESIDENT, Family, padded, source_of
+from mercer.evaluation.gpu.source import source_of
 from mercer.evaluation.program import Program, lower
 
 FEW_COLUMNS = 8  # of V that are summed in registers; more go through matrix products
