@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 
 from mercer.estimators.loss_names import FOR_NUMBERS, as_loss
 from mercer.estimators.supervised import LossEstimator, checked_regularization
-from mercer.losses import Poisson, Quantile
+from mercer.losses import Poisson, Quantile, Squared
 from mercer.solvers.solution import Solution
 
 
@@ -78,6 +78,9 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
         self.regularization = regularization
         self.loss = loss
+
+    def _takes_tensors(self) -> bool:
+        return isinstance(as_loss(self.loss, FOR_NUMBERS), Squared)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""

@@ -17,9 +17,9 @@ class Family:
     `numbers` are their positions in the program. In "split" mode a matrix product of operands cut
     into a leading and a following part gives them; `width` counts its columns. With `extended`
     the norms are columns of the operands, so that the product is the distance itself; with
-    `exponent` it is even the argument of 2^x, with `absorbed` the distance times the parameter that
-    the program multiplies it by. `repaired` computes close pairs again from
-    differences. In "direct" mode the `width` coordinates are walked over, in registers.
+    `exponent` it is even the argument of 2^x. `absorbed` is the line of the program that multiplies
+    the distance by a parameter which is in the product already. `repaired` computes close pairs
+    again from differences. In "direct" mode the `width` coordinates are walked over, in registers.
     """
 
     mode: str
@@ -28,7 +28,7 @@ class Family:
     parts: int = 3  # products of leading and following parts; 1 where they lie side by side
     extended: bool = False
     exponent: bool = False
-    absorbed: bool = False
+    absorbed: int = -1
     repaired: bool = False
     scaled: bool = False
 

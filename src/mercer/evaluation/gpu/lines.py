@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from mercer.evaluation.gpu.families import Code, Family
-from mercer.evaluation.minimax import LOG2E
+from mercer.evaluation.minimax import LOG2, LOG2E
 from mercer.evaluation.program import Program
 from mercer.evaluation.tables import Table
 
@@ -28,12 +28,11 @@ def program_lines(
 ) -> tuple[list[str], str, str]:
     """The lines for a tile, the name of their result, and its type."""
     lines = [_tabulated(line, program.tables, dtype) for line in program.lines]
+    for family in families:
+        if family.absorbed >= 0:
+            _absorb(code, program, lines, family)
     for q in code.rescaled:
         lines = [re.sub(rf"= p(\d+) \* q{q}$", rf"= r\1_{q} * q{q}", line) for line in lines]
-    for family in families:
-        factor = factor_use(program, family.numbers[0]) if family.absorbed else None
-        if factor is not None:
-            lines[factor[1]] = f"{lines[factor[1]].split(' = ')[0]} = q{family.numbers[0]}"
     for q, exponent in exponents.items():
         use = exponent_use(program, q)
         assert use is not None
@@ -41,13 +40,22 @@ def program_lines(
         lines[scaled] = ""
         lines[decayed] = f"{lines[decayed].split(' = ')[0]} = decay2({exponent})"
     if dtype == "float32":
-        lines = _binary_exponents(code, lines)
-        if any("sqrt(" in line for line in lines):
-            lines = [line.replace("decay2(", "decay2_often(") for line in lines]
+        lines = _shared(_binary_exponents(code, lines))
     if program.pairs or (program.x_norms and program.y_norms):
         return lines, program.result, dtype
     full = f"value = tl.zeros((BM, BN), tl.{dtype}) + {program.result}"
     return [*lines, full], "value", dtype
+
+
+def _shared(lines: list[str]) -> list[str]:
+    """Exponentials beside roots, which one unit of the card computes: how many by polynomials."""
+    if not any("sqrt(" in line for line in lines):
+        return lines
+    several = sum("decay2" in line for line in lines) > 1
+    names = {"decay2(": "decay2_plain(", "decay2_root(": "decay2_root_plain("}
+    for name, other in names.items() if several else [("decay2(", "decay2_often(")]:
+        lines = [line.replace(f"= {name}", f"= {other}") for line in lines]
+    return lines
 
 
 def _tabulated(line: str, tables: tuple[Table, ...], dtype: str) -> str:
@@ -93,6 +101,72 @@ def factor_use(program: Program, q: int) -> tuple[int, int] | None:
     if scaled is None or not match or not program.parameters[int(match[1])] > 0.0:
         return None
     return int(match[1]), scaled
+
+
+def absorbed_use(program: Program, q: int) -> tuple[int, int] | None:
+    """The product p·q whose factor goes into the operands: (p, the line).
+
+    It is the only use of q, or one whose root is an exponent, where the others are products too.
+    """
+    only = factor_use(program, q)
+    if only is not None:
+        return only
+    uses = [n for n, line in enumerate(program.lines) if reads(line, f"q{q}")]
+    factors = [re.fullmatch(rf"t\d+ = p(\d+) \* q{q}", program.lines[n]) for n in uses]
+    if program.result == f"q{q}" or not all(factors):
+        return None
+    for n, factor in zip(uses, factors, strict=True):
+        assert factor is not None
+        if program.parameters[int(factor[1])] > 0.0 and exponent_root(program, n) is not None:
+            return int(factor[1]), n
+    return None
+
+
+def exponent_root(program: Program, line: int) -> int | None:
+    """The line of the root of a line's value, if that root is an exponent: used as decay(t) or p·t.
+
+    >>> from mercer.evaluation.expression import decay, sqrt, squared_distance
+    >>> from mercer.evaluation.program import lower
+    >>> exponent_root(lower(decay(sqrt(0.5 * squared_distance()))), 0)
+    1
+    """
+    root = _only_use(program, program.lines[line].partition(" = ")[0])
+    found = root is not None and re.fullmatch(r"(t\d+) = sqrt\(t\d+\)", program.lines[root])
+    if root is None or not found or program.result == found[1]:
+        return None
+    uses = [other for other in program.lines if reads(other, found[1])]
+    pattern = rf"t\d+ = (p\d+ \* {found[1]}|decay\({found[1]}\))"
+    exponent = any("decay(" in use for use in uses)
+    return root if exponent and all(re.fullmatch(pattern, use) for use in uses) else None
+
+
+def forgiving_of_signs(program: Program, q: int) -> bool:
+    """Whether q, a little below 0 by rounding, may stay so: it is used in decay(p·q), √(p·q)."""
+    for line in program.lines:
+        if not reads(line, f"q{q}"):
+            continue
+        use = _only_use(program, line.partition(" = ")[0])
+        factor = re.fullmatch(rf"t\d+ = p\d+ \* q{q}", line)
+        if not factor or use is None or not re.search(r" = (decay|sqrt)\(", program.lines[use]):
+            return False
+    return program.result != f"q{q}"
+
+
+def _absorb(code: Code, program: Program, lines: list[str], family: Family) -> None:
+    """The line p·q is q itself; a root of it that is an exponent is one to the base 2."""
+    q, line = family.numbers[0], family.absorbed
+    lines[line] = f"{lines[line].partition(' = ')[0]} = q{q}"
+    root = exponent_root(program, line)
+    if root is None:
+        return
+    name = lines[root].partition(" = ")[0]
+    for n, other in enumerate(lines):
+        factor = re.fullmatch(rf"(t\d+) = p(\d+) \* {name}", other)
+        if factor is not None:
+            code.rows.append(f"l{factor[2]}_{name} = p{factor[2]} * {LOG2!r}")
+            lines[n] = f"{factor[1]} = l{factor[2]}_{name} * {name}"
+        elif other.endswith(f" = decay({name})"):
+            lines[n] = f"{other.partition(' = ')[0]} = decay2_root({name})"
 
 
 def _only_use(program: Program, name: str) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mercer.evaluation.expression import Coordinate, Expression, Operation, Parameter
 from mercer.evaluation.gpu.families import RESIDENT, STEP, UNROLLED, Code, Family, padded, pieces
-from mercer.evaluation.gpu.lines import reads
+from mercer.evaluation.gpu.lines import factor_use, forgiving_of_signs, reads
 from mercer.evaluation.operations import OPERATIONS
 from mercer.evaluation.program import CoordinateCode, Program, coordinate_code
 
@@ -27,8 +27,9 @@ def split(
     if family.exponent and distance is not None:
         exponents[distance] = f"e{f}"
         return
-    if family.absorbed and distance is not None:
-        code.tile.append(f"q{distance} = tl.maximum(e{f}, {TINY})")
+    if family.extended:
+        assert distance is not None
+        _extended(code, program, f, family, distance)
         return
     scale = f"scale{f}"
     code.rows.append(f"{scale} = tl.load({code.argument(f'S{f}')})")
@@ -36,16 +37,7 @@ def split(
         assert product is not None
         _rescaled(code, program, product, f"e{f}", scale)
         return
-    if family.extended:
-        _rescaled(code, program, distance, f"tl.maximum(e{f}, {TINY})", scale)
-    else:
-        code.rows.append(f"xn{f} = tl.load({code.argument(f'XN{f}')} + i)[:, None]")
-        code.rows.append(f"twice{f} = 2.0 * {scale}")
-        code.tile += [
-            f"yn{f} = tl.load({code.column_pointer(f'YN{f}')} + j)[None, :]",
-            f"norms{f} = xn{f} + yn{f}",
-            f"q{distance} = tl.maximum(norms{f} - twice{f} * e{f}, 0.0)",
-        ]
+    _norms_apart(code, f, distance)
     if product is not None:
         code.rows.append(f"xs{f} = tl.load({code.argument(f'XS{f}')} + i)[:, None]")
         code.tile.append(
@@ -54,6 +46,28 @@ def split(
         )
     if family.repaired:
         _repair(code, f, family, distance)
+
+
+def _extended(code: Code, program: Program, f: int, family: Family, distance: int) -> None:
+    """The product is the distance, times a factor."""
+    value = f"e{f}" if forgiving_of_signs(program, distance) else f"tl.maximum(e{f}, {TINY})"
+    if family.absorbed >= 0 and factor_use(program, distance) is not None:
+        code.tile.append(f"q{distance} = {value}")
+        return
+    scale = f"scale{f}"
+    code.rows.append(f"{scale} = tl.load({code.argument(f'S{f}')})")
+    _rescaled(code, program, distance, value, scale)
+
+
+def _norms_apart(code: Code, f: int, distance: int) -> None:
+    """‖x‖² + ‖y‖² − 2⟨x, y⟩."""
+    code.rows.append(f"xn{f} = tl.load({code.argument(f'XN{f}')} + i)[:, None]")
+    code.rows.append(f"twice{f} = 2.0 * scale{f}")
+    code.tile += [
+        f"yn{f} = tl.load({code.column_pointer(f'YN{f}')} + j)[None, :]",
+        f"norms{f} = xn{f} + yn{f}",
+        f"q{distance} = tl.maximum(norms{f} - twice{f} * e{f}, 0.0)",
+    ]
 
 
 def _rescaled(code: Code, program: Program, q: int, value: str, scale: str) -> None:
