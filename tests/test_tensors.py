@@ -34,7 +34,16 @@ from mercer.features import (  # noqa: E402
 from mercer.kernels import Gaussian, Linear, Matern  # noqa: E402
 from mercer.losses import Squared  # noqa: E402
 from mercer.points import as_vectors  # noqa: E402
-from mercer.solvers import Direct, Problem, SpectralPath  # noqa: E402
+from mercer.solvers import (  # noqa: E402
+    ConjugateGradient,
+    Direct,
+    DualAscent,
+    KernelGradientDescent,
+    Newton,
+    Problem,
+    SpectralPath,
+    Splitting,
+)
 
 
 def rows(n, width=3, seed=0, dtype=np.float64):
@@ -140,6 +149,30 @@ class TestSolvers:
         assert ours.objective == pytest.approx(theirs.objective)
         assert ours.status.converged
         assert ours.gap < 1e-9
+
+    @pytest.mark.parametrize("fit_intercept", [False, True])
+    @pytest.mark.parametrize("mixed", [False, True])
+    def test_conjugate_gradients(self, fit_intercept, mixed):
+        X, y, weights = rows(60), rows(60, 2, seed=1), 1.0 + np.arange(60.0) % 3
+        solver = ConjugateGradient(mixed=mixed)
+        theirs, ours = (
+            solver.solve(
+                Problem(Gaussian().gram(a(X)), a(y), Squared(), 1e-2, a(weights), fit_intercept)
+            )
+            for a in (np.asarray, torch.tensor)
+        )
+        assert isinstance(ours.coefficients, torch.Tensor)
+        assert ours.status.converged
+        np.testing.assert_allclose(ours.coefficients.numpy(), theirs.coefficients, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(ours.intercept), theirs.intercept, atol=1e-6)
+
+    @pytest.mark.parametrize(
+        "solver", [Newton(), DualAscent(), Splitting(), KernelGradientDescent(5)]
+    )
+    def test_solvers_of_the_cpu_say_so(self, solver):
+        gram = Gaussian().gram(torch.tensor(rows(20)))
+        with pytest.raises(ValueError, match=r"computes on the CPU.*ConjugateGradient and"):
+            solver.solve(Problem(gram, torch.ones(20), Squared(), 1e-2))
 
     def test_a_float32_factor_refined(self):
         X, y = rows(40), rows(40, 1, seed=1)[:, 0]

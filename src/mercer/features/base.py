@@ -52,7 +52,7 @@ class FeatureMap(
         """φ(x) for every row of X, in its precision; a tensor on its device where X is one."""
         check_is_fitted(self)
         if is_tensor(X):
-            return self._of_tensors(self._checked_tensor(X))  # type: ignore[no-any-return]
+            return self._of_tensors(self._checked_tensor(X))
         X = self._checked(X, reset=False)
         out = np.empty((length(X), self.feature_count), self._dtype(X))
         fill = self._filler(_precision(X))
@@ -176,10 +176,10 @@ class FeatureMap(
 
     def _checked_tensor(self, X: Any) -> Any:
         rows = as_vectors(X).rows
-        if rows.shape[1] != self.n_features_in_:  # type: ignore[attr-defined]
+        if rows.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."  # type: ignore[attr-defined]
+                f"{self.n_features_in_} features as input."
             )
         return rows
 

@@ -106,7 +106,7 @@ class FusedProduct:
         for part in columns:
             half = self._like(x, y.slice(part.start, part.stop))
             total = total + half.matmul(values[part])
-        return total  # type: ignore[no-any-return]
+        return total
 
     def _like(self, x: Any, y: Any) -> FusedProduct:
         return FusedProduct(self.expression, x, y, self.dtype, self.precision)

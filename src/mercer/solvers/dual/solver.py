@@ -17,7 +17,7 @@ from mercer.solvers.dual.margin import HardMargin
 from mercer.solvers.dual.polish import may_polish, polish
 from mercer.solvers.dual.rows import Rows, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, require_arrays
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -88,6 +88,7 @@ class DualAscent:
 
     def solve(self, problem: Problem, rows: Rows | None = None) -> Solution:
         """Solve it; `rows` hands over rows of K that are stored already."""
+        require_arrays(self, problem)
         check_loss(self, problem.loss)
         y = np.asarray(problem.targets, np.float64)
         columns = y.reshape(len(y), -1).T
