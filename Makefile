@@ -13,13 +13,16 @@ VENV     ?= .venv
 WORKERS  ?= 2
 COVERAGE ?= 90
 
+SHARP     = (against_the_reference and float32) or own_points or right_hand or fused or memory \
+	or smaller or old_card or polynomial or in_blocks or (keep_their_digits and 12)
+
 bin       := $(VENV)/bin
 installed := $(VENV)/.installed
 sources    = $(shell find src tests -name '*.py') pyproject.toml
 pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-gpu check format lint types imports coverage bench docs clean
+.PHONY: demo test test-gpu test-gpu-quick check format lint types imports coverage bench docs clean
 
 demo: $(installed)-plot
 	$(bin)/python -m mercer.demo
@@ -63,15 +66,19 @@ clean:
 	rm -rf .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
-# An environment of its own: with torch beside them, the other tests would run on it too.
-test-gpu: $(VENV)-gpu/.installed
-	TRITON_INTERPRET=1 $(VENV)-gpu/bin/python -m pytest -n $(WORKERS) tests/evaluation/test_gpu.py
-	$(VENV)-gpu/bin/python -m pytest -n 0 tests/test_tensors.py
+# Torch lies apart: beside the others, their tests would run on it too. The second target runs a
+# part of the tests that takes half a minute.
+test-gpu: $(VENV)-gpu/.installed $(installed)-test
+	TRITON_INTERPRET=1 PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n $(WORKERS) \
+		tests/evaluation/test_gpu.py $(GPU_TESTS)
+	PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n 0 tests/test_tensors.py
 
-$(VENV)-gpu/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-gpu
-	$(VENV)-gpu/bin/python -m pip install --quiet --disable-pip-version-check \
-		torch==2.13.0 triton==3.9.0 array-api-compat pytest pytest-xdist hypothesis --editable .
+test-gpu-quick:
+	@$(MAKE) --no-print-directory test-gpu GPU_TESTS='-k "$(SHARP)"'
+
+$(VENV)-gpu/.installed: | $(bin)/python
+	$(bin)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		--target $(VENV)-gpu torch==2.13.0 triton==3.9.0 array-api-compat
 	@touch $@
 
 # One stamp for each extra: the second `make` installs nothing.

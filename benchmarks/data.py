@@ -51,3 +51,31 @@ def mnist(n: int) -> tuple[Any, Any, Any, Any]:
     first, test = table["train_idx"][:n], table["test_idx"]
     images = table["X"].reshape(len(table["y"]), -1)
     return images[first] / 255.0, table["y"][first], images[test] / 255.0, table["y"][test]
+
+
+def elevations() -> tuple[Any, Any]:
+    """Points of the earth's surface as unit vectors, and their elevations in km, on a grid."""
+    with np.load(_path("tables", "etopo20_grid.npz")) as stored:
+        latitudes, longitudes = np.radians(stored["lat"])[:, None], np.radians(stored["lon"])
+        z = stored["z"][:, :-1] / 1000.0  # the last meridian is the first
+    longitudes = longitudes[:-1]
+    X = np.stack(
+        [
+            np.cos(latitudes) * np.cos(longitudes),
+            np.cos(latitudes) * np.sin(longitudes),
+            np.sin(latitudes) + 0.0 * longitudes,
+        ],
+        -1,
+    )
+    return X.reshape(-1, 3), z.reshape(-1)
+
+
+def household_power() -> tuple[Any, Any]:
+    """Household power, 11 standardised columns and the power itself, standardised.
+
+    The file tables/household_power.npz holds X (columns of numbers) and y; it is made from the
+    package household-electric-power or the table of the UCI repository.
+    """
+    X, y = table("household_power")
+    X = (X - X.mean(0)) / np.maximum(X.std(0), 1e-12)
+    return X, (y - y.mean()) / y.std()

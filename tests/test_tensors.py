@@ -8,16 +8,42 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
 
 from mercer.arrays import on_device  # noqa: E402
-from mercer.estimators import KernelRidge, KernelRidgeCV  # noqa: E402
+from mercer.estimators import (  # noqa: E402
+    SVC,
+    SVR,
+    KernelClassifier,
+    KernelRegressor,
+    KernelRidge,
+    KernelRidgeCV,
+    NuSVC,
+    OneClassSVM,
+)
+from mercer.features import (  # noqa: E402
+    Fastfood,
+    Nystroem,
+    RandomFourierFeatures,
+    RBFSampler,
+    TensorSketch,
+)
 from mercer.kernels import Gaussian, Linear, Matern  # noqa: E402
 from mercer.losses import Squared  # noqa: E402
 from mercer.points import as_vectors  # noqa: E402
-from mercer.solvers import Direct, Problem, SpectralPath  # noqa: E402
+from mercer.solvers import (  # noqa: E402
+    ConjugateGradient,
+    Direct,
+    DualAscent,
+    KernelGradientDescent,
+    Newton,
+    Problem,
+    SpectralPath,
+    Splitting,
+)
 
 
 def rows(n, width=3, seed=0, dtype=np.float64):
@@ -124,6 +150,30 @@ class TestSolvers:
         assert ours.status.converged
         assert ours.gap < 1e-9
 
+    @pytest.mark.parametrize("fit_intercept", [False, True])
+    @pytest.mark.parametrize("mixed", [False, True])
+    def test_conjugate_gradients(self, fit_intercept, mixed):
+        X, y, weights = rows(60), rows(60, 2, seed=1), 1.0 + np.arange(60.0) % 3
+        solver = ConjugateGradient(mixed=mixed)
+        theirs, ours = (
+            solver.solve(
+                Problem(Gaussian().gram(a(X)), a(y), Squared(), 1e-2, a(weights), fit_intercept)
+            )
+            for a in (np.asarray, torch.tensor)
+        )
+        assert isinstance(ours.coefficients, torch.Tensor)
+        assert ours.status.converged
+        np.testing.assert_allclose(ours.coefficients.numpy(), theirs.coefficients, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(ours.intercept), theirs.intercept, atol=1e-6)
+
+    @pytest.mark.parametrize(
+        "solver", [Newton(), DualAscent(), Splitting(), KernelGradientDescent(5)]
+    )
+    def test_solvers_of_the_cpu_say_so(self, solver):
+        gram = Gaussian().gram(torch.tensor(rows(20)))
+        with pytest.raises(ValueError, match=r"computes on the CPU.*ConjugateGradient and"):
+            solver.solve(Problem(gram, torch.ones(20), Squared(), 1e-2))
+
     def test_a_float32_factor_refined(self):
         X, y = rows(40), rows(40, 1, seed=1)[:, 0]
         problem = Problem(Gaussian().gram(torch.tensor(X)), torch.tensor(y), Squared(), 1e-2)
@@ -209,3 +259,43 @@ def test_without_torch_the_device_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", import_without_torch)
     with pytest.raises(ImportError, match=r'needs torch.*pip install "mercer\[gpu\]"'):
         on_device(np.zeros(2), "cuda")
+
+
+class TestFeatures:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize(
+        "features",
+        [
+            RandomFourierFeatures(n_components=16, random_state=0),
+            RandomFourierFeatures(n_components=7, random_state=0),
+            RandomFourierFeatures(n_components=8, form="phase", random_state=0),
+            RBFSampler(n_components=9, random_state=0),
+            Fastfood(n_components=16, random_state=0),
+            Nystroem(n_components=9, random_state=0),
+            TensorSketch(n_components=9, random_state=0),
+        ],
+        ids=lambda features: f"{type(features).__name__}-{features.n_components}",
+    )
+    def test_features_of_tensors_are_those_of_arrays(self, features, dtype):
+        X, new = rows(20, dtype=dtype), rows(6, seed=1, dtype=dtype)
+        theirs = clone(features).fit(X).transform(new)
+        ours = clone(features).fit(torch.tensor(X)).transform(torch.tensor(new))
+        assert isinstance(ours, torch.Tensor)
+        assert ours.dtype == torch.tensor(new).dtype
+        np.testing.assert_allclose(
+            ours.numpy(), theirs, atol=1e-12 if dtype == np.float64 else 1e-5
+        )
+
+    def test_another_width_is_refused(self):
+        features = RandomFourierFeatures(random_state=0).fit(torch.tensor(rows(20)))
+        with pytest.raises(ValueError, match="X has 2 features, but RandomFourierFeatures is"):
+            features.transform(torch.zeros((4, 2)))
+
+
+@pytest.mark.parametrize(
+    "model", [KernelClassifier(), SVC(), NuSVC(), SVR(), OneClassSVM(), KernelRegressor("huber")]
+)
+def test_estimators_of_the_cpu_say_so(model):
+    X = torch.tensor(rows(20))
+    with pytest.raises(ValueError, match=r"computes on the CPU.*X\.cpu\(\)\.numpy\(\)"):
+        model.fit(X, torch.arange(20) % 2)

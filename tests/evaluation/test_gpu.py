@@ -203,6 +203,88 @@ def test_a_smaller_tile_is_tried_where_the_card_has_too_little(monkeypatch):
     assert tried[-1].rows * tried[-1].columns < tried[0].rows * tried[0].columns
 
 
+@pytest.mark.parametrize("columns", [1, 9])
+@pytest.mark.parametrize(("n", "m"), [(1100, 40), (40, 1100)])
+def test_half_of_the_points_at_a_time_where_memory_is_short(monkeypatch, n, m, columns):
+    from mercer.evaluation.gpu import product
+
+    sizes = []
+    prepare = product._Launch.__init__
+
+    def short(self, whole, y, strict=False):
+        sizes.append((len(whole.x), len(y)))
+        if max(sizes[-1]) > 1050:
+            raise torch.OutOfMemoryError("fake")
+        prepare(self, whole, y, strict)
+
+    monkeypatch.setattr(product._Launch, "__init__", short)
+    check(Gaussian(), points(n, 3, np.float32, 0), points(m, 3, np.float32, 1), columns)
+    assert len(sizes) == 3
+
+
+def test_a_device_without_memory_says_what_to_do(monkeypatch):
+    from mercer.evaluation.gpu import blocks, product
+
+    def nothing(*arguments, **options):
+        raise torch.OutOfMemoryError("fake")
+
+    X = torch.tensor(points(2000, 3, np.float32, 0))
+    monkeypatch.setattr(product._Launch, "__init__", nothing)
+    with pytest.raises(MemoryError, match=r"no memory left for a product with .*X\.cpu\(\)"):
+        Gaussian().gram(X) @ torch.ones(2000)
+    plain = blocks.BlockProduct(nothing, Gaussian().points(X), Gaussian().points(X), torch.float32)
+    with pytest.raises(MemoryError, match="no memory left"):
+        plain.matmul(torch.ones((2000, 1)))
+
+
+def test_blocks_in_torch_become_smaller_where_memory_is_short():
+    from mercer.evaluation.gpu import blocks
+
+    sizes = []
+
+    def block(x, y):
+        sizes.append(len(x))
+        if len(x) > 200:
+            raise torch.OutOfMemoryError("fake")
+        return x.rows @ y.rows.T
+
+    X = points(500, 3, np.float64, 0)
+    x = Linear().points(torch.tensor(X))
+    product = blocks.BlockProduct(block, x, x, torch.float64)
+    np.testing.assert_allclose(product.dense().numpy(), X @ X.T)
+    np.testing.assert_allclose(product.matmul(torch.tensor(X)).numpy(), X @ (X.T @ X))
+    assert sizes[:2] == [500, 250]
+
+
+def test_an_old_card_runs_in_torch(monkeypatch):
+    from types import SimpleNamespace
+
+    from mercer.evaluation.gpu import execution
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (6, 1))
+    assert execution.too_old(SimpleNamespace(type="cuda"))
+    assert not execution.too_old(SimpleNamespace(type="cpu"))
+    monkeypatch.setattr(execution, "too_old", lambda device: True)
+    gram, _ = check(Matern(1.5), points(9, 3, np.float32, 0), points(7, 3, np.float32, 1))
+    assert "torch" in str(gram.plan())
+
+
+def test_the_polynomial_of_the_exponential():
+    from mercer.evaluation.gpu.elementary import ROUNDING, SMALLEST, TWO_POWER_SHORT
+
+    x = -np.linspace(0.0, 140.0, 400_001, dtype=np.float32)
+    r = np.maximum(x, np.float32(SMALLEST))  # the steps of the PTX code, one by one
+    n = r + np.float32(ROUNDING)
+    f = r - (n - np.float32(ROUNDING))
+    p = np.full_like(f, TWO_POWER_SHORT[-1])
+    for c in TWO_POWER_SHORT[-2::-1]:
+        p = (p.astype(np.float64) * f + np.float32(c)).astype(np.float32)
+    value = (p.view(np.int32) + (n.view(np.int32) << 23)).view(np.float32)
+    exact = np.exp2(x.astype(np.float64))
+    assert np.abs(value / exact - 1.0)[x >= -125.5].max() < 2.5e-7
+    assert value[x < -126].max() <= 2.0**-125.9
+
+
 def test_nothing_of_size_n_times_m_is_allocated(monkeypatch):
     largest = []
     for name in ("empty", "zeros"):

@@ -12,7 +12,7 @@ from sklearn.utils import column_or_1d
 from mercer.estimators.callbacks import with_callbacks
 from mercer.estimators.loss_names import FOR_NUMBERS, as_loss
 from mercer.estimators.supervised import LossEstimator, checked_regularization
-from mercer.losses import Poisson, Quantile
+from mercer.losses import Poisson, Quantile, Squared
 from mercer.solvers.solution import Solution
 
 
@@ -79,6 +79,9 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
         self.regularization = regularization
         self.loss = loss
+
+    def _takes_tensors(self) -> bool:
+        return isinstance(as_loss(self.loss, FOR_NUMBERS), Squared)
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -37,6 +37,9 @@ class _Ridge(
 
     _allow_indefinite = True
 
+    def _takes_tensors(self) -> bool:
+        return True
+
     def __init__(
         self,
         kernel: Any,

@@ -10,12 +10,14 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mercer.arrays import beside, is_tensor, on_host
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.evaluation.tiling import Span, spans
 from mercer.features.inputs import NestedParameters, length
 from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
+from mercer.points import as_vectors
 
 BLOCK_BYTES = 8 << 20  # of the features of a block of rows
 BLOCK_ROWS = 64, 512  # fewest and most
@@ -43,12 +45,14 @@ class FeatureMap(
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the features for points like X. y is not used."""
-        self._draw(self._checked(X, reset=True))
+        self._draw(self._checked(on_host(X) if is_tensor(X) else X, reset=True))
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """φ(x) for every row of X, in its precision."""
+        """φ(x) for every row of X, in its precision; a tensor on its device where X is one."""
         check_is_fitted(self)
+        if is_tensor(X):
+            return self._of_tensors(self._checked_tensor(X))
         X = self._checked(X, reset=False)
         out = np.empty((length(X), self.feature_count), self._dtype(X))
         fill = self._filler(_precision(X))
@@ -169,6 +173,19 @@ class FeatureMap(
         return validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
+
+    def _checked_tensor(self, X: Any) -> Any:
+        rows = as_vectors(X).rows
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return rows
+
+    def _of_tensors(self, X: Any) -> Any:
+        """φ(x) of the rows of a tensor: on the host, unless a map has a form on the device."""
+        return beside(self.transform(on_host(X)), X)
 
     def _fitted(self) -> dict[str, Any]:
         """What a fit left behind."""

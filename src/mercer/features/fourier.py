@@ -10,6 +10,7 @@ import scipy.sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.arrays import beside, namespace, to_precision
 from mercer.features import frequencies
 from mercer.features.base import FeatureMap, Fill
 from mercer.features.bounds import Net, least_error
@@ -143,6 +144,24 @@ class FourierFeatures(FeatureMap):
                 out[:, -1] = scale * np.cos(TURN * (last - np.rint(last)) + phase)
 
         return write
+
+    def _of_tensors(self, X: Any) -> Any:
+        xp = namespace(X)
+        turns = X @ to_precision(beside(self.frequencies_.T / TURN, X), X.dtype)
+        angles = TURN * (turns - xp.round(turns))
+        scale = self._scale()
+        if self.form == "phase":
+            phases = to_precision(beside(self.phases_, X), X.dtype)
+            return scale * xp.cos(angles + phases)
+        pairs = self._count - 1 if self._odd else self._count
+        cosines, sines = scale * xp.cos(angles), scale * xp.sin(angles)
+        if self.form == "complex":
+            return cosines + 1j * sines
+        columns = [cosines[:, :pairs], sines[:, :pairs]]
+        if self._odd:
+            assert self.phases_ is not None
+            columns.append(scale * xp.cos(angles[:, pairs:] + float(self.phases_[0])))
+        return xp.concat(columns, axis=1)
 
     # ---- errors ------------------------------------------------------------------------------
 

@@ -89,8 +89,18 @@ class KernelInput(NestedParameters):
             **options,
         )
 
+    def _takes_tensors(self) -> bool:
+        """Whether what follows runs on tensors."""
+        return False
+
     def _checked_tensors(self, X: Any, *y: Any, reset: bool) -> Any:
         """The checks of scikit-learn that tensors need; what they hold is checked as points."""
+        if not self._takes_tensors():
+            raise ValueError(
+                f"{type(self).__name__} computes on the CPU and takes arrays of NumPy: write "
+                "X.cpu().numpy(). KernelRidge, KernelRidgeCV and KernelRegressor with the squared "
+                "loss take tensors."
+            )
         if self._is_precomputed():
             raise ValueError('kernel="precomputed" takes NumPy arrays: write X.cpu().numpy().')
         points = as_vectors(X)

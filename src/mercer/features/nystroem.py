@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
+from mercer.arrays import beside, to_precision
 from mercer.features.base import FeatureMap, Fill
 from mercer.features.centres import Centres, Uniform
 from mercer.features.inputs import KernelInput
@@ -130,6 +131,13 @@ class Nystroem(KernelInput, FeatureMap):
             np.matmul(self._cross(rows), root, out=out)
 
         return fill
+
+    def _of_tensors(self, X: Any) -> Any:
+        if self._is_precomputed():
+            raise ValueError('kernel="precomputed" takes NumPy arrays: write X.cpu().numpy().')
+        centres = to_precision(beside(self.components_, X), X.dtype)
+        root = to_precision(beside(self.normalization_.T, X), X.dtype)
+        return self.kernel_.gram(X, centres).dense() @ root
 
     def _dtype(self, X: Any) -> np.dtype:
         return np.result_type(super()._dtype(X), self.normalization_)

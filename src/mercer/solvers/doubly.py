@@ -13,7 +13,7 @@ from mercer.functions import FeatureFunction
 from mercer.kernels import laws
 from mercer.points import ALL_COLUMNS, VectorPoints
 from mercer.solvers.descent.landscape import Callback, State, target_rows
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, require_arrays
 from mercer.solvers.schedules import Schedule, check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -180,6 +180,7 @@ class DoublyStochastic:
         return FeatureFunction(self.features(problem, len(weights)), weights)
 
     def solve(self, problem: Problem) -> Solution:
+        require_arrays(self, problem)
         if problem.fit_intercept:
             raise ValueError("DoublyStochastic fits no free intercept; got fit_intercept=True.")
         return _Run(self, problem).solution()

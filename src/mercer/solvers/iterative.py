@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import beside, on_host
 from mercer.evaluation.budget import Memory, memory_budget
 from mercer.features.centres import RandomlyPivoted
 from mercer.losses import Squared
@@ -134,9 +135,9 @@ class _Run:
 
     def __init__(self, solver: ConjugateGradient, problem: Problem) -> None:
         self.solver, self.problem, self.gram = solver, problem, problem.gram
-        self.roots = np.sqrt(np.asarray(problem.sample_weights))[:, None]
+        self.roots = np.sqrt(on_host(problem.sample_weights))[:, None]
         self.ridge = float(problem.regularization * (self.roots**2).sum())
-        self.targets = np.asarray(problem.values).reshape(len(self.roots), -1)
+        self.targets = on_host(problem.values).reshape(len(self.roots), -1)
         sides = [self.roots * self.targets, *([self.roots] if problem.fit_intercept else [])]
         self.sides = np.concatenate(sides, axis=1)
         self.goal = solver.tolerance or TOLERANCES[str(self.gram.dtype)]
@@ -166,13 +167,21 @@ class _Run:
         rank = self.solver.rank or default_rank(n, dtype.itemsize, self.gram.memory)
         self.rank = min(rank, n)
         choice = RandomlyPivoted(self.rank, self.solver.random_state, pool=n)
-        factor = choice.choose(self.gram.kernel, self.gram.x).factor  # type: ignore[arg-type]
+        points: Any = self.gram.x
+        points = points.host() if self.gram.on_tensors else points
+        factor = choice.choose(self.gram.kernel, points).factor  # type: ignore[arg-type]
         assert factor is not None
         return LowRank(factor.astype(dtype), self.roots, self.ridge)
 
     def _multiply(self, gram: Gram, c: np.ndarray) -> np.ndarray:
         roots = self.roots.astype(c.dtype)
-        return roots * (gram @ (roots * c)) + c.dtype.type(self.ridge) * c
+        return roots * self._product(gram, roots * c) + c.dtype.type(self.ridge) * c
+
+    def _product(self, gram: Gram, values: np.ndarray) -> np.ndarray:
+        """K V. Where the points are tensors, vectors stay on the host and K on their device."""
+        if not gram.on_tensors:
+            return gram @ values
+        return on_host(gram @ beside(values, self.problem.targets))
 
     def _corrected(self, residual: np.ndarray, scale: np.ndarray, x: np.ndarray) -> np.ndarray:
         """A⁻¹r as far as this precision goes."""
@@ -224,6 +233,8 @@ class _Run:
         alpha = alpha.astype(self.gram.dtype)
         single = alpha.ndim == 1
         residual, objective = self._truth(alpha.astype(np.float64).reshape(self.targets.shape), b)
+        if self.gram.on_tensors:
+            alpha, b = beside(alpha, self.problem.targets), beside(b, self.problem.targets)
         return Solution(
             coefficients=alpha,
             status=self._status(residual),
@@ -235,7 +246,7 @@ class _Run:
 
     def _truth(self, alpha: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         """The relative residual and the objective, from scratch in float64, in one product."""
-        fitted = self.gram @ alpha
+        fitted = self._product(self.gram, alpha)
         scaled = np.divide(alpha, self.roots, out=np.zeros_like(alpha), where=self.roots > 0)
         rest = self.roots * (fitted + b - self.targets) + self.ridge * scaled
         sizes = np.linalg.norm(self.roots * self.targets, axis=0)

@@ -112,6 +112,15 @@ class Solver(Protocol):
         """Solve it, and tell the truth about how well."""
 
 
+def require_arrays(solver: Any, problem: Problem) -> None:
+    """Refuse tensors in a solver that computes with arrays of NumPy."""
+    if problem.gram.on_tensors:
+        raise ValueError(
+            f"{type(solver).__name__} computes on the CPU and takes arrays of NumPy: write "
+            "X.cpu().numpy(). Direct, ConjugateGradient and SpectralPath take tensors."
+        )
+
+
 def has_few_features(gram: Gram) -> bool:
     """Whether the kernel has explicit features on these points, fewer than half of the points.
 

@@ -9,7 +9,7 @@ import numpy as np
 from mercer import linalg
 from mercer.losses import Squared
 from mercer.solvers.gaps import Gap, shares_of
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, require_arrays
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -61,6 +61,7 @@ class SparseExpansion:
         check_count(self, "iterations", self.iterations)
 
     def solve(self, problem: Problem) -> Solution:
+        require_arrays(self, problem)
         lasso = _Lasso(problem, self.penalty)
         steps = 0
         while steps < self.iterations and lasso.gap().relative > 0.1 * self.tolerance:

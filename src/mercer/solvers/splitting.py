@@ -12,7 +12,7 @@ from mercer import linalg
 from mercer.errors import NotPositiveDefiniteError
 from mercer.solvers.descent.landscape import Callback, State, columns, plain
 from mercer.solvers.gaps import Gap, certified_gap, shares_of, targets_on_host
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, require_arrays
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -65,6 +65,7 @@ class Splitting:
         check_count(self, "iterations", self.iterations)
 
     def solve(self, problem: Problem) -> Solution:
+        require_arrays(self, problem)
         if not problem.regularization > 0:
             raise ValueError("Splitting needs regularization > 0.")
         ridge = _Ridge(problem)

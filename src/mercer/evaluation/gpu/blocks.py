@@ -24,6 +24,7 @@ from mercer.evaluation.expression import (
 from mercer.evaluation.operations import ramp_angle_series, square_angle_series
 
 BLOCK_BYTES = 1 << 28  # of one block of values
+SMALLEST = 64  # rows and columns of a block that must fit
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": lambda x, y: x + y,
     "subtract": lambda x, y: x - y,
@@ -124,6 +125,15 @@ def _own(number: Number, x: Any) -> torch.Tensor:
     return norms.sqrt() if number.kind.endswith("length") else norms
 
 
+def out_of_memory(x: Any, y: Any) -> MemoryError:
+    """What to do where not even small blocks fit."""
+    return MemoryError(
+        f"the device {x.rows.device} has no memory left for a product with {len(x)} × {len(y)} "
+        "points, in small blocks either: delete tensors that are not needed, call "
+        "torch.cuda.empty_cache(), or keep the points on the CPU (X.cpu())."
+    )
+
+
 class BlockProduct:
     """K(X, Y) by blocks of values that a function gives."""
 
@@ -132,23 +142,36 @@ class BlockProduct:
     ) -> None:
         self.block, self.x, self.y, self.dtype = block, x, y, dtype
         self.device = x.rows.device
+        self.side = max(1, int((BLOCK_BYTES // dtype.itemsize) ** 0.5))  # of a block
 
     def matmul(self, values: torch.Tensor) -> torch.Tensor:
+        """K V, with smaller blocks where the device has no memory for one."""
+        return self._with_smaller_blocks(lambda: self._matmul(values))
+
+    def _with_smaller_blocks(self, work: Callable[[], torch.Tensor]) -> torch.Tensor:
+        while True:
+            try:
+                return work()
+            except torch.OutOfMemoryError:
+                if self.side <= SMALLEST:
+                    raise out_of_memory(self.x, self.y) from None
+            self.side = min(self.side, max(len(self.x), len(self.y))) // 2
+
+    def _matmul(self, values: torch.Tensor) -> torch.Tensor:
         out = torch.zeros((len(self.x), values.shape[1]), dtype=torch.float64, device=self.device)
         for rows, columns, block in self._blocks():
             out[rows] += block @ values[columns].to(block.dtype)
         return out.to(self.dtype)
 
     def dense(self) -> torch.Tensor:
+        """K, stored."""
+        return self._with_smaller_blocks(self._dense)
+
+    def _dense(self) -> torch.Tensor:
         out = torch.empty((len(self.x), len(self.y)), dtype=self.dtype, device=self.device)
         for rows, columns, block in self._blocks():
             out[rows, columns] = block
         return out
-
-    @property
-    def side(self) -> int:
-        """Rows and columns of a block."""
-        return max(1, int((BLOCK_BYTES // self.dtype.itemsize) ** 0.5))
 
     def _blocks(self) -> Iterator[tuple[slice, slice, torch.Tensor]]:
         side = self.side

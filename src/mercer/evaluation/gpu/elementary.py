@@ -3,8 +3,10 @@
 They are text, written into the generated module beside the program that calls them, so that this
 module can be imported without Triton. The polynomials are those of the CPU. In float32 the
 exponential is the card's own instruction; `decay2` computes one value in eight by a polynomial,
-because the unit for exponentials is what a simple kernel waits for (one in four beside a root,
-which the same unit computes).
+because the unit for exponentials is what a simple kernel waits for (three in eight beside a root,
+which the same unit computes). More does not pay: while that unit works, half of the multipliers
+rest, so that a polynomial saves less than it costs wherever more is computed (measured on an H200:
+the time of an entry is the larger of 8u and 4u + m steps, u functions and m multiplications).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import re
 import struct
 
 from mercer.evaluation.minimax import ARC_SINE, LOG2, LOG2E, LOG_RATIO, RAMP_ANGLE, SQUARE_ANGLE
-from mercer.evaluation.tables import DEGREE
+from mercer.evaluation.tables import DEGREE, PIECES
 
 TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
     1.00000007165471414,
@@ -23,9 +25,18 @@ TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
     0.00967554134312132739,
     0.00132764726319508761,
 )
-MIXED = {"decay2": (1, 8), "decay2_often": (1, 4)}  # so many of so many by a polynomial
+MIXED = {  # so many of so many by a polynomial, and the sign of x in 2^(±x)
+    "decay2": (1, 8, ""),
+    "decay2_often": (3, 8, ""),
+    "decay2_root": (3, 8, "-"),
+    "decay2_plain": (0, 1, ""),
+    "decay2_root_plain": (0, 1, "-"),
+}
+ROUNDING = 1.5 * 2.0**23  # added and taken off again, it leaves the nearest integer
+SMALLEST = -126.0  # exponent of a normal number
+EX2 = "ex2.approx.ftz.f32"
 LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
-BITS = {"float32": (32, 23, 3), "float64": (64, 52, 4)}  # size, mantissa, pieces of a table
+BITS = {"float32": (32, 23), "float64": (64, 52)}  # size, mantissa
 TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
 ONE = {"float32": "0x3F800000", "float64": "0x3FF0000000000000"}
 
@@ -35,26 +46,33 @@ def _hexadecimal(value: float) -> str:
     return "0f" + struct.pack(">f", value).hex().upper()
 
 
-def _mixed_exponential(pack: int, polynomials: int) -> str:
-    """PTX for some values of 2^x: the last by a polynomial, others by the card's instruction."""
-    *lower, top = (_hexadecimal(c) for c in TWO_POWER_SHORT)
-    rounding = _hexadecimal(12582912.0)
-    steps = [f"ex2.approx.ftz.f32 ${i}, ${i + pack};" for i in range(pack - polynomials)]
-    for i in range(pack - polynomials, pack):
-        steps += [
-            f"max.f32 r, ${i + pack}, {_hexadecimal(-126.0)};",
-            f"add.rn.f32 n, r, {rounding};",
-            f"sub.rn.f32 f, n, {rounding};",
-            "sub.rn.f32 f, r, f;",
-            f"mov.f32 p, {top};",
-            *(f"fma.rn.f32 p, p, f, {c};" for c in reversed(lower)),
-            "mov.b32 i, n;",
-            "shl.b32 i, i, 23;",
-            "mov.b32 k, p;",
-            "add.s32 k, k, i;",
-            f"mov.b32 ${i}, k;",
-        ]
+def _mixed_exponential(pack: int, polynomials: int, sign: str) -> str:
+    """PTX for some values of 2^x or 2^−x: a few by a polynomial, others by the card."""
+    steps = []
+    for i in range(pack):
+        by_polynomial = i * polynomials // pack != (i + 1) * polynomials // pack
+        steps += [f"{'neg' if sign else 'mov'}.f32 r, ${i + pack};"]
+        steps += _by_polynomial(i) if by_polynomial else [f"{EX2} ${i}, r;"]
     return "{ .reg .f32 r, n, f, p; .reg .b32 i, k; " + " ".join(steps) + " }"
+
+
+def _by_polynomial(i: int) -> list[str]:
+    """2^x = 2^n·2^f with a whole n: its bits are added to those of a polynomial in f."""
+    *lower, top = (_hexadecimal(c) for c in TWO_POWER_SHORT)
+    rounding = _hexadecimal(ROUNDING)
+    return [
+        f"max.ftz.f32 r, r, {_hexadecimal(SMALLEST)};",
+        f"add.rn.ftz.f32 n, r, {rounding};",
+        f"sub.rn.ftz.f32 f, n, {rounding};",
+        "sub.rn.ftz.f32 f, r, f;",
+        f"mov.f32 p, {top};",
+        *(f"fma.rn.ftz.f32 p, p, f, {c};" for c in reversed(lower)),
+        "mov.b32 i, n;",
+        "shl.b32 i, i, 23;",
+        "mov.b32 k, p;",
+        "add.s32 k, k, i;",
+        f"mov.b32 ${i}, k;",
+    ]
 
 
 def _polynomial(coefficients: tuple[float, ...], x: str, name: str) -> list[str]:
@@ -79,21 +97,20 @@ def _exponentials(dtype: str, assembly: bool) -> dict[str, str]:
         "return tl.inline_asm_elementwise({code!r}, {constraints!r}, [x], dtype=tl.float32, "
         "is_pure=True, pack={pack})"
     )
-    plain = call.format(code="ex2.approx.ftz.f32 $0, $1;", constraints="=f,f", pack=1)
+    plain = call.format(code=f"{EX2} $0, $1;", constraints="=f,f", pack=1)
     mixed = {
         name: call.format(
-            code=_mixed_exponential(pack, polynomials),
+            code=_mixed_exponential(pack, polynomials, sign),
             constraints=",".join(["=&f"] * pack + ["f"] * pack),
             pack=pack,
         )
-        for name, (polynomials, pack) in MIXED.items()
+        for name, (polynomials, pack, sign) in MIXED.items()
     }
-    portable = "return tl.exp2(x)"
     return {
-        "exp2": _function("exp2", "x", [plain if assembly else portable]),
+        "exp2": _function("exp2", "x", [plain if assembly else "return tl.exp2(x)"]),
         **{
-            name: _function(name, "x", [code if assembly else portable])
-            for name, code in mixed.items()
+            name: _function(name, "x", [mixed[name] if assembly else f"return tl.exp2({sign}x)"])
+            for name, (_, _, sign) in MIXED.items()
         },
         "decay": _function("decay", "x", [f"return exp2(x * {-LOG2E!r})"]),
         "exp": _function(
@@ -111,7 +128,7 @@ def _exponentials(dtype: str, assembly: bool) -> dict[str, str]:
 
 
 def _logarithms(dtype: str) -> dict[str, str]:
-    size, mantissa, _ = BITS[dtype]
+    size, mantissa = BITS[dtype]
     above = f"(x.to(tl.int{size}, bitcast=True) - {TWO_THIRDS[dtype]}) >> {mantissa}"
     split = [
         f"e = {above}",
@@ -139,10 +156,11 @@ def _logarithms(dtype: str) -> dict[str, str]:
 
 
 def _tabulated(dtype: str) -> dict[str, str]:
-    size, mantissa, pieces = BITS[dtype]
+    size, mantissa = BITS[dtype]
+    pieces = PIECES[dtype].bit_length() - 1
     degree = DEGREE[dtype]
     lines = [
-        f"bits = x.to(tl.int{size}, bitcast=True)",
+        f"bits = tl.abs(x).to(tl.int{size}, bitcast=True)",
         f"piece = (bits - first) >> {mantissa - pieces}",
         f"inside = (((bits << {pieces}) & {(1 << mantissa) - 1}) | {ONE[dtype]})",
         f"inside = inside.to(tl.{dtype}, bitcast=True) - 1.5",
@@ -191,11 +209,13 @@ def functions(dtype: str, assembly: bool) -> dict[str, str]:
 
 
 def _square_root(dtype: str, assembly: bool) -> str:
+    """√|x|: a distance that rounding made negative needs no line of its own."""
     if dtype == "float64" or not assembly:
-        return "return tl.sqrt(x)"
+        return "return tl.sqrt(tl.abs(x))"
+    code = "{ .reg .f32 r; abs.f32 r, $1; sqrt.approx.ftz.f32 $0, r; }"
     return (
-        "return tl.inline_asm_elementwise('sqrt.approx.ftz.f32 $0, $1;', '=f,f', [x], "
-        "dtype=tl.float32, is_pure=True, pack=1)"
+        f"return tl.inline_asm_elementwise('{code}', '=f,f', [x], dtype=tl.float32, "
+        "is_pure=True, pack=1)"
     )
 
 

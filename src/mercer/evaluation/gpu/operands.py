@@ -21,10 +21,12 @@ import torch
 
 from mercer.evaluation.expression import BILINEAR_KINDS, Expression
 from mercer.evaluation.folding import STRICT, forgives, near
+from mercer.evaluation.gpu.families import Family, padded
+from mercer.evaluation.gpu.lines import absorbed_use, exponent_root, exponent_use
+from mercer.evaluation.gpu.numbers import coordinate_constants
 from mercer.evaluation.gpu.packing import PADDING, norms, parts
-from mercer.evaluation.gpu.source import Family, exponent_use, factor_use, padded
 from mercer.evaluation.minimax import LOG2E
-from mercer.evaluation.program import Program, coordinate_code
+from mercer.evaluation.program import Program
 from mercer.points import View
 
 FEW = 4  # columns up to which products are summed in registers
@@ -159,7 +161,7 @@ class _View:
         for q in self.numbers:
             term = self.program.pairs[q].term
             if term is not None:
-                constants = coordinate_code(term).constants
+                constants = coordinate_constants(term)
                 self.arrays[f"K{q}"] = self._tensor(constants or (0.0,))
         return Family("direct", self.numbers, self.width, scaled=scaled)
 
@@ -220,14 +222,15 @@ class _View:
         if "product" in self.kinds or repaired:
             return self._norms_apart(x, y, repaired)
         q = self.kinds["squared_distance"]
-        use, factor_of = exponent_use(self.program, q), factor_use(self.program, q)
+        use, absorbed = exponent_use(self.program, q), absorbed_use(self.program, q)
         if use is not None:
             factor = (self.program.parameters[use[0]] * LOG2E) ** 0.5
-        elif factor_of is not None:
-            factor = self.program.parameters[factor_of[0]] ** 0.5
+        elif absorbed is not None:
+            exponent = exponent_root(self.program, absorbed[1]) is not None
+            factor = self.program.parameters[absorbed[0]] ** 0.5 * (LOG2E if exponent else 1.0)
         else:
             factor = _power_of_two(4.0, (self.size / 2) ** 0.5)
-            self.arrays[f"S{self.f}"] = self._tensor([factor**-2, 0.0])
+        self.arrays[f"S{self.f}"] = self._tensor([factor**-2, 0.0])
         self._store(
             x,
             y,
@@ -244,7 +247,7 @@ class _View:
             self._parts,
             extended=True,
             exponent=use is not None,
-            absorbed=use is None and factor_of is not None,
+            absorbed=-1 if use is not None or absorbed is None else absorbed[1],
         )
 
     def _norms_apart(self, x: torch.Tensor, y: torch.Tensor, repaired: bool) -> Family:

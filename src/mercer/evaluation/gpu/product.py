@@ -14,9 +14,11 @@ import triton
 
 from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.expression import Expression
+from mercer.evaluation.gpu.blocks import out_of_memory
+from mercer.evaluation.gpu.families import RESIDENT, Family, padded
 from mercer.evaluation.gpu.operands import Operands, far_columns, prepare
 from mercer.evaluation.gpu.packing import PADDING
-from mercer.evaluation.gpu.source import RESIDENT, Family, padded, source_of
+from mercer.evaluation.gpu.source import source_of
 from mercer.evaluation.program import Program, lower
 
 FEW_COLUMNS = 8  # of V that are summed in registers; more go through matrix products
@@ -24,6 +26,7 @@ WIDE_COLUMNS = 64  # of V that are multiplied together
 PROGRAMS = 2048  # of a grid that fill a large card
 LONGEST = 512  # tiles of columns in one program of the grid
 PARTIAL_BYTES = 1 << 28  # of partial sums
+INDIVISIBLE = 1024  # points that must fit
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,34 @@ class FusedProduct:
         self._parts: list[tuple[Any, _Launch]] | None = None
 
     def matmul(self, values: torch.Tensor) -> torch.Tensor:
-        """K V, V having any number of columns; the operands are kept for the next product."""
+        """K V, V having any number of columns; half at a time where the device has no memory."""
+        try:
+            return self._matmul(values)
+        except torch.OutOfMemoryError:
+            self._parts = None
+            if max(len(self.x), len(self.y)) <= INDIVISIBLE:
+                raise out_of_memory(self.x, self.y) from None
+        return self._halves(values)
+
+    def _halves(self, values: torch.Tensor) -> torch.Tensor:
+        """The product of half of the rows beside that of the others, or of half of the columns."""
+        x, y = self.x, self.y
+        if len(x) >= len(y):
+            rows = slice(0, len(x) // 2), slice(len(x) // 2, len(x))
+            sides = [(x.slice(part.start, part.stop), y) for part in rows]
+            return torch.cat([self._like(*side).matmul(values) for side in sides])
+        columns = slice(0, len(y) // 2), slice(len(y) // 2, len(y))
+        total: Any = 0.0
+        for part in columns:
+            half = self._like(x, y.slice(part.start, part.stop))
+            total = total + half.matmul(values[part])
+        return total
+
+    def _like(self, x: Any, y: Any) -> FusedProduct:
+        return FusedProduct(self.expression, x, y, self.dtype, self.precision)
+
+    def _matmul(self, values: torch.Tensor) -> torch.Tensor:
+        """The operands are kept for the next product."""
         if self._parts is None:
             self._parts = self._prepared()
         many = values.shape[1] > FEW_COLUMNS

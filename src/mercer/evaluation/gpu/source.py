@@ -1,81 +1,24 @@
 """Writing the Triton code of a program: one function for each use of the values.
 
 A program of the grid takes a block of rows and walks over tiles of columns. For each tile it
-obtains the pair numbers, family by family (`Family`), runs the program's lines on the tile in
-registers, and uses the values at once: `reduce` adds them up against one to a few columns of V,
-`reduce_many` multiplies by a tile of V, `fill` stores them. K is never in memory, except by `fill`.
+obtains the pair numbers, family by family (`numbers`), runs the program's lines on the tile in
+registers (`lines`), and uses the values at once: `reduce` adds them up against one to a few columns
+of V, `reduce_many` multiplies by a tile of V, `fill` stores them. K is never in memory, except by
+`fill`.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from mercer.evaluation.gpu.elementary import needed
-from mercer.evaluation.minimax import LOG2E
-from mercer.evaluation.operations import OPERATIONS
-from mercer.evaluation.program import Program, coordinate_code
-from mercer.evaluation.tables import Table
+from mercer.evaluation.gpu.families import NARROW, Code, Family, padded
+from mercer.evaluation.gpu.lines import load_parameters, program_lines
+from mercer.evaluation.gpu.numbers import direct, load_norms, split
+from mercer.evaluation.program import Program
 
-UNROLLED = 8  # coordinates that are held in registers
-RESIDENT = 128  # columns of split operands that stay with a block of rows
-NARROW = 16  # columns of split operands beside which registers are left
 SPREAD = 2  # columns of V whose sums are kept for each element of a tile
-CLOSENESS = 1 / 32  # distances below this share of ‖x‖² + ‖y‖² are repaired
-TINY = 1e-30  # what a distance is at least, so that its root needs no special case
-STEP = 64  # columns of split operands that are read together where they do not
-
-
-@dataclass(frozen=True)
-class Family:
-    """Pair numbers that one view gives together, and how.
-
-    `numbers` are their positions in the program. In "split" mode a matrix product of operands cut
-    into a leading and a following part gives them; `width` counts its columns. With `extended`
-    the norms are columns of the operands, so that the product is the distance itself; with
-    `exponent` it is even the argument of 2^x, with `absorbed` the distance times the parameter that
-    the program multiplies it by. `repaired` computes close pairs again from
-    differences. In "direct" mode the `width` coordinates are walked over, in registers.
-    """
-
-    mode: str
-    numbers: tuple[int, ...]
-    width: int
-    parts: int = 3  # products of leading and following parts; 1 where they lie side by side
-    extended: bool = False
-    exponent: bool = False
-    absorbed: bool = False
-    repaired: bool = False
-    scaled: bool = False
-
-
-@dataclass
-class _Code:
-    """Lines of a function under construction."""
-
-    arguments: list[str] = field(default_factory=list)
-    rows: list[str] = field(default_factory=list)  # once for each block of rows
-    pointers: list[tuple[str, str, str]] = field(default_factory=list)  # name, start, step
-    tile: list[str] = field(default_factory=list)  # for each tile
-    rescaled: set[int] = field(default_factory=set)  # numbers whose scale is in parameters
-
-    def argument(self, name: str) -> str:
-        if name not in self.arguments:
-            self.arguments.append(name)
-        return name
-
-    def column_pointer(self, name: str, step: str = "BN", scale: str = "") -> str:
-        """A pointer that follows the tiles of columns."""
-        local = f"at_{name}"
-        if all(local != known for known, _, _ in self.pointers):
-            times = f" * {scale}" if scale else ""
-            start = f"{self.argument(name)} + first.to(tl.int64){times}"
-            self.pointers.append((local, start, f"{step}{times}"))
-        return local
-
-
 TEMPLATE = """
 
 @triton.jit
@@ -107,16 +50,16 @@ def source_of(
     `columns` = 0 leaves `reduce` out, and 0 < `columns` leaves the other two out: each is compiled
     when it is needed.
     """
-    code = _Code()
-    _parameters(code, program)
+    code = Code()
+    load_parameters(code, program)
     exponents: dict[int, str] = {}
     for number, family in enumerate(families):
         if family.mode == "split":
-            _split(code, program, number, family, dtype, exponents)
+            split(code, program, number, family, dtype, exponents)
         else:
-            _direct(code, program, number, family, dtype)
-    _norms(code, program)
-    value = _program_lines(code, program, dtype, exponents, families)
+            direct(code, program, number, family, dtype)
+    load_norms(code, program)
+    value = program_lines(code, program, dtype, exponents, families)
     reduce = _reduce_by_elements if spread(families, columns) else _reduce
     tasks = [reduce(columns)] if columns else [_reduce_many(dtype), _fill()]
     text = "".join(_function(code, value, task) for task in tasks)
@@ -211,7 +154,7 @@ def _fill() -> _Task:
     return _Task("fill", "OUT, ", [], [], use, "")
 
 
-def _function(code: _Code, value: tuple[list[str], str, str], task: _Task) -> str:
+def _function(code: Code, value: tuple[list[str], str, str], task: _Task) -> str:
     lines, result, dtype = value
     pointers = [*code.pointers, *task.pointers]
     text = TEMPLATE.format(
@@ -232,351 +175,3 @@ def _function(code: _Code, value: tuple[list[str], str, str], task: _Task) -> st
 
 def _indented(lines: list[str], depth: int) -> str:
     return "\n".join("    " * depth + line for line in lines if line)
-
-
-# ---- pair numbers --------------------------------------------------------------------------------
-
-
-def pieces(width: int) -> list[tuple[int, int]]:
-    """A number of columns as powers of two from 16 on: (offset, size).
-
-    >>> pieces(92)
-    [(0, 64), (64, 32)]
-    """
-    rest, start, out = -(-width // 16) * 16, 0, []
-    while rest:
-        size = 1 << (rest.bit_length() - 1)
-        out.append((start, size))
-        start, rest = start + size, rest - size
-    return out
-
-
-def padded(width: int) -> int:
-    """The columns that split operands have in memory."""
-    return -(-width // 16) * 16 if width <= RESIDENT else -(-width // STEP) * STEP
-
-
-def _split(
-    code: _Code, program: Program, f: int, family: Family, dtype: str, exponents: dict[int, str]
-) -> None:
-    pairs = [("A", "B")] if family.parts == 1 else [("AL", "B"), ("A", "BL"), ("A", "B")]
-    dot = _resident_dot if padded(family.width) <= RESIDENT else _streamed_dot
-    dot(code, f, family, pairs)
-    kinds = {program.pairs[q].kind: q for q in family.numbers}
-    distance, product = kinds.get("squared_distance"), kinds.get("product")
-    if family.exponent and distance is not None:
-        exponents[distance] = f"e{f}"
-        return
-    if family.absorbed and distance is not None:
-        code.tile.append(f"q{distance} = tl.maximum(e{f}, {TINY})")
-        return
-    scale = f"scale{f}"
-    code.rows.append(f"{scale} = tl.load({code.argument(f'S{f}')})")
-    if distance is None:
-        assert product is not None
-        _rescaled(code, program, product, f"e{f}", scale)
-        return
-    if family.extended:
-        _rescaled(code, program, distance, f"tl.maximum(e{f}, {TINY})", scale)
-    else:
-        code.rows.append(f"xn{f} = tl.load({code.argument(f'XN{f}')} + i)[:, None]")
-        code.rows.append(f"twice{f} = 2.0 * {scale}")
-        code.tile += [
-            f"yn{f} = tl.load({code.column_pointer(f'YN{f}')} + j)[None, :]",
-            f"norms{f} = xn{f} + yn{f}",
-            f"q{distance} = tl.maximum(norms{f} - twice{f} * e{f}, 0.0)",
-        ]
-    if product is not None:
-        code.rows.append(f"xs{f} = tl.load({code.argument(f'XS{f}')} + i)[:, None]")
-        code.tile.append(
-            f"q{product} = ({scale} * e{f} + xs{f}) + "
-            f"tl.load({code.column_pointer(f'YS{f}')} + j)[None, :]"
-        )
-    if family.repaired:
-        _repair(code, f, family, distance)
-
-
-def _rescaled(code: _Code, program: Program, q: int, value: str, scale: str) -> None:
-    """A number times its scale; the scale goes into parameters that multiply it anyway."""
-    uses = [line for line in program.lines if _reads(line, f"q{q}")]
-    factors = [re.fullmatch(rf"t\d+ = p(\d+) \* q{q}", line) for line in uses]
-    if program.result == f"q{q}" or not all(factors):
-        code.tile.append(f"q{q} = {value} * {scale}")
-        return
-    code.tile.append(f"q{q} = {value}")
-    for factor in factors:
-        assert factor is not None
-        code.rows.append(f"r{factor[1]}_{q} = p{factor[1]} * {scale}")
-    code.rescaled.add(q)
-
-
-def _resident_dot(code: _Code, f: int, family: Family, pairs: list[tuple[str, str]]) -> None:
-    """Few columns: those of the rows stay in registers or shared memory."""
-    size = padded(family.width)
-    started = False
-    for name in dict.fromkeys(a for a, _ in pairs):
-        for offset, k in pieces(family.width):
-            code.rows.append(
-                f"{name}{f}_{offset} = tl.load({code.argument(f'{name}{f}')} + "
-                f"i[:, None] * {size} + ({offset} + tl.arange(0, {k}))[None, :])"
-            )
-    for name in dict.fromkeys(b for _, b in pairs):
-        pointer = code.column_pointer(f"{name}{f}", scale=str(size))
-        for offset, k in pieces(family.width):
-            code.tile.append(
-                f"{name}{f}_{offset} = tl.load({pointer} + j[None, :] * {size} + "
-                f"({offset} + tl.arange(0, {k}))[:, None])"
-            )
-    for a, b in pairs:
-        for offset, _ in pieces(family.width):
-            rest = f", e{f}" if started else ""
-            code.tile.append(
-                f"e{f} = tl.dot({a}{f}_{offset}, {b}{f}_{offset}{rest}, input_precision='tf32')"
-            )
-            started = True
-
-
-def _streamed_dot(code: _Code, f: int, family: Family, pairs: list[tuple[str, str]]) -> None:
-    """Many columns: both sides are read again for each tile, a step at a time."""
-    size = padded(family.width)
-    code.rows.append(f"k{f} = tl.arange(0, {STEP})")
-    loads, reads = [], []
-    for name in dict.fromkeys(a for a, _ in pairs):
-        code.rows.append(
-            f"rows_{name}{f} = {code.argument(f'{name}{f}')} + i[:, None] * {size} + k{f}[None, :]"
-        )
-        loads.append(f"    a_{name} = tl.load(rows_{name}{f} + k)")
-    for name in dict.fromkeys(b for _, b in pairs):
-        pointer = code.column_pointer(f"{name}{f}", scale=str(size))
-        reads.append(f"columns_{name}{f} = {pointer} + j[None, :] * {size} + k{f}[:, None]")
-        loads.append(f"    b_{name} = tl.load(columns_{name}{f} + k)")
-    dots = [f"    e{f} = tl.dot(a_{a}, b_{b}, e{f}, input_precision='tf32')" for a, b in pairs]
-    code.tile += [
-        *reads,
-        f"e{f} = tl.zeros((BM, BN), tl.float32)",
-        f"for k in range(0, {size}, {STEP}):",
-        *loads,
-        *dots,
-    ]
-
-
-def _repair(code: _Code, f: int, family: Family, distance: int) -> None:
-    """Pairs that are close in comparison to their norms are summed again from differences."""
-    code.rows.append(f"floor{f} = tl.load(S{f} + 1)")
-    code.argument(f"X{f}")
-    code.argument(f"Y{f}")
-    pointer = code.column_pointer(f"Y{f}")
-    factor = f" * tl.load({code.argument(f'C{f}')} + k)" if family.scaled else ""
-    code.argument(f"D{f}")
-    code.tile += [
-        f"slack{f} = q{distance} - {CLOSENESS} * norms{f}",
-        f"if tl.min(tl.min(slack{f}, 1), 0) < floor{f}:",
-        "    exact = tl.zeros((BM, BN), tl.float32)",
-        f"    x_at = X{f} + i",
-        f"    y_at = {pointer} + j",
-        f"    for k in range(0, D{f}):",
-        f"        gap = (tl.load(x_at)[:, None] - tl.load(y_at)[None, :]){factor}",
-        "        exact += gap * gap",
-        "        x_at += n_padded",
-        "        y_at += m_padded",
-        f"    q{distance} = tl.where(slack{f} < floor{f}, exact, q{distance})",
-    ]
-
-
-def _direct(code: _Code, program: Program, f: int, family: Family, dtype: str) -> None:
-    """Coordinate by coordinate, in registers."""
-    code.argument(f"X{f}")
-    pointer = code.column_pointer(f"Y{f}")
-    starts, steps = [], []
-    for q in family.numbers:
-        start = 1.0 if program.pairs[q].kind == "coordinate_product" else 0.0
-        starts.append(f"q{q} = tl.full((BM, BN), {start}, tl.{dtype})")
-        steps += _term(code, program, q)
-    if family.width <= UNROLLED:
-        code.tile += starts
-        for k in range(family.width):
-            code.rows.append(f"x{f}_{k} = tl.load(X{f} + {k} * n_padded + i)[:, None]")
-            if family.scaled:
-                code.rows.append(f"s{f}_{k} = tl.load({code.argument(f'C{f}')} + {k})")
-            code.tile += [
-                f"x = x{f}_{k}",
-                f"y = tl.load({pointer} + {k} * m_padded + j)[None, :]",
-                *_scaled(family, f"s{f}_{k}"),
-                *steps,
-            ]
-        return
-    code.argument(f"D{f}")
-    scales = [f"s = tl.load({code.argument(f'C{f}')} + k)"] if family.scaled else []
-    code.tile += [
-        *starts,
-        f"x_at = X{f} + i",
-        f"y_at = {pointer} + j",
-        f"for k in range(0, D{f}):",
-        *(
-            f"    {line}"
-            for line in [
-                "x = tl.load(x_at)[:, None]",
-                "y = tl.load(y_at)[None, :]",
-                *scales,
-                *_scaled(family, "s"),
-                *steps,
-                "x_at += n_padded",
-                "y_at += m_padded",
-            ]
-        ),
-    ]
-
-
-def _scaled(family: Family, scale: str) -> list[str]:
-    """Differences are taken before they are scaled, which keeps their digits."""
-    if not family.scaled:
-        return ["gap = x - y"]
-    return [f"gap = (x - y) * {scale}", f"x = x * {scale}", f"y = y * {scale}"]
-
-
-def _term(code: _Code, program: Program, q: int) -> list[str]:
-    pair = program.pairs[q]
-    if pair.kind == "squared_distance":
-        return [f"q{q} += gap * gap"]
-    if pair.kind == "product":
-        return [f"q{q} += x * y"]
-    assert pair.term is not None
-    term = coordinate_code(pair.term)
-    for c in range(len(term.constants)):
-        code.rows.append(f"c{q}_{c} = tl.load({code.argument(f'K{q}')} + {c})")
-    names = {"x": "x", "y": "y"} | {f"c{c}": f"c{q}_{c}" for c in range(len(term.constants))}
-    lines = []
-    for position, (operation, *arguments) in enumerate(term.instructions):
-        names[f"t{position}"] = f"u{position}"
-        if (operation, *arguments) == ("subtract", "x", "y"):
-            value = "gap"
-        else:
-            value = OPERATIONS[operation].code.format(*(names[a] for a in arguments))
-        lines.append(f"u{position} = {value}")
-    sign = "+" if pair.kind == "coordinate_sum" else "*"
-    return [*lines, f"q{q} = q{q} {sign} {names[term.result]}"]
-
-
-def _norms(code: _Code, program: Program) -> None:
-    for a in range(len(program.x_norms)):
-        code.rows.append(f"a{a} = tl.load({code.argument(f'NA{a}')} + i)[:, None]")
-    for b in range(len(program.y_norms)):
-        code.tile.append(f"b{b} = tl.load({code.column_pointer(f'NB{b}')} + j)[None, :]")
-
-
-# ---- the program itself --------------------------------------------------------------------------
-
-
-def _parameters(code: _Code, program: Program) -> None:
-    for p in range(len(program.parameters)):
-        code.rows.append(f"p{p} = tl.load(P + {p})")
-    for t in range(len(program.tables)):
-        code.argument(f"T{t}")
-
-
-def _program_lines(
-    code: _Code,
-    program: Program,
-    dtype: str,
-    exponents: dict[int, str],
-    families: tuple[Family, ...],
-) -> tuple[list[str], str, str]:
-    lines = [_tabulated(line, program.tables, dtype) for line in program.lines]
-    for q in code.rescaled:
-        lines = [re.sub(rf"= p(\d+) \* q{q}$", rf"= r\1_{q} * q{q}", line) for line in lines]
-    for family in families:
-        factor = factor_use(program, family.numbers[0]) if family.absorbed else None
-        if factor is not None:
-            lines[factor[1]] = f"{lines[factor[1]].split(' = ')[0]} = q{family.numbers[0]}"
-    for q, exponent in exponents.items():
-        use = exponent_use(program, q)
-        assert use is not None
-        _, scaled, decayed = use
-        lines[scaled] = ""
-        lines[decayed] = f"{lines[decayed].split(' = ')[0]} = decay2({exponent})"
-    if dtype == "float32":
-        lines = _binary_exponents(code, lines)
-        if any("sqrt(" in line for line in lines):
-            lines = [line.replace("decay2(", "decay2_often(") for line in lines]
-    if program.pairs or (program.x_norms and program.y_norms):
-        return lines, program.result, dtype
-    full = f"value = tl.zeros((BM, BN), tl.{dtype}) + {program.result}"
-    return [*lines, full], "value", dtype
-
-
-def _tabulated(line: str, tables: tuple[Table, ...], dtype: str) -> str:
-    match = re.search(r"tabulated\(T(\d+), ", line)
-    if match is None:
-        return line
-    first, last = table_range(tables[int(match[1])], dtype)
-    return line.replace(match[0], f"tabulated(T{match[1]}, {first}, {last}, ")
-
-
-def table_range(table: Table, dtype: str) -> tuple[int, int]:
-    """The bits of the number at which a table starts, and the number of its last piece."""
-    import numpy as np
-
-    start: Any = np.array(2.0 ** table.first_octave(dtype), dtype)
-    bits = start.view(np.int32 if dtype == "float32" else np.int64)
-    return int(bits), len(table.coefficients(dtype)) - 1
-
-
-def exponent_use(program: Program, q: int) -> tuple[int, int, int] | None:
-    """Where q is used once, as decay(p·q): (p, the line of p·q, the line of its decay).
-
-    >>> from mercer.evaluation.expression import decay, squared_distance
-    >>> from mercer.evaluation.program import lower
-    >>> exponent_use(lower(decay(0.5 * squared_distance())), 0)
-    (0, 0, 1)
-    """
-    factor = factor_use(program, q)
-    if factor is None:
-        return None
-    parameter, scaled = factor
-    name = program.lines[scaled].partition(" = ")[0]
-    decayed = _only_use(program, name)
-    if decayed is None or not re.fullmatch(rf"t\d+ = decay\({name}\)", program.lines[decayed]):
-        return None
-    return parameter, scaled, decayed
-
-
-def factor_use(program: Program, q: int) -> tuple[int, int] | None:
-    """Where q is used once, as p·q with a positive p: (p, the line)."""
-    scaled = _only_use(program, f"q{q}")
-    match = scaled is not None and re.fullmatch(rf"t\d+ = p(\d+) \* q{q}", program.lines[scaled])
-    if scaled is None or not match or not program.parameters[int(match[1])] > 0.0:
-        return None
-    return int(match[1]), scaled
-
-
-def _only_use(program: Program, name: str) -> int | None:
-    uses = [n for n, line in enumerate(program.lines) if _reads(line, name)]
-    if len(uses) != 1 or program.result == name:
-        return None
-    return uses[0] if len(_reads(program.lines[uses[0]], name)) == 1 else None
-
-
-def _reads(line: str, name: str) -> list[str]:
-    return re.findall(rf"\b{name}\b", line.partition(" = ")[2])
-
-
-def _binary_exponents(code: _Code, lines: list[str]) -> list[str]:
-    """decay(p·x), x being used nowhere else in this form, as 2^(p'·x), p' being −p·log₂e."""
-    out = list(lines)
-    for n, line in enumerate(lines):
-        decayed = re.fullmatch(r"(t\d+) = decay\((t\d+)\)", line)
-        if decayed is None:
-            continue
-        source = next(
-            (m for m, other in enumerate(out) if other.startswith(f"{decayed[2]} = ")), -1
-        )
-        scaled = re.fullmatch(r"t\d+ = ([pr])(\w+) \* (\w+)", out[source]) if source >= 0 else None
-        users = sum(len(_reads(other, decayed[2])) for other in lines)
-        if scaled is None or users != 1:
-            out[n] = f"{decayed[1]} = decay2({decayed[2]} * {-LOG2E!r})"
-            continue
-        name = f"w{scaled[1]}{scaled[2]}"
-        code.rows.append(f"{name} = {scaled[1]}{scaled[2]} * {-LOG2E!r}")
-        out[source] = ""
-        out[n] = f"{decayed[1]} = decay2({name} * {scaled[3]})"
-    return out

@@ -14,7 +14,7 @@ from mercer.checks import check_count, check_positive
 from mercer.operators import Gram
 from mercer.solvers.descent.landscape import Callback, State, columns, target_rows, weights_of
 from mercer.solvers.descent.subgradient import certified, check_first_step, check_objects
-from mercer.solvers.problem import Problem, has_few_features
+from mercer.solvers.problem import Problem, has_few_features, require_arrays
 from mercer.solvers.schedules import Average, Schedule
 from mercer.solvers.solution import Solution
 
@@ -90,6 +90,7 @@ class StochasticFunctionalGradient:
         check_objects(self, self.schedule, self.averaging)
 
     def solve(self, problem: Problem) -> Solution:
+        require_arrays(self, problem)
         self._check(problem)
         weights = on_host(weights_of(problem))
         walk, rng = _Walk(self, problem, weights), np.random.default_rng(self.random_state)

@@ -19,7 +19,7 @@ from mercer.solvers.dual.margin import LEAST_MARGIN, HardMargin
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, require_arrays
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -98,6 +98,7 @@ class DualAscent:
 
     def solve(self, problem: Problem, rows: Rows | None = None) -> Solution:
         """Solve it; `rows` hands over rows of K that are stored already."""
+        require_arrays(self, problem)
         check_loss(self, problem.loss)
         y = np.asarray(problem.targets, np.float64)
         columns = y.reshape(len(y), -1).T

@@ -29,7 +29,7 @@ from mercer.solvers.newton.directions import (
 )
 from mercer.solvers.newton.line import At, step_length
 from mercer.solvers.newton.products import Products
-from mercer.solvers.problem import Problem, has_few_features
+from mercer.solvers.problem import Problem, has_few_features, require_arrays
 from mercer.solvers.root import Features, Root, RootMethod
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
@@ -96,6 +96,7 @@ class Newton:
 
     def solve(self, problem: Problem, start: Solution | None = None) -> Solution:
         """Solve from 0, or from another solution with as many coefficients."""
+        require_arrays(self, problem)
         check_smooth(self, problem)
         prepared = self._prepared(problem)
         solution = self._run(problem, *prepared, start)
