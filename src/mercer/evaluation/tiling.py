@@ -19,7 +19,7 @@ from mercer.evaluation.threads import run, single_threaded_blas
 CHUNK_BYTES = 8 * MEGABYTE  # packed columns that are kept while all rows pass by
 SEGMENTS = 16  # into which the columns are cut where there are few stripes of rows
 PARTIAL_BYTES = 16 * MEGABYTE  # of partial sums that may be kept apart
-BLOCK_BYTES = 4 * MEGABYTE  # of a strip of K that is used twice
+BLOCK_BYTES = 8 * MEGABYTE  # of a strip of K that is used twice
 MIRROR = 128  # rows and columns of a block that is transposed within the cache
 SMALL = 1 << 16  # kernel values below which threads cost more than they give
 
@@ -282,10 +282,13 @@ class Walk:
         def shifted(start: int, stop: int, inner: np.ndarray) -> np.ndarray:
             return inner if shift is None else inner + shift[start:stop]
 
-        return self.sandwich(values, shifted)
+        return self.sandwich(values, shifted).astype(self.tiles.dtype)
 
     def sandwich(self, values: np.ndarray, middle: Middle) -> np.ndarray:
-        """Kᵀ M(K V), where M maps the rows start, …, stop − 1 of K V on their own."""
+        """Kᵀ M(K V), where M maps the rows start, …, stop − 1 of K V on their own.
+
+        Strips are added in float64, and the sum is left so: who solves with K_MM needs its digits.
+        """
         n, m = self.tiles.shape
         stripes = spans(n, -(-n // self._partials(m * values.shape[1])))
         partial: list[Any] = [None] * len(stripes)
@@ -303,7 +306,7 @@ class Walk:
 
         with single_threaded_blas():
             run(add, range(len(stripes)), self.threads)
-        return np.asarray(sum(partial[1:], partial[0]), self.tiles.dtype)
+        return np.asarray(sum(partial[1:], partial[0]), np.float64)
 
     def _partials(self, size: int) -> int:
         return int(max(1, min(SEGMENTS, PARTIAL_BYTES // max(1, 8 * size))))
