@@ -13,13 +13,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.data import MissingData, mnist, table
-from benchmarks.measure import MEGABYTE, Effort, Row, machine, relative_error
+from benchmarks.measure import MEGABYTE, Effort, Row, measured, relative_error
 from mercer import KernelRidge
 from mercer.features.centres import Uniform
 from mercer.kernels import Gaussian
@@ -345,14 +346,14 @@ def automatic(effort: Effort) -> Iterator[Row]:
         points = kernel.points(X)
         KernelRidge(1.0, kernel=kernel, centres=50).fit(X[:500], y[:500])
         chosen = choose(kernel, points, centres=count).chosen
-        measured = {
+        found = {
             name: _seconds_of(name, kernel, X, y, count)
             for name in (["CentresNewton"] if count else ["Direct", "ConjugateGradient"])
         }
-        taken = measured[chosen.name]
+        taken = found[chosen.name]
         ratio = chosen.seconds / taken
         ratios.append(max(ratio, 1 / ratio))
-        losses.append(taken / min(measured.values()))
+        losses.append(taken / min(found.values()))
         told.append(
             f"({n:,}, {d}, {count or 'all'}) {chosen.name} {chosen.seconds:.2g}/{taken:.2g} s"
         )
@@ -393,24 +394,14 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
 }
 
 
-def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
-    """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
-    for name in only or []:
-        if name not in GROUPS:
-            raise SystemExit(f"there is no group {name!r}; there are {list(GROUPS)}")
-    rows = []
-    for name, group in GROUPS.items():
-        if not only or name in only:
-            print(f"measuring: {name} …", flush=True)
-            rows += [row.as_dict() for row in _measured(name, group, Effort(quick))]
-    if quick:
-        print("quick: the sizes are too small for the floors, so nothing is judged.\n")
-        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
-    return {"title": "Scale", "machine": machine(), "rows": rows}
+def _or_missing(name: str, group: Callable[[Effort], Iterator[Row]]) -> Any:
+    def rows(effort: Effort) -> Iterator[Row]:
+        try:
+            yield from group(effort)
+        except MissingData as missing:
+            yield Row(name, None, "", note=str(missing))
+
+    return rows
 
 
-def _measured(name: str, group: Callable[[Effort], Iterator[Row]], effort: Effort) -> Iterator[Row]:
-    try:
-        yield from group(effort)
-    except MissingData as missing:
-        yield Row(name, None, "", note=str(missing))
+run = partial(measured, "Scale", {name: _or_missing(name, GROUPS[name]) for name in GROUPS})

@@ -98,7 +98,7 @@ class Preconditioner:
         """Σ r_i² z_i z_iᵀ, in the precision of the passes; blocks are added in float64."""
         size, dtype = self.basis.size + self.intercept, self.passes.dtype
         lower = self.basis.factor.lower.astype(dtype, copy=False)
-        total = np.zeros((size, size))
+        total = np.zeros((size, size), order="F")
         step = max(256, BLOCK_BYTES // (8 * size))
         for start in range(0, len(sample), step):
             part = roots[start : start + step, None].astype(dtype)
@@ -107,8 +107,8 @@ class Preconditioner:
             rows = linalg.triangular_solve(lower, rows.T).T
             if self.intercept:
                 rows = np.column_stack([rows, part])
-            total += rows.T @ rows
-        return total
+            total += linalg.lower_products(rows)
+        return total + np.tril(total, -1).T
 
     def solve(self, residual: np.ndarray) -> np.ndarray:
         """P⁻¹r."""
