@@ -1,4 +1,7 @@
-"""The command line: python -m benchmarks [SET …] [--quick] [--only GROUP [--update]] [--readme] [--stored]."""
+"""The command line: python -m benchmarks [SET …], with options.
+
+[--quick] [--only GROUP [--update]] [--readme] [--stored].
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def read(name: str) -> Result:
 
 
 def updated(name: str, results: Result) -> Result:
-    """What is stored with the groups of `results` in place of their old rows, in the set's order."""
+    """What is stored, with the groups of `results` in place of their old rows."""
     fresh = {row["group"] for row in results["rows"]}
     stored = read(name)["rows"] if (RESULTS / f"{name}.json").is_file() else []
     rows = [row for row in stored if row.get("group") not in fresh] + results["rows"]

@@ -19,7 +19,7 @@ from mercer.evaluation.threads import run, single_threaded_blas
 CHUNK_BYTES = 8 * MEGABYTE  # packed columns that are kept while all rows pass by
 SEGMENTS = 16  # into which the columns are cut where there are few stripes of rows
 PARTIAL_BYTES = 16 * MEGABYTE  # of partial sums that may be kept apart
-BLOCK_BYTES = 8 * MEGABYTE  # of a strip of K that is used twice
+BLOCK_BYTES = 16 * MEGABYTE  # of a strip of K that is used twice
 FEW = 3  # columns that are multiplied one by one
 MIRROR = 128  # rows and columns of a block that is transposed within the cache
 SMALL = 1 << 16  # kernel values below which threads cost more than they give
@@ -294,16 +294,19 @@ class Walk:
         stripes = spans(n, -(-n // self._partials(m * values.shape[1])))
         partial: list[Any] = [None] * len(stripes)
         store = self._column_store()
+        rows = min(self._strip(), stripes[0][1] - stripes[0][0])
+        blocks: list[np.ndarray] = []  # that no thread uses now: fresh memory costs time
 
         def add(i: int) -> None:
-            strips = spans(stripes[i][1], self._strip(), stripes[i][0])
-            block = np.empty((max(b - a for a, b in strips), m), self.tiles.dtype)
+            strips = spans(stripes[i][1], rows, stripes[i][0])
+            block = blocks.pop() if blocks else np.empty((rows, m), self.tiles.dtype)
             total: Any = 0.0
             for start, stop in strips:
                 strip = self._strip_of_matrix(block, start, stop, store)
                 inner = middle(start, stop, product(strip, values))
                 total = total + transposed_product(strip, inner)
             partial[i] = total
+            blocks.append(block)
 
         with single_threaded_blas():
             run(add, range(len(stripes)), self.threads)

@@ -103,8 +103,9 @@ class Preconditioner:
         for start in range(0, len(sample), step):
             part = roots[start : start + step, None].astype(dtype)
             points = sample.slice(start, min(start + step, len(sample)))
-            rows = part * Gram(self.passes.kernel, points, self.passes.centres).dense()
-            rows = linalg.triangular_solve(lower, rows.T).T
+            rows = Gram(self.passes.kernel, points, self.passes.centres).dense()
+            rows *= part
+            rows = linalg.triangular_solve(lower, rows.T, overwrite=True).T
             if self.intercept:
                 rows = np.column_stack([rows, part])
             total += linalg.lower_products(rows)

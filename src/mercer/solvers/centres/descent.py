@@ -23,6 +23,7 @@ SUFFICIENT = 1e-4  # share of the promised decrease that a step must give
 HALVINGS = 30
 STALE = 0.2  # change of the curvatures, relative to their mean, that makes a preconditioner old
 STAGE = 0.2  # of the gap of the problem with kinks, to which a smoothed one is solved
+ATTAINABLE = {"float64": 0.0, "float32": 3e-8}  # of a gap, by solving once with such products
 STALLED = 0.5  # of the last gap: refining gains less than that
 NARROWING = 0.25  # of the width of a smoothed kink from one stage to the next
 
@@ -37,7 +38,7 @@ class Point:
     gradient: np.ndarray
     objective: float
     moments: np.ndarray  # L⁻¹K_Mn(pu)
-    precision: np.dtype = np.dtype(np.float64)  # in which it was evaluated
+    precision: Any = np.float64  # in which it was evaluated
     mean_moments: np.ndarray | None = None  # L⁻¹K_Mn p, for the square loss with an intercept
     balanced_moments: np.ndarray | None = None  # those of slopes that sum to 0
     stored: Any = None  # values and γ of the coefficients rounded to float32
@@ -62,8 +63,10 @@ class Descent:
         self.floor = 1e-9 * bend  # of the curvature in b, where every loss may be straight
         self.preconditioner: Preconditioner | None = None
         self.used = np.empty(0)  # curvatures of the preconditioner
-        self.precision = self.passes.dtype  # in which points are evaluated
-        self.precise_since = 0  # gaps in the history before points were evaluated in float64
+        self.precision = self.products = (
+            self.passes.dtype
+        )  # of points, of products with the Hessian
+        self.judged_from = 0  # gaps in the history before both were what they are
 
     def take_over(self, preconditioner: Preconditioner | None) -> None:
         """Begin with the preconditioner of another λ, where curvatures do not depend on f."""
@@ -102,35 +105,51 @@ class Descent:
             width *= NARROWING
 
     def _newton(self, theta: np.ndarray, goal: float) -> Point:
-        """Descend in the precision of the points, then correct with gradients in float64."""
-        self._evaluate_in(self.passes.dtype if self._stored else np.float64)
+        """Descend in the precision of the points, then correct with gradients in float64.
+
+        Where products with the Hessian in float32 gain nothing more, they are in float64, too.
+        """
+        self.precision = self.products = self.passes.dtype
+        self.judged_from = len(self.history["gap"])
         point = self._at(theta)
         while not self._ends():
-            if self._near(point, goal) or self._stalls():
-                if point.precise:
+            near = self._near(point, goal)
+            if near or self._stalls():
+                if point.precise and (near or not self._sharpened()):
                     break
-                point = self._again(point)
-                continue
+                if not point.precise:
+                    point = self._again(point)
+                    continue
             direction = self._direction(point, goal)
             if isinstance(self.loss, Squared):
-                self._evaluate_in(np.float64)
+                self._correct()
             following = self._searched(point, direction)
             if following.objective >= point.objective:  # rounding: nothing is left to gain
-                if point.precise:
+                if point.precise and not self._sharpened():
                     break
                 following = self._again(point)
             point = following
         return point
 
-    def _evaluate_in(self, dtype: Any) -> None:
-        """From here on points are evaluated so; products with the Hessian stay as they are."""
-        if self.precision != np.dtype(dtype):
-            self.precise_since = len(self.history["gap"])
-        self.precision = np.dtype(dtype)
+    def _correct(self) -> None:
+        """Points are in float64 from the first solution of a linear system on."""
+        self.precision = np.dtype(np.float64)
+        if not self._stored:
+            self.products = self.precision
 
     def _again(self, point: Point) -> Point:
-        self._evaluate_in(np.float64)
-        return self._at(point.theta)
+        """The same point in float64, and so are those that follow."""
+        self.precision = np.dtype(np.float64)
+        self.judged_from = len(self.history["gap"])
+        return point if point.precise else self._at(point.theta)
+
+    def _sharpened(self) -> bool:
+        """Whether products with the Hessian could be made more precise, which is done then."""
+        if self.products == np.float64:
+            return False
+        self.products = np.dtype(np.float64)
+        self.judged_from = len(self.history["gap"])
+        return True
 
     def _stalls(self) -> bool:
         """Whether refining gains nothing more, because rounding is in the way.
@@ -138,8 +157,8 @@ class Descent:
         In float64 only the square loss, a linear system, is judged by its gaps: those of others
         need not fall from the first step on.
         """
-        gaps = self.history["gap"][self.precise_since :]
-        judged = isinstance(self.loss, Squared) or self.passes.dtype != np.float64
+        gaps = self.history["gap"][self.judged_from :]
+        judged = isinstance(self.loss, Squared) or self.products != np.float64
         precise = self.precision == np.float64
         return judged and precise and len(gaps) > 2 and gaps[-1] > STALLED * gaps[-2]
 
@@ -246,7 +265,8 @@ class Descent:
                     pushes[start:stop] = out
                 return np.asarray(out, rows.dtype)
 
-            image = self.basis.pull(self.passes.sandwich(beta, middle)) + ridge * v[: self.size]
+            moments = self.passes.sandwich(beta, middle, self.products)
+            image = self.basis.pull(moments) + ridge * v[: self.size]
             if pushes is None:
                 return image
             constant = pushes.sum(axis=0, keepdims=True) + self.floor * v[-1:]
@@ -263,6 +283,7 @@ class Descent:
     def _inner(self, point: Point, steps: Any, preconditioner: Any, goal: float) -> np.ndarray:
         first = float(np.vdot(point.gradient, preconditioner.solve(point.gradient)))
         share, before = 0.0, self._estimated_gap(point.gradient, point.objective)
+        goal = max(goal, 2.0 * ATTAINABLE[str(self.products)] * before)
         if not isinstance(self.loss, Squared):
             share = min(0.1, math.sqrt(first / max(abs(point.objective), 1e-300)))
         taken = 0
@@ -297,7 +318,7 @@ class Descent:
 
     def _curvature(self, point: Point) -> Any:
         """(start, stop, rows) ↦ p·ℓ''·rows."""
-        problem, dtype = self.problem, self.passes.dtype
+        problem, dtype = self.problem, self.products
         if self.loss.is_multiclass:
             probabilities = self.loss.probability(point.values).astype(dtype)  # type: ignore[attr-defined]
             shares = problem.shares.astype(dtype)

@@ -14,7 +14,7 @@ from mercer.solvers.descent.landscape import Callback
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution
 
-SMOOTH_TOLERANCE = {"float64": 1e-6, "float32": 1e-4}
+SMOOTH_TOLERANCE = {"float64": 1e-6, "float32": 1e-3}
 KINKED_TOLERANCE = 1e-3
 
 
