@@ -66,14 +66,20 @@ class Descent:
         self.precision = self.products = (
             self.passes.dtype
         )  # of points, of products with the Hessian
+        self.width = math.inf  # of a smoothed kink
         self.judged_from = 0  # gaps in the history before both were what they are
 
-    def take_over(self, preconditioner: Preconditioner | None) -> None:
-        """Begin with the preconditioner of another λ, where curvatures do not depend on f."""
-        if preconditioner is None or not isinstance(self.loss, Squared):
+    def take_over(self, last: Descent | None) -> None:
+        """Begin with the preconditioner of another λ, and with kinks as narrow as they were there.
+
+        It is used as long as the curvatures are near those it was made for.
+        """
+        if last is None:
             return
-        self.preconditioner = preconditioner.with_ridge(self.problem.regularization)
-        self.used = self.problem.shares[:, 0]
+        if last.preconditioner is not None:
+            self.preconditioner = last.preconditioner.with_ridge(self.problem.regularization)
+            self.used = last.used
+        self.width = last.width
 
     @property
     def _stored(self) -> bool:
@@ -94,15 +100,16 @@ class Descent:
     def _through_widths(self, theta: np.ndarray) -> Point:
         """Smooth less and less, until the gap of the problem itself is small."""
         spread = float(np.std(self.problem.columns)) if not self.loss.is_classification else 2.0
-        width, base = max(spread, 1e-12), self.problem.loss
+        base = self.problem.loss
+        self.width = min(max(spread, 1e-12), self.width / NARROWING)
         while True:
-            self.loss = Smoothed(base, width)
-            self.preconditioner = None
+            self.loss = Smoothed(base, self.width)
             point = self._newton(theta, 0.1 * self.goal)
             theta, gap = point.theta, self._gap(point, base)[1]
             if gap <= self.goal or self._ends():
                 return point
-            width *= NARROWING
+            self.width *= NARROWING
+            self.preconditioner = None
 
     def _newton(self, theta: np.ndarray, goal: float) -> Point:
         """Descend in the precision of the points, then correct with gradients in float64.
