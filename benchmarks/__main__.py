@@ -1,4 +1,7 @@
-"""The command line: python -m benchmarks [SET …] [--quick] [--only GROUP] [--readme] [--stored]."""
+"""The command line: python -m benchmarks [SET …], with options.
+
+[--quick] [--only GROUP [--update]] [--readme] [--stored].
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,9 @@ def parsed() -> argparse.Namespace:
         "--only", action="append", help="one group of a set, as often as needed; not written down"
     )
     parser.add_argument(
+        "--update", action="store_true", help="with --only: replace the group's rows written down"
+    )
+    parser.add_argument(
         "--readme", action="store_true", help="put the results of a whole run into README.md"
     )
     parser.add_argument(
@@ -43,6 +49,8 @@ def parsed() -> argparse.Namespace:
         parser.error(f"there is no set {unknown[0]!r}; there are {SETS}")
     if options.readme and (options.quick or options.only):
         parser.error("--readme takes a whole run: leave out --quick and --only")
+    if options.update and (options.quick or not options.only):
+        parser.error("--update takes groups of full size: say --only, and leave out --quick")
     return options
 
 
@@ -55,7 +63,9 @@ def main() -> None:
         else:
             module = importlib.import_module(f"benchmarks.{name}")
             results = module.run(quick=options.quick, only=options.only)
-            if not (options.quick or options.only):
+            if options.update:
+                results = report.updated(name, results)
+            if options.update or not (options.quick or options.only):
                 report.write(name, results)
         print(report.text(results))
         if options.readme:

@@ -92,11 +92,11 @@ def measured(
     for name, group in groups.items():
         if not only or name in only:
             print(f"measuring: {name} …", flush=True)
-            rows += [row.as_dict() for row in group(Effort(quick))]
+            rows += [row.as_dict() | {"group": name} for row in group(Effort(quick))]
     if quick:
         print("quick: the sizes are too small for the floors, so nothing is judged.\n")
         rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
-    return {"title": title, "machine": machine(), "rows": rows}
+    return {"title": title, "machine": machine(), "groups": list(groups), "rows": rows}
 
 
 def faster(work: str, times: Mapping[str, float], peer: str, entries: int, **more: Any) -> Row:

@@ -29,6 +29,16 @@ def read(name: str) -> Result:
     return json.loads(path.read_text("utf-8"))
 
 
+def updated(name: str, results: Result) -> Result:
+    """What is stored, with the groups of `results` in place of their old rows."""
+    fresh = {row["group"] for row in results["rows"]}
+    stored = read(name)["rows"] if (RESULTS / f"{name}.json").is_file() else []
+    rows = [row for row in stored if row.get("group") not in fresh] + results["rows"]
+    order = {group: place for place, group in enumerate(results["groups"])}
+    rows = [row for row in rows if row.get("group") in order]
+    return results | {"rows": sorted(rows, key=lambda row: order[row["group"]])}
+
+
 # ---- figures -------------------------------------------------------------------------------------
 
 

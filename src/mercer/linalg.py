@@ -99,11 +99,17 @@ def cholesky(matrix: Array, *, jitter: float | None = None, overwrite: bool = Fa
 
 
 def triangular_solve(
-    matrix: Array, b: Array, *, lower: bool = True, transposed: bool = False
+    matrix: Array,
+    b: Array,
+    *,
+    lower: bool = True,
+    transposed: bool = False,
+    overwrite: bool = False,
 ) -> Array:
     """Solve T x = b, or Tᵀ x = b where `transposed`, for a triangular T and one or many columns b.
 
-    Only the lower triangle of T is read, or the upper one where `lower` is False.
+    Only the lower triangle of T is read, or the upper one where `lower` is False. With `overwrite`
+    x may take the memory of b, as it does for columns of NumPy that lie one after the other.
 
     Examples
     --------
@@ -118,8 +124,9 @@ def triangular_solve(
     matrix, b = _of_one_type(matrix, b)
     _require_rows(matrix, b)
     _require_nonzero_diagonal(matrix)
-    solve = _triangular_lapack if namespace(matrix) is np else _triangular_portable
-    return solve(matrix, b, lower, transposed)
+    if namespace(matrix) is np:
+        return _triangular_lapack(matrix, b, lower, transposed, overwrite)
+    return _triangular_portable(matrix, b, lower, transposed)
 
 
 def eigen(matrix: Array) -> tuple[Array, Array]:
@@ -187,6 +194,20 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     return vectors @ coordinates, int(xp.count_nonzero(kept))
 
 
+def lower_products(rows: np.ndarray) -> np.ndarray:
+    """The lower triangle of RᵀR for a NumPy array R; zeros stand above it.
+
+    It goes through the library that solves triangular systems: NumPy has a BLAS of its own, and the
+    threads of two wait for each other where they take turns.
+
+    >>> import numpy as np
+    >>> lower_products(np.array([[1.0, 2.0], [0.0, 1.0]])).tolist()
+    [[1.0, 0.0], [2.0, 5.0]]
+    """
+    (syrk,) = scipy.linalg.blas.get_blas_funcs(("syrk",), (rows,))
+    return np.asarray(syrk(1.0, rows.T, lower=True))
+
+
 def shift_diagonal(matrix: Array, amount: float) -> Array:
     """A + amount·I; arrays of NumPy and tensors are changed in place.
 
@@ -219,9 +240,11 @@ def is_negative(values: Array, matrix: Array, dtype: str = "") -> bool:
 # --- triangular solves ----------------------------------------------------------------------------
 
 
-def _triangular_lapack(matrix: Array, b: Array, lower: bool, transposed: bool) -> Array:
+def _triangular_lapack(
+    matrix: Array, b: Array, lower: bool, transposed: bool, overwrite: bool
+) -> Array:
     return scipy.linalg.solve_triangular(
-        matrix, b, lower=lower, trans=int(transposed), check_finite=False
+        matrix, b, lower=lower, trans=int(transposed), overwrite_b=overwrite, check_finite=False
     )
 
 

@@ -20,7 +20,8 @@ from mercer.evaluation.threads import run, single_threaded_blas
 CHUNK_BYTES = 8 * MEGABYTE  # packed columns that are kept while all rows pass by
 SEGMENTS = 16  # into which the columns are cut where there are few stripes of rows
 PARTIAL_BYTES = 16 * MEGABYTE  # of partial sums that may be kept apart
-BLOCK_BYTES = 4 * MEGABYTE  # of a strip of K that is used twice
+BLOCK_BYTES = 16 * MEGABYTE  # of a strip of K that is used twice
+FEW = 3  # columns that are multiplied one by one
 MIRROR = 128  # rows and columns of a block that is transposed within the cache
 SMALL = 1 << 16  # kernel values below which threads cost more than they give
 
@@ -288,28 +289,34 @@ class Walk:
         def shifted(start: int, stop: int, inner: np.ndarray) -> np.ndarray:
             return inner if shift is None else inner + shift[start:stop]
 
-        return self.sandwich(values, shifted)
+        return self.sandwich(values, shifted).astype(self.tiles.dtype)
 
     def sandwich(self, values: np.ndarray, middle: Middle) -> np.ndarray:
-        """Kᵀ M(K V), where M maps the rows start, …, stop − 1 of K V on their own."""
+        """Kᵀ M(K V), where M maps the rows start, …, stop − 1 of K V on their own.
+
+        Strips are added in float64, and the sum is left so: who solves with K_MM needs its digits.
+        """
         n, m = self.tiles.shape
         stripes = spans(n, -(-n // self._partials(m * values.shape[1])))
         partial: list[Any] = [None] * len(stripes)
         store = self._column_store()
+        rows = min(self._strip(), stripes[0][1] - stripes[0][0])
+        blocks: list[np.ndarray] = []  # that no thread uses now: fresh memory costs time
 
         def add(i: int) -> None:
-            strips = spans(stripes[i][1], self._strip(), stripes[i][0])
-            block = np.empty((max(b - a for a, b in strips), m), self.tiles.dtype)
+            strips = spans(stripes[i][1], rows, stripes[i][0])
+            block = blocks.pop() if blocks else np.empty((rows, m), self.tiles.dtype)
             total: Any = 0.0
             for start, stop in strips:
                 strip = self._strip_of_matrix(block, start, stop, store)
-                inner = middle(start, stop, strip @ values)
-                total = total + (inner.T @ strip).T.astype(np.float64)
+                inner = middle(start, stop, product(strip, values))
+                total = total + transposed_product(strip, inner)
             partial[i] = total
+            blocks.append(block)
 
         with single_threaded_blas():
             run(add, range(len(stripes)), self.threads)
-        return np.asarray(sum(partial[1:], partial[0]), self.tiles.dtype)
+        return np.asarray(sum(partial[1:], partial[0]), np.float64)
 
     def _partials(self, size: int) -> int:
         return int(max(1, min(SEGMENTS, PARTIAL_BYTES // max(1, 8 * size))))
@@ -326,6 +333,26 @@ class Walk:
         for a, b in spans(self.tiles.shape[1], self.tiles.tile):
             self.tiles.fill(rows, store(a, b), strip, 0, a)
         return strip
+
+
+def product(strip: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """K V; a few columns one by one, which reads a strip more often and copies it never."""
+    if not 1 < values.shape[1] <= FEW:
+        return np.asarray(strip @ values)
+    return np.stack([strip @ column for column in values.T.copy()], axis=1)
+
+
+def transposed_product(strip: np.ndarray, inner: np.ndarray) -> np.ndarray:
+    """KᵀU in float64. In float32 U is brought to size 1 by a power of 2, which rounds nothing.
+
+    Otherwise small values of a kernel times small shares of rows are subnormal numbers, with which
+    processors are slower by a factor of ten and more.
+    """
+    if inner.dtype != np.float32:
+        return np.asarray((inner.T @ strip).T, np.float64)
+    exponent = int(np.frexp(np.abs(inner).max(initial=0.0))[1])
+    scaled = np.ldexp(inner, -exponent)
+    return np.ldexp((scaled.T @ strip).T.astype(np.float64), exponent)
 
 
 def mirror(matrix: np.ndarray, start: int, stop: int) -> None:

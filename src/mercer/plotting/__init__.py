@@ -1,5 +1,6 @@
 """Pictures of fitted models; matplotlib is imported when one is drawn."""
 
+from mercer.plotting.history import HistoryDisplay
 from mercer.plotting.regret import RegretDisplay
 
-__all__ = ["RegretDisplay"]
+__all__ = ["HistoryDisplay", "RegretDisplay"]

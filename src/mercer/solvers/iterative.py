@@ -151,7 +151,7 @@ class _Run:
         self.preconditioner = self._low_rank()
         x, residual, worst = np.zeros_like(self.sides), self.sides, 1.0
         for _ in range(REFINEMENTS):
-            candidate = x + self._corrected(residual, scale, x)
+            candidate = self._stored(x + self._corrected(residual, scale, x))
             rest = self.sides - self._multiply(self.gram, candidate)
             reached = float((np.linalg.norm(rest, axis=0) / scale).max())
             if reached >= worst:
@@ -161,6 +161,10 @@ class _Run:
             if worst <= self.goal or self.stopped or gained > 0.5:
                 break
         return self._finished(x)
+
+    def _stored(self, x: np.ndarray) -> np.ndarray:
+        """x as it will be stored: rounding is corrected with the rest."""
+        return x.astype(self.gram.dtype).astype(np.float64)
 
     def _low_rank(self) -> LowRank:
         dtype, n = self.inner.dtype, self.gram.shape[0]
@@ -259,7 +263,7 @@ class _Run:
             f"{len(self.history['residual'])} iterations in {self.inner.dtype} with a "
             f"preconditioner of rank {self.rank}; relative residual {residual:.1e}"
         )
-        if residual <= 2.0 * self.goal:
+        if residual <= self.goal:
             return Status(True, f"Solved: {work}.")
         if self.stopped:
             return Status(False, f"Stopped by {self.stopped}: {work}.", "Allow more, or Direct().")

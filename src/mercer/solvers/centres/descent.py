@@ -23,6 +23,8 @@ SUFFICIENT = 1e-4  # share of the promised decrease that a step must give
 HALVINGS = 30
 STALE = 0.2  # change of the curvatures, relative to their mean, that makes a preconditioner old
 STAGE = 0.2  # of the gap of the problem with kinks, to which a smoothed one is solved
+ATTAINABLE = {"float64": 0.0, "float32": 3e-8}  # of a gap, by solving once with such products
+STALLED = 0.5  # of the last gap: refining gains less than that
 NARROWING = 0.25  # of the width of a smoothed kink from one stage to the next
 
 
@@ -36,9 +38,14 @@ class Point:
     gradient: np.ndarray
     objective: float
     moments: np.ndarray  # L⁻¹K_Mn(pu)
-    dtype: Any = None
+    precision: Any = np.float64  # in which it was evaluated
     mean_moments: np.ndarray | None = None  # L⁻¹K_Mn p, for the square loss with an intercept
     balanced_moments: np.ndarray | None = None  # those of slopes that sum to 0
+    stored: Any = None  # values and γ of the coefficients rounded to float32
+
+    @property
+    def precise(self) -> bool:
+        return self.precision == np.float64
 
 
 class Descent:
@@ -56,13 +63,27 @@ class Descent:
         self.floor = 1e-9 * bend  # of the curvature in b, where every loss may be straight
         self.preconditioner: Preconditioner | None = None
         self.used = np.empty(0)  # curvatures of the preconditioner
+        self.precision = self.products = (
+            self.passes.dtype
+        )  # of points, of products with the Hessian
+        self.width = math.inf  # of a smoothed kink
+        self.judged_from = 0  # gaps in the history before both were what they are
 
-    def take_over(self, preconditioner: Preconditioner | None) -> None:
-        """Begin with the preconditioner of another λ, where curvatures do not depend on f."""
-        if preconditioner is None or not isinstance(self.loss, Squared):
+    def take_over(self, last: Descent | None) -> None:
+        """Begin with the preconditioner of another λ, and with kinks as narrow as they were there.
+
+        It is used as long as the curvatures are near those it was made for.
+        """
+        if last is None:
             return
-        self.preconditioner = preconditioner.with_ridge(self.problem.regularization)
-        self.used = self.problem.shares[:, 0]
+        if last.preconditioner is not None:
+            self.preconditioner = last.preconditioner.with_ridge(self.problem.regularization)
+            self.used = last.used
+        self.width = last.width
+
+    @property
+    def _stored(self) -> bool:
+        return isinstance(self.passes, StoredPasses)
 
     # ---- the whole run -----------------------------------------------------------------------
 
@@ -71,7 +92,7 @@ class Descent:
         if start is not None:
             theta = self._coordinates(start)
         if has_curvature(self.problem.loss):
-            point = self._newton(self._at(theta), self.goal)
+            point = self._newton(theta, self.goal)
         else:
             point = self._through_widths(theta)
         return self._certified(point)
@@ -79,31 +100,74 @@ class Descent:
     def _through_widths(self, theta: np.ndarray) -> Point:
         """Smooth less and less, until the gap of the problem itself is small."""
         spread = float(np.std(self.problem.columns)) if not self.loss.is_classification else 2.0
-        width, base = max(spread, 1e-12), self.problem.loss
+        base = self.problem.loss
+        self.width = min(max(spread, 1e-12), self.width / NARROWING)
         while True:
-            self.loss = Smoothed(base, width)
-            self.preconditioner = None
-            point = self._newton(self._at(theta), 0.1 * self.goal)
+            self.loss = Smoothed(base, self.width)
+            point = self._newton(theta, 0.1 * self.goal)
             theta, gap = point.theta, self._gap(point, base)[1]
             if gap <= self.goal or self._ends():
                 return point
-            width *= NARROWING
+            self.width *= NARROWING
+            self.preconditioner = None
 
-    def _newton(self, point: Point, goal: float) -> Point:
+    def _newton(self, theta: np.ndarray, goal: float) -> Point:
+        """Descend in the precision of the points, then correct with gradients in float64.
+
+        Where products with the Hessian in float32 gain nothing more, they are in float64, too.
+        """
+        self.precision = self.products = self.passes.dtype
+        self.judged_from = len(self.history["gap"])
+        point = self._at(theta)
         while not self._ends():
-            if self._near(point, goal) or self._stalls():
-                break
+            near = self._near(point, goal)
+            if near or self._stalls():
+                if point.precise and (near or not self._sharpened()):
+                    break
+                if not point.precise:
+                    point = self._again(point)
+                    continue
             direction = self._direction(point, goal)
+            if isinstance(self.loss, Squared):
+                self._correct()
             following = self._searched(point, direction)
-            if following.objective >= point.objective:
-                break  # rounding: nothing is left to gain
+            if following.objective >= point.objective:  # rounding: nothing is left to gain
+                if point.precise and not self._sharpened():
+                    break
+                following = self._again(point)
             point = following
         return point
 
+    def _correct(self) -> None:
+        """Points are in float64 from the first solution of a linear system on."""
+        self.precision = np.dtype(np.float64)
+        if not self._stored:
+            self.products = self.precision
+
+    def _again(self, point: Point) -> Point:
+        """The same point in float64, and so are those that follow."""
+        self.precision = np.dtype(np.float64)
+        self.judged_from = len(self.history["gap"])
+        return point if point.precise else self._at(point.theta)
+
+    def _sharpened(self) -> bool:
+        """Whether products with the Hessian could be made more precise, which is done then."""
+        if self.products == np.float64:
+            return False
+        self.products = np.dtype(np.float64)
+        self.judged_from = len(self.history["gap"])
+        return True
+
     def _stalls(self) -> bool:
-        """Whether refining a linear system gains nothing more: rounding is in the way."""
-        gaps = self.history["gap"]
-        return isinstance(self.loss, Squared) and len(gaps) > 2 and gaps[-1] > 0.3 * gaps[-2]
+        """Whether refining gains nothing more, because rounding is in the way.
+
+        In float64 only the square loss, a linear system, is judged by its gaps: those of others
+        need not fall from the first step on.
+        """
+        gaps = self.history["gap"][self.judged_from :]
+        judged = isinstance(self.loss, Squared) or self.products != np.float64
+        precise = self.precision == np.float64
+        return judged and precise and len(gaps) > 2 and gaps[-1] > STALLED * gaps[-2]
 
     def _near(self, point: Point, goal: float) -> bool:
         """Whether the gap is at the goal; a stage of smoothing ends where the kinks say more."""
@@ -130,28 +194,41 @@ class Descent:
 
     # ---- one point ---------------------------------------------------------------------------
 
-    def _at(self, theta: np.ndarray, dtype: Any = None) -> Point:
-        """Values and gradient at θ: one pass."""
+    def _at(self, theta: np.ndarray) -> Point:
+        """Values and gradient at θ: one pass, in which its rounded coefficients are judged too."""
         problem, (beta, shift) = self.problem, self._split(theta)
+        outputs, rounded, kept = beta.shape[1], self._rounded(beta), None
+        if rounded is not None:
+            beta = np.concatenate([beta, rounded], axis=1)
+            kept = np.empty_like(problem.columns)
         values = np.empty_like(problem.columns)
         slopes = np.empty_like(values)
         squared = isinstance(self.loss, Squared) and self.intercept
 
         def middle(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
             part = slice(start, stop)
-            values[part] = rows + shift
+            values[part] = rows[:, :outputs] + shift
+            if kept is not None:
+                kept[part] = rows[:, outputs:] + shift
             slopes[part] = self.loss.slope(problem.columns[part], values[part])
             pushes = problem.shares[part] * slopes[part]
             if squared:
                 pushes = np.concatenate([pushes, problem.shares[part]], axis=1)
             return pushes.astype(rows.dtype)
 
-        moments = self.basis.pull(self.passes.sandwich(beta, middle, dtype))
-        outputs = values.shape[1]
+        moments = self.basis.pull(self.passes.sandwich(beta, middle, self.precision))
         moments, mean = moments[:, :outputs], moments[:, outputs:] if squared else None
         point = self._point(theta, values, slopes, moments)
-        point.dtype, point.mean_moments = dtype, mean
+        point.precision, point.mean_moments = self.precision, mean
+        if rounded is not None:
+            point.stored = kept, self.basis.coordinates(rounded)
         return point
+
+    def _rounded(self, beta: np.ndarray) -> np.ndarray | None:
+        """The coefficients as they will be stored, where that is not how they are."""
+        if self.passes.dtype == np.float64 or self.precision != np.float64:
+            return None
+        return beta.astype(self.passes.dtype).astype(np.float64)
 
     def _point(self, theta: Any, values: Any, slopes: Any, moments: Any) -> Point:
         ridge, gamma = self.problem.regularization, theta[: self.size]
@@ -195,7 +272,8 @@ class Descent:
                     pushes[start:stop] = out
                 return np.asarray(out, rows.dtype)
 
-            image = self.basis.pull(self.passes.sandwich(beta, middle)) + ridge * v[: self.size]
+            moments = self.passes.sandwich(beta, middle, self.products)
+            image = self.basis.pull(moments) + ridge * v[: self.size]
             if pushes is None:
                 return image
             constant = pushes.sum(axis=0, keepdims=True) + self.floor * v[-1:]
@@ -212,6 +290,7 @@ class Descent:
     def _inner(self, point: Point, steps: Any, preconditioner: Any, goal: float) -> np.ndarray:
         first = float(np.vdot(point.gradient, preconditioner.solve(point.gradient)))
         share, before = 0.0, self._estimated_gap(point.gradient, point.objective)
+        goal = max(goal, 2.0 * ATTAINABLE[str(self.products)] * before)
         if not isinstance(self.loss, Squared):
             share = min(0.1, math.sqrt(first / max(abs(point.objective), 1e-300)))
         taken = 0
@@ -246,7 +325,7 @@ class Descent:
 
     def _curvature(self, point: Point) -> Any:
         """(start, stop, rows) ↦ p·ℓ''·rows."""
-        problem, dtype = self.problem, self.passes.dtype
+        problem, dtype = self.problem, self.products
         if self.loss.is_multiclass:
             probabilities = self.loss.probability(point.values).astype(dtype)  # type: ignore[attr-defined]
             shares = problem.shares.astype(dtype)
@@ -283,8 +362,7 @@ class Descent:
         """Some of the rows that bend the objective."""
         count = self.solver.sample
         if count is None:
-            stored = isinstance(self.passes, StoredPasses)
-            width = 0 if stored else getattr(self.passes.centres, "width", 1)
+            width = 0 if self._stored else getattr(self.passes.centres, "width", 1)
             count = sample_size(max(len(active), 1), self.size, self.goal, width)
         among = random_rows(len(active), count, self.solver.random_state)
         return active[among], self.passes.take(active[among])
@@ -317,8 +395,12 @@ class Descent:
     # ---- the truth ---------------------------------------------------------------------------
 
     def _gap(self, point: Point, loss: Loss) -> tuple[float, float]:
-        """The duality gap, also relative to the objective; slopes of an intercept are corrected."""
-        objective = self._objective(loss, point.values, point.theta[: self.size])
+        """The duality gap, also relative to the objective; slopes of an intercept are corrected.
+
+        The objective is that of the coefficients as they are stored, the bound that of the slopes
+        before rounding: rounding costs no more than what it adds to the objective.
+        """
+        objective = self._stored_objective(point, loss)
         slopes, moments = point.slopes, point.moments
         if self.intercept:
             slopes, moments = self._balanced(point)
@@ -326,6 +408,10 @@ class Descent:
         gap = max(objective - bound, 0.0)
         scale = max(abs(objective), abs(bound)) if math.isfinite(bound) else abs(objective)
         return gap, gap / (scale or 1.0)
+
+    def _stored_objective(self, point: Point, loss: Loss) -> float:
+        values, gamma = point.stored or (point.values, point.theta[: self.size])
+        return self._objective(loss, values, gamma)
 
     def _balanced(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
         """Slopes that sum to 0 and L⁻¹K_Mn(pu) of them; a pass, unless the loss is the square."""
@@ -338,22 +424,22 @@ class Descent:
             nothing = np.zeros((self.size, slopes.shape[1]))
             point.balanced_moments = self.basis.pull(
                 self.passes.sandwich(
-                    nothing, lambda a, b, rows: pushes[a:b].astype(rows.dtype), point.dtype
+                    nothing, lambda a, b, rows: pushes[a:b].astype(rows.dtype), point.precision
                 )
             )
         return slopes, point.balanced_moments
 
     def _certified(self, point: Point) -> Solution:
-        """The solution with its gap in float64, from scratch where the passes were in float32."""
-        if self.passes.dtype != np.float64:
-            point = self._at(point.theta, np.float64)
+        """The solution with its gap in float64."""
+        if not point.precise:
+            point = self._again(point)
         gap, relative = self._gap(point, self.problem.loss)
         beta, shift = self._split(point.theta)
         single = self.problem.single
         return Solution(
             coefficients=(beta[:, 0] if single else beta).astype(self.passes.dtype),
             status=self._status(relative),
-            objective=self._objective(self.problem.loss, point.values, point.theta[: self.size]),
+            objective=self._stored_objective(point, self.problem.loss),
             gap=gap,
             history=self.history,
             intercept=np.asarray(shift).reshape(-1)[0].item() if single else shift,
@@ -366,8 +452,7 @@ class Descent:
             f"gradients, {self.passes.count} passes over {self.passes.rows} rows on {self.size} "
             f"centres; jitter {self.basis.jitter:.1e} on K_MM; relative duality gap {relative:.1e}"
         )
-        reached = relative <= 2.0 * self.goal
-        if reached:
+        if relative <= self.goal:
             return Status(True, f"Solved on centres: {work}.")
         if self.stopped:
             return Status(False, f"Stopped by {self.stopped}: {work}.", "Allow more time or steps.")

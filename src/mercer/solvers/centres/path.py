@@ -33,9 +33,10 @@ def centres_path(
 ) -> Iterator[PathPoint]:
     """Solve for one λ after the other, from the largest, each from the last one's solution.
 
-    The factor of K_MM and, for the square loss, the moments of the preconditioner's sample are
-    computed once; a new λ only adds its multiple of the identity. Points are given as they are
-    found, so that whoever iterates may stop where the held-out risk rises.
+    The factor of K_MM is computed once, and so are the moments of the preconditioner's sample for
+    the square loss: a new λ only adds its multiple of the identity. Other losses keep them as long
+    as their curvatures change little, and kinks begin as narrow as they ended. Points are given as
+    they are found, so that whoever iterates may stop where the held-out risk rises.
 
     Parameters
     ----------
@@ -60,12 +61,11 @@ def centres_path(
     [0.01, 0.0001, 1e-06]
     """
     solver = CentresNewton() if solver is None else solver
-    basis, last, preconditioner = Basis(problem.passes), None, None
+    basis, last, before = Basis(problem.passes), None, None
     for ridge in sorted(map(float, regularizations), reverse=True):
         descent = Descent(solver, replace(problem, regularization=ridge), basis)
-        descent.take_over(preconditioner)
-        last = descent.run(last)
-        preconditioner = descent.preconditioner
+        descent.take_over(before)
+        last, before = descent.run(last), descent
         yield PathPoint(ridge, last, _risk(problem, last, held_out))
 
 

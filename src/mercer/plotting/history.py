@@ -1,0 +1,85 @@
+"""How a solver got there, as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MEASURES = ("residual", "gap", "objective", "progressive_loss")
+
+
+@dataclass(eq=False)
+class HistoryDisplay:
+    """What a solver recorded, against its iterations or its seconds.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of an iterative solver; one of several targets has no single history.
+    measure : str, optional
+        A name in `solution.history`; by default the first there is of residual, gap, objective and
+        progressive loss that goes with every iteration.
+
+    Attributes
+    ----------
+    ax_, figure_ : after `plot`.
+
+    Examples
+    --------
+    >>> from mercer.solvers.solution import Solution, Status
+    >>> history = {"residual": [1.0, 0.1, 0.01], "seconds": [0.5, 1.0, 1.5]}
+    >>> display = HistoryDisplay(Solution(None, Status(True, "Solved."), 0.0, 0.01, history))
+    >>> display.points("seconds")
+    (array([0.5, 1. , 1.5]), array([1.  , 0.1 , 0.01]))
+    """
+
+    solution: Any
+    measure: str | None = None
+
+    def __post_init__(self) -> None:
+        history = self.solution.history
+        steps = len(history.get("seconds", []))
+        able = [name for name in MEASURES if steps and len(history.get(name, [])) == steps]
+        if self.measure is None:
+            self.measure = next(iter(able), None)
+        if self.measure is None or not len(history.get(self.measure, [])):
+            raise ValueError(
+                f"the solution has no history to draw; it recorded {sorted(history)}. Use an "
+                "iterative solver such as ConjugateGradient or CentresNewton."
+            )
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, against: str = "iterations", ax: Any = None) -> Any:
+        """Draw the history of a fitted estimator's `solution_`."""
+        return cls(estimator.solution_).plot(ax, against=against)
+
+    def points(self, against: str = "iterations") -> tuple[np.ndarray, np.ndarray]:
+        """Where the curve goes."""
+        if against not in ("iterations", "seconds"):
+            raise ValueError(f'against must be "iterations" or "seconds"; got {against!r}.')
+        history = self.solution.history
+        values = np.asarray(history[self.measure], np.float64)
+        if against == "iterations":
+            return np.arange(1, len(values) + 1), values
+        if len(history.get("seconds", [])) != len(values):
+            raise ValueError(f"{self.measure!r} was not recorded at every iteration's time.")
+        return np.asarray(history["seconds"]), values
+
+    def plot(self, ax: Any = None, *, against: str = "iterations") -> HistoryDisplay:
+        """Draw on `ax`, or on axes of a new figure."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.figure(figsize=(6, 4), layout="constrained").add_subplot()
+        places, values = self.points(against)
+        ax.plot(places, values, color="#1f5fa8", marker=".")
+        if (values > 0).all():
+            ax.set_yscale("log")
+        ax.set_xlabel("iteration" if against == "iterations" else "seconds")
+        ax.set_ylabel(str(self.measure).replace("_", " "))
+        ax.set_title(self.solution.status.message.split(":")[0], fontsize=9)
+        ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

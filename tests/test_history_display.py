@@ -1,0 +1,31 @@
+"""The history of a solver as a picture."""
+
+import numpy as np
+import pytest
+
+from mercer import KernelRidge
+from mercer.kernels import Gaussian
+from mercer.plotting import HistoryDisplay
+from mercer.solvers import CentresNewton, ConjugateGradient
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+X = np.random.default_rng(0).uniform(size=(60, 1))
+
+
+@pytest.mark.parametrize("solver", [ConjugateGradient(rank=5), CentresNewton(sample=10)])
+@pytest.mark.parametrize("against", ["iterations", "seconds"])
+def test_the_curve_is_what_was_recorded(solver, against):
+    model = KernelRidge(1e-3, kernel=Gaussian(0.2), solver=solver).fit(X, np.sin(6 * X[:, 0]))
+    display = HistoryDisplay.from_estimator(model, against=against)
+    (line,) = display.ax_.lines
+    np.testing.assert_allclose(line.get_ydata(), model.solution_.history[display.measure])
+    assert len(line.get_xdata()) == len(model.solution_.history["seconds"])
+    matplotlib.pyplot.close(display.figure_)
+
+
+def test_a_factorisation_has_no_history():
+    model = KernelRidge(kernel=Gaussian(0.2)).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="no history to draw"):
+        HistoryDisplay.from_estimator(model)
