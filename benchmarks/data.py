@@ -55,7 +55,7 @@ def mnist(n: int) -> tuple[Any, Any, Any, Any]:
 
 def elevations() -> tuple[Any, Any]:
     """Points of the earth's surface as unit vectors, and their elevations in km, on a grid."""
-    with np.load(_path("tables", "etopo20_grid.npz")) as stored:
+    with np.load(path("tables", "etopo20_grid.npz")) as stored:
         latitudes, longitudes = np.radians(stored["lat"])[:, None], np.radians(stored["lon"])
         z = stored["z"][:, :-1] / 1000.0  # the last meridian is the first
     longitudes = longitudes[:-1]

@@ -254,7 +254,7 @@ def mapped(expression: Expression, matrix: np.ndarray) -> Expression:
 def own(expression: Expression, side: str) -> Expression | None:
     """The expression at (x, x) or (y, y), in numbers of one side; None where none exists."""
     norm, length = f"{side}_norm", f"{side}_length"
-    if any(number.kind in COORDINATE_KINDS for number in numbers_of(expression)):
+    if any(number.kind in COORDINATE_KINDS for number in numbers_of(expression, twins=True)):
         return None
     kinds = {"product": norm, "x_norm": norm, "y_norm": norm}
     kinds |= {"x_length": length, "y_length": length}

@@ -9,6 +9,7 @@ from mercer.evaluation.expression import (
     Expression,
     X,
     Y,
+    absolute,
     arcsin,
     coordinate_sum,
     lengths,
@@ -24,6 +25,8 @@ from mercer.evaluation.expression import (
 from mercer.kernels.base import Kernel
 from mercer.points import View
 
+UNIT = View(unit=True)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArcCosine(Kernel):
@@ -33,9 +36,10 @@ class ArcCosine(Kernel):
     (1/π) ‖x‖^n ‖y‖^n J_n(θ):  J_0 = π − θ,  J_1 = sin θ + (π − θ) cos θ,
     J_2 = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ).
 
-    The angle comes from ‖u − v‖ and ‖u + v‖ with u = x/‖x‖ and v = y/‖y‖, so that it is right near
-    0 and π too. A point at 0 is at a right angle to all others; the gradient there is the mean of
-    all directions, y/2 for n = 1 and 0 for n = 2, and counts as 0 for n = 0, where k jumps.
+    J_1 and J_2 are smooth in cos θ = ⟨u, v⟩, with u = x/‖x‖ and v = y/‖y‖. The angle itself, for
+    n = 0, comes from ‖u − v‖ and ‖u + v‖, so that it is right near 0 and π too. A point at 0 is at
+    a right angle to all others; the gradient there is the mean of all directions, y/2 for n = 1 and
+    0 for n = 2, and counts as 0 for n = 0, where k jumps.
 
     Parameters
     ----------
@@ -60,34 +64,32 @@ class ArcCosine(Kernel):
             raise ValueError(f"ArcCosine has order 0, 1 or 2; got {self.order!r}.")
 
     def program(self) -> Expression:
-        unit = View(unit=True)
-        apart, together = squared_distance(unit), coordinate_sum((X + Y) ** 2, unit)
-        # the share of the smaller one, sin² of half an angle; both add up to 4, or 2 beside a 0
-        share = 0.25 * minimum(apart, together) * (3.0 - 0.5 * (apart + together))
-        root = sqrt(share)
-        half = arcsin(root)
-        acute = step(together - apart)
-        rest = 2.0 * half + acute * (math.pi - 4.0 * half)  # π − θ
         if self.order == 0:
-            return (1.0 / math.pi) * rest
+            return (1.0 / math.pi) * self._rest()[0]
         x, y = lengths()
-        area = x * y
-        cosine = 0.25 * (together - apart)
-        slopes = self._by_angle(area, rest, cosine, 2.0 * sqrt(share - share**2))
+        area, cosine = x * y, product(UNIT)
+        slopes = self._by_angle(area)
+        # J of the smaller one of θ and π − θ, of which this is the sine of the half
+        root = sqrt(maximum(0.5 - 0.5 * absolute(cosine), 0.0))
         if self.order == 1:
             value = maximum(cosine, 0.0) + (2.0 / math.pi) * ramp_angle(root)
             return (area * value).with_slopes_of(slopes)
         beside = (2.0 / math.pi) * square_angle(root)
-        value = acute * (1.0 + 2.0 * cosine**2 - 2.0 * beside) + beside
+        value = step(cosine) * (1.0 + 2.0 * cosine**2 - 2.0 * beside) + beside
         return (area**2 * value).with_slopes_of(slopes)
 
-    def _by_angle(
-        self, area: Expression, rest: Expression, cosine: Expression, sine: Expression
-    ) -> Expression:
-        """The formula in π − θ, cos θ and sin θ, whose slopes are right everywhere.
+    def _rest(self) -> tuple[Expression, Expression, Expression]:
+        """π − θ, cos θ and sin θ, right near 0 and π too."""
+        apart, together = squared_distance(UNIT), coordinate_sum((X + Y) ** 2, UNIT)
+        # the share of the smaller one, sin² of half an angle; both add up to 4, or 2 beside a 0
+        share = 0.25 * minimum(apart, together) * (3.0 - 0.5 * (apart + together))
+        half = arcsin(sqrt(share))
+        rest = 2.0 * half + step(together - apart) * (math.pi - 4.0 * half)
+        return rest, 0.25 * (together - apart), 2.0 * sqrt(share - share**2)
 
-        Values come from the smaller one of θ and π − θ, without cancellation.
-        """
+    def _by_angle(self, area: Expression) -> Expression:
+        """The formula in π − θ, cos θ and sin θ, whose slopes are right everywhere."""
+        rest, cosine, sine = self._rest()
         if self.order == 1:
             inner = (area * cosine).with_slopes_of(product())  # which are right at the origin too
             return (1.0 / math.pi) * (area * sine + rest * inner)
