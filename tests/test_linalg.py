@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mercer.errors import NotPositiveDefiniteError
 from mercer.linalg import Factor, cholesky, eigen, qr, symmetric_solve, triangular_solve
+from mercer.panels import LARGE, factor_in_panels
 
 UNIT = {"float32": float(np.finfo(np.float32).eps), "float64": float(np.finfo(np.float64).eps)}
 
@@ -457,3 +458,31 @@ def test_large_entries_are_finite(xp):
 def test_lists_are_refused():
     with pytest.raises(TypeError, match=r"write numpy\.asarray"):
         cholesky([[1.0]])
+
+
+class TestPanels:
+    @pytest.mark.parametrize("panel", [1, 3, 4, 10, 20])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_it_is_the_factor_and_the_upper_triangle_stays(self, panel, dtype):
+        B = np.random.default_rng(0).standard_normal((10, 12))
+        A = np.asfortranarray(B @ B.T, dtype)
+        columns = A.copy(order="F")
+        assert factor_in_panels(columns, panel) == 0
+        error = np.abs(np.tril(columns) - np.linalg.cholesky(A.astype(np.float64))).max()
+        assert error <= 100 * np.finfo(dtype).eps
+        assert (np.triu(columns, 1) == np.triu(A, 1)).all()
+
+    @pytest.mark.parametrize("order", [1, 4, 5, 9])
+    def test_the_first_minor_that_fails(self, order):
+        A = np.eye(9, order="F") + 0.1
+        A[order - 1, order - 1] = -1.0
+        assert factor_in_panels(A, 3) == order
+
+    def test_large_matrices_take_this_way(self, monkeypatch):
+        monkeypatch.setitem(LARGE, "float64", 5)
+        A = np.eye(9) + 0.1
+        factor = cholesky(A)
+        assert np.abs(factor.lower @ factor.lower.T - A).max() <= 1e-15
+        A[6, 6] = -1.0
+        with pytest.raises(NotPositiveDefiniteError, match="no Cholesky factor"):
+            cholesky(A, jitter=0.0)

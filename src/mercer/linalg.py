@@ -18,6 +18,7 @@ import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
+from mercer.panels import LARGE, factor_in_panels
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,14 +276,24 @@ def _attempt_lapack(matrix: Array, jitter: float) -> tuple[Array, int]:
     columns = matrix if matrix.flags.f_contiguous else matrix.T
     diagonal = columns.diagonal().copy()
     np.fill_diagonal(columns, diagonal + jitter)
-    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
-    lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
+    failing_order = _factor(columns)
     if failing_order:
         _mirror_upper_triangle(columns)
         np.fill_diagonal(columns, diagonal)
         return None, failing_order
-    _clear_upper_triangle(lower)
-    return lower, 0
+    _clear_upper_triangle(columns)
+    return columns, 0
+
+
+def _factor(columns: np.ndarray) -> int:
+    """Overwrite the lower triangle by L; the order of the first minor that fails, or 0."""
+    if len(columns) >= LARGE.get(str(columns.dtype), 0):
+        return factor_in_panels(columns)
+    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
+    lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
+    if lower is not columns:
+        columns[...] = lower
+    return int(failing_order)
 
 
 def _attempt_torch(matrix: Array, jitter: float) -> tuple[Array, int]:

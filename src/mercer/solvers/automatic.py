@@ -157,7 +157,7 @@ def choose(
     loss = Squared() if loss is None else loss
     n = len(points)
     if n <= SMALL and centres is None and exact is None and isinstance(loss, Squared):
-        only = Candidate("Direct", Direct(), 1e-10 * n**3, 8.0 * n * n, True)
+        only = Candidate("Direct", Direct(), 1e-11 * n**3, 8.0 * n * n, True)
         return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
     found = list(exact or [])
