@@ -38,7 +38,7 @@ def parsed() -> argparse.Namespace:
         "--update", action="store_true", help="with --only: replace the group's rows written down"
     )
     parser.add_argument(
-        "--readme", action="store_true", help="put the results of a whole run into README.md"
+        "--readme", action="store_true", help="put what is written down into README.md afterwards"
     )
     parser.add_argument(
         "--stored", action="store_true", help="run nothing: show the results last written down"
@@ -47,8 +47,6 @@ def parsed() -> argparse.Namespace:
     unknown = [name for name in options.sets if name not in SETS]
     if unknown:
         parser.error(f"there is no set {unknown[0]!r}; there are {SETS}")
-    if options.readme and (options.quick or options.only):
-        parser.error("--readme takes a whole run: leave out --quick and --only")
     if options.update and (options.quick or not options.only):
         parser.error("--update takes groups of full size: say --only, and leave out --quick")
     return options
@@ -68,8 +66,8 @@ def main() -> None:
             if options.update or not (options.quick or options.only):
                 report.write(name, results)
         print(report.text(results))
-        if options.readme:
-            report.rewrite(ROOT / "README.md", name, report.summary(results))
+    if options.readme:
+        report.rewrite(ROOT / "README.md", "highlights", report.highlights())
 
 
 if __name__ == "__main__":
