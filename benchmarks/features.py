@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.kernel_approximation import RBFSampler as Theirs
 from sklearn.linear_model import Ridge
 
-from benchmarks.measure import Row, faster, interleaved, machine, relative_error
+from benchmarks.measure import (
+    MEGABYTE,
+    Effort,
+    Groups,
+    Row,
+    faster,
+    interleaved,
+    measured,
+    relative_error,
+)
 from benchmarks.ridge import _status
-from benchmarks.spine import MEGABYTE, Effort
 from mercer.features import Fastfood, RandomFourierFeatures, RBFSampler
 from mercer.features.centres import RandomlyPivoted, Uniform
 from mercer.kernels import Gaussian
@@ -272,7 +281,7 @@ def centres(effort: Effort) -> Iterator[Row]:
     )
 
 
-GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
+GROUPS: Groups = {
     "transform": transforms,
     "ridge": ridge,
     "fastfood": fastfood,
@@ -280,17 +289,4 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
 }
 
 
-def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
-    """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
-    for name in only or []:
-        if name not in GROUPS:
-            raise SystemExit(f"there is no group {name!r}; there are {list(GROUPS)}")
-    rows = []
-    for name, group in GROUPS.items():
-        if not only or name in only:
-            print(f"measuring: {name} …", flush=True)
-            rows += [row.as_dict() for row in group(Effort(quick))]
-    if quick:
-        print("quick: the sizes are too small for the floors, so nothing is judged.\n")
-        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
-    return {"title": "Feature maps and centres", "machine": machine(), "rows": rows}
+run = partial(measured, "Feature maps and centres", GROUPS)

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.data import MissingData
+
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("mercer", "numpy", "scipy", "scikit-learn", "numba", "torch")
 PAUSE = 0.05  # seconds between two timings, so that the threads of the last one have gone to sleep
@@ -92,11 +94,19 @@ def measured(
     for name, group in groups.items():
         if not only or name in only:
             print(f"measuring: {name} …", flush=True)
-            rows += [row.as_dict() | {"group": name} for row in group(Effort(quick))]
+            rows += [row.as_dict() | {"group": name} for row in _rows(name, group, Effort(quick))]
     if quick:
         print("quick: the sizes are too small for the floors, so nothing is judged.\n")
         rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
     return {"title": title, "machine": machine(), "groups": list(groups), "rows": rows}
+
+
+def _rows(name: str, group: Callable[[Effort], Iterator[Row]], effort: Effort) -> Iterator[Row]:
+    """The rows of a group; where its data is missing, one that says so."""
+    try:
+        yield from group(effort)
+    except MissingData as missing:
+        yield Row(name, None, "", note=str(missing))
 
 
 def faster(work: str, times: Mapping[str, float], peer: str, entries: int, **more: Any) -> Row:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import MissingData, mnist, path, table
-from benchmarks.measure import MEGABYTE, Effort, Row, measured, relative_error
+from benchmarks.measure import MEGABYTE, Effort, Groups, Row, measured, relative_error
 from mercer import KernelRidge
 from mercer.features.centres import Uniform
 from mercer.kernels import Gaussian
@@ -451,7 +451,7 @@ def _seconds_of(name: str, kernel: Any, X: Any, y: Any, count: int | None) -> fl
     return timed(lambda: solver.solve(problem))[1]
 
 
-GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
+GROUPS: Groups = {
     "sphere32": land_or_sea_in_float32,
     "sphere64": land_or_sea_in_float64,
     "million": million,
@@ -463,14 +463,4 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
 }
 
 
-def _or_missing(name: str, group: Callable[[Effort], Iterator[Row]]) -> Any:
-    def rows(effort: Effort) -> Iterator[Row]:
-        try:
-            yield from group(effort)
-        except MissingData as missing:
-            yield Row(name, None, "", note=str(missing))
-
-    return rows
-
-
-run = partial(measured, "Scale", {name: _or_missing(name, GROUPS[name]) for name in GROUPS})
+run = partial(measured, "Scale", GROUPS)

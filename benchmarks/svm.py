@@ -7,7 +7,8 @@ predictions for new points agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -15,9 +16,8 @@ import numpy as np
 from sklearn import svm as theirs
 from sklearn.datasets import load_digits
 
-from benchmarks.data import MissingData, table
-from benchmarks.measure import Row, faster, interleaved, machine
-from benchmarks.spine import Effort
+from benchmarks.data import table
+from benchmarks.measure import Effort, Groups, Row, faster, interleaved, measured
 from mercer import SVC, SVR
 from mercer.kernels import Gaussian
 
@@ -148,7 +148,7 @@ def small(effort: Effort) -> Iterator[Row]:
     )
 
 
-GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
+GROUPS: Groups = {
     "ijcnn1": classes_of_two,
     "mnist": classes_of_ten,
     "kin40k": regression,
@@ -156,21 +156,4 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
 }
 
 
-def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
-    """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
-    for name in only or []:
-        if name not in GROUPS:
-            raise SystemExit(f"there is no group {name!r}; there are {list(GROUPS)}")
-    rows = []
-    for name, group in GROUPS.items():
-        if not only or name in only:
-            print(f"measuring: {name} …", flush=True)
-            try:
-                rows += [one.as_dict() for one in group(Effort(quick))]
-            except MissingData as error:
-                missing = Row(name, None, "× faster", floor=2.5, note=str(error))
-                rows.append(missing.as_dict())
-    if quick:
-        print("quick: the sizes are too small for the floors, so nothing is judged.\n")
-        rows = [one | {"floor": None, "goal": None, "verdict": ""} for one in rows]
-    return {"title": "Support vector machines", "machine": machine(), "rows": rows}
+run = partial(measured, "Support vector machines", GROUPS)

@@ -7,6 +7,7 @@ are left as they are unless ``overwrite=True`` says otherwise.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -287,7 +288,7 @@ def _attempt_lapack(matrix: Array, jitter: float) -> tuple[Array, int]:
 
 def _factor(columns: np.ndarray) -> int:
     """Overwrite the lower triangle by L; the order of the first minor that fails, or 0."""
-    if len(columns) >= LARGE.get(str(columns.dtype), 0):
+    if len(columns) >= LARGE.get(str(columns.dtype), math.inf):
         return factor_in_panels(columns)
     (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
     lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)

@@ -184,6 +184,18 @@ def test_a_fingerprint_reaches_all_that_compiled_code_is_built_from():
     }
 
 
+def test_a_fingerprint_changes_with_what_is_imported(tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.evaluation.cpu.fingerprint.ROOT", tmp_path)
+    (tmp_path / "caller.py").write_text("from mercer.helper import (\n    LIMIT,  # own\n)\n")
+    (tmp_path / "helper.py").write_text("LIMIT = 1\n")
+    (tmp_path / "stranger.py").write_text("LIMIT = 1\n")
+    before = fingerprint.__wrapped__("mercer.caller")
+    (tmp_path / "stranger.py").write_text("LIMIT = 2\n")
+    assert fingerprint.__wrapped__("mercer.caller") == before
+    (tmp_path / "helper.py").write_text("LIMIT = 2\n")
+    assert fingerprint.__wrapped__("mercer.caller") != before
+
+
 def test_functions_of_the_package_are_kept_with_the_fingerprint_of_all_they_call(folder):
     kept = cache.compiled_and_kept(twice.py_func, {})
     text = stored(folder).read_text()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import markets
-from mercer.evaluation import reference
+from mercer.evaluation import dispatch, reference
 from mercer.evaluation.expression import (
     Number,
     Parameter,
@@ -43,7 +45,7 @@ from mercer.evaluation.expression import (
 )
 from mercer.evaluation.operations import OPERATIONS, derivative
 from mercer.evaluation.program import coordinate_code, lower
-from mercer.kernels import ArcCosine, Gaussian, Laplacian, Linear, Matern, Polynomial
+from mercer.kernels import ArcCosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Precomputed
 from mercer.kernels.bessel import bessel_table
 from mercer.points import View
 
@@ -380,3 +382,19 @@ class TestReference:
         x = kernel.points(markets.normal(5, 2))
         block = reference.block(kernel.program(), x, x)
         assert np.allclose(reference.diagonal(kernel.program(), x), np.diagonal(block))
+
+
+class TestKeptPrograms:
+    def test_a_kernel_is_lowered_once_and_forgotten_with_it(self):
+        kernel = Gaussian(0.37)
+        key = id(kernel)
+        assert dispatch._lowered(kernel) is dispatch._lowered(kernel)
+        assert dispatch._lowered(Gaussian(0.38)).parameters != dispatch._lowered(kernel).parameters
+        del kernel
+        gc.collect()
+        assert key not in dispatch._programs
+
+    def test_matrices_are_not_read(self, monkeypatch):
+        monkeypatch.setattr(Precomputed, "_identity", lambda self: pytest.fail("compared"))
+        kernel = Precomputed(np.eye(3))
+        assert (kernel.gram([0, 1, 2]) @ np.ones(3) == 1.0).all()

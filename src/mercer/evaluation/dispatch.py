@@ -7,9 +7,9 @@ the CPU share their memory with NumPy arrays and are computed as such; tensors o
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -101,18 +101,22 @@ def _tiles(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
     return FusedTiles(program, *_same_storage(x, y), dtype)
 
 
+_programs: dict[int, tuple[weakref.ref[Lowerable], Program | None]] = {}  # by the kernel's id
+
+
 def _lowered(kernel: Lowerable) -> Program | None:
-    """The program of a kernel, kept for equal kernels where they can be told apart."""
-    try:
-        return _kept_program(kernel)  # type: ignore[arg-type]
-    except TypeError:  # holds something that cannot be hashed
-        return _kept_program.__wrapped__(kernel)
+    """The program of a kernel, kept as long as the kernel lives.
 
-
-@lru_cache(maxsize=128)
-def _kept_program(kernel: Lowerable) -> Program | None:
+    Kernels are told apart by identity: to compare them, matrices inside them would be read.
+    """
+    key = id(kernel)
+    kept = _programs.get(key)
+    if kept is not None and kept[0]() is kernel:
+        return kept[1]
     expression = kernel.program()
-    return None if expression is None else lower(expression)
+    program = None if expression is None else lower(expression)
+    _programs[key] = weakref.ref(kernel, lambda _: _programs.pop(key, None)), program
+    return program
 
 
 def _same_storage(x: Any, y: Any) -> tuple[VectorPoints, VectorPoints]:

@@ -63,9 +63,8 @@ class Descent:
         self.floor = 1e-9 * bend  # of the curvature in b, where every loss may be straight
         self.preconditioner: Preconditioner | None = None
         self.used = np.empty(0)  # curvatures of the preconditioner
-        self.precision = self.products = (
-            self.passes.dtype
-        )  # of points, of products with the Hessian
+        self.precision = self.passes.dtype  # of points
+        self.products = self.passes.dtype  # of products with the Hessian
         self.width = math.inf  # of a smoothed kink
         self.judged_from = 0  # gaps in the history before both were what they are
 
