@@ -212,6 +212,29 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
     yield product_row(f"Gaussian, d = 10, float64, n = m = {small:,}", double)
 
 
+def values_alone(effort: Effort) -> Iterator[Row]:
+    """A bound: what kernel values take without any distances, over the whole Gaussian product."""
+    from benchmarks.gpu_values import least
+
+    n = effort.size(200_000)
+    base = rate(Gaussian(5**0.5), n, 10)["ms"]
+    for name, gaussian, matern in (
+        ("Gaussian", True, False),
+        ("Matérn 3/2", False, True),
+        ("2*Gaussian + Linear*Matern", True, True),
+    ):
+        ms, best = least(gaussian, matern, float(n) * n, milliseconds)
+        yield Row(
+            f"{name}: values alone, over the Gaussian's product, n = m = {n:,}",
+            ms / base,
+            "×",
+            ours_ms=ms,
+            larger_is_better=False,
+            note=f"the best share by polynomials: {best.roots} of 8 roots, "
+            f"{best.exponentials} of 8 exponentials",
+        )
+
+
 # ---- exact ridge ---------------------------------------------------------------------------------
 
 
@@ -514,6 +537,7 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "products": products,
     "wide": wide_products,
     "kernels": other_kernels,
+    "values": values_alone,
     "ridge": exact_ridge,
     "digits": digits,
     "centres": centres,

@@ -358,6 +358,22 @@ class TestArcCosine:
         right = [arc_cosine(0, x, y) for x, y in zip(X, turned, strict=True)]
         assert np.abs(np.diagonal(ArcCosine(0)(X, turned)) - right).max() <= 1e-12
 
+    @pytest.mark.parametrize("share", [0.0, 0.01, 1.0])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_half_turns_among_others(self, dtype, share):
+        """Whether one sum gives both lengths is settled block by block; digits stay in all."""
+        X, Y = markets.normal(24, 5).astype(dtype), markets.normal(800, 5, 3).astype(dtype)
+        X[3], Y[5] = 0.0, 0.0
+        opposite = np.arange(len(Y)) < share * len(Y)
+        Y[opposite] = -X[np.arange(opposite.sum()) % len(X)] * dtype(2.0)
+        Y[opposite] *= 1 + 1e-3 * markets.normal(opposite.sum(), 5, 7).astype(dtype)
+        right = ArcCosine(0)(X.astype(float), Y.astype(float))
+        exact = [[arc_cosine(0, x, y) for y in Y[:3].astype(float)] for x in X[:3].astype(float)]
+        assert np.abs(right[:3, :3] - exact).max() <= 1e-12
+        assert np.abs(right[3] - 0.5).max() <= 1e-15  # the origin
+        error = np.abs(ArcCosine(0).gram(X, Y).dense() - right).max()
+        assert error <= 4 * np.finfo(dtype).eps
+
     def test_nearly_the_same_direction(self):
         turned = X + 1e-9 * markets.normal(7, 3, 5)
         right = [arc_cosine(0, x, y) for x, y in zip(X, turned, strict=True)]

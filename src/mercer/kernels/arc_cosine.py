@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mercer.evaluation.expression import (
     Expression,
+    Operation,
     X,
     Y,
     absolute,
@@ -20,6 +21,7 @@ from mercer.evaluation.expression import (
     sqrt,
     square_angle,
     squared_distance,
+    squared_norms,
     step,
 )
 from mercer.kernels.base import Kernel
@@ -65,7 +67,7 @@ class ArcCosine(Kernel):
 
     def program(self) -> Expression:
         if self.order == 0:
-            return (1.0 / math.pi) * self._rest()[0]
+            return self._step_value().with_slopes_of((1.0 / math.pi) * self._rest()[0])
         x, y = lengths()
         area, cosine = x * y, product(UNIT)
         slopes = self._by_angle(area)
@@ -77,6 +79,14 @@ class ArcCosine(Kernel):
         beside = (2.0 / math.pi) * square_angle(root)
         value = step(cosine) * (1.0 + 2.0 * cosine**2 - 2.0 * beside) + beside
         return (area**2 * value).with_slopes_of(slopes)
+
+    def _step_value(self) -> Operation:
+        """1 − θ/π from the smaller one of ‖u − v‖² and ‖u + v‖²: 4 sin² of half an angle."""
+        apart, together = squared_distance(UNIT), coordinate_sum((X + Y) ** 2, UNIT)
+        x, y = squared_norms(UNIT)  # 1, or 0 for a point at 0, where both sums are halved
+        share = minimum(apart, together) * (0.75 - 0.25 * (x + y))
+        turn = (2.0 / math.pi) * arcsin(sqrt(share))
+        return turn + step(together - apart) * (1.0 - 2.0 * turn)
 
     def _rest(self) -> tuple[Expression, Expression, Expression]:
         """π − θ, cos θ and sin θ, right near 0 and π too."""

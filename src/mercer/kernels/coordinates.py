@@ -194,6 +194,8 @@ class Spline(_Nonnegative):
     _advice = "Measure from the smallest value: X - X.min(axis=0)."
 
     def program(self) -> Expression:
-        low, high = minimum(X, Y), maximum(X, Y)
-        term = low * (low * (0.5 * high - (1.0 / 6.0) * low) + high) + 1.0
-        return 1.0 * coordinate_product(term)
+        # xy + x²y/2 − x³/6 is right where x ≤ y; less it with x, y exchanged it is (y − x)³/6
+        left, right = (
+            a * (0.5 * b**2 + b) + (1.0 - (1.0 / 6.0) * b**3) for a, b in ((Y, X), (X, Y))
+        )
+        return 1.0 * coordinate_product(maximum(left, right))

@@ -24,7 +24,7 @@ from mercer.evaluation.cpu.vectors import (
     SCALED_DIFFERENCE,
     SCALED_PRODUCT,
     TILE,
-    column_step,
+    padding_step,
     panel_width,
 )
 from mercer.evaluation.expression import Expression, X, Y
@@ -121,7 +121,7 @@ class RegisterSource:
 
     def columns(self, start: int, stop: int) -> Packed:
         rows = self._seen(self.y.slice(start, stop), self.parts[1])
-        return Packed(np.ascontiguousarray(_padded(rows, column_step(self.dtype)).T))
+        return Packed(np.ascontiguousarray(_padded(rows, padding_step(self.dtype)).T))
 
     def _seen(self, points: DensePoints, parts: tuple[Expression, ...]) -> np.ndarray:
         """The parts of every coordinate side by side; what is no coordinate is made in float64."""

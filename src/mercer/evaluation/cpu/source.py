@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.cpu.fingerprint import fingerprint
-from mercer.evaluation.expression import Number
+from mercer.evaluation.expression import Number, X, Y, coordinate_sum
 from mercer.evaluation.program import Program, coordinate_code
 
 # what generated code calls
@@ -36,6 +36,7 @@ from mercer.evaluation.cpu.vectors import (
     decay_panel,
     fill_distances,
     fill_products,
+    none_opposite,
     widen,
 )
 
@@ -136,6 +137,50 @@ class Decays:
 
 
 @dataclass(frozen=True)
+class Parallelogram:
+    """What gives ‖x + y‖² for the price of one sum: a distance and norms that are there anyway."""
+
+    distance: int
+    x_norm: int
+    y_norm: int
+
+    @classmethod
+    def laws(cls, program: Program) -> dict[int, Parallelogram]:
+        """Those of a program, by the number of ‖x + y‖².
+
+        >>> from mercer.evaluation.expression import coordinate_sum, squared_distance, squared_norms
+        >>> from mercer.evaluation.program import lower
+        >>> x, y = squared_norms()
+        >>> program = lower(squared_distance() * x * y * coordinate_sum((X + Y) ** 2))
+        >>> Parallelogram.laws(program)
+        {1: Parallelogram(distance=0, x_norm=0, y_norm=0)}
+        """
+        found = {}
+        for i, pair in enumerate(program.pairs):
+            given = (
+                (program.pairs[:i], Number("squared_distance", pair.view)),
+                (program.x_norms, Number("x_norm", pair.view)),
+                (program.y_norms, Number("y_norm", pair.view)),
+            )
+            if pair == coordinate_sum((X + Y) ** 2, pair.view):
+                places = [group.index(wanted) for group, wanted in given if wanted in group]
+                if len(places) == len(given):
+                    found[i] = cls(*places)
+        return found
+
+    def holds(self) -> str:
+        """The code that asks whether the law keeps enough digits on a few rows of a panel."""
+        i, k = self.distance, self.x_norm
+        norms = f"a[{k}, i0:min(i0 + ROWS, rows)]"
+        return f"none_opposite(leaves[{i}], panel{i}, {norms}, shortest{self.y_norm}, width)"
+
+    def value(self, i: int) -> list[str]:
+        """The code of ‖x + y‖², number i: by the law where it holds, else as it was filled in."""
+        both = f"n{i} = a{self.x_norm} + b{self.y_norm}"
+        return [both, f"q{i} = (n{i} - q{self.distance}) + n{i} if law{i} else Q{i}[j]"]
+
+
+@dataclass(frozen=True)
 class Task:
     """What one function does with the values: the lines that differ between the three."""
 
@@ -180,8 +225,11 @@ TASKS = (
 def _function(program: Program, dtype: str, task: Task) -> str:
     pairs = range(len(program.pairs))
     norms_x, norms_y = range(len(program.x_norms)), range(len(program.y_norms))
-    value = [f"q{i} = Q{i}[j]" for i in pairs] + [f"b{i} = B{i}[j]" for i in norms_y]
-    decays = Decays.of(program)
+    decays, laws = Decays.of(program), Parallelogram.laws(program)
+    value = [f"b{i} = B{i}[j]" for i in norms_y]
+    value += [
+        line for i in pairs for line in (laws[i].value(i) if i in laws else [f"q{i} = Q{i}[j]"])
+    ]
     value += [*decays.lines, *task.use.format(k=program.result).split("\n")]
     panel = "panel{i}[r, :width]"
     given = "(leaves[{i}][1][i, j0:j0 + width] if leaves[{i}][0] == TILE else " + panel + ")"
@@ -201,13 +249,16 @@ def _function(program: Program, dtype: str, task: Task) -> str:
             1,
         ),
         column_inputs=_lines(
-            [f"B{i} = b[{i}, j0:j0 + width]" for i in norms_y] + task.columns.split("\n"), 2
+            [f"B{i} = b[{i}, j0:j0 + width]" for i in norms_y]
+            + [f"shortest{law.y_norm} = B{law.y_norm}.min()" for law in laws.values()]
+            + task.columns.split("\n"),
+            2,
         ),
         fills=_lines(
             [
                 line
                 for i, pair in enumerate(program.pairs)
-                for line in _fill(i, pair, decays.factors.get(i))
+                for line in _fill(i, pair, decays.factors.get(i), laws.get(i))
             ],
             3,
         ),
@@ -219,12 +270,16 @@ def _function(program: Program, dtype: str, task: Task) -> str:
     )
 
 
-def _fill(i: int, pair: Number, factor: str | None) -> list[str]:
+def _fill(
+    i: int, pair: Number, factor: str | None, parallelogram: Parallelogram | None
+) -> list[str]:
     function = FILLS.get(pair.kind, f"fill_panel_{i}")
     fill = f"{function}(leaves[{i}], i0, j0, width, STEP, panel{i})"
+    rows = "min(ROWS, rows - i0)"
+    if parallelogram is not None:
+        return [f"law{i} = {parallelogram.holds()}", f"if not law{i}:", f"    {fill}"]
     if factor is None:
         return [fill]
-    rows = "min(ROWS, rows - i0)"
     return [fill, f"decay_panel(leaves[{i}], i0, {rows}, j0, width, STEP, panel{i}, {factor})"]
 
 
@@ -242,7 +297,7 @@ def _step(i: int, pair: Number) -> str:
         counts=(len(code.x_parts), len(code.y_parts)),
         raw=code.raw,
         scaled=scaled,
-        columns=f"{vectors_of(code.instructions)} * LANES",
+        columns=f"{vectors_of(code.instructions, len(code.y_parts))} * LANES",
     )
 
 

@@ -59,8 +59,13 @@ def lanes(dtype: Any) -> int:
 
 
 def column_step(dtype: Any) -> int:
-    """Columns that are computed together: packed columns are padded to a multiple of this."""
+    """Columns that are computed together, of products and distances."""
     return VECTORS * lanes(dtype)
+
+
+def padding_step(dtype: Any) -> int:
+    """Packed columns are padded to a multiple of this: of every step's width."""
+    return 2 * VECTORS * lanes(dtype)
 
 
 def panel_width(dtype: Any) -> int:
@@ -300,6 +305,28 @@ def fill_distances(leaf, row, column, width, step, panel):  # type: ignore[no-un
             _scaled_difference_step(x, y, scales, row, column + j, panel, j)
 
 
+FAR = 2 - 1 / 16  # of ‖x‖² + ‖y‖²: beyond, too few digits of ‖x + y‖² are left beside ‖x − y‖²
+
+
+@njit(**OPTIONS)
+def none_opposite(leaf, distances, x_norms, shortest, width):  # type: ignore[no-untyped-def]
+    """Whether ‖x + y‖² = 2‖x‖² + 2‖y‖² − ‖x − y‖² keeps its digits all over a block.
+
+    `shortest` is the least ‖y‖² in it.
+    """
+    widen()
+    if leaf[0] == TILE:
+        return False
+    number = x_norms.dtype.type
+    zero, one = number(0), number(1)
+    limit, opposite = number(FAR) * (x_norms.min() + shortest), zero
+    for r in range(len(x_norms)):
+        distance = distances[r, :width]
+        for j in range(width):
+            opposite += zero if distance[j] < limit else one
+    return opposite == zero
+
+
 @intrinsic
 def _decay_step(typing_context: Any, panel: Any, row: Any, column: Any, factor: Any) -> Any:
     """exp(−factor · x) for some vectors of a panel, in place."""
@@ -471,9 +498,11 @@ def coordinate_step(
         return combine(total, term(panel, x, y), flags=FUSED)
 
     start = 0.0 if kind == "coordinate_sum" else 1.0
-    return _intrinsic(start, accumulate, scaled, vectors_of(code), parts)
+    return _intrinsic(start, accumulate, scaled, vectors_of(code, parts[1]), parts)
 
 
-def vectors_of(code: Sequence[Sequence[str]]) -> int:
-    """Vectors that a term is computed for together: one where it needs the registers itself."""
-    return 1 if any(operation == "decay" for operation, *_ in code) else VECTORS
+def vectors_of(code: Sequence[Sequence[str]], parts: int) -> int:
+    """Vectors that a term is computed for together: fewer where it needs the registers itself."""
+    if any(operation == "decay" for operation, *_ in code):
+        return 1
+    return VECTORS if parts == 1 else 2

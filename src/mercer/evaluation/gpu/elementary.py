@@ -41,7 +41,7 @@ TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
 ONE = {"float32": "0x3F800000", "float64": "0x3FF0000000000000"}
 
 
-def _hexadecimal(value: float) -> str:
+def hexadecimal(value: float) -> str:
     """A float32 number as PTX writes it."""
     return "0f" + struct.pack(">f", value).hex().upper()
 
@@ -52,16 +52,16 @@ def _mixed_exponential(pack: int, polynomials: int, sign: str) -> str:
     for i in range(pack):
         by_polynomial = i * polynomials // pack != (i + 1) * polynomials // pack
         steps += [f"{'neg' if sign else 'mov'}.f32 r, ${i + pack};"]
-        steps += _by_polynomial(i) if by_polynomial else [f"{EX2} ${i}, r;"]
+        steps += power_by_polynomial(i) if by_polynomial else [f"{EX2} ${i}, r;"]
     return "{ .reg .f32 r, n, f, p; .reg .b32 i, k; " + " ".join(steps) + " }"
 
 
-def _by_polynomial(i: int) -> list[str]:
+def power_by_polynomial(i: int) -> list[str]:
     """2^x = 2^n·2^f with a whole n: its bits are added to those of a polynomial in f."""
-    *lower, top = (_hexadecimal(c) for c in TWO_POWER_SHORT)
-    rounding = _hexadecimal(ROUNDING)
+    *lower, top = (hexadecimal(c) for c in TWO_POWER_SHORT)
+    rounding = hexadecimal(ROUNDING)
     return [
-        f"max.ftz.f32 r, r, {_hexadecimal(SMALLEST)};",
+        f"max.ftz.f32 r, r, {hexadecimal(SMALLEST)};",
         f"add.rn.ftz.f32 n, r, {rounding};",
         f"sub.rn.ftz.f32 f, n, {rounding};",
         "sub.rn.ftz.f32 f, r, f;",
