@@ -196,16 +196,18 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     return vectors @ coordinates, int(xp.count_nonzero(kept))
 
 
-def lower_products(rows: np.ndarray) -> np.ndarray:
-    """The lower triangle of RᵀR for a NumPy array R; zeros stand above it.
+def lower_products(rows: Array) -> Array:
+    """The lower triangle of RᵀR; zeros stand above it.
 
-    It goes through the library that solves triangular systems: NumPy has a BLAS of its own, and the
-    threads of two wait for each other where they take turns.
+    Arrays of NumPy go through the library that solves triangular systems: NumPy has a BLAS of its
+    own, and the threads of two wait for each other where they take turns.
 
     >>> import numpy as np
     >>> lower_products(np.array([[1.0, 2.0], [0.0, 1.0]])).tolist()
     [[1.0, 0.0], [2.0, 5.0]]
     """
+    if namespace(rows) is not np:
+        return namespace(rows).tril(rows.T @ rows)
     (syrk,) = scipy.linalg.blas.get_blas_funcs(("syrk",), (rows,))
     return np.asarray(syrk(1.0, rows.T, lower=True))
 

@@ -187,11 +187,35 @@ def normal_matmul(
 
 
 def sandwich(
-    kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, middle: Middle, memory: Memory
-) -> np.ndarray:
-    """K(Y, X) M(K(X, Y) V) for a map M of rows, fused."""
+    kernel: Lowerable,
+    x: PointSet,
+    y: PointSet,
+    values: Any,
+    middle: Middle,
+    memory: Memory,
+    precision: str | None = None,
+    kept: dict[Any, Any] | None = None,
+) -> Any:
+    """K(Y, X) M(K(X, Y) V) for a map M of rows, fused; on a GPU M gets all rows at once."""
+    if on_tensors(x):
+        if _on_host(x):
+            v, inside = values.numpy(), _middle_of_tensors(middle)
+            return _through_numpy(x, y, lambda a, b: sandwich(kernel, a, b, v, inside, memory))
+        kept = {} if kept is None else kept
+        return _gpu().sandwich(kernel, x, y, values, middle, precision, kept)
     matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
     return matrix.sandwich(values, middle)
+
+
+def _middle_of_tensors(middle: Middle) -> Middle:
+    """A map of rows that are tensors, for rows that are arrays of NumPy in the same memory."""
+    import torch
+
+    def inside(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
+        mapped: Any = middle(start, stop, torch.from_numpy(rows))
+        return np.asarray(mapped.numpy())
+
+    return inside
 
 
 def dense(

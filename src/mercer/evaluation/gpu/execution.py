@@ -90,6 +90,21 @@ def normal_matmul(
     return _kept(kept, kernel, y, x, values.dtype, precision).matmul(inner)
 
 
+def sandwich(
+    kernel: Lowerable,
+    x: Any,
+    y: Any,
+    values: torch.Tensor,
+    middle: Any,
+    precision: str | None,
+    kept: Kept,
+) -> torch.Tensor:
+    """K(Y, X) M(K(X, Y) V): values are computed twice, and M gets all rows at once."""
+    inner = _kept(kept, kernel, x, y, values.dtype, precision).matmul(values)
+    outer = middle(0, len(x), inner).to(values.dtype).contiguous()
+    return _kept(kept, kernel, y, x, values.dtype, precision).matmul(outer)
+
+
 def dense(kernel: Lowerable, x: Any, y: Any, dtype: torch.dtype, precision: str | None) -> Any:
     """K(X, Y), stored on the device."""
     size = len(x) * len(y) * dtype.itemsize

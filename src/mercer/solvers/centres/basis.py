@@ -8,13 +8,14 @@ import math
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, is_tensor, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.solvers.centres.passes import Passes
 
 JITTERS = 10.0  # units in the last place, of the mean of the diagonal, added to K_MM
-BLOCK_BYTES = 1 << 25  # of a block of sampled rows, in float64
+BLOCK_BYTES = {False: 1 << 25, True: 1 << 30}  # of a block of sampled rows; on a device
 FACTORS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # rows of the sample for each centre
 ENTRY = 60.0  # what a kernel value in a pass costs, in multiply-adds of a matrix product
 SLOWER = 1.5  # steps until the gap is small, over those until the objective is
@@ -30,9 +31,7 @@ class Basis:
 
     def __init__(self, passes: Passes) -> None:
         matrix = Gram(passes.kernel, passes.centres).astype(np.float64).dense()
-        jitter = (
-            JITTERS * float(np.finfo(passes.dtype).eps) * float(np.abs(matrix.diagonal()).mean())
-        )
+        jitter = JITTERS * float(np.finfo(passes.dtype).eps) * float(abs(matrix.diagonal()).mean())
         try:
             self.factor = linalg.cholesky(matrix, jitter=jitter)
         except NotPositiveDefiniteError:
@@ -43,15 +42,15 @@ class Basis:
     def jitter(self) -> float:
         return float(self.factor.jitter)
 
-    def coefficients(self, gamma: np.ndarray) -> np.ndarray:
+    def coefficients(self, gamma: Array) -> Array:
         """β = L⁻ᵀγ."""
         return linalg.triangular_solve(self.factor.lower, gamma, transposed=True)
 
-    def coordinates(self, beta: np.ndarray) -> np.ndarray:
+    def coordinates(self, beta: Array) -> Array:
         """γ = Lᵀβ."""
-        return np.asarray(self.factor.lower.T @ beta)
+        return self.factor.lower.T @ beta
 
-    def pull(self, moments: np.ndarray) -> np.ndarray:
+    def pull(self, moments: Array) -> Array:
         """L⁻¹v."""
         return linalg.triangular_solve(self.factor.lower, moments)
 
@@ -70,13 +69,13 @@ class Preconditioner:
         basis: Basis,
         passes: Passes,
         sample: PointSet,
-        factors: np.ndarray,
+        factors: Array,
         ridge: float,
         floor: float | None,
     ) -> None:
         self.basis, self.passes, self.intercept = basis, passes, floor is not None
         self.floor, self.ridge = floor, ridge
-        self.moments = self._moments(sample, np.sqrt(np.maximum(factors, 0.0)))
+        self.moments = self._moments(sample, namespace(factors).clip(factors, min=0.0) ** 0.5)
         self._factorise()
 
     def with_ridge(self, ridge: float) -> Preconditioner:
@@ -87,33 +86,32 @@ class Preconditioner:
         return other
 
     def _factorise(self) -> None:
-        matrix = self.moments.copy()
-        diagonal = np.full(len(matrix), self.ridge)
+        matrix, size = namespace(self.moments).asarray(self.moments, copy=True), self.basis.size
+        linalg.shift_diagonal(matrix[:size, :size], self.ridge)
         if self.floor is not None:
-            diagonal[-1] = self.floor
-        matrix.flat[:: len(matrix) + 1] += diagonal
+            matrix[-1, -1] += self.floor
         self.factor = linalg.cholesky(matrix, overwrite=True)
 
-    def _moments(self, sample: PointSet, roots: np.ndarray) -> np.ndarray:
+    def _moments(self, sample: PointSet, roots: Array) -> Array:
         """Σ r_i² z_i z_iᵀ, in the precision of the passes; blocks are added in float64."""
         size, dtype = self.basis.size + self.intercept, self.passes.dtype
-        lower = self.basis.factor.lower.astype(dtype, copy=False)
-        total = np.zeros((size, size), order="F")
-        step = max(256, BLOCK_BYTES // (8 * size))
+        lower, xp = to_precision(self.basis.factor.lower, dtype), namespace(roots)
+        total = xp.zeros((size, size), dtype=xp.float64, device=roots.device).T  # as syrk has it
+        step = max(256, BLOCK_BYTES[is_tensor(roots)] // (8 * size))
         for start in range(0, len(sample), step):
-            part = roots[start : start + step, None].astype(dtype)
+            part = to_precision(roots[start : start + step, None], dtype)
             points = sample.slice(start, min(start + step, len(sample)))
             rows = Gram(self.passes.kernel, points, self.passes.centres).dense()
             rows *= part
             rows = linalg.triangular_solve(lower, rows.T, overwrite=True).T
             if self.intercept:
-                rows = np.column_stack([rows, part])
+                rows = xp.concat([rows, part], axis=1)
             total += linalg.lower_products(rows)
-        return total + np.tril(total, -1).T
+        return total + xp.tril(total, k=-1).T
 
-    def solve(self, residual: np.ndarray) -> np.ndarray:
+    def solve(self, residual: Array) -> Array:
         """P⁻¹r."""
-        return np.asarray(self.factor.solve(residual))
+        return self.factor.solve(residual)
 
 
 def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> float:

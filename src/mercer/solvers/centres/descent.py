@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array, beside, inner, namespace, on_host, to_precision
+from mercer.evaluation.dispatch import on_tensors
 from mercer.losses import Loss, Squared
 from mercer.solvers.centres.basis import Basis, Preconditioner, sample_size
 from mercer.solvers.centres.certificate import balanced, dual_value
@@ -32,15 +34,15 @@ NARROWING = 0.25  # of the width of a smoothed kink from one stage to the next
 class Point:
     """θ = (γ, b) with the values, the slopes, the gradient there, and the objective's parts."""
 
-    theta: np.ndarray
-    values: np.ndarray
-    slopes: np.ndarray
-    gradient: np.ndarray
+    theta: Array
+    values: Array
+    slopes: Array
+    gradient: Array
     objective: float
-    moments: np.ndarray  # L⁻¹K_Mn(pu)
+    moments: Array  # L⁻¹K_Mn(pu)
     precision: Any = np.float64  # in which it was evaluated
-    mean_moments: np.ndarray | None = None  # L⁻¹K_Mn p, for the square loss with an intercept
-    balanced_moments: np.ndarray | None = None  # those of slopes that sum to 0
+    mean_moments: Array | None = None  # L⁻¹K_Mn p, for the square loss with an intercept
+    balanced_moments: Array | None = None  # those of slopes that sum to 0
     stored: Any = None  # values and γ of the coefficients rounded to float32
 
     @property
@@ -62,7 +64,8 @@ class Descent:
         bend = self.loss.smoothness if math.isfinite(self.loss.smoothness) else 1.0
         self.floor = 1e-9 * bend  # of the curvature in b, where every loss may be straight
         self.preconditioner: Preconditioner | None = None
-        self.used = np.empty(0)  # curvatures of the preconditioner
+        self.xp = namespace(problem.columns)
+        self.used: Any = None  # curvatures of the preconditioner
         self.precision = self.passes.dtype  # of points
         self.products = self.passes.dtype  # of products with the Hessian
         self.width = math.inf  # of a smoothed kink
@@ -84,10 +87,17 @@ class Descent:
     def _stored(self) -> bool:
         return isinstance(self.passes, StoredPasses)
 
+    @property
+    def _refines(self) -> bool:
+        """Whether float32 products are so much quicker that float64 only corrects them."""
+        return self._stored or on_tensors(self.passes.centres)
+
     # ---- the whole run -----------------------------------------------------------------------
 
     def run(self, start: Solution | None) -> Solution:
-        theta = np.zeros((self.size + self.intercept, self.problem.columns.shape[1]))
+        columns = self.problem.columns
+        shape = self.size + self.intercept, columns.shape[1]
+        theta = self.xp.zeros(shape, dtype=self.xp.float64, device=columns.device)
         if start is not None:
             theta = self._coordinates(start)
         if has_curvature(self.problem.loss):
@@ -96,9 +106,9 @@ class Descent:
             point = self._through_widths(theta)
         return self._certified(point)
 
-    def _through_widths(self, theta: np.ndarray) -> Point:
+    def _through_widths(self, theta: Array) -> Point:
         """Smooth less and less, until the gap of the problem itself is small."""
-        spread = float(np.std(self.problem.columns)) if not self.loss.is_classification else 2.0
+        spread = 2.0 if self.loss.is_classification else float(self.xp.std(self.problem.columns))
         base = self.problem.loss
         self.width = min(max(spread, 1e-12), self.width / NARROWING)
         while True:
@@ -110,7 +120,7 @@ class Descent:
             self.width *= NARROWING
             self.preconditioner = None
 
-    def _newton(self, theta: np.ndarray, goal: float) -> Point:
+    def _newton(self, theta: Array, goal: float) -> Point:
         """Descend in the precision of the points, then correct with gradients in float64.
 
         Where products with the Hessian in float32 gain nothing more, they are in float64, too.
@@ -140,7 +150,7 @@ class Descent:
     def _correct(self) -> None:
         """Points are in float64 from the first solution of a linear system on."""
         self.precision = np.dtype(np.float64)
-        if not self._stored:
+        if not self._refines:
             self.products = self.precision
 
     def _again(self, point: Point) -> Point:
@@ -180,10 +190,10 @@ class Descent:
             goal = max(goal, STAGE * self._gap(point, self.problem.loss)[1])
         return gap <= goal
 
-    def _estimated_gap(self, gradient: np.ndarray, objective: float) -> float:
+    def _estimated_gap(self, gradient: Array, objective: float) -> float:
         """‖∇J‖²/(2λ), the gap at the slopes, relative to the objective; without the intercept."""
         part = gradient[: self.size]
-        size = float(np.vdot(part, part)) / (2.0 * self.problem.regularization)
+        size = inner(part, part) / (2.0 * self.problem.regularization)
         return size / max(abs(objective), 1e-300)
 
     def _ends(self) -> bool:
@@ -193,18 +203,18 @@ class Descent:
 
     # ---- one point ---------------------------------------------------------------------------
 
-    def _at(self, theta: np.ndarray) -> Point:
+    def _at(self, theta: Array) -> Point:
         """Values and gradient at θ: one pass, in which its rounded coefficients are judged too."""
         problem, (beta, shift) = self.problem, self._split(theta)
-        outputs, rounded, kept = beta.shape[1], self._rounded(beta), None
+        outputs, rounded, kept, xp = beta.shape[1], self._rounded(beta), None, self.xp
         if rounded is not None:
-            beta = np.concatenate([beta, rounded], axis=1)
-            kept = np.empty_like(problem.columns)
-        values = np.empty_like(problem.columns)
-        slopes = np.empty_like(values)
+            beta = xp.concat([beta, rounded], axis=1)
+            kept = xp.empty_like(problem.columns)
+        values = xp.empty_like(problem.columns)
+        slopes = xp.empty_like(values)
         squared = isinstance(self.loss, Squared) and self.intercept
 
-        def middle(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
+        def middle(start: int, stop: int, rows: Array) -> Array:
             part = slice(start, stop)
             values[part] = rows[:, :outputs] + shift
             if kept is not None:
@@ -212,8 +222,8 @@ class Descent:
             slopes[part] = self.loss.slope(problem.columns[part], values[part])
             pushes = problem.shares[part] * slopes[part]
             if squared:
-                pushes = np.concatenate([pushes, problem.shares[part]], axis=1)
-            return pushes.astype(rows.dtype)
+                pushes = xp.concat([pushes, problem.shares[part]], axis=1)
+            return to_precision(pushes, rows.dtype)
 
         moments = self.basis.pull(self.passes.sandwich(beta, middle, self.precision))
         moments, mean = moments[:, :outputs], moments[:, outputs:] if squared else None
@@ -223,60 +233,61 @@ class Descent:
             point.stored = kept, self.basis.coordinates(rounded)
         return point
 
-    def _rounded(self, beta: np.ndarray) -> np.ndarray | None:
+    def _rounded(self, beta: Array) -> Array | None:
         """The coefficients as they will be stored, where that is not how they are."""
         if self.passes.dtype == np.float64 or self.precision != np.float64:
             return None
-        return beta.astype(self.passes.dtype).astype(np.float64)
+        return to_precision(to_precision(beta, self.passes.dtype), "float64")
 
     def _point(self, theta: Any, values: Any, slopes: Any, moments: Any) -> Point:
         ridge, gamma = self.problem.regularization, theta[: self.size]
         gradient = moments + ridge * gamma
         if self.intercept:
             constant = (self.problem.shares * slopes).sum(axis=0, keepdims=True)
-            gradient = np.concatenate([gradient, constant])
+            gradient = self.xp.concat([gradient, constant])
         objective = self._objective(self.loss, values, gamma)
         return Point(theta, values, slopes, gradient, objective, moments)
 
-    def _objective(self, loss: Loss, values: np.ndarray, gamma: np.ndarray) -> float:
+    def _objective(self, loss: Loss, values: Array, gamma: Array) -> float:
         risk = replace(self.problem, loss=loss).risk(values)
-        return risk + 0.5 * self.problem.regularization * float(np.vdot(gamma, gamma))
+        return risk + 0.5 * self.problem.regularization * inner(gamma, gamma)
 
-    def _split(self, theta: np.ndarray) -> tuple[np.ndarray, Any]:
+    def _split(self, theta: Array) -> tuple[Array, Any]:
         beta = self.basis.coefficients(theta[: self.size])
         return beta, theta[-1] if self.intercept else 0.0
 
-    def _coordinates(self, start: Solution) -> np.ndarray:
-        beta = np.asarray(start.coefficients, np.float64).reshape(self.size, -1)
-        gamma = self.basis.coordinates(beta)
+    def _coordinates(self, start: Solution) -> Array:
+        beta, shift = map(self.problem.double, (start.coefficients, start.intercept))
+        gamma = self.basis.coordinates(beta.reshape(self.size, -1))
         if not self.intercept:
             return gamma
-        return np.concatenate([gamma, np.asarray(start.intercept, float).reshape(1, -1)])
+        return self.xp.concat([gamma, shift.reshape(1, -1)])
 
     # ---- one Newton step -----------------------------------------------------------------------
 
-    def _direction(self, point: Point, goal: float) -> np.ndarray:
+    def _direction(self, point: Point, goal: float) -> Array:
         """δ with Hδ ≈ −∇J, by conjugate gradients as far as it is worth it."""
         curvature = self._curvature(point)
         preconditioner = self._preconditioner(point)
         ridge = self.problem.regularization
 
-        def multiply(v: np.ndarray) -> np.ndarray:
+        def multiply(v: Array) -> Array:
             beta, shift = self._split(v)
-            pushes = np.empty_like(point.values) if self.intercept else None
+            pushes = self.xp.empty_like(point.values) if self.intercept else None
 
-            def middle(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
-                out = curvature(start, stop, rows + np.asarray(shift, rows.dtype))
-                if pushes is not None:
-                    pushes[start:stop] = out
-                return np.asarray(out, rows.dtype)
+            def middle(start: int, stop: int, rows: Array) -> Array:
+                if pushes is None:
+                    return to_precision(curvature(start, stop, rows), rows.dtype)
+                out = curvature(start, stop, rows + to_precision(shift, rows.dtype))
+                pushes[start:stop] = out
+                return to_precision(out, rows.dtype)
 
             moments = self.passes.sandwich(beta, middle, self.products)
             image = self.basis.pull(moments) + ridge * v[: self.size]
             if pushes is None:
                 return image
             constant = pushes.sum(axis=0, keepdims=True) + self.floor * v[-1:]
-            return np.concatenate([image, constant])
+            return self.xp.concat([image, constant])
 
         steps = conjugate_steps(
             multiply,
@@ -286,8 +297,8 @@ class Descent:
         )
         return self._inner(point, steps, preconditioner, goal)
 
-    def _inner(self, point: Point, steps: Any, preconditioner: Any, goal: float) -> np.ndarray:
-        first = float(np.vdot(point.gradient, preconditioner.solve(point.gradient)))
+    def _inner(self, point: Point, steps: Any, preconditioner: Any, goal: float) -> Array:
+        first = inner(point.gradient, preconditioner.solve(point.gradient))
         share, before = 0.0, self._estimated_gap(point.gradient, point.objective)
         goal = max(goal, 2.0 * ATTAINABLE[str(self.products)] * before)
         if not isinstance(self.loss, Squared):
@@ -295,19 +306,19 @@ class Descent:
         taken = 0
         for step in steps:
             taken += 1
-            change = 0.5 * float(np.vdot(step.solution, point.gradient - step.residual))
+            change = 0.5 * inner(step.solution, point.gradient - step.residual)
             self._record(point, step.solution, point.objective + change)
             gap = self._estimated_gap(step.residual, point.objective + change)
-            energy = float(np.sum(step.energy))
+            energy = float(step.energy.sum())
             enough = gap <= max(0.5 * goal, share * before) and energy <= max(
                 share * first, goal * abs(point.objective)
             )
             if enough or taken >= self.solver.inner_steps or self.stopped:
                 break
         self.history["inner_steps"].append(taken)
-        return np.asarray(step.solution)
+        return step.solution
 
-    def _record(self, point: Point, direction: np.ndarray, objective: float) -> None:
+    def _record(self, point: Point, direction: Array, objective: float) -> None:
         self.iteration += 1
         seconds = time.perf_counter() - self.began
         self.history["objective"].append(objective)
@@ -318,7 +329,7 @@ class Descent:
             self.stopped = f"the time limit of {limit:g} s"
         if self.solver.callback is not None:
             beta, shift = self._split(point.theta + direction)
-            intercept = np.broadcast_to(shift, beta.shape[1:])
+            intercept = shift if self.intercept else self.xp.zeros_like(beta[0, :])
             if self.solver.callback(self.iteration, State(beta, intercept, objective)):
                 self.stopped = "the callback"
 
@@ -326,38 +337,38 @@ class Descent:
         """(start, stop, rows) ↦ p·ℓ''·rows."""
         problem, dtype = self.problem, self.products
         if self.loss.is_multiclass:
-            probabilities = self.loss.probability(point.values).astype(dtype)  # type: ignore[attr-defined]
-            shares = problem.shares.astype(dtype)
+            found = self.loss.probability(point.values)  # type: ignore[attr-defined]
+            probabilities, shares = (to_precision(part, dtype) for part in (found, problem.shares))
 
-            def product(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
+            def product(start: int, stop: int, rows: Array) -> Array:
                 p = probabilities[start:stop]
                 return shares[start:stop] * p * (rows - (p * rows).sum(axis=1, keepdims=True))
 
             return product
-        factors = (problem.shares * self.loss.curvature(problem.columns, point.values)).astype(
-            dtype
-        )
+        bends = self.loss.curvature(problem.columns, point.values)
+        factors = to_precision(problem.shares * bends, dtype)
         return lambda start, stop, rows: factors[start:stop] * rows
 
     def _preconditioner(self, point: Point) -> Preconditioner:
         factors = self._mean_curvature(point)
         old = self.preconditioner
-        if old is not None and np.abs(factors - self.used).sum() <= STALE * self.used.sum():
+        if old is not None and abs(factors - self.used).sum() <= STALE * self.used.sum():
             return old
         self.used = factors
-        chosen, points = self._sample(np.flatnonzero(factors))
-        scale = np.count_nonzero(factors) / max(len(chosen), 1)
+        active = on_host(self.xp.nonzero(factors)[0])
+        chosen, points = self._sample(active)
+        scale = len(active) / max(len(chosen), 1)
         self.preconditioner = Preconditioner(
             self.basis,
             self.passes,
             points,
-            scale * factors[chosen],
+            scale * factors[beside(chosen, factors)],
             self.problem.regularization,
             self.floor if self.intercept else None,
         )
         return self.preconditioner
 
-    def _sample(self, active: np.ndarray) -> tuple[np.ndarray, Any]:
+    def _sample(self, active: Array) -> tuple[Array, Any]:
         """Some of the rows that bend the objective."""
         count = self.solver.sample
         if count is None:
@@ -366,19 +377,19 @@ class Descent:
         among = random_rows(len(active), count, self.solver.random_state)
         return active[among], self.passes.take(active[among])
 
-    def _mean_curvature(self, point: Point) -> np.ndarray:
+    def _mean_curvature(self, point: Point) -> Array:
         """p·ℓ'' of each row, the mean over outputs."""
         if self.loss.is_multiclass:
             p = self.loss.probability(point.values)  # type: ignore[attr-defined]
-            curvature = np.asarray(p * (1.0 - p))
+            curvature = p * (1.0 - p)
         else:
-            curvature = np.asarray(self.loss.curvature(self.problem.columns, point.values))
-        return np.asarray(self.problem.shares[:, 0] * curvature.mean(axis=1))
+            curvature = self.loss.curvature(self.problem.columns, point.values)
+        return self.problem.shares[:, 0] * curvature.mean(axis=1)
 
-    def _searched(self, point: Point, direction: np.ndarray) -> Point:
+    def _searched(self, point: Point, direction: Array) -> Point:
         """The whole step where it lowers the objective enough, else the best on the way."""
         full = self._at(point.theta + direction)
-        slope = float(np.vdot(point.gradient, direction))
+        slope = inner(point.gradient, direction)
         if full.objective <= point.objective + SUFFICIENT * slope:
             return full
         change, size = full.values - point.values, 1.0
@@ -412,7 +423,7 @@ class Descent:
         values, gamma = point.stored or (point.values, point.theta[: self.size])
         return self._objective(loss, values, gamma)
 
-    def _balanced(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
+    def _balanced(self, point: Point) -> tuple[Array, Array]:
         """Slopes that sum to 0 and L⁻¹K_Mn(pu) of them; a pass, unless the loss is the square."""
         slopes = balanced(self.problem, point.slopes)
         if point.mean_moments is not None:
@@ -420,12 +431,13 @@ class Descent:
             return slopes, point.moments - point.mean_moments * constant
         if point.balanced_moments is None:
             pushes = self.problem.shares * slopes
-            nothing = np.zeros((self.size, slopes.shape[1]))
-            point.balanced_moments = self.basis.pull(
-                self.passes.sandwich(
-                    nothing, lambda a, b, rows: pushes[a:b].astype(rows.dtype), point.precision
-                )
-            )
+            nothing = self.xp.zeros_like(point.theta[: self.size])
+
+            def middle(start: int, stop: int, rows: Array) -> Array:
+                return to_precision(pushes[start:stop], rows.dtype)
+
+            moments = self.passes.sandwich(nothing, middle, point.precision)
+            point.balanced_moments = self.basis.pull(moments)
         return slopes, point.balanced_moments
 
     def _certified(self, point: Point) -> Solution:
@@ -436,12 +448,12 @@ class Descent:
         beta, shift = self._split(point.theta)
         single = self.problem.single
         return Solution(
-            coefficients=(beta[:, 0] if single else beta).astype(self.passes.dtype),
+            coefficients=to_precision(beta[:, 0] if single else beta, self.passes.dtype),
             status=self._status(relative),
             objective=self._stored_objective(point, self.problem.loss),
             gap=gap,
             history=self.history,
-            intercept=np.asarray(shift).reshape(-1)[0].item() if single else shift,
+            intercept=float(shift[0]) if single and self.intercept else shift,
         )
 
     def _status(self, relative: float) -> Status:
