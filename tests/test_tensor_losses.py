@@ -20,12 +20,15 @@ from mercer.losses import (  # noqa: E402
     Squared,
     SquaredHinge,
 )
+from mercer.solvers import Newton, Problem  # noqa: E402
 from mercer.solvers.centres import (  # noqa: E402
     CentresNewton,
     CentresProblem,
     centres_path,
     passes,
 )
+from mercer.solvers.gaps import duality_gap  # noqa: E402
+from mercer.solvers.root import PivotedCholesky  # noqa: E402
 
 SMOOTH = [Squared(), Logistic(), Multinomial(), SquaredHinge(), Huber(0.3), Poisson()]
 KINKED = [Hinge(), Quantile(0.3), EpsilonInsensitive(0.1)]
@@ -87,3 +90,37 @@ class TestCentres:
             for made in (np.asarray, torch.tensor)
         ]
         np.testing.assert_allclose(risks[1], risks[0], rtol=1e-6)
+
+
+class TestNewton:
+    @pytest.mark.parametrize("loss", SMOOTH, ids=named)
+    def test_every_smooth_loss_has_the_answer_of_arrays(self, loss):
+        X, y = data(loss)
+        theirs, ours = (
+            Newton(1e-10).solve(
+                Problem(Gaussian(1.5).gram(made(X)), made(y), loss, 1e-2, fit_intercept=True)
+            )
+            for made in (np.asarray, torch.tensor)
+        )
+        assert isinstance(ours.coefficients, torch.Tensor)
+        assert ours.status.converged
+        np.testing.assert_allclose(ours.coefficients.numpy(), theirs.coefficients, atol=1e-9)
+        np.testing.assert_allclose(np.asarray(ours.intercept), theirs.intercept, atol=1e-9)
+
+    def test_products_on_the_device_in_float32_first(self, monkeypatch):
+        monkeypatch.setattr("mercer.solvers.newton.products.SMALL", 10)
+        X, y = data(Logistic())
+        problem = Problem(Gaussian(1.5).gram(torch.tensor(X)), torch.tensor(y), Logistic(), 1e-2)
+        solution = Newton(1e-8).solve(problem)
+        assert solution.status.converged
+        assert "on the device" in solution.status.message
+        warm = Newton(1e-8).solve(problem, start=solution)
+        assert warm.status.converged
+        assert duality_gap(problem, warm.coefficients) <= 1e-8
+
+    def test_a_root_is_taken_on_the_host(self):
+        X, y = data(Logistic())
+        problem = Problem(Gaussian(1.5).gram(torch.tensor(X)), torch.tensor(y), Logistic(), 1e-2)
+        solution = Newton(1e-6, root=PivotedCholesky(1e-12)).solve(problem)
+        assert isinstance(solution.coefficients, torch.Tensor)
+        assert solution.status.converged
