@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
+import scipy.sparse
+from sklearn.base import clone
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
 
+from mercer.estimators import (  # noqa: E402
+    KernelClassifier,
+    KernelLogisticRegression,
+    KernelPoissonRegressor,
+    KernelQuantileRegressor,
+    KernelRegressor,
+    KernelRidge,
+    KernelRidgeCV,
+)
+from mercer.features.centres import KMeansPlusPlus  # noqa: E402
 from mercer.kernels import Gaussian  # noqa: E402
 from mercer.losses import (  # noqa: E402
     EpsilonInsensitive,
@@ -20,7 +34,9 @@ from mercer.losses import (  # noqa: E402
     Squared,
     SquaredHinge,
 )
-from mercer.solvers import Newton, Problem  # noqa: E402
+from mercer.operators import Gram  # noqa: E402
+from mercer.points.tensors import TensorPoints  # noqa: E402
+from mercer.solvers import DualAscent, Newton, Problem  # noqa: E402
 from mercer.solvers.centres import (  # noqa: E402
     CentresNewton,
     CentresProblem,
@@ -124,3 +140,153 @@ class TestNewton:
         solution = Newton(1e-6, root=PivotedCholesky(1e-12)).solve(problem)
         assert isinstance(solution.coefficients, torch.Tensor)
         assert solution.status.converged
+
+
+REGRESSORS = {
+    "ridge": KernelRidge(0.1, kernel=Gaussian(1.5), fit_intercept=True),
+    "ridge on centres": KernelRidge(0.1, kernel=Gaussian(1.5), centres=20, random_state=0),
+    "ridge cv": KernelRidgeCV(np.logspace(-3, 0, 4), lengthscales=[0.5, 1.5]),
+    "squared": KernelRegressor("squared_error", kernel=Gaussian(1.5)),
+    "huber": KernelRegressor("huber", gamma="scale"),
+    "absolute": KernelRegressor("absolute_error", kernel=Gaussian(1.5)),
+    "epsilon": KernelRegressor("epsilon_insensitive", kernel=Gaussian(1.5)),
+    "centres": KernelRegressor("huber", kernel=Gaussian(1.5), centres=20, random_state=0),
+    "spread centres": KernelRegressor(
+        "squared_error", kernel=Gaussian(1.5), centres=KMeansPlusPlus(20, random_state=0)
+    ),
+    "quantiles": KernelQuantileRegressor([0.8, 0.2], kernel=Gaussian(1.5)),
+    "poisson": KernelPoissonRegressor(kernel=Gaussian(1.5)),
+    "poisson by name": KernelRegressor("poisson", kernel=Gaussian(1.5)),
+}
+CLASSIFIERS = {
+    "logistic": KernelClassifier("log_loss", kernel=Gaussian(1.5)),
+    "multinomial": KernelClassifier("multinomial", kernel=Gaussian(1.5)),
+    "squared hinge": KernelClassifier("squared_hinge", kernel=Gaussian(1.5)),
+    "pairs": KernelClassifier("squared_hinge", multi_class="ovo", kernel=Gaussian(1.5)),
+    "pairs on centres": KernelClassifier(
+        "log_loss", multi_class="ovo", kernel=Gaussian(1.5), centres=20, random_state=0
+    ),
+    "squared": KernelClassifier("squared_error", kernel=Gaussian(1.5)),
+    "hinge": KernelClassifier("hinge", kernel=Gaussian(1.5)),
+    "hinge on centres": KernelClassifier("hinge", kernel=Gaussian(1.5), centres=20, random_state=0),
+    "logistic regression": KernelLogisticRegression(
+        kernel=Gaussian(1.5), class_weight="balanced", tol=1e-9
+    ),
+}
+TO_A_TOLERANCE = {  # where dual ascent solves it for arrays, and smoothing for tensors
+    "absolute": 0.05,
+    "epsilon": 0.05,
+    "quantiles": 0.05,
+    "hinge": 0.05,
+}
+
+
+def checked(answer, expected, like, tolerance):
+    """A tensor of the type and on the device of another one, with the values of an array."""
+    assert isinstance(answer, torch.Tensor)
+    assert answer.dtype == like.dtype
+    assert answer.device == like.device
+    np.testing.assert_allclose(answer.numpy(), expected, atol=tolerance)
+
+
+class TestEstimators:
+    @pytest.mark.parametrize("name", REGRESSORS)
+    def test_every_regressor(self, name):
+        model, new = REGRESSORS[name], torch.tensor(data(Squared(), 9)[0]) + 0.1
+        X, y = data(Poisson() if "poisson" in name else Squared())
+        weights = 1.0 + np.arange(80) % 3
+        theirs = clone(model).fit(X, y, weights)
+        ours = clone(model).fit(*map(torch.tensor, (X, y, weights)))
+        ours = pickle.loads(pickle.dumps(ours))
+        tolerance = TO_A_TOLERANCE.get(name, 1e-6)
+        expected = theirs.predict(new.numpy())
+        checked(ours.predict(new), expected, new, tolerance)
+        score = ours.score(*map(torch.tensor, (X, y, weights)))
+        assert score == pytest.approx(theirs.score(X, y, weights), abs=tolerance)
+        there = clone(model).set_params(device="cpu").fit(X, y, weights)
+        assert isinstance(there.function_.coefficients, torch.Tensor)
+        assert isinstance(there.predict(new.numpy()), np.ndarray)
+        np.testing.assert_allclose(there.predict(new.numpy()), expected, atol=tolerance)
+
+    @pytest.mark.parametrize("classes", [2, 3])
+    @pytest.mark.parametrize("name", CLASSIFIERS)
+    def test_every_classifier(self, name, classes):
+        model, new = CLASSIFIERS[name], torch.tensor(data(Squared(), 9)[0]) + 0.1
+        X, y = data(Multinomial())
+        y = np.minimum(y, classes - 1) + 4
+        theirs = clone(model).fit(X, y)
+        ours = clone(model).fit(torch.tensor(X), torch.tensor(y))
+        tolerance = TO_A_TOLERANCE.get(name, 1e-6)
+        expected = theirs.decision_function(new.numpy())
+        checked(ours.decision_function(new), expected, new, tolerance)
+        labels = ours.predict(new)
+        assert labels.dtype == torch.int64
+        sure = np.abs(expected).reshape(9, -1).min(axis=1) > 0.1
+        np.testing.assert_array_equal(labels.numpy()[sure], theirs.predict(new.numpy())[sure])
+        assert ours.score(torch.tensor(X), torch.tensor(y)) == pytest.approx(
+            theirs.score(X, y), abs=0.02
+        )
+        if hasattr(theirs, "predict_proba"):
+            for method in ("predict_proba", "predict_log_proba"):
+                found = getattr(ours, method)(new)
+                checked(found, getattr(theirs, method)(new.numpy()), new, 10 * tolerance)
+
+    def test_labels_that_are_words(self):
+        X, y = data(Logistic())
+        words = np.where(y > 0, "up", "down")
+        model = KernelClassifier(kernel=Gaussian()).fit(torch.tensor(X), words)
+        answer = model.predict(torch.tensor(X))
+        assert isinstance(answer, np.ndarray)
+        assert model.score(torch.tensor(X), words) == np.mean(answer == words)
+
+    def test_float32_in_float32_out(self):
+        X, y = data(Multinomial(), dtype=np.float32)
+        for model in (KernelClassifier("multinomial"), KernelRidge(fit_intercept=True)):
+            targets = np.stack([y, y], axis=1) if isinstance(model, KernelRidge) else y
+            model.fit(torch.tensor(X), torch.tensor(targets))
+            values = getattr(model, "decision_function", model.predict)(torch.tensor(X))
+            assert values.dtype == torch.float32
+
+    def test_what_is_refused(self):
+        X, y = (torch.tensor(part) for part in data(Logistic()))
+        for bad, message in (
+            (X.clone().requires_grad_(), r"require gradients.*X\.detach\(\)"),
+            (X.to_sparse(), r"dense tensor.*sparse_coo.*to_dense"),
+            (X * torch.nan, "contain NaN"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                KernelClassifier().fit(bad, y)
+        with pytest.raises(ValueError, match=r"one device; got cpu and meta.*y\.to\('cpu'\)"):
+            KernelClassifier().fit(X, y.to("meta"))
+        with pytest.raises(ValueError, match=r"one device; got cpu and meta.*X\.to\('meta'\)"):
+            Gram(Gaussian(), TensorPoints(X), TensorPoints(X.to("meta")))
+        with pytest.raises(ValueError, match=r"DualAscent computes on the CPU.*CentresNewton"):
+            KernelClassifier("hinge", solver=DualAscent()).fit(X, y)
+        with pytest.raises(ValueError, match="centres are for CentresNewton"):
+            KernelClassifier(solver=Newton(), centres=10).fit(X, y)
+        with pytest.raises(ValueError, match="a precomputed kernel has none"):
+            KernelClassifier(kernel="precomputed", centres=10).fit(np.eye(4), [0, 1, 0, 1])
+        fitted = KernelClassifier().fit(X.numpy(), y.numpy())
+        with pytest.raises(ValueError, match=r"fitted on arrays of NumPy.*X\.cpu\(\)\.numpy"):
+            fitted.predict(X)
+        fitted = KernelClassifier().fit(X, y)
+        with pytest.raises(ValueError, match=r"fitted on tensors.*toarray"):
+            fitted.predict(scipy.sparse.csr_array(X.numpy()))
+
+    def test_too_many_rows_for_kinks_without_centres(self, monkeypatch):
+        monkeypatch.setattr("mercer.estimators.supervised.ALL_ROWS", 50)
+        X, y = (torch.tensor(part) for part in data(Hinge()))
+        with pytest.raises(ValueError, match=r"Hinge has kinks, and 80 rows.*centres=5000"):
+            KernelClassifier("hinge").fit(X, y)
+
+    def test_gradients_are_not_asked_for(self):
+        X, y = (torch.tensor(part) for part in data(Logistic()))
+        with torch.no_grad():
+            model = KernelClassifier().fit(X.clone().requires_grad_(), y)
+        assert not model.decision_function(X).requires_grad
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+    @pytest.mark.parametrize("model", [KernelClassifier(), KernelRegressor("huber")])
+    def test_a_device_that_is_not_there(self, model):
+        with pytest.raises(ValueError, match=r"torch sees none.*device=None"):
+            clone(model).set_params(device="cuda").fit(*data(Logistic()))

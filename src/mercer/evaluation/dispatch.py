@@ -55,6 +55,12 @@ def check_pair(x: PointSet, y: PointSet) -> None:
         raise ValueError(
             f"both sides must be points of one kind; got {type(x).__name__} and {type(y).__name__}."
         )
+    devices = [getattr(points, "device", None) for points in (x, y)]  # of tensors
+    if devices[0] != devices[1]:
+        raise ValueError(
+            f"both sides must be on one device; got {devices[0]} and {devices[1]}: write "
+            f"X.to({str(devices[1])!r})."
+        )
     if isinstance(x, VectorPoints) and isinstance(y, VectorPoints) and x.width != y.width:
         raise ValueError(
             f"both sides must have the same number of columns; got {x.width} and {y.width}."

@@ -87,6 +87,7 @@ class TensorPoints(VectorPoints):
 
 def tensor_points(data: Any) -> TensorPoints:
     """A tensor as points; what is not finite or not real numbers is refused."""
+    check_plain(data, "points")
     if data.dtype not in FLOATS:
         if data.is_floating_point() or data.is_complex():
             raise ValueError(
@@ -104,6 +105,20 @@ def tensor_points(data: Any) -> TensorPoints:
         what = "NaN" if bool(torch.isnan(data).any()) else "infinity"
         raise ValueError(f"the points contain {what}: remove those rows, or fill them in first.")
     return TensorPoints(data.detach())
+
+
+def check_plain(data: Any, what: str) -> None:
+    """Refuse tensors that are sparse, or whose gradients would be lost."""
+    if data.layout != torch.strided:
+        raise ValueError(
+            f"{what} must be a dense tensor; got one of layout {data.layout}: write X.to_dense(), "
+            "or pass a CSR matrix of SciPy."
+        )
+    if data.requires_grad and torch.is_grad_enabled():
+        raise ValueError(
+            f"{what} require gradients, and kernels are not differentiated by autograd: write "
+            "X.detach(), and f.gradient(x) for the gradient of a function."
+        )
 
 
 def _torch_dtype(dtype: Any) -> Any:
