@@ -84,6 +84,11 @@ def _on_host(points: Any) -> bool:
     return points.rows.device.type == "cpu" and not interpreted
 
 
+def on_device(kernel: Lowerable, points: Any) -> bool:
+    """Whether tensors are computed on their device, by a program of the kernel."""
+    return kernel.program() is not None and not _on_host(points)
+
+
 def _gpu() -> Any:
     from mercer.evaluation.gpu import execution
 
