@@ -21,6 +21,7 @@ from mercer.estimators import (  # noqa: E402
     KernelRidge,
     KernelRidgeCV,
 )
+from mercer.features import Nystroem  # noqa: E402
 from mercer.features.centres import KMeansPlusPlus  # noqa: E402
 from mercer.kernels import Gaussian  # noqa: E402
 from mercer.losses import (  # noqa: E402
@@ -36,7 +37,17 @@ from mercer.losses import (  # noqa: E402
 )
 from mercer.operators import Gram  # noqa: E402
 from mercer.points.tensors import TensorPoints  # noqa: E402
-from mercer.solvers import DualAscent, Newton, Problem  # noqa: E402
+from mercer.solvers import (  # noqa: E402
+    DoublyStochastic,
+    DualAscent,
+    FeatureProblem,
+    HeldOut,
+    KernelGradientDescent,
+    MiniBatch,
+    Newton,
+    Problem,
+    SubgradientDescent,
+)
 from mercer.solvers.centres import (  # noqa: E402
     CentresNewton,
     CentresProblem,
@@ -45,6 +56,7 @@ from mercer.solvers.centres import (  # noqa: E402
 )
 from mercer.solvers.gaps import duality_gap  # noqa: E402
 from mercer.solvers.root import PivotedCholesky  # noqa: E402
+from mercer.solvers.schedules import Constant  # noqa: E402
 
 SMOOTH = [Squared(), Logistic(), Multinomial(), SquaredHinge(), Huber(0.3), Poisson()]
 KINKED = [Hinge(), Quantile(0.3), EpsilonInsensitive(0.1)]
@@ -290,3 +302,55 @@ class TestEstimators:
     def test_a_device_that_is_not_there(self, model):
         with pytest.raises(ValueError, match=r"torch sees none.*device=None"):
             clone(model).set_params(device="cuda").fit(*data(Logistic()))
+
+
+class TestDescents:
+    """Solvers that take tensors because they are written for any library of arrays."""
+
+    @pytest.mark.parametrize(
+        ("solver", "loss"),
+        [
+            (KernelGradientDescent(60, stopping=HeldOut()), Logistic()),
+            (KernelGradientDescent(30), Squared()),
+            (SubgradientDescent(30, Constant(0.05)), Hinge()),
+        ],
+        ids=["held out", "gradient", "subgradient"],
+    )
+    def test_on_the_whole_matrix(self, solver, loss):
+        X, y = data(loss)
+        theirs, ours = (
+            solver.solve(Problem(Gaussian(1.5).gram(made(X)), made(y), loss, 1e-2))
+            for made in (np.asarray, torch.tensor)
+        )
+        checked(ours.coefficients, theirs.coefficients, torch.tensor(X), 1e-9)
+        assert ours.objective == pytest.approx(theirs.objective)
+
+    @pytest.mark.parametrize("loss", [Squared(), Multinomial(), Hinge()], ids=named)
+    def test_mini_batches_of_features(self, loss):
+        X, y = data(loss)
+        phi = Nystroem(kernel=Gaussian(1.5), n_components=15, random_state=0).fit(X)
+        weights = 1.0 + np.arange(80) % 2
+        theirs, ours = (
+            FeatureProblem(phi, made(X), made(y), loss, 1e-2, made(weights))
+            for made in (np.asarray, torch.tensor)
+        )
+        solver = MiniBatch(3, Constant(0.2), batch_size=16)
+        expected, found = solver.solve(theirs), solver.solve(ours)
+        like = torch.tensor(X)
+        checked(found.coefficients, expected.coefficients, like, 1e-9)
+        assert found.gap == pytest.approx(expected.gap)
+        checked(ours.function(found)(like), theirs.function(expected)(X), like, 1e-9)
+
+    @pytest.mark.parametrize("loss", [Squared(), Multinomial(), Hinge()], ids=named)
+    def test_doubly_stochastic(self, loss):
+        X, y = data(loss)
+        solver = DoublyStochastic(40, Constant(0.3), frequencies=32, batch_size=100)
+        problems = [
+            Problem(Gaussian(1.5).gram(made(X)), made(y), loss, 1e-2)
+            for made in (np.asarray, torch.tensor)
+        ]
+        expected, found = map(solver.solve, problems)
+        like = torch.tensor(X)
+        checked(found.coefficients, expected.coefficients, like, 1e-9)
+        f = pickle.loads(pickle.dumps(solver.function(problems[1], found)))
+        checked(f(like), solver.function(problems[0], expected)(X), like, 1e-9)

@@ -39,11 +39,12 @@ from mercer.solvers import (  # noqa: E402
     ConjugateGradient,
     Direct,
     DualAscent,
-    KernelGradientDescent,
     Problem,
     SpectralPath,
     Splitting,
+    StochasticFunctionalGradient,
 )
+from mercer.solvers.schedules import Constant  # noqa: E402
 
 
 def rows(n, width=3, seed=0, dtype=np.float64):
@@ -166,7 +167,9 @@ class TestSolvers:
         np.testing.assert_allclose(ours.coefficients.numpy(), theirs.coefficients, atol=1e-6)
         np.testing.assert_allclose(np.asarray(ours.intercept), theirs.intercept, atol=1e-6)
 
-    @pytest.mark.parametrize("solver", [DualAscent(), Splitting(), KernelGradientDescent(5)])
+    @pytest.mark.parametrize(
+        "solver", [DualAscent(), Splitting(), StochasticFunctionalGradient(1, Constant(0.1))]
+    )
     def test_solvers_of_the_cpu_say_so(self, solver):
         gram = Gaussian().gram(torch.tensor(rows(20)))
         with pytest.raises(ValueError, match=r"computes on the CPU.*CentresNewton"):
