@@ -247,38 +247,6 @@ def exact_ridge(effort: Effort) -> Iterator[Row]:
 # ---- ridge on centres ----------------------------------------------------------------------------
 
 
-class Triangle:
-    """A triangular matrix with its diagonal blocks inverted: a solve reads it once."""
-
-    def __init__(self, lower: Any, block: int = 1024) -> None:
-        import torch
-
-        self.lower = lower
-        self.spans = [(a, min(a + block, len(lower))) for a in range(0, len(lower), block)]
-        self.inverses = [
-            torch.linalg.solve_triangular(
-                lower[a:b, a:b],
-                torch.eye(b - a, device=lower.device, dtype=lower.dtype),
-                upper=False,
-            )
-            for a, b in self.spans
-        ]
-
-    def solve(self, b: Any) -> Any:
-        out = b.clone()
-        for (start, stop), inverse in zip(self.spans, self.inverses, strict=True):
-            rest = out[start:stop] - self.lower[start:stop, :start] @ out[:start]
-            out[start:stop] = inverse @ rest
-        return out
-
-    def transposed_solve(self, b: Any) -> Any:
-        out = b.clone()
-        for (start, stop), inverse in reversed(list(zip(self.spans, self.inverses, strict=True))):
-            rest = out[start:stop] - self.lower[stop:, start:stop].T @ out[stop:]
-            out[start:stop] = inverse.T @ rest
-        return out
-
-
 def triangle_product(lower: Any, block: int = 4096) -> Any:
     """LᵀL (its lower triangle, and what lies in the blocks on the diagonal)."""
     import torch
@@ -301,6 +269,7 @@ def ridge_on_centres(
     import torch
 
     from mercer import linalg
+    from mercer.panels import Triangle
 
     n = len(X)
     generator = torch.Generator("cuda").manual_seed(0)
@@ -313,7 +282,7 @@ def ridge_on_centres(
     inner = linalg.shift_diagonal(inner, regularization)
     second = torch.linalg.cholesky(inner)
     del inner
-    outer, inside = Triangle(first), Triangle(second)
+    outer, inside = (Triangle(lower, refined=False) for lower in (first, second))
     gram = kernel.gram(X, centres)
 
     def up(beta: Any) -> Any:

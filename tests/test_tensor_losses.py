@@ -24,6 +24,7 @@ from mercer.estimators import (  # noqa: E402
 from mercer.features import Nystroem  # noqa: E402
 from mercer.features.centres import KMeansPlusPlus  # noqa: E402
 from mercer.kernels import Gaussian  # noqa: E402
+from mercer.linalg import cholesky  # noqa: E402
 from mercer.losses import (  # noqa: E402
     EpsilonInsensitive,
     Hinge,
@@ -36,6 +37,7 @@ from mercer.losses import (  # noqa: E402
     SquaredHinge,
 )
 from mercer.operators import Gram  # noqa: E402
+from mercer.panels import Triangle  # noqa: E402
 from mercer.points.tensors import TensorPoints  # noqa: E402
 from mercer.solvers import (  # noqa: E402
     DoublyStochastic,
@@ -354,3 +356,23 @@ class TestDescents:
         checked(found.coefficients, expected.coefficients, like, 1e-9)
         f = pickle.loads(pickle.dumps(solver.function(problems[1], found)))
         checked(f(like), solver.function(problems[0], expected)(X), like, 1e-9)
+
+
+def test_a_triangle_by_panels(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(size=(50, 1)), axis=0)
+    matrix = torch.tensor(Gaussian(0.3).gram(X).dense() + 1e-12 * np.eye(50))  # condition 1e13
+    b = torch.tensor(rng.standard_normal((50, 2)))
+    factor = cholesky(matrix)
+    expected = factor.half_solve(b), factor.other_half_solve(b)
+    monkeypatch.setattr("mercer.linalg.SOLVED_PANEL", 16)
+    monkeypatch.setattr("mercer.linalg._is_on_a_device", lambda matrix: True)
+    panels = Triangle(factor.lower, panel=16)
+    assert factor._takes(b)
+    for found, x, L in (
+        (panels.solve(b), expected[0], factor.lower),
+        (panels.transposed_solve(b), expected[1], factor.lower.T),
+    ):
+        residuals = (float((L @ z - b).norm() / (L.norm() * z.norm())) for z in (found, x))
+        assert next(residuals) <= 4 * next(residuals) + 1e-16
+    np.testing.assert_allclose(factor.solve(b), torch.linalg.solve(matrix, b), rtol=0.1)

@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count, takewhile
 from typing import TypeAlias
 
@@ -19,7 +20,9 @@ import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
-from mercer.panels import LARGE, factor_in_panels
+from mercer.panels import LARGE, SOLVED_PANEL, Triangle, factor_in_panels
+
+FEW_COLUMNS = 32  # up to which a large triangle on a device is solved panel by panel
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +47,26 @@ class Factor:
 
     def solve(self, b: Array) -> Array:
         """The solution (L Lᵀ)⁻¹ b."""
-        return triangular_solve(self.lower, self.half_solve(b), transposed=True)
+        return self.other_half_solve(self.half_solve(b))
 
     def half_solve(self, b: Array) -> Array:
         """The half solution L⁻¹ b, whose squared norm is bᵀ(L Lᵀ)⁻¹b."""
-        return triangular_solve(self.lower, b)
+        return self._panels.solve(b) if self._takes(b) else triangular_solve(self.lower, b)
+
+    def other_half_solve(self, b: Array) -> Array:
+        """L⁻ᵀ b."""
+        if self._takes(b):
+            return self._panels.transposed_solve(b)
+        return triangular_solve(self.lower, b, transposed=True)
+
+    def _takes(self, b: Array) -> bool:
+        """Whether b is solved for panel by panel: a few columns, L large and on a device."""
+        large = len(self.lower) > 2 * SOLVED_PANEL and _is_on_a_device(self.lower)
+        return large and b.ndim == 2 and b.shape[1] <= FEW_COLUMNS and b.dtype == self.lower.dtype
+
+    @cached_property
+    def _panels(self) -> Triangle:
+        return Triangle(self.lower)
 
     def log_determinant(self) -> float:
         """The logarithm log det(L Lᵀ) = 2 Σ log L_ii, summed in float64."""
@@ -239,6 +257,10 @@ def is_negative(values: Array, matrix: Array, dtype: str = "") -> bool:
     unit = float(xp.finfo(getattr(xp, dtype)).eps) if dtype else _rounding_unit(matrix)
     allowed = max(unit**0.5, 10.0 * matrix.shape[0] * unit, 1e-6)
     return float(values[0]) < -allowed * _scale(matrix)
+
+
+def _is_on_a_device(matrix: Array) -> bool:
+    return is_tensor(matrix) and matrix.device.type != "cpu"
 
 
 # --- triangular solves ----------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Basis:
 
     def coefficients(self, gamma: Array) -> Array:
         """β = L⁻ᵀγ."""
-        return linalg.triangular_solve(self.factor.lower, gamma, transposed=True)
+        return self.factor.other_half_solve(gamma)
 
     def coordinates(self, beta: Array) -> Array:
         """γ = Lᵀβ."""
@@ -52,7 +52,7 @@ class Basis:
 
     def pull(self, moments: Array) -> Array:
         """L⁻¹v."""
-        return linalg.triangular_solve(self.factor.lower, moments)
+        return self.factor.half_solve(moments)
 
 
 class Preconditioner:
