@@ -61,7 +61,7 @@ class Factor:
 
     def _takes(self, b: Array) -> bool:
         """Whether b is solved for panel by panel: a few columns, L large and on a device."""
-        large = len(self.lower) > 2 * SOLVED_PANEL and _is_on_a_device(self.lower)
+        large = _is_on_a_device(self.lower) and len(self.lower) > 2 * SOLVED_PANEL
         return large and b.ndim == 2 and b.shape[1] <= FEW_COLUMNS and b.dtype == self.lower.dtype
 
     @cached_property
