@@ -89,6 +89,12 @@ def on_device(kernel: Lowerable, points: Any) -> bool:
     return kernel.program() is not None and not _on_host(points)
 
 
+def device_memory(points: Any) -> int | None:
+    """Bytes that are free on the card that holds the points; None where no card does."""
+    device = getattr(points, "device", None)
+    return None if getattr(device, "type", "") != "cuda" else _gpu().free_memory(device)
+
+
 def _gpu() -> Any:
     from mercer.evaluation.gpu import execution
 
