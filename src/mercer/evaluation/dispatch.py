@@ -19,6 +19,7 @@ from mercer.evaluation import reference
 from mercer.evaluation.blocks import BlockTiles
 from mercer.evaluation.budget import Memory, free_memory, memory_budget
 from mercer.evaluation.program import Lowerable, Program, lower
+from mercer.evaluation.sandwich import Sandwich
 from mercer.evaluation.threads import thread_count
 from mercer.evaluation.tiling import SMALL, Middle, Tiles, Walk
 from mercer.points import PointSet, SparsePoints, VectorPoints
@@ -182,16 +183,23 @@ def normal_matmul(
         return _gpu().normal_matmul(kernel, x, y, values, shift, precision, kept)
     if not len(x) or not len(y) or not values.shape[1]:
         return np.zeros((len(y), values.shape[1]), values.dtype)
-    matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
-    return matrix.normal_matmul(values, shift)
+    return sandwich_of(kernel, x, y, values, memory).normal(values, shift)
 
 
 def sandwich(
     kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, middle: Middle, memory: Memory
 ) -> np.ndarray:
     """K(Y, X) M(K(X, Y) V) for a map M of rows, fused."""
-    matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
-    return matrix.sandwich(values, middle)
+    return sandwich_of(kernel, x, y, values, memory).product(values, middle)
+
+
+def sandwich_of(
+    kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, memory: Memory
+) -> Sandwich:
+    """Tiles of K(X, Y) to multiply from both sides, in as many threads as the budget admits."""
+    tiles = _tiles(kernel, x, y, values.dtype)
+    threads = thread_count() if len(x) * len(y) >= SMALL else 1
+    return Sandwich.within(tiles, values.shape[1], threads, memory_budget(memory))
 
 
 def dense(

@@ -8,13 +8,15 @@ memory map, or blocks from any iterable that can be started again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.evaluation.budget import Memory, memory_budget
+from mercer.evaluation.sandwich import LOST, Affine, product, transposed_product
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import product, spans, transposed_product
+from mercer.evaluation.tiling import spans
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet
@@ -22,7 +24,6 @@ from mercer.points import PointSet
 STORED_SHARE = 0.5  # of the memory budget that a stored K_nM may take
 STORED_WIDTH = 48  # columns of points from which values cost more than reading them again
 ROWS = 1024  # of a block of a stored matrix
-LOST = 24  # bits of a float32
 PARTS = 16  # in which sums are taken, so that they do not depend on threads
 
 Middle = Callable[[int, int, np.ndarray], np.ndarray]
@@ -135,16 +136,20 @@ class BlockPasses:
         self.count += 1
         total: Any = 0.0
         for first, points in self._points():
-
-            def shifted(start: int, stop: int, rows: np.ndarray, first: int = first) -> np.ndarray:
-                return middle(first + start, first + stop, rows)
-
             part = PointPasses(self.kernel, points, self.centres, self.memory)
+            shifted = _moved(middle, first, len(points))
             total = total + part.sandwich(values, shifted, dtype or self.dtype)
         return np.asarray(total, np.float64)
 
     def take(self, rows: np.ndarray) -> PointSet:
         return taken(self._points(), rows)
+
+
+def _moved(middle: Middle, first: int, count: int) -> Middle:
+    """The map of a block of so many rows, which are counted from its first one."""
+    if isinstance(middle, Affine):
+        return middle.part(first, first + count)
+    return lambda start, stop, rows: middle(first + start, first + stop, rows)
 
 
 def in_two_parts(values: np.ndarray, middle: Middle, dtype: Any) -> tuple[np.ndarray, Middle]:
@@ -162,10 +167,14 @@ def in_two_parts(values: np.ndarray, middle: Middle, dtype: Any) -> tuple[np.nda
     if not rest.any():
         return rounded, middle
 
+    both = np.concatenate([rounded, rest], axis=1)
+    if isinstance(middle, Affine):
+        return both, replace(middle, doubled=True)
+
     def joined(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
         return middle(start, stop, rows[:, :outputs] + np.ldexp(rows[:, outputs:], -LOST))
 
-    return np.concatenate([rounded, rest], axis=1), joined
+    return both, joined
 
 
 def taken(blocks: Iterable[tuple[int, PointSet]], chosen: np.ndarray) -> PointSet:
