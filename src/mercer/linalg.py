@@ -7,7 +7,6 @@ are left as they are unless ``overwrite=True`` says otherwise.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
-from mercer.panels import LARGE, factor_in_panels
+from mercer.panels import factor_lower_triangle
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,20 +195,6 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     return vectors @ coordinates, int(xp.count_nonzero(kept))
 
 
-def lower_products(rows: np.ndarray) -> np.ndarray:
-    """The lower triangle of RᵀR for a NumPy array R; zeros stand above it.
-
-    It goes through the library that solves triangular systems: NumPy has a BLAS of its own, and the
-    threads of two wait for each other where they take turns.
-
-    >>> import numpy as np
-    >>> lower_products(np.array([[1.0, 2.0], [0.0, 1.0]])).tolist()
-    [[1.0, 0.0], [2.0, 5.0]]
-    """
-    (syrk,) = scipy.linalg.blas.get_blas_funcs(("syrk",), (rows,))
-    return np.asarray(syrk(1.0, rows.T, lower=True))
-
-
 def shift_diagonal(matrix: Array, amount: float) -> Array:
     """A + amount·I; arrays of NumPy and tensors are changed in place.
 
@@ -277,24 +262,13 @@ def _attempt_lapack(matrix: Array, jitter: float) -> tuple[Array, int]:
     columns = matrix if matrix.flags.f_contiguous else matrix.T
     diagonal = columns.diagonal().copy()
     np.fill_diagonal(columns, diagonal + jitter)
-    failing_order = _factor(columns)
+    failing_order = factor_lower_triangle(columns)
     if failing_order:
         _mirror_upper_triangle(columns)
         np.fill_diagonal(columns, diagonal)
         return None, failing_order
     _clear_upper_triangle(columns)
     return columns, 0
-
-
-def _factor(columns: np.ndarray) -> int:
-    """Overwrite the lower triangle by L; the order of the first minor that fails, or 0."""
-    if len(columns) >= LARGE.get(str(columns.dtype), math.inf):
-        return factor_in_panels(columns)
-    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
-    lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
-    if lower is not columns:
-        columns[...] = lower
-    return int(failing_order)
 
 
 def _attempt_torch(matrix: Array, jitter: float) -> tuple[Array, int]:

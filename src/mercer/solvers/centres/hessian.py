@@ -89,9 +89,9 @@ class Preconditioning:
 
     def take_over(self, last: Preconditioning) -> None:
         """Begin with that of another λ."""
-        if last.current is not None:
-            self.current = last.current.with_ridge(self.objective.problem.regularization)
-            self.used = last.used
+        self.current, self.used, last.current = last.current, last.used, None
+        if self.current is not None:
+            self.current.factorise(self.objective.problem.regularization)
 
     def at(self, point: Point, loss: Loss) -> Preconditioner:
         """The preconditioner for a point, made anew where the current one is old."""
