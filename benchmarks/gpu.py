@@ -269,7 +269,7 @@ def ridge_on_centres(
     import torch
 
     from mercer import linalg
-    from mercer.panels import Triangle
+    from mercer.triangles import Triangle
 
     n = len(X)
     generator = torch.Generator("cuda").manual_seed(0)

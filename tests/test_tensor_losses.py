@@ -37,7 +37,6 @@ from mercer.losses import (  # noqa: E402
     SquaredHinge,
 )
 from mercer.operators import Gram  # noqa: E402
-from mercer.panels import Triangle  # noqa: E402
 from mercer.points.tensors import TensorPoints  # noqa: E402
 from mercer.solvers import (  # noqa: E402
     DoublyStochastic,
@@ -59,6 +58,7 @@ from mercer.solvers.centres import (  # noqa: E402
 from mercer.solvers.gaps import duality_gap  # noqa: E402
 from mercer.solvers.root import PivotedCholesky  # noqa: E402
 from mercer.solvers.schedules import Constant  # noqa: E402
+from mercer.triangles import Triangle  # noqa: E402
 
 SMOOTH = [Squared(), Logistic(), Multinomial(), SquaredHinge(), Huber(0.3), Poisson()]
 KINKED = [Hinge(), Quantile(0.3), EpsilonInsensitive(0.1)]
@@ -365,7 +365,7 @@ def test_a_triangle_by_panels(monkeypatch):
     b = torch.tensor(rng.standard_normal((50, 2)))
     factor = cholesky(matrix)
     expected = factor.half_solve(b), factor.other_half_solve(b)
-    monkeypatch.setattr("mercer.linalg.SOLVED_PANEL", 16)
+    monkeypatch.setattr("mercer.linalg.TRIANGLE", 16)
     monkeypatch.setattr("mercer.linalg._is_on_a_device", lambda matrix: True)
     panels = Triangle(factor.lower, panel=16)
     assert factor._takes(b)

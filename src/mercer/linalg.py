@@ -7,7 +7,6 @@ are left as they are unless ``overwrite=True`` says otherwise.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +19,9 @@ import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
-from mercer.panels import LARGE, SOLVED_PANEL, Triangle, factor_in_panels
+from mercer.panels import factor_lower_triangle
+from mercer.triangles import PANEL as TRIANGLE
+from mercer.triangles import Triangle
 
 FEW_COLUMNS = 32  # up to which a large triangle on a device is solved panel by panel
 
@@ -61,7 +62,7 @@ class Factor:
 
     def _takes(self, b: Array) -> bool:
         """Whether b is solved for panel by panel: a few columns, L large and on a device."""
-        large = _is_on_a_device(self.lower) and len(self.lower) > 2 * SOLVED_PANEL
+        large = _is_on_a_device(self.lower) and len(self.lower) > 2 * TRIANGLE
         return large and b.ndim == 2 and b.shape[1] <= FEW_COLUMNS and b.dtype == self.lower.dtype
 
     @cached_property
@@ -214,22 +215,6 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     return vectors @ coordinates, int(xp.count_nonzero(kept))
 
 
-def lower_products(rows: Array) -> Array:
-    """The lower triangle of RᵀR; zeros stand above it.
-
-    Arrays of NumPy go through the library that solves triangular systems: NumPy has a BLAS of its
-    own, and the threads of two wait for each other where they take turns.
-
-    >>> import numpy as np
-    >>> lower_products(np.array([[1.0, 2.0], [0.0, 1.0]])).tolist()
-    [[1.0, 0.0], [2.0, 5.0]]
-    """
-    if namespace(rows) is not np:
-        return namespace(rows).tril(rows.T @ rows)
-    (syrk,) = scipy.linalg.blas.get_blas_funcs(("syrk",), (rows,))
-    return np.asarray(syrk(1.0, rows.T, lower=True))
-
-
 def shift_diagonal(matrix: Array, amount: float) -> Array:
     """A + amount·I; arrays of NumPy and tensors are changed in place.
 
@@ -301,24 +286,13 @@ def _attempt_lapack(matrix: Array, jitter: float) -> tuple[Array, int]:
     columns = matrix if matrix.flags.f_contiguous else matrix.T
     diagonal = columns.diagonal().copy()
     np.fill_diagonal(columns, diagonal + jitter)
-    failing_order = _factor(columns)
+    failing_order = factor_lower_triangle(columns)
     if failing_order:
         _mirror_upper_triangle(columns)
         np.fill_diagonal(columns, diagonal)
         return None, failing_order
     _clear_upper_triangle(columns)
     return columns, 0
-
-
-def _factor(columns: np.ndarray) -> int:
-    """Overwrite the lower triangle by L; the order of the first minor that fails, or 0."""
-    if len(columns) >= LARGE.get(str(columns.dtype), math.inf):
-        return factor_in_panels(columns)
-    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
-    lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
-    if lower is not columns:
-        columns[...] = lower
-    return int(failing_order)
 
 
 def _attempt_torch(matrix: Array, jitter: float) -> tuple[Array, int]:

@@ -1,4 +1,4 @@
-"""Cholesky factors of large matrices, and solves with them, panel by panel.
+"""Factors and triangular systems of large NumPy arrays, in place and in pieces.
 
 LAPACK's own factorisation is used on small blocks, matrix products do the rest. OpenBLAS 0.3.28 to
 0.3.31 end in a segmentation fault when they factor 16,000 rows or more of float64 in several
@@ -7,16 +7,29 @@ threads on processors with 512-bit vectors.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
-from mercer.arrays import Array, namespace
-
 PANEL = 4096  # columns
-SOLVED_PANEL = 1024  # rows of a triangle that are solved together
 LARGE = {"float64": 12_288, "float32": 24_576}  # rows from which panels are used
+LEAF = 256  # columns of a triangular system that is not halved
+
+
+def factor_lower_triangle(columns: np.ndarray) -> int:
+    """Overwrite the lower triangle of a NumPy array in Fortran's order by its Cholesky factor.
+
+    What stands above the diagonal is left as it is. The result is the order of the first minor that
+    is not positive definite, or 0.
+    """
+    if len(columns) >= LARGE.get(str(columns.dtype), math.inf):
+        return factor_in_panels(columns)
+    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
+    lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
+    _into(columns, lower)
+    return int(failing_order)
 
 
 def factor_in_panels(columns: np.ndarray, panel: int = PANEL) -> int:
@@ -68,61 +81,50 @@ def _finish_panel(columns: np.ndarray, start: int, stop: int, head: Any) -> None
         below[...] = trsm(1.0, head, rest, side=1, lower=1, trans_a=1, overwrite_b=1)
 
 
-class Triangle:
-    """A lower triangular tensor whose blocks on the diagonal are inverted beforehand.
+def add_lower_products(rows: np.ndarray, total: np.ndarray) -> None:
+    """Add the lower triangle of RᵀR to that of a NumPy array in Fortran's order, in place.
 
-    A solve for a few columns then reads the triangle once, where substitution waits for one row
-    after the other. What the inverses lose is won back by one step of refinement, unless it is not
-    `refined`.
+    It goes through the library that solves triangular systems: NumPy has a BLAS of its own, and the
+    threads of two wait for each other where they take turns.
+
+    >>> import numpy as np
+    >>> total = np.zeros((2, 2), order="F")
+    >>> add_lower_products(np.array([[1.0, 2.0], [0.0, 1.0]], order="F"), total)
+    >>> total.tolist()
+    [[1.0, 0.0], [2.0, 5.0]]
     """
+    (syrk,) = scipy.linalg.blas.get_blas_funcs(("syrk",), (rows, total))
+    _into(total, syrk(1.0, rows, trans=1, lower=1, beta=1.0, c=total, overwrite_c=1))
 
-    def __init__(self, lower: Array, panel: int = SOLVED_PANEL, *, refined: bool = True) -> None:
-        xp, self.lower, self.refined = namespace(lower), lower, refined
-        self.spans = [(a, min(a + panel, len(lower))) for a in range(0, len(lower), panel)]
-        self.inverses = [
-            xp.linalg.solve_triangular(
-                lower[a:b, a:b], xp.eye(b - a, dtype=lower.dtype, device=lower.device), upper=False
-            )
-            for a, b in self.spans
-        ]
 
-    def solve(self, b: Array) -> Array:
-        """L⁻¹b, for columns b."""
-        x = self._forward(b)
-        return x + self._forward(b - self._product(x)) if self.refined else x
+def solve_rows(lower: np.ndarray, rows: np.ndarray) -> None:
+    """Overwrite the rows r of a NumPy array in Fortran's order by L⁻¹r.
 
-    def transposed_solve(self, b: Array) -> Array:
-        """L⁻ᵀb."""
-        x = self._backward(b)
-        return x + self._backward(b - self._transposed_product(x)) if self.refined else x
+    Halves of L are solved one after the other, so that most of the work is a matrix product.
 
-    def _product(self, x: Array) -> Array:
-        """Lx: whatever stands above the diagonal is not read."""
-        return namespace(x).concat(
-            [
-                self.lower[a:b, :a] @ x[:a] + namespace(x).tril(self.lower[a:b, a:b]) @ x[a:b]
-                for a, b in self.spans
-            ]
-        )
+    >>> import numpy as np
+    >>> rows = np.array([[2.0, 7.0]], order="F")
+    >>> solve_rows(np.asarray([[2.0, 0.0], [1.0, 3.0]]), rows)
+    >>> rows.tolist()
+    [[1.0, 2.0]]
+    """
+    trsm, gemm = scipy.linalg.blas.get_blas_funcs(("trsm", "gemm"), (lower, rows))
+    _solve_rows(trsm, gemm, lower, rows)
 
-    def _transposed_product(self, x: Array) -> Array:
-        return namespace(x).concat(
-            [
-                self.lower[b:, a:b].T @ x[b:] + namespace(x).tril(self.lower[a:b, a:b]).T @ x[a:b]
-                for a, b in self.spans
-            ]
-        )
 
-    def _forward(self, b: Array) -> Array:
-        x = namespace(b).zeros_like(b)
-        for (start, stop), inverse in zip(self.spans, self.inverses, strict=True):
-            rest = b[start:stop] - self.lower[start:stop, :start] @ x[:start]
-            x[start:stop] = inverse @ rest
-        return x
+def _solve_rows(trsm: Any, gemm: Any, lower: np.ndarray, rows: np.ndarray) -> None:
+    half = len(lower) // 2
+    if len(lower) <= LEAF:
+        _into(rows, trsm(1.0, lower, rows, side=1, lower=1, trans_a=1, overwrite_b=1))
+        return
+    left, right = rows[:, :half], rows[:, half:]
+    _solve_rows(trsm, gemm, lower[:half, :half], left)
+    below = lower[half:, :half]
+    _into(right, gemm(-1.0, left, below, trans_b=1, beta=1.0, c=right, overwrite_c=1))
+    _solve_rows(trsm, gemm, lower[half:, half:], right)
 
-    def _backward(self, b: Array) -> Array:
-        x = namespace(b).zeros_like(b)
-        for (start, stop), inverse in reversed(list(zip(self.spans, self.inverses, strict=True))):
-            rest = b[start:stop] - self.lower[stop:, start:stop].T @ x[stop:]
-            x[start:stop] = inverse.T @ rest
-        return x
+
+def _into(place: np.ndarray, result: np.ndarray) -> None:
+    """Put a result where it belongs, if BLAS did not do so."""
+    if not np.shares_memory(place, result):
+        place[...] = result

@@ -19,6 +19,7 @@ from mercer.evaluation import reference
 from mercer.evaluation.blocks import BlockTiles
 from mercer.evaluation.budget import Memory, free_memory, memory_budget
 from mercer.evaluation.program import Lowerable, Program, lower
+from mercer.evaluation.sandwich import Affine, Sandwich
 from mercer.evaluation.threads import thread_count
 from mercer.evaluation.tiling import SMALL, Middle, Tiles, Walk
 from mercer.points import PointSet, SparsePoints, VectorPoints
@@ -199,8 +200,7 @@ def normal_matmul(
         return _gpu().normal_matmul(kernel, x, y, values, shift, precision, kept)
     if not len(x) or not len(y) or not values.shape[1]:
         return np.zeros((len(y), values.shape[1]), values.dtype)
-    matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
-    return matrix.normal_matmul(values, shift)
+    return sandwich_of(kernel, x, y, values, memory).normal(values, shift)
 
 
 def sandwich(
@@ -220,13 +220,24 @@ def sandwich(
             return _through_numpy(x, y, lambda a, b: sandwich(kernel, a, b, v, inside, memory))
         kept = {} if kept is None else kept
         return _gpu().sandwich(kernel, x, y, values, middle, precision, kept)
-    matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
-    return matrix.sandwich(values, middle)
+    return sandwich_of(kernel, x, y, values, memory).product(values, middle)
+
+
+def sandwich_of(
+    kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, memory: Memory
+) -> Sandwich:
+    """Tiles of K(X, Y) to multiply from both sides, in as many threads as the budget admits."""
+    tiles = _tiles(kernel, x, y, values.dtype)
+    threads = thread_count() if len(x) * len(y) >= SMALL else 1
+    return Sandwich.within(tiles, values.shape[1], threads, memory_budget(memory))
 
 
 def _middle_of_tensors(middle: Middle) -> Middle:
     """A map of rows that are tensors, for rows that are arrays of NumPy in the same memory."""
     import torch
+
+    if isinstance(middle, Affine):
+        return middle.on_host()
 
     def inside(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
         mapped: Any = middle(start, stop, torch.from_numpy(rows))

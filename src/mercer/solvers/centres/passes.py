@@ -8,6 +8,7 @@ memory map, or blocks from any iterable that can be started again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy as np
 from mercer.arrays import Array, namespace, to_precision
 from mercer.evaluation.budget import Memory, memory_budget
 from mercer.evaluation.dispatch import on_tensors
+from mercer.evaluation.sandwich import LOST, Affine, product, transposed_product
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import product, spans, transposed_product
+from mercer.evaluation.tiling import spans
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet
@@ -24,7 +26,6 @@ from mercer.points import PointSet
 STORED_SHARE = 0.5  # of the memory budget that a stored K_nM may take
 STORED_WIDTH = 48  # columns of points from which values cost more than reading them again
 ROWS = 1024  # of a block of a stored matrix
-LOST = 2.0**24  # in which the bits of a float32 end
 PARTS = 16  # in which sums are taken, so that they do not depend on threads
 
 Middle = Callable[[int, int, Array], Array]
@@ -137,16 +138,20 @@ class BlockPasses:
         self.count += 1
         total: Any = 0.0
         for first, points in self._points():
-
-            def shifted(start: int, stop: int, rows: Array, first: int = first) -> Array:
-                return middle(first + start, first + stop, rows)
-
             part = PointPasses(self.kernel, points, self.centres, self.memory)
+            shifted = _moved(middle, first, len(points))
             total = total + part.sandwich(values, shifted, dtype or self.dtype)
         return total
 
     def take(self, rows: np.ndarray) -> PointSet:
         return taken(self._points(), rows)
+
+
+def _moved(middle: Middle, first: int, count: int) -> Middle:
+    """The map of a block of so many rows, which are counted from its first one."""
+    if isinstance(middle, Affine):
+        return middle.part(first, first + count)
+    return lambda start, stop, rows: middle(first + start, first + stop, rows)
 
 
 def in_two_parts(values: Array, middle: Middle, dtype: Any) -> tuple[Array, Middle]:
@@ -160,14 +165,18 @@ def in_two_parts(values: Array, middle: Middle, dtype: Any) -> tuple[Array, Midd
     True
     """
     rounded, outputs = to_precision(values, dtype), values.shape[1]
-    rest = to_precision(LOST * (values - rounded), dtype)  # no smaller than V: none is subnormal
+    rest = to_precision(2.0**LOST * (values - rounded), dtype)  # no smaller than V: not subnormal
     if not rest.any():
         return rounded, middle
 
-    def joined(start: int, stop: int, rows: Array) -> Array:
-        return middle(start, stop, rows[:, :outputs] + rows[:, outputs:] / LOST)
+    both = namespace(values).concat([rounded, rest], axis=1)
+    if isinstance(middle, Affine):
+        return both, replace(middle, doubled=True)
 
-    return namespace(values).concat([rounded, rest], axis=1), joined
+    def joined(start: int, stop: int, rows: Array) -> Array:
+        return middle(start, stop, rows[:, :outputs] + rows[:, outputs:] / 2.0**LOST)
+
+    return both, joined
 
 
 def taken(blocks: Iterable[tuple[int, PointSet]], chosen: np.ndarray) -> PointSet:
