@@ -272,7 +272,11 @@ class Gram:
     def _tensor_columns(self, values: Any, length: int) -> Any:
         import torch
 
-        tensor = torch.as_tensor(values, device=self.x.rows.device).detach()  # type: ignore[attr-defined]
+        from mercer.points.tensors import check_beside
+
+        device = self.x.rows.device  # type: ignore[attr-defined]
+        check_beside(values, device)
+        tensor = torch.as_tensor(values, device=device).detach()
         self._check_rows(tensor, length)
         if tensor.is_complex():
             raise ValueError(f"a Gram matrix multiplies real numbers; got {tensor.dtype}.")
