@@ -268,6 +268,15 @@ class TestEstimators:
             values = getattr(model, "decision_function", model.predict)(tensor(X))
             assert values.dtype == torch.float32
 
+    def test_gamma_of_points_far_from_zero(self):
+        X = 1e4 + data(Squared(), dtype=np.float32)[0]
+        models = (
+            KernelClassifier(gamma="scale").fit(made(X), np.arange(80) % 2)
+            for made in (np.asarray, tensor)
+        )
+        scales = [model.kernel_.lengthscale for model in models]
+        assert scales[0] == pytest.approx(scales[1], rel=1e-4)
+
     def test_what_is_refused(self):
         X, y = (tensor(part) for part in data(Logistic()))
         for bad, message in (

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import column_or_1d
 
-from mercer.arrays import namespace, on_host
+from mercer.arrays import beside, namespace, on_host
 from mercer.estimators.callbacks import with_callbacks
 from mercer.estimators.loss_names import FOR_NUMBERS, as_loss
 from mercer.estimators.supervised import LossEstimator, checked_regularization, hosted
@@ -332,7 +332,7 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         values = self._function_values(X)
         if values.ndim == 1:
             return values
-        return namespace(values).sort(values, axis=1)[:, np.argsort(self.order_)]
+        return namespace(values).sort(values, axis=1)[:, beside(np.argsort(self.order_), values)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D², the share of the pinball loss of the constant quantiles that is explained."""
