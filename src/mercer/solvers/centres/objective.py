@@ -6,7 +6,7 @@ A point is θ = (γ, b), γ in the coordinates of `Basis`, in which the penalty 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,7 @@ class Objective:
 
     def value(self, loss: Loss, values: Array, gamma: Array) -> float:
         """The objective with a loss, from the values f(x_i) + b and γ."""
-        risk = replace(self.problem, loss=loss).risk(values)
+        risk = self.problem.risk(values, loss)
         return risk + 0.5 * self.problem.regularization * inner(gamma, gamma)
 
     # ---- the truth -------------------------------------------------------------------------------

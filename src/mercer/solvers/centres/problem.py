@@ -108,9 +108,10 @@ class CentresProblem:
         """Whether coefficients are a vector."""
         return np.ndim(self.targets) == 1 and not self.loss.is_multiclass
 
-    def risk(self, values: Array) -> float:
-        """The weighted mean loss of values, which are f(x_i) + b in columns."""
-        losses = self.loss.value(self.columns, values).reshape(len(values), -1)
+    def risk(self, values: Array, loss: Loss | None = None) -> float:
+        """The weighted mean loss of values, which are f(x_i) + b in columns; or of another loss."""
+        loss = self.loss if loss is None else loss
+        losses = loss.value(self.columns, values).reshape(len(values), -1)
         counted = self.shares[:, 0] > 0
         return float(self.shares[counted, 0] @ losses[counted].sum(axis=1))
 
