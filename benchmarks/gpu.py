@@ -404,7 +404,7 @@ def losses(effort: Effort) -> Iterator[Row]:
     for name, model, targets in (
         ("logistic", KernelClassifier("log_loss", 1e-6, kernel=kernel, **place), y),
         ("squared hinge", KernelClassifier("squared_hinge", 1e-6, kernel=kernel, **place), y),
-        ("hinge, smoothed", KernelClassifier("hinge", 1e-6, kernel=kernel, **place), y),
+        ("hinge, smoothed", KernelClassifier("hinge", 1e-5, kernel=kernel, **place), y),
         ("square loss", KernelRegressor("squared_error", 1e-8, kernel=kernel, **place), real),
         ("Huber", KernelRegressor("huber", 1e-8, kernel=kernel, **place), real),
     ):
