@@ -270,38 +270,6 @@ def exact_ridge(effort: Effort) -> Iterator[Row]:
 # ---- ridge on centres ----------------------------------------------------------------------------
 
 
-class Triangle:
-    """A triangular matrix with its diagonal blocks inverted: a solve reads it once."""
-
-    def __init__(self, lower: Any, block: int = 1024) -> None:
-        import torch
-
-        self.lower = lower
-        self.spans = [(a, min(a + block, len(lower))) for a in range(0, len(lower), block)]
-        self.inverses = [
-            torch.linalg.solve_triangular(
-                lower[a:b, a:b],
-                torch.eye(b - a, device=lower.device, dtype=lower.dtype),
-                upper=False,
-            )
-            for a, b in self.spans
-        ]
-
-    def solve(self, b: Any) -> Any:
-        out = b.clone()
-        for (start, stop), inverse in zip(self.spans, self.inverses, strict=True):
-            rest = out[start:stop] - self.lower[start:stop, :start] @ out[:start]
-            out[start:stop] = inverse @ rest
-        return out
-
-    def transposed_solve(self, b: Any) -> Any:
-        out = b.clone()
-        for (start, stop), inverse in reversed(list(zip(self.spans, self.inverses, strict=True))):
-            rest = out[start:stop] - self.lower[stop:, start:stop].T @ out[stop:]
-            out[start:stop] = inverse.T @ rest
-        return out
-
-
 def triangle_product(lower: Any, block: int = 4096) -> Any:
     """LᵀL (its lower triangle, and what lies in the blocks on the diagonal)."""
     import torch
@@ -324,6 +292,7 @@ def ridge_on_centres(
     import torch
 
     from mercer import linalg
+    from mercer.triangles import Triangle
 
     n = len(X)
     generator = torch.Generator("cuda").manual_seed(0)
@@ -336,7 +305,7 @@ def ridge_on_centres(
     inner = linalg.shift_diagonal(inner, regularization)
     second = torch.linalg.cholesky(inner)
     del inner
-    outer, inside = Triangle(first), Triangle(second)
+    outer, inside = (Triangle(lower, refined=False) for lower in (first, second))
     gram = kernel.gram(X, centres)
 
     def up(beta: Any) -> Any:
@@ -429,6 +398,88 @@ def earth(effort: Effort) -> Iterator[Row]:
         larger_is_better=False,
         note=f"RMSE {1e3 * missed:.0f} m at {len(new):,} other points of the grid, where the "
         f"elevation deviates by {1e3 * float(truth.std()):.0f} m",
+    )
+
+
+# ---- other losses, by the estimators themselves --------------------------------------------------
+
+
+def labels(n: int) -> tuple[Any, Any]:
+    """Random rows of 10 columns, and two classes that overlap."""
+    import torch
+
+    X = normal(n, 10)
+    score = torch.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * normal(n)
+    return X, (score > 0).long()
+
+
+def losses(effort: Effort) -> Iterator[Row]:
+    """`KernelClassifier` and `KernelRegressor` on tensors, with their duality gaps."""
+    import torch
+
+    from mercer.estimators import KernelClassifier, KernelRegressor
+
+    n, m = effort.size(1_000_000), effort.size(10_000)
+    X, y = labels(n + 20_000)
+    new, truth, X, y = X[n:].contiguous(), y[n:], X[:n].contiguous(), y[:n]
+    kernel, place = Gaussian(2.0), {"centres": m, "random_state": 0}
+    real = torch.sin(X[:, 0] * X[:, 1]) + 0.1 * normal(n)
+    for name, model, targets in (
+        ("logistic", KernelClassifier("log_loss", 1e-6, kernel=kernel, **place), y),
+        ("squared hinge", KernelClassifier("squared_hinge", 1e-6, kernel=kernel, **place), y),
+        ("hinge, smoothed", KernelClassifier("hinge", 1e-5, kernel=kernel, **place), y),
+        ("square loss", KernelRegressor("squared_error", 1e-8, kernel=kernel, **place), real),
+        ("Huber", KernelRegressor("huber", 1e-8, kernel=kernel, **place), real),
+    ):
+        model.fit(X[:50_000].contiguous(), targets[:50_000])  # code is compiled
+        seconds, _ = wall(lambda f=model, t=targets: f.fit(X, t))
+        found = model.solution_
+        wrong = ""
+        if name not in ("square loss", "Huber"):
+            wrong = f"; {100 * float((model.predict(new) != truth).float().mean()):.2f}% wrong"
+        yield Row(
+            f"{name} on M = {m:,} centres, {n:,} × 10, float32",
+            seconds,
+            " s",
+            ours_ms=1e3 * seconds,
+            larger_is_better=False,
+            error=found.gap / abs(found.objective),
+            note=f"the error is the relative duality gap in float64{wrong}. {found.status}",
+        )
+
+
+def whole_losses(effort: Effort) -> Iterator[Row]:
+    """Newton's method on all points, and gradients of the function."""
+    from mercer.estimators import KernelClassifier
+
+    n = effort.size(50_000)
+    X, y = labels(n)
+    model = KernelClassifier("log_loss", 1e-4, kernel=Gaussian(2.0))
+    model.fit(X[: n // 10].contiguous(), y[: n // 10])
+    seconds, _ = wall(lambda: model.fit(X, y))
+    found = model.solution_
+    yield Row(
+        f"logistic on all points, Newton, {n:,} × 10, float32",
+        seconds,
+        " s",
+        ours_ms=1e3 * seconds,
+        larger_is_better=False,
+        error=found.gap / abs(found.objective),
+        note=f"the error is the relative duality gap in float64. {found.status}",
+    )
+    f, new = model.function_, normal(effort.size(10_000), 10)
+    seconds, _ = wall(lambda: f.gradient(new))
+    exact = f.kernel.function(X[:2_000].double(), f.coefficients[:2_000].double())
+    near = f.kernel.function(X[:2_000].contiguous(), f.coefficients[:2_000])
+    gap = near.gradient(new[:256]).double() - exact.gradient(new[:256].double())
+    yield Row(
+        f"∇f at {len(new):,} points, {n:,} centres × 10, float32",
+        1e3 * seconds,
+        " ms",
+        ours_ms=1e3 * seconds,
+        larger_is_better=False,
+        error=float(gap.norm() / exact.gradient(new[:256].double()).norm()),
+        note="in plain torch, a strip of points at a time",
     )
 
 
@@ -542,6 +593,8 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "digits": digits,
     "centres": centres,
     "earth": earth,
+    "losses": losses,
+    "whole": whole_losses,
 }
 
 

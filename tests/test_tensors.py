@@ -13,17 +13,18 @@ from sklearn.base import clone
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
 
+from markets import ON_TWO_COLUMNS, WITH_PROGRAM  # noqa: E402
 from mercer.arrays import on_device  # noqa: E402
 from mercer.estimators import (  # noqa: E402
     SVC,
     SVR,
-    KernelClassifier,
-    KernelRegressor,
     KernelRidge,
     KernelRidgeCV,
     NuSVC,
     OneClassSVM,
 )
+from mercer.evaluation.gpu.blocks import values  # noqa: E402
+from mercer.evaluation.gradients import gradient  # noqa: E402
 from mercer.features import (  # noqa: E402
     Fastfood,
     Nystroem,
@@ -38,12 +39,12 @@ from mercer.solvers import (  # noqa: E402
     ConjugateGradient,
     Direct,
     DualAscent,
-    KernelGradientDescent,
-    Newton,
     Problem,
     SpectralPath,
     Splitting,
+    StochasticFunctionalGradient,
 )
+from mercer.solvers.schedules import Constant  # noqa: E402
 
 
 def rows(n, width=3, seed=0, dtype=np.float64):
@@ -167,11 +168,11 @@ class TestSolvers:
         np.testing.assert_allclose(np.asarray(ours.intercept), theirs.intercept, atol=1e-6)
 
     @pytest.mark.parametrize(
-        "solver", [Newton(), DualAscent(), Splitting(), KernelGradientDescent(5)]
+        "solver", [DualAscent(), Splitting(), StochasticFunctionalGradient(1, Constant(0.1))]
     )
     def test_solvers_of_the_cpu_say_so(self, solver):
         gram = Gaussian().gram(torch.tensor(rows(20)))
-        with pytest.raises(ValueError, match=r"computes on the CPU.*ConjugateGradient and"):
+        with pytest.raises(ValueError, match=r"computes on the CPU.*CentresNewton"):
             solver.solve(Problem(gram, torch.ones(20), Squared(), 1e-2))
 
     def test_a_float32_factor_refined(self):
@@ -292,10 +293,46 @@ class TestFeatures:
             features.transform(torch.zeros((4, 2)))
 
 
-@pytest.mark.parametrize(
-    "model", [KernelClassifier(), SVC(), NuSVC(), SVR(), OneClassSVM(), KernelRegressor("huber")]
-)
-def test_estimators_of_the_cpu_say_so(model):
+@pytest.mark.parametrize("model", [SVC(), NuSVC(), SVR(), OneClassSVM()])
+def test_support_vector_machines_say_what_to_take(model):
     X = torch.tensor(rows(20))
-    with pytest.raises(ValueError, match=r"computes on the CPU.*X\.cpu\(\)\.numpy\(\)"):
+    advice = r"computes on the CPU.*X\.cpu\(\)\.numpy\(\).*squared_hinge.*centres=1000"
+    with pytest.raises(ValueError, match=advice):
         model.fit(X, torch.arange(20) % 2)
+
+
+def differences(kernel, x, z, alpha, step=1e-6):
+    """∇f by central differences, from values in torch."""
+    parts = []
+    for k in range(x.shape[1]):
+        there = torch.zeros_like(x)
+        there[:, k] = step
+        ends = (
+            values(kernel.program(), kernel.points(x + s * there), kernel.points(z), x.dtype)
+            for s in (1, -1)
+        )
+        parts.append((next(ends) - next(ends)) @ alpha / (2 * step))
+    return torch.stack(parts, dim=-1)
+
+
+@pytest.mark.parametrize("name", WITH_PROGRAM)
+def test_gradients_in_torch_are_slopes(name):
+    kernel, width = WITH_PROGRAM[name], 2 if name in ON_TWO_COLUMNS else 4
+    x, z, alpha = (torch.tensor(rows(9, d, seed)) for seed, d in enumerate((width, width, 2)))
+    found = gradient(kernel, kernel.points(x), kernel.points(z), alpha)
+    expected = differences(kernel, x, z, alpha)
+    scale = 1.0 + float(expected.abs().max())
+    np.testing.assert_allclose(found.numpy() / scale, expected.numpy() / scale, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["matern-1/2", "composite"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_in_torch_are_those_of_the_compiled_code(name, dtype):
+    kernel = WITH_PROGRAM[name]
+    X, Z, alpha = rows(12, dtype=dtype), rows(9, seed=1, dtype=dtype), rows(9, 2, 2, dtype)
+    X[0] = Z[0]  # at a centre, where kernels may have kinks
+    points = (kernel.points(torch.tensor(part)) for part in (X, Z))
+    found = gradient(kernel, *points, torch.tensor(alpha))
+    assert found.dtype == torch.tensor(X).dtype
+    expected = kernel.function(Z, alpha).gradient(X)
+    np.testing.assert_allclose(found.numpy(), expected, atol=2e-5 if dtype == np.float32 else 1e-12)

@@ -101,6 +101,17 @@ def beside(values: Array, like: Array) -> Array:
     return xp.asarray(np.array(values), device=like.device)
 
 
+def inner(a: Array, b: Array) -> float:
+    """⟨a, b⟩, summed over all entries.
+
+    >>> import numpy
+    >>> inner(numpy.ones((2, 2)), numpy.full((2, 2), 3.0))
+    12.0
+    """
+    xp = namespace(a, b)
+    return float(np.vdot(a, b) if xp is np else xp.sum(a * b))
+
+
 def to_precision(array: Array, dtype: Any) -> Array:
     """An array in float32 or float64, said as a dtype of any library.
 

@@ -7,10 +7,10 @@ are left as they are unless ``overwrite=True`` says otherwise.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count, takewhile
 from typing import TypeAlias
 
@@ -19,7 +19,11 @@ import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
-from mercer.panels import LARGE, factor_in_panels
+from mercer.panels import factor_lower_triangle
+from mercer.triangles import PANEL as TRIANGLE
+from mercer.triangles import Triangle
+
+FEW_COLUMNS = 32  # up to which a large triangle on a device is solved panel by panel
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +48,26 @@ class Factor:
 
     def solve(self, b: Array) -> Array:
         """The solution (L Lᵀ)⁻¹ b."""
-        return triangular_solve(self.lower, self.half_solve(b), transposed=True)
+        return self.other_half_solve(self.half_solve(b))
 
     def half_solve(self, b: Array) -> Array:
         """The half solution L⁻¹ b, whose squared norm is bᵀ(L Lᵀ)⁻¹b."""
-        return triangular_solve(self.lower, b)
+        return self._panels.solve(b) if self._takes(b) else triangular_solve(self.lower, b)
+
+    def other_half_solve(self, b: Array) -> Array:
+        """L⁻ᵀ b."""
+        if self._takes(b):
+            return self._panels.transposed_solve(b)
+        return triangular_solve(self.lower, b, transposed=True)
+
+    def _takes(self, b: Array) -> bool:
+        """Whether b is solved for panel by panel: a few columns, L large and on a device."""
+        large = _is_on_a_device(self.lower) and len(self.lower) > 2 * TRIANGLE
+        return large and b.ndim == 2 and b.shape[1] <= FEW_COLUMNS and b.dtype == self.lower.dtype
+
+    @cached_property
+    def _panels(self) -> Triangle:
+        return Triangle(self.lower)
 
     def log_determinant(self) -> float:
         """The logarithm log det(L Lᵀ) = 2 Σ log L_ii, summed in float64."""
@@ -196,20 +215,6 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     return vectors @ coordinates, int(xp.count_nonzero(kept))
 
 
-def lower_products(rows: np.ndarray) -> np.ndarray:
-    """The lower triangle of RᵀR for a NumPy array R; zeros stand above it.
-
-    It goes through the library that solves triangular systems: NumPy has a BLAS of its own, and the
-    threads of two wait for each other where they take turns.
-
-    >>> import numpy as np
-    >>> lower_products(np.array([[1.0, 2.0], [0.0, 1.0]])).tolist()
-    [[1.0, 0.0], [2.0, 5.0]]
-    """
-    (syrk,) = scipy.linalg.blas.get_blas_funcs(("syrk",), (rows,))
-    return np.asarray(syrk(1.0, rows.T, lower=True))
-
-
 def shift_diagonal(matrix: Array, amount: float) -> Array:
     """A + amount·I; arrays of NumPy and tensors are changed in place.
 
@@ -237,6 +242,10 @@ def is_negative(values: Array, matrix: Array, dtype: str = "") -> bool:
     unit = float(xp.finfo(getattr(xp, dtype)).eps) if dtype else _rounding_unit(matrix)
     allowed = max(unit**0.5, 10.0 * matrix.shape[0] * unit, 1e-6)
     return float(values[0]) < -allowed * _scale(matrix)
+
+
+def _is_on_a_device(matrix: Array) -> bool:
+    return is_tensor(matrix) and matrix.device.type != "cpu"
 
 
 # --- triangular solves ----------------------------------------------------------------------------
@@ -277,24 +286,13 @@ def _attempt_lapack(matrix: Array, jitter: float) -> tuple[Array, int]:
     columns = matrix if matrix.flags.f_contiguous else matrix.T
     diagonal = columns.diagonal().copy()
     np.fill_diagonal(columns, diagonal + jitter)
-    failing_order = _factor(columns)
+    failing_order = factor_lower_triangle(columns)
     if failing_order:
         _mirror_upper_triangle(columns)
         np.fill_diagonal(columns, diagonal)
         return None, failing_order
     _clear_upper_triangle(columns)
     return columns, 0
-
-
-def _factor(columns: np.ndarray) -> int:
-    """Overwrite the lower triangle by L; the order of the first minor that fails, or 0."""
-    if len(columns) >= LARGE.get(str(columns.dtype), math.inf):
-        return factor_in_panels(columns)
-    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
-    lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
-    if lower is not columns:
-        columns[...] = lower
-    return int(failing_order)
 
 
 def _attempt_torch(matrix: Array, jitter: float) -> tuple[Array, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import beside, on_host
+from mercer.arrays import Array, beside, on_host
 from mercer.evaluation import dispatch
 from mercer.evaluation.budget import Memory
 from mercer.evaluation.program import Lowerable
@@ -160,7 +160,7 @@ class Gram:
             )
         )
 
-    def sandwich(self, values: Any, middle: Callable[[int, int, np.ndarray], np.ndarray]) -> Any:
+    def sandwich(self, values: Any, middle: Callable[[int, int, Array], Array]) -> Any:
         """Kᵀ M(K V) in one pass; M maps the rows start, …, stop − 1 of K V on their own.
 
         `middle(start, stop, rows)` is called from several threads, once for each block of rows, and
@@ -176,7 +176,16 @@ class Gram:
         """
         columns, _ = self._columns(values, len(self.y))
         self._count()
-        return dispatch.sandwich(self.kernel, self.x, self.y, columns, middle, self.memory)
+        return dispatch.sandwich(
+            self.kernel,
+            self.x,
+            self.y,
+            columns,
+            middle,
+            self.memory,
+            self.precision,
+            self._kept,
+        )
 
     def dense(self) -> np.ndarray:
         """The matrix, stored: n × m numbers."""
@@ -263,7 +272,11 @@ class Gram:
     def _tensor_columns(self, values: Any, length: int) -> Any:
         import torch
 
-        tensor = torch.as_tensor(values, device=self.x.rows.device).detach()  # type: ignore[attr-defined]
+        from mercer.points.tensors import check_beside
+
+        device = self.x.rows.device  # type: ignore[attr-defined]
+        check_beside(values, device)
+        tensor = torch.as_tensor(values, device=device).detach()
         self._check_rows(tensor, length)
         if tensor.is_complex():
             raise ValueError(f"a Gram matrix multiplies real numbers; got {tensor.dtype}.")

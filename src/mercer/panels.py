@@ -1,4 +1,4 @@
-"""Cholesky factors of large matrices, panel by panel.
+"""Factors and triangular systems of large NumPy arrays, in place and in pieces.
 
 LAPACK's own factorisation is used on small blocks, matrix products do the rest. OpenBLAS 0.3.28 to
 0.3.31 end in a segmentation fault when they factor 16,000 rows or more of float64 in several
@@ -7,6 +7,7 @@ threads on processors with 512-bit vectors.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,21 @@ import scipy  # its parts are loaded where they are used
 
 PANEL = 4096  # columns
 LARGE = {"float64": 12_288, "float32": 24_576}  # rows from which panels are used
+LEAF = 256  # columns of a triangular system that is not halved
+
+
+def factor_lower_triangle(columns: np.ndarray) -> int:
+    """Overwrite the lower triangle of a NumPy array in Fortran's order by its Cholesky factor.
+
+    What stands above the diagonal is left as it is. The result is the order of the first minor that
+    is not positive definite, or 0.
+    """
+    if len(columns) >= LARGE.get(str(columns.dtype), math.inf):
+        return factor_in_panels(columns)
+    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
+    lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
+    _into(columns, lower)
+    return int(failing_order)
 
 
 def factor_in_panels(columns: np.ndarray, panel: int = PANEL) -> int:
@@ -63,3 +79,52 @@ def _finish_panel(columns: np.ndarray, start: int, stop: int, head: Any) -> None
             rest -= (left @ columns[rows, :start].T).T
         (trsm,) = scipy.linalg.blas.get_blas_funcs(("trsm",), (rest,))
         below[...] = trsm(1.0, head, rest, side=1, lower=1, trans_a=1, overwrite_b=1)
+
+
+def add_lower_products(rows: np.ndarray, total: np.ndarray) -> None:
+    """Add the lower triangle of RᵀR to that of a NumPy array in Fortran's order, in place.
+
+    It goes through the library that solves triangular systems: NumPy has a BLAS of its own, and the
+    threads of two wait for each other where they take turns.
+
+    >>> import numpy as np
+    >>> total = np.zeros((2, 2), order="F")
+    >>> add_lower_products(np.array([[1.0, 2.0], [0.0, 1.0]], order="F"), total)
+    >>> total.tolist()
+    [[1.0, 0.0], [2.0, 5.0]]
+    """
+    (syrk,) = scipy.linalg.blas.get_blas_funcs(("syrk",), (rows, total))
+    _into(total, syrk(1.0, rows, trans=1, lower=1, beta=1.0, c=total, overwrite_c=1))
+
+
+def solve_rows(lower: np.ndarray, rows: np.ndarray) -> None:
+    """Overwrite the rows r of a NumPy array in Fortran's order by L⁻¹r.
+
+    Halves of L are solved one after the other, so that most of the work is a matrix product.
+
+    >>> import numpy as np
+    >>> rows = np.array([[2.0, 7.0]], order="F")
+    >>> solve_rows(np.asarray([[2.0, 0.0], [1.0, 3.0]]), rows)
+    >>> rows.tolist()
+    [[1.0, 2.0]]
+    """
+    trsm, gemm = scipy.linalg.blas.get_blas_funcs(("trsm", "gemm"), (lower, rows))
+    _solve_rows(trsm, gemm, lower, rows)
+
+
+def _solve_rows(trsm: Any, gemm: Any, lower: np.ndarray, rows: np.ndarray) -> None:
+    half = len(lower) // 2
+    if len(lower) <= LEAF:
+        _into(rows, trsm(1.0, lower, rows, side=1, lower=1, trans_a=1, overwrite_b=1))
+        return
+    left, right = rows[:, :half], rows[:, half:]
+    _solve_rows(trsm, gemm, lower[:half, :half], left)
+    below = lower[half:, :half]
+    _into(right, gemm(-1.0, left, below, trans_b=1, beta=1.0, c=right, overwrite_c=1))
+    _solve_rows(trsm, gemm, lower[half:, half:], right)
+
+
+def _into(place: np.ndarray, result: np.ndarray) -> None:
+    """Put a result where it belongs, if BLAS did not do so."""
+    if not np.shares_memory(place, result):
+        place[...] = result

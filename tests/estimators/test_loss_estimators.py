@@ -28,7 +28,7 @@ from mercer import (
 from mercer.errors import IndefiniteKernelWarning
 from mercer.kernels import Gaussian, PairKernel
 from mercer.losses import Hinge, Huber, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
-from mercer.solvers import DualAscent, Newton, Splitting
+from mercer.solvers import CentresNewton, DualAscent, Newton, Splitting
 
 RNG = np.random.default_rng(5)
 N = 70
@@ -329,6 +329,33 @@ def test_what_makes_no_sense_is_refused_in_words(model, y, text):
         model.fit(X, y)
     with pytest.raises(NotFittedError):
         model.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (KernelClassifier("log_loss"), THREE),
+        (KernelClassifier("log_loss", multi_class="ovo"), THREE),
+        (KernelLogisticRegression(C=10.0), THREE),
+        (KernelRegressor("huber"), CURVE),
+        (KernelPoissonRegressor(), COUNTS),
+    ],
+)
+def test_all_rows_as_centres_are_the_whole_problem(model, y):
+    exact = clone(model).set_params(tol=1e-12).fit(X, y, WEIGHTS)
+    every = clone(model).set_params(centres=N, random_state=0, solver=CentresNewton(1e-12))
+    every.fit(X, y, WEIGHTS)
+    values = (getattr(m, "decision_function", m.predict)(NEW) for m in (every, exact))
+    np.testing.assert_allclose(*values, atol=1e-4)
+    few = clone(model).set_params(centres=20, random_state=0).fit(X, y, WEIGHTS)
+    assert few.X_fit_.shape == (20, 2)
+    assert "on 20 centres" in str(few.solution_.status)
+
+
+def test_several_outputs_with_an_intercept_stay_float32():
+    Y = np.stack([CURVE, -CURVE], axis=1)
+    model = KernelRegressor(kernel=Gaussian()).fit(X.astype(np.float32), Y)
+    assert model.predict(NEW.astype(np.float32)).dtype == np.float32
 
 
 def test_probabilities_that_do_not_exist():

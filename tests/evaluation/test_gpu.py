@@ -20,6 +20,7 @@ from markets import (  # noqa: E402
     WITH_PROGRAM,
     WITHOUT_PROGRAM,
 )
+from mercer.estimators import KernelClassifier  # noqa: E402
 from mercer.evaluation import reference  # noqa: E402
 from mercer.kernels import BlockKernel, Gaussian, Laplacian, Linear, Matern  # noqa: E402
 
@@ -316,3 +317,25 @@ def test_import_mercer_loads_neither_torch_nor_triton():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_fused_sandwich_maps_all_rows_at_once():
+    X, C = points(40, 3, np.float64, 0), points(7, 3, np.float64, 1)
+    V, w = points(7, 2, np.float64, 2), points(40, 1, np.float64, 3)
+    weights = torch.tensor(w)
+    ours = COMPOSITE.gram(torch.tensor(X), torch.tensor(C)).sandwich(
+        torch.tensor(V), lambda start, stop, rows: weights[start:stop] * rows
+    )
+    matrix = exact(COMPOSITE, X, C)
+    np.testing.assert_allclose(ours.numpy(), matrix.T @ (w * (matrix @ V)), rtol=1e-12)
+
+
+def test_a_fused_fit_with_another_loss():
+    X, y = points(50, 3, np.float64, 0), np.sign(points(50, 1, np.float64, 1)[:, 0])
+    options = {"kernel": Gaussian(2.0), "centres": 8, "random_state": 0}
+    theirs = KernelClassifier("log_loss", **options).fit(X, y)
+    ours = KernelClassifier("log_loss", **options).fit(torch.tensor(X), torch.tensor(y))
+    values = ours.decision_function(torch.tensor(X[:5]))
+    np.testing.assert_allclose(values.numpy(), theirs.decision_function(X[:5]), atol=1e-6)
+    slopes = ours.function_.gradient(torch.tensor(X[:5])).numpy()
+    np.testing.assert_allclose(slopes, theirs.function_.gradient(X[:5]), atol=1e-6)

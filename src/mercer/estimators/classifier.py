@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from itertools import combinations
 from typing import Any, Self
 
@@ -12,11 +13,12 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 
+from mercer.arrays import Array, beside, namespace, on_host
 from mercer.estimators.callbacks import FitTask, with_callbacks
 from mercer.estimators.loss_names import FOR_CLASSES, as_loss
+from mercer.estimators.scale import Setting
 from mercer.estimators.supervised import LossEstimator, checked_regularization
 from mercer.losses import Logistic, Loss, Multinomial, one_hot
-from mercer.operators import Gram
 from mercer.solvers.solution import Solution
 
 
@@ -73,10 +75,15 @@ class _Classifier(LossEstimator, ClassifierMixin, BaseEstimator):
         return scores[:, 1] - scores[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class with the best score, for every row of X."""
+        """The class with the best score, for every row of X; a tensor where X is one.
+
+        Labels that are no numbers are an array of NumPy all the same.
+        """
         scores = self.decision_function(X)
-        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[best]
+        best = 1 * (scores > 0) if scores.ndim == 1 else scores.argmax(axis=1)
+        if self.classes_.dtype.kind in "biuf":
+            return beside(self.classes_, best)[best]
+        return self.classes_[on_host(best)]
 
 
 class KernelClassifier(_Classifier):
@@ -108,6 +115,8 @@ class KernelClassifier(_Classifier):
         "auto" takes Newton's method for smooth losses and dual ascent for losses with kinks.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
+    centres, random_state, device :
+        As in `KernelRegressor`.
 
     Attributes
     ----------
@@ -146,8 +155,23 @@ class KernelClassifier(_Classifier):
         class_weight: Any = None,
         solver: Any = "auto",
         tol: Any = 1e-6,
+        centres: Any = None,
+        random_state: Any = None,
+        device: Any = None,
     ) -> None:
-        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        super().__init__(
+            kernel,
+            gamma,
+            degree,
+            coef0,
+            kernel_params,
+            fit_intercept,
+            solver,
+            tol,
+            centres,
+            random_state,
+            device,
+        )
         self.loss = loss
         self.regularization = regularization
         self.multi_class = multi_class
@@ -161,19 +185,19 @@ class KernelClassifier(_Classifier):
         if self.multi_class not in ("ovr", "ovo"):
             raise ValueError(f"multi_class must be 'ovr' or 'ovo'; got {self.multi_class!r}.")
         labels, weights = self._encoded(y, weights)
-        kernel, gram = self._gram(X)
+        found = self._setting(X, loss)
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return {**self._fitted(kernel, X, gram, alpha, b), "loss_": loss}
+            return {**self._fitted_on(found, X, alpha, b), "loss_": loss}
 
         if self.multi_class == "ovo" and len(self.classes_) > 2 and not loss.is_multiclass:
             pairs = list(combinations(range(len(self.classes_)), 2))
-            task = self._begin(X, y, weights, loss, len(pairs))
-            solution = self._pairs(pairs, gram, labels, loss, ridge, weights, task)
+            task = self._begin(X, y, weights, found, len(pairs))
+            solution = self._pairs(pairs, found, labels, loss, ridge, weights, task)
         else:
-            task = self._begin(X, y, weights, loss)
+            task = self._begin(X, y, weights, found)
             targets = self._targets(loss, labels)
-            solution = self._solve(gram, targets, loss, ridge, weights, task, fitted)
+            solution = self._solve(found, targets, loss, ridge, weights, task, fitted)
         self._keep(solution, fitted(solution.coefficients, solution.intercept))
         task.end(lambda: fitted(solution.coefficients, solution.intercept))
         return self
@@ -188,7 +212,7 @@ class KernelClassifier(_Classifier):
     def _pairs(
         self,
         pairs: list[tuple[int, int]],
-        gram: Gram,
+        found: Setting,
         labels: np.ndarray,
         loss: Loss,
         ridge: float,
@@ -200,13 +224,10 @@ class KernelClassifier(_Classifier):
         for first, second in pairs:
             pair = task.part("pair")
             rows = np.flatnonzero((labels == first) | (labels == second))
-            some = Gram(gram.kernel, gram.x.take(rows), memory=gram.memory)
             y = np.where(labels[rows] == first, 1.0, -1.0)
             own = None if weights is None else weights[rows]
-            part = self._solve(some, y, loss, ridge, own, pair)
-            coefficients = np.zeros(len(labels), part.coefficients.dtype)
-            coefficients[rows] = part.coefficients
-            parts.append(replace(part, coefficients=coefficients))
+            part = self._solve(found, y, loss, ridge, own, pair, rows=rows)
+            parts.append(_spread(part, rows, len(labels)) if found.on_all else part)
             pair.end()
         return Solution.stacked(parts)
 
@@ -216,10 +237,11 @@ class KernelClassifier(_Classifier):
         count = len(self.classes_)
         if self.multi_class == "ovr" or count == 2 or self.loss_.is_multiclass:
             return values
-        return _ovr_decision_function(values < 0, -values, count)
+        own = on_host(values)
+        return beside(_ovr_decision_function(own < 0, -own, count), values)
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes; one-vs-rest ones are divided by their sum."""
         values = self._function_values(X)
         if isinstance(self.loss_, Multinomial):
@@ -230,17 +252,26 @@ class KernelClassifier(_Classifier):
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Their logarithms."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            found = self.predict_proba(X)
+            return namespace(found).log(found)
 
 
-def _logistic_probabilities(values: np.ndarray) -> np.ndarray:
-    single = Logistic()
+def _spread(part: Solution, rows: np.ndarray, count: int) -> Solution:
+    """A solution on some rows as one on all of them, 0 elsewhere."""
+    own = part.coefficients
+    alpha = namespace(own).zeros(count, dtype=own.dtype, device=own.device)
+    alpha[beside(rows, own)] = own
+    return replace(part, coefficients=alpha)
+
+
+def _logistic_probabilities(values: Array) -> Array:
+    single, xp = Logistic(), namespace(values)
     if values.ndim == 1:
-        return np.stack([single.probability(-values), single.probability(values)], axis=1)
+        return xp.stack([single.probability(-values), single.probability(values)], axis=1)
     each = single.probability(values)
-    total = each.sum(axis=1, keepdims=True)
-    each = np.where(total > 0, each, 1.0)
-    return each / each.sum(axis=1, keepdims=True)
+    total = xp.sum(each, axis=1, keepdims=True)
+    each = xp.where(total > 0, each, 1.0)
+    return each / xp.sum(each, axis=1, keepdims=True)
 
 
 class KernelLogisticRegression(_Classifier):
@@ -267,6 +298,8 @@ class KernelLogisticRegression(_Classifier):
         "auto" is `Newton(tol)`.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
+    centres, random_state, device :
+        As in `KernelRegressor`.
 
     Attributes
     ----------
@@ -301,8 +334,23 @@ class KernelLogisticRegression(_Classifier):
         class_weight: Any = None,
         solver: Any = "auto",
         tol: Any = 1e-6,
+        centres: Any = None,
+        random_state: Any = None,
+        device: Any = None,
     ) -> None:
-        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        super().__init__(
+            kernel,
+            gamma,
+            degree,
+            coef0,
+            kernel_params,
+            fit_intercept,
+            solver,
+            tol,
+            centres,
+            random_state,
+            device,
+        )
         self.C = C
         self.class_weight = class_weight
 
@@ -316,20 +364,20 @@ class KernelLogisticRegression(_Classifier):
         labels, weights = self._encoded(y, weights)
         total = float(len(y)) if weights is None else float(weights.sum())
         two = len(self.classes_) == 2
-        kernel, gram = self._gram(X)
         targets = 2.0 * labels - 1.0 if two else labels.astype(np.float64)
         loss: Loss = Logistic() if two else Multinomial()
+        found, ridge = self._setting(X, loss), 1.0 / (strength * total)
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return self._fitted(kernel, X, gram, alpha, b)
+            return self._fitted_on(found, X, alpha, b)
 
-        task = self._begin(X, y, weights, loss)
-        solution = self._solve(gram, targets, loss, 1.0 / (strength * total), weights, task, fitted)
+        task = self._begin(X, y, weights, found)
+        solution = self._solve(found, targets, loss, ridge, weights, task, fitted)
         self._keep(solution, fitted(solution.coefficients, solution.intercept))
         task.end(lambda: fitted(solution.coefficients, solution.intercept))
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for every row of X."""
         values = self._function_values(X)
         if values.ndim == 1:
@@ -339,6 +387,8 @@ class KernelLogisticRegression(_Classifier):
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Their logarithms, with all digits where they are small."""
         values = self._function_values(X)
+        xp = namespace(values)
         if values.ndim == 1:
-            values = np.stack([np.zeros_like(values), values], axis=1)
-        return values - np.logaddexp.reduce(values, axis=1, keepdims=True)
+            values = xp.stack([xp.zeros_like(values), values], axis=1)
+        columns = [values[:, k : k + 1] for k in range(values.shape[1])]
+        return values - reduce(xp.logaddexp, columns)

@@ -9,10 +9,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import column_or_1d
 
+from mercer.arrays import beside, namespace, on_host
 from mercer.estimators.callbacks import with_callbacks
 from mercer.estimators.loss_names import FOR_NUMBERS, as_loss
-from mercer.estimators.supervised import LossEstimator, checked_regularization
-from mercer.losses import Poisson, Quantile, Squared
+from mercer.estimators.supervised import LossEstimator, checked_regularization, hosted
+from mercer.losses import Poisson, Quantile
 from mercer.solvers.solution import Solution
 
 
@@ -40,6 +41,14 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         for losses with kinks.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
+    centres : int or choice of `mercer.features.centres`, optional
+        Seek f among functions with so many centres, by `CentresNewton`, to the larger of `tol` and
+        its own tolerance.
+    random_state : int, Generator, RandomState or None
+        Draws the centres.
+    device : str, torch.device or None, default=None
+        As in `KernelRidge`. On tensors a loss with kinks is minimised by `CentresNewton`, up to
+        20,000 rows with all of them as centres.
 
     Attributes
     ----------
@@ -75,13 +84,25 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         fit_intercept: Any = True,
         solver: Any = "auto",
         tol: Any = 1e-6,
+        centres: Any = None,
+        random_state: Any = None,
+        device: Any = None,
     ) -> None:
-        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        super().__init__(
+            kernel,
+            gamma,
+            degree,
+            coef0,
+            kernel_params,
+            fit_intercept,
+            solver,
+            tol,
+            centres,
+            random_state,
+            device,
+        )
         self.regularization = regularization
         self.loss = loss
-
-    def _takes_tensors(self) -> bool:
-        return isinstance(as_loss(self.loss, FOR_NUMBERS), Squared)
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -90,13 +111,13 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         loss, ridge = as_loss(self.loss, FOR_NUMBERS), checked_regularization(self.regularization)
         if loss.is_classification:
             raise ValueError(f"KernelRegressor fits numbers; {loss!r} is for KernelClassifier.")
-        kernel, gram = self._gram(X)
+        found = self._setting(X, loss)
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return {**self._fitted(kernel, X, gram, alpha, b), "loss_": loss}
+            return {**self._fitted_on(found, X, alpha, b), "loss_": loss}
 
-        task = self._begin(X, y, weights, loss)
-        solution = self._solve(gram, y, loss, ridge, weights, task, fitted)
+        task = self._begin(X, y, weights, found)
+        solution = self._solve(found, y, loss, ridge, weights, task, fitted)
         self._keep(solution, fitted(solution.coefficients, solution.intercept))
         task.end(lambda: fitted(solution.coefficients, solution.intercept))
         return self
@@ -118,6 +139,7 @@ class KernelPoissonRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     regularization : float, default=0.01
         λ > 0.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
+    centres, random_state, device :
         As in `KernelRegressor`.
 
     Attributes
@@ -146,23 +168,38 @@ class KernelPoissonRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         fit_intercept: Any = True,
         solver: Any = "auto",
         tol: Any = 1e-6,
+        centres: Any = None,
+        random_state: Any = None,
+        device: Any = None,
     ) -> None:
-        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        super().__init__(
+            kernel,
+            gamma,
+            degree,
+            coef0,
+            kernel_params,
+            fit_intercept,
+            solver,
+            tol,
+            centres,
+            random_state,
+            device,
+        )
         self.regularization = regularization
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the logarithm of the mean to counts y."""
         X, y, weights = self._checked_regression_data(X, y, sample_weight)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(on_host(y), warn=True)
         ridge = checked_regularization(self.regularization)
-        kernel, gram = self._gram(X)
+        found = self._setting(X, Poisson())
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return self._fitted(kernel, X, gram, alpha, b)
+            return self._fitted_on(found, X, alpha, b)
 
-        task = self._begin(X, y, weights, Poisson())
-        solution = self._solve(gram, y, Poisson(), ridge, weights, task, fitted)
+        task = self._begin(X, y, weights, found)
+        solution = self._solve(found, y, Poisson(), ridge, weights, task, fitted)
         self._keep(solution, fitted(solution.coefficients, solution.intercept))
         task.end(lambda: fitted(solution.coefficients, solution.intercept))
         return self
@@ -173,6 +210,7 @@ class KernelPoissonRegressor(LossEstimator, RegressorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D², the share of the Poisson deviance that is explained, as in `PoissonRegressor`."""
+        X, y, sample_weight = hosted(X, y, sample_weight)
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
     def __sklearn_tags__(self) -> Any:
@@ -200,6 +238,7 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     regularization : float, default=0.01
         λ.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
+    centres, random_state, device :
         As in `KernelRegressor`.
 
     Attributes
@@ -236,8 +275,23 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         fit_intercept: Any = True,
         solver: Any = "auto",
         tol: Any = 1e-6,
+        centres: Any = None,
+        random_state: Any = None,
+        device: Any = None,
     ) -> None:
-        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol)
+        super().__init__(
+            kernel,
+            gamma,
+            degree,
+            coef0,
+            kernel_params,
+            fit_intercept,
+            solver,
+            tol,
+            centres,
+            random_state,
+            device,
+        )
         self.regularization = regularization
         self.quantiles = quantiles
 
@@ -245,17 +299,17 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit every quantile of y."""
         X, y, weights = self._checked_regression_data(X, y, sample_weight)
-        y, levels = column_or_1d(y, warn=True), self._levels()
+        y, levels = column_or_1d(on_host(y), warn=True), self._levels()
         ridge = checked_regularization(self.regularization)
-        kernel, gram = self._gram(X)
-        task = self._begin(X, y, weights, Quantile(levels[0]), len(levels))
+        found = self._setting(X, Quantile(levels[0]))
+        task = self._begin(X, y, weights, found, len(levels))
         parts = []
         for level in levels:
             part = task.part("quantile")
-            parts.append(self._solve(gram, y, Quantile(level), ridge, weights, part))
+            parts.append(self._solve(found, y, Quantile(level), ridge, weights, part))
             part.end()
         solution = parts[0] if np.ndim(self.quantiles) == 0 else Solution.stacked(parts)
-        fitted = self._fitted(kernel, X, gram, solution.coefficients, solution.intercept)
+        fitted = self._fitted_on(found, X, solution.coefficients, solution.intercept)
         fitted["order_"] = np.argsort(levels, kind="stable")
         self._keep(solution, fitted)
         task.end(lambda: fitted)
@@ -278,12 +332,11 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         values = self._function_values(X)
         if values.ndim == 1:
             return values
-        ordered = np.empty_like(values)
-        ordered[:, self.order_] = np.sort(values, axis=1)
-        return ordered
+        return namespace(values).sort(values, axis=1)[:, beside(np.argsort(self.order_), values)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D², the share of the pinball loss of the constant quantiles that is explained."""
+        X, y, sample_weight = hosted(X, y, sample_weight)
         levels, predicted = self._levels(), self.predict(X)
         y = column_or_1d(y)
         weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, float)

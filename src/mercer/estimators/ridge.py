@@ -8,10 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils import check_array
 
-from mercer.arrays import is_tensor, on_device, on_host
+from mercer.arrays import on_host
 from mercer.errors import IndefiniteKernelWarning
 from mercer.estimators.callbacks import (
     CallbackSupportMixin,
@@ -22,7 +21,7 @@ from mercer.estimators.callbacks import (
 )
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.scale import Setting, block_setting, is_blocks, setting
-from mercer.estimators.supervised import SupervisedEstimator
+from mercer.estimators.supervised import ScoredOnHost, SupervisedEstimator
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.solvers.direct import Direct
@@ -31,14 +30,19 @@ from mercer.solvers.solution import Solution
 
 
 class _Ridge(
-    CallbackSupportMixin, SupervisedEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
+    ScoredOnHost,
+    CallbackSupportMixin,
+    SupervisedEstimator,
+    MultiOutputMixin,
+    RegressorMixin,
+    BaseEstimator,
 ):
     """What both ridge estimators share: parameters, checked input, predictions."""
 
     _allow_indefinite = True
 
-    def _takes_tensors(self) -> bool:
-        return True
+    def _refusal_of_tensors(self) -> str:
+        return ""
 
     def __init__(
         self,
@@ -57,22 +61,6 @@ class _Ridge(
         self.kernel_params = kernel_params
         self.fit_intercept = fit_intercept
         self.device = device
-
-    def _training_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        """X, y and weights, checked, and on the device that was asked for."""
-        X, y, weights = self._checked_regression_data(X, y, sample_weight)
-        if self.device is None or is_tensor(X):
-            return X, y, weights
-        if self._is_precomputed() or not isinstance(X, np.ndarray):
-            raise ValueError(
-                f"device={self.device!r} computes on dense rows of numbers; got "
-                f"{type(X).__name__}: write device=None, or X.toarray() for a sparse matrix."
-            )
-        return tuple(on_device(array, self.device) for array in (X, y, weights))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions, as scikit-learn computes it."""
-        return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=sample_weight))
 
     def _keep(self, solution: Solution, attributes: dict[str, Any], depth: int = 4) -> None:
         if solution.status.witness is not None:
@@ -165,13 +153,9 @@ class KernelRidge(_Ridge):
         """Fit f to targets y, one or several for each row of X."""
         if is_blocks(X):
             return self._fit_blocks(X, y, sample_weight)
-        X, y, weights = self._training_data(X, y, sample_weight)
+        X, y, weights = self._checked_regression_data(X, y, sample_weight)
         alphas, kernel = _checked_alphas(self.alpha, y), self._resolved_kernel(X)
-        if self._is_precomputed() and self.centres is not None:
-            raise ValueError(
-                "centres are points, and a precomputed kernel has none: pass a kernel, or select "
-                "columns with mercer.features.Nystroem."
-            )
+        self._check_centres(self.centres)
         found = setting(
             kernel,
             self._training_points(kernel, X),
@@ -182,7 +166,7 @@ class KernelRidge(_Ridge):
             exact=Direct(),
             exact_only=self._is_precomputed() or not min(alphas) > 0,
         )
-        data = X if len(found.points) == len(y) else found.data
+        data = X if found.on_all else found.data
         return self._solve(found, kernel, data, y, weights, alphas)
 
     def _fit_blocks(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -318,7 +302,7 @@ class KernelRidgeCV(_Ridge):
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose, then fit."""
-        X, y, weights = self._training_data(X, y, sample_weight)
+        X, y, weights = self._checked_regression_data(X, y, sample_weight)
         alphas = self._candidate_alphas()
         total = len(y) if weights is None else float(weights.sum())
         base = self._resolved_kernel(X)

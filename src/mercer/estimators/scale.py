@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from mercer.errors import ApproximationWarning
+from mercer.evaluation.dispatch import on_tensors
 from mercer.features.centres import Given, Uniform
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss, Squared
@@ -27,10 +28,12 @@ from mercer.solvers.problem import Problem, has_few_features
 class Setting:
     """Where f lives, what to solve it with, and how to pose the problem for targets and λ."""
 
+    kernel: Kernel
     points: PointSet
     solver: Any
     choice: automatic.Choice | None
     pose: Callable[..., Any]
+    on_all: bool = False
 
     @property
     def data(self) -> Any:
@@ -69,12 +72,17 @@ def setting(
     elif isinstance(solver, CentresNewton) and centres is None:
         count = min(len(points), automatic.default_centres(len(points)))
     if count is None and centres is None:
-        return Setting(points, solver, choice, _posed_on_all(kernel, points, loss))
+        return Setting(kernel, points, solver, choice, _posed_on_all(kernel, points, loss), True)
+    if not isinstance(solver, CentresNewton):
+        raise ValueError(
+            f"centres are for CentresNewton; got solver={solver!r}: write solver=CentresNewton(), "
+            'solver="auto", or leave centres out.'
+        )
     if centres is None and choice is not None:
         _warn(choice)
     chosen = _chosen(kernel, points, count if centres is None else centres, random_state)
     rows = passes(kernel, points, chosen)
-    return Setting(chosen, solver, choice, _posed_on_centres(rows, loss))
+    return Setting(kernel, chosen, solver, choice, _posed_on_centres(rows, loss))
 
 
 def block_setting(
@@ -89,7 +97,7 @@ def block_setting(
         chosen = _drawn(kernel, blocks, random_rows(rows, count, _seed(random_state)))
     found = CentresNewton() if isinstance(solver, str) else solver
     walked = BlockPasses(kernel, blocks, chosen, rows)
-    return Setting(chosen, found, None, _posed_on_centres(walked, Squared()))
+    return Setting(kernel, chosen, found, None, _posed_on_centres(walked, Squared()))
 
 
 def _drawn(kernel: Kernel, blocks: Any, wanted: np.ndarray) -> PointSet:
@@ -133,7 +141,10 @@ def _count_of(centres: Any) -> int | None:
 def _chosen(kernel: Kernel, points: PointSet, centres: Any, random_state: Any) -> PointSet:
     if isinstance(centres, Integral):
         centres = Uniform(min(int(centres), len(points)), random_state)
-    return centres.choose(kernel, points).points
+    if isinstance(centres, (Uniform, Given)) or not on_tensors(points):
+        return centres.choose(kernel, points).points
+    found = centres.choose(kernel, points.host())  # type: ignore[attr-defined]
+    return points.take(found.indices)
 
 
 def _seed(random_state: Any) -> int:
@@ -143,15 +154,33 @@ def _seed(random_state: Any) -> int:
 
 
 def _posed_on_all(kernel: Kernel, points: PointSet, loss: Loss) -> Callable[..., Any]:
-    def pose(y: Any, ridge: float, weights: Any, fit_intercept: bool) -> Problem:
-        return Problem(Gram(kernel, points), y, loss, ridge, weights, fit_intercept)
+    def pose(
+        y: Any,
+        ridge: float,
+        weights: Any,
+        fit_intercept: bool,
+        *,
+        loss: Loss = loss,
+        rows: Any = None,
+    ) -> Problem:
+        gram = Gram(kernel, points if rows is None else points.take(rows))
+        return Problem(gram, y, loss, ridge, weights, fit_intercept)
 
     return pose
 
 
-def _posed_on_centres(rows: Any, loss: Loss) -> Callable[..., Any]:
-    def pose(y: Any, ridge: float, weights: Any, fit_intercept: bool) -> CentresProblem:
-        return CentresProblem(rows, y, loss, ridge, weights, fit_intercept)
+def _posed_on_centres(walked: Any, loss: Loss) -> Callable[..., Any]:
+    def pose(
+        y: Any,
+        ridge: float,
+        weights: Any,
+        fit_intercept: bool,
+        *,
+        loss: Loss = loss,
+        rows: Any = None,
+    ) -> CentresProblem:
+        some = walked if rows is None else passes(walked.kernel, walked.take(rows), walked.centres)
+        return CentresProblem(some, y, loss, ridge, weights, fit_intercept)
 
     return pose
 

@@ -19,6 +19,7 @@ from mercer.evaluation import reference
 from mercer.evaluation.blocks import BlockTiles
 from mercer.evaluation.budget import Memory, free_memory, memory_budget
 from mercer.evaluation.program import Lowerable, Program, lower
+from mercer.evaluation.sandwich import Affine, Sandwich
 from mercer.evaluation.threads import thread_count
 from mercer.evaluation.tiling import SMALL, Middle, Tiles, Walk
 from mercer.points import PointSet, SparsePoints, VectorPoints
@@ -55,6 +56,12 @@ def check_pair(x: PointSet, y: PointSet) -> None:
         raise ValueError(
             f"both sides must be points of one kind; got {type(x).__name__} and {type(y).__name__}."
         )
+    devices = [getattr(points, "device", None) for points in (x, y)]  # of tensors
+    if devices[0] != devices[1]:
+        raise ValueError(
+            f"both sides must be on one device; got {devices[0]} and {devices[1]}: write "
+            f"X.to({str(devices[1])!r})."
+        )
     if isinstance(x, VectorPoints) and isinstance(y, VectorPoints) and x.width != y.width:
         raise ValueError(
             f"both sides must have the same number of columns; got {x.width} and {y.width}."
@@ -76,6 +83,17 @@ def _on_host(points: Any) -> bool:
     """Whether tensors are computed as NumPy arrays: on the CPU, unless Triton interprets."""
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     return points.rows.device.type == "cpu" and not interpreted
+
+
+def on_device(kernel: Lowerable, points: Any) -> bool:
+    """Whether tensors are computed on their device, by a program of the kernel."""
+    return kernel.program() is not None and not _on_host(points)
+
+
+def device_memory(points: Any) -> int | None:
+    """Bytes that are free on the card that holds the points; None where no card does."""
+    device = getattr(points, "device", None)
+    return None if getattr(device, "type", "") != "cuda" else _gpu().free_memory(device)
 
 
 def _gpu() -> Any:
@@ -182,16 +200,50 @@ def normal_matmul(
         return _gpu().normal_matmul(kernel, x, y, values, shift, precision, kept)
     if not len(x) or not len(y) or not values.shape[1]:
         return np.zeros((len(y), values.shape[1]), values.dtype)
-    matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
-    return matrix.normal_matmul(values, shift)
+    return sandwich_of(kernel, x, y, values, memory).normal(values, shift)
 
 
 def sandwich(
-    kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, middle: Middle, memory: Memory
-) -> np.ndarray:
-    """K(Y, X) M(K(X, Y) V) for a map M of rows, fused."""
-    matrix = walk(kernel, x, y, values.dtype, memory, values.shape[1])
-    return matrix.sandwich(values, middle)
+    kernel: Lowerable,
+    x: PointSet,
+    y: PointSet,
+    values: Any,
+    middle: Middle,
+    memory: Memory,
+    precision: str | None = None,
+    kept: dict[Any, Any] | None = None,
+) -> Any:
+    """K(Y, X) M(K(X, Y) V) for a map M of rows, fused; on a GPU M gets all rows at once."""
+    if on_tensors(x):
+        if _on_host(x):
+            v, inside = values.numpy(), _middle_of_tensors(middle)
+            return _through_numpy(x, y, lambda a, b: sandwich(kernel, a, b, v, inside, memory))
+        kept = {} if kept is None else kept
+        return _gpu().sandwich(kernel, x, y, values, middle, precision, kept)
+    return sandwich_of(kernel, x, y, values, memory).product(values, middle)
+
+
+def sandwich_of(
+    kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, memory: Memory
+) -> Sandwich:
+    """Tiles of K(X, Y) to multiply from both sides, in as many threads as the budget admits."""
+    tiles = _tiles(kernel, x, y, values.dtype)
+    threads = thread_count() if len(x) * len(y) >= SMALL else 1
+    return Sandwich.within(tiles, values.shape[1], threads, memory_budget(memory))
+
+
+def _middle_of_tensors(middle: Middle) -> Middle:
+    """A map of rows that are tensors, for rows that are arrays of NumPy in the same memory."""
+    import torch
+
+    if isinstance(middle, Affine):
+        return middle.on_host()
+
+    def inside(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
+        mapped: Any = middle(start, stop, torch.from_numpy(rows))
+        return np.asarray(mapped.numpy())
+
+    return inside
 
 
 def dense(

@@ -6,6 +6,7 @@ k is a function of ⟨x,y⟩, ‖x−y‖², ‖x‖² and sums or products over
 
 with k_s, k_p, k_n its slopes in ‖x−y‖², ⟨x,y⟩ and ‖x‖², which are programs of their own. At a kink
 the slope is the mean of the slopes on both sides: 0 at x = y for a Matérn kernel with ν = ½.
+Slopes of tensors are computed in torch, on their device, a strip of points at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array, beside, is_tensor, namespace, precision, to_precision
 from mercer.evaluation.budget import MEGABYTE
+from mercer.evaluation.dispatch import on_tensors
 from mercer.evaluation.expression import Expression, Number, Parameter, X, Y, numbers_of
 from mercer.evaluation.operations import derivative
 from mercer.evaluation.program import Lowerable, lower
@@ -24,19 +27,20 @@ from mercer.evaluation.reference import evaluate
 from mercer.evaluation.tiling import Walk, spans
 from mercer.points import DensePoints, PointSet, View
 
-STRIP_BYTES = 8 * MEGABYTE
+STRIP_BYTES = 8 * MEGABYTE  # of the slopes at some points
+DEVICE_STRIP_BYTES = 64 * MEGABYTE
 
 
-def gradient(
-    kernel: Lowerable, x: PointSet, centres: PointSet, coefficients: np.ndarray
-) -> np.ndarray:
+def gradient(kernel: Lowerable, x: PointSet, centres: PointSet, coefficients: Array) -> Array:
     """∇ Σ_j α_j k(·, y_j) at every x_i; shape (n, outputs, columns)."""
     expression = kernel.program()
     if expression is None:
         return _from_blocks(kernel, x, centres, coefficients)
-    if not isinstance(x, DensePoints) or not isinstance(centres, DensePoints):
+    dense = all(isinstance(p, DensePoints) or on_tensors(p) for p in (x, centres))
+    if not dense:
         raise ValueError("gradients of sparse points are dense: pass X.toarray().")
-    out = np.zeros((len(x), coefficients.shape[1], x.width), coefficients.dtype)
+    xp, shape = namespace(coefficients), (len(x), coefficients.shape[1], x.width)  # type: ignore[attr-defined]
+    out = xp.zeros(shape, dtype=coefficients.dtype, device=coefficients.device)
     for number in numbers_of(expression, twins=True):
         slope = derivative(expression, number)
         if slope is not None and number.kind in _TERMS:
@@ -59,51 +63,57 @@ def _from_blocks(
 
 
 def _add_term(
-    out: np.ndarray,
-    number: Number,
-    slope: Expression,
-    x: DensePoints,
-    centres: DensePoints,
-    coefficients: np.ndarray,
+    out: Array, number: Number, slope: Expression, x: Any, centres: Any, coefficients: Array
 ) -> None:
-    dtype = coefficients.dtype
+    dtype, xp = np.dtype(precision(coefficients.dtype)), namespace(coefficients)
     positions = x.positions(number.view)
     columns = np.arange(x.width) if positions is None else positions
     y = centres.seen(number.view, dtype)
-    strip = max(1, STRIP_BYTES // max(1, len(centres) * dtype.itemsize))
+    size = DEVICE_STRIP_BYTES if is_tensor(y) else STRIP_BYTES
+    strip = max(1, size // max(1, len(centres) * dtype.itemsize))
     for start, stop in spans(len(x), strip):
         piece = x.slice(start, stop)
         slopes = _slopes(slope, piece, centres, dtype)
         seen = piece.seen(number.view, dtype)
         term = _TERMS[number.kind](number, slopes, seen, y, coefficients)
-        part = np.stack([term(k) for k in range(seen.shape[1])], axis=-1)
+        part = xp.stack([term(k) for k in range(seen.shape[1])], axis=-1)
         add_columns(out[start:stop], columns, _pulled_back(part, seen, piece, number.view))
 
 
-def add_columns(out: np.ndarray, columns: np.ndarray, part: np.ndarray) -> None:
+def add_columns(out: Array, columns: np.ndarray, part: Array) -> None:
     """Add to some columns of the last axis, one by one: a column may be named twice."""
-    for k, column in enumerate(columns):
+    for k, column in enumerate(columns.tolist()):
         out[..., column] += part[..., k]
 
 
-def _pulled_back(part: np.ndarray, seen: np.ndarray, x: DensePoints, view: View) -> np.ndarray:
+def _pulled_back(part: Array, seen: Array, x: Any, view: View) -> Array:
     """The chain rule of a view: from its coordinates back to the columns it keeps."""
-    dtype = part.dtype
     if view.unit:
-        part = _tangential(part, seen, x.seen(replace(view, unit=False), dtype))
+        part = _tangential(part, seen, x.seen(replace(view, unit=False), part.dtype))
     if view.scales is not None:
-        part = part * np.asarray(view.scales, dtype)
-    return part if view.matrix is None else part @ np.array(view.matrix, dtype)
+        part = part * to_precision(beside(view.scales, part), part.dtype)
+    return (
+        part if view.matrix is None else part @ to_precision(beside(view.matrix, part), part.dtype)
+    )
 
 
-def _tangential(part: np.ndarray, unit: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _tangential(part: Array, unit: Array, rows: Array) -> Array:
     """The chain rule of x ↦ x/‖x‖: drop what points along x, divide by ‖x‖."""
-    along = np.einsum("itk,ik->it", part, unit)[:, :, None] * unit[:, None, :]
-    lengths = np.sqrt(np.einsum("ik,ik->i", rows, rows))[:, None, None]
-    return (part - along) / np.where(lengths > 0, lengths, 1)
+    along = (part * unit[:, None, :]).sum(axis=-1)[:, :, None] * unit[:, None, :]
+    return (part - along) / _lengths(rows)[:, :, None]
 
 
-def _slopes(slope: Expression, x: DensePoints, centres: DensePoints, dtype: np.dtype) -> np.ndarray:
+def _lengths(rows: Array) -> Array:
+    """‖x‖ of each row as a column, and 1 where it is 0."""
+    lengths = namespace(rows).linalg.vector_norm(rows, axis=1, keepdims=True)
+    return namespace(rows).where(lengths > 0, lengths, 1.0)
+
+
+def _slopes(slope: Expression, x: Any, centres: Any, dtype: np.dtype) -> Array:
+    if on_tensors(x):
+        from mercer.evaluation.gpu import blocks, execution
+
+        return blocks.values(slope, x, centres, execution.dtype_of(dtype))
     if isinstance(slope, Parameter):
         return np.full((len(x), len(centres)), slope.value, dtype)
     from mercer.evaluation.cpu.tiles import FusedTiles
@@ -112,7 +122,7 @@ def _slopes(slope: Expression, x: DensePoints, centres: DensePoints, dtype: np.d
 
 
 # (number, slopes, x, y, coefficients) to the part of the gradient in each coordinate
-Term = Callable[[Number, np.ndarray, np.ndarray, np.ndarray, np.ndarray], Callable[[int], Any]]
+Term = Callable[[Number, Array, Array, Array, Array], Callable[[int], Any]]
 
 
 def _distance_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
@@ -129,8 +139,7 @@ def _norm_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-d
 
 
 def _length_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
-    lengths = np.sqrt(np.einsum("ij,ij->i", x, x))[:, None]
-    total = (slopes @ coefficients) / np.where(lengths > 0, lengths, 1)
+    total = (slopes @ coefficients) / _lengths(x)
     return lambda k: x[:, k, None] * total
 
 
@@ -147,16 +156,20 @@ def _multiplied_term(number, slopes, x, y, coefficients):  # type: ignore[no-unt
         weights = slopes * _coordinate(term, x, y, k)
         for other in range(width):
             if other != k:
-                weights *= _coordinate(number.term, x, y, other)
+                weights = weights * _coordinate(number.term, x, y, other)
         return weights @ coefficients
 
     return part
 
 
-def _coordinate(term: Expression | None, x: np.ndarray, y: np.ndarray, k: int) -> Any:
+def _coordinate(term: Expression | None, x: Array, y: Array, k: int) -> Any:
     """The values of a term in coordinate k, for all pairs."""
     if term is None:
-        return np.zeros((), x.dtype)
+        return 0.0 * x[:1, :1]
+    if is_tensor(x):
+        from mercer.evaluation.gpu import blocks
+
+        return blocks.evaluate(term, {X: x[:, k, None], Y: y[None, :, k]}, x)
     with np.errstate(divide="ignore", invalid="ignore"):
         return evaluate(term, {X: x[:, k, None], Y: y[None, :, k]}).astype(x.dtype)
 

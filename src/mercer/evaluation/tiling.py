@@ -20,8 +20,6 @@ from mercer.evaluation.threads import run, single_threaded_blas
 CHUNK_BYTES = 8 * MEGABYTE  # packed columns that are kept while all rows pass by
 SEGMENTS = 16  # into which the columns are cut where there are few stripes of rows
 PARTIAL_BYTES = 16 * MEGABYTE  # of partial sums that may be kept apart
-BLOCK_BYTES = 16 * MEGABYTE  # of a strip of K that is used twice
-FEW = 3  # columns that are multiplied one by one
 MIRROR = 128  # rows and columns of a block that is transposed within the cache
 SMALL = 1 << 16  # kernel values below which threads cost more than they give
 
@@ -77,6 +75,29 @@ def spans(stop: int, step: int, start: int = 0) -> list[Span]:
     return [(a, min(a + step, stop)) for a in range(start, stop, step)]
 
 
+def refuse(memory: int, budget: int) -> None:
+    """Refuse a product that takes more than the budget."""
+    if memory > budget:
+        raise ValueError(
+            f"a product of this shape takes at least {memory / MEGABYTE:.0f} MB beside its input "
+            f"and output; the budget is {budget / MEGABYTE:.0f} MB. Raise memory= or MERCER_MEMORY."
+        )
+
+
+def column_store(tiles: Tiles) -> Packer:
+    """Packed columns by span: kept where they are small, packed again where they are not."""
+    if tiles.shape[1] * tiles.column_bytes > CHUNK_BYTES:
+        return tiles.columns
+    kept: dict[Span, Any] = {}
+
+    def columns(start: int, stop: int) -> Any:
+        if (start, stop) not in kept:
+            kept[start, stop] = tiles.columns(start, stop)
+        return kept[start, stop]
+
+    return columns
+
+
 @dataclass(frozen=True)
 class Walk:
     """A matrix in tiles, how many columns it is multiplied by, and in how many threads."""
@@ -89,12 +110,7 @@ class Walk:
     def within(cls, tiles: Tiles, right_columns: int, allowed_threads: int, budget: int) -> Walk:
         """As many threads as the budget and the size of the work admit."""
         alone = cls(tiles, 1, right_columns)
-        if alone.memory > budget:
-            raise ValueError(
-                f"a product of this shape takes at least {alone.memory / MEGABYTE:.0f} MB beside "
-                f"its input and output; the budget is {budget / MEGABYTE:.0f} MB. Raise memory= or "
-                "MERCER_MEMORY."
-            )
+        refuse(alone.memory, budget)
         if not tiles.parallel or tiles.shape[0] * tiles.shape[1] < SMALL:
             return alone
         more = (budget - alone.memory) // max(1, alone.memory_per_thread)
@@ -197,20 +213,6 @@ class Walk:
         self.tiles.fill(rows, columns, block, 0, 0)
         return block
 
-    def _column_store(self) -> Packer:
-        """Packed columns by span: kept where they are small, packed again where they are not."""
-        m = self.tiles.shape[1]
-        if m * self.tiles.column_bytes > CHUNK_BYTES:
-            return self.tiles.columns
-        kept: dict[Span, Any] = {}
-
-        def columns(start: int, stop: int) -> Any:
-            if (start, stop) not in kept:
-                kept[start, stop] = self.tiles.columns(start, stop)
-            return kept[start, stop]
-
-        return columns
-
     # ---- K V with K symmetric ---------------------------------------------------------------
 
     def symmetric_matmul(self, values: np.ndarray) -> np.ndarray:
@@ -225,7 +227,7 @@ class Walk:
             return self.matmul(values)
         by_rows, by_columns = np.zeros((n, columns)), np.zeros((n, columns))
 
-        store = self._column_store()
+        store = column_store(self.tiles)
 
         def meet(pair: tuple[int, int]) -> None:
             left, right = (blocks[i] for i in pair)
@@ -265,7 +267,7 @@ class Walk:
         n, m = self.tiles.shape
         out = np.empty((n, m), self.tiles.dtype)
         stripes = spans(n, self.tiles.stripe)
-        store = self._column_store()
+        store = column_store(self.tiles)
         halved = symmetric and self.tiles.costly
 
         def fill(stripe: Span) -> None:
@@ -280,79 +282,6 @@ class Walk:
             if halved:
                 run(lambda stripe: mirror(out, *stripe), stripes, self.threads)
         return out
-
-    # ---- Kᵀ M(K V) ------------------------------------------------------------------------------
-
-    def normal_matmul(self, values: np.ndarray, shift: np.ndarray | None) -> np.ndarray:
-        """Kᵀ(K V + W): each strip of K is computed once, and used twice while it is cached."""
-
-        def shifted(start: int, stop: int, inner: np.ndarray) -> np.ndarray:
-            return inner if shift is None else inner + shift[start:stop]
-
-        return self.sandwich(values, shifted).astype(self.tiles.dtype)
-
-    def sandwich(self, values: np.ndarray, middle: Middle) -> np.ndarray:
-        """Kᵀ M(K V), where M maps the rows start, …, stop − 1 of K V on their own.
-
-        Strips are added in float64, and the sum is left so: who solves with K_MM needs its digits.
-        """
-        n, m = self.tiles.shape
-        stripes = spans(n, -(-n // self._partials(m * values.shape[1])))
-        partial: list[Any] = [None] * len(stripes)
-        store = self._column_store()
-        rows = min(self._strip(), stripes[0][1] - stripes[0][0])
-        blocks: list[np.ndarray] = []  # that no thread uses now: fresh memory costs time
-
-        def add(i: int) -> None:
-            strips = spans(stripes[i][1], rows, stripes[i][0])
-            block = blocks.pop() if blocks else np.empty((rows, m), self.tiles.dtype)
-            total: Any = 0.0
-            for start, stop in strips:
-                strip = self._strip_of_matrix(block, start, stop, store)
-                inner = middle(start, stop, product(strip, values))
-                total = total + transposed_product(strip, inner)
-            partial[i] = total
-            blocks.append(block)
-
-        with single_threaded_blas():
-            run(add, range(len(stripes)), self.threads)
-        return np.asarray(sum(partial[1:], partial[0]), np.float64)
-
-    def _partials(self, size: int) -> int:
-        return int(max(1, min(SEGMENTS, PARTIAL_BYTES // max(1, 8 * size))))
-
-    def _strip(self) -> int:
-        rows = BLOCK_BYTES // max(1, self.tiles.shape[1] * self.tiles.dtype.itemsize)
-        return int(min(self.tiles.stripe, max(8, rows // 8 * 8)))
-
-    def _strip_of_matrix(
-        self, block: np.ndarray, start: int, stop: int, store: Packer
-    ) -> np.ndarray:
-        strip = block[: stop - start]
-        rows = self.tiles.rows(start, stop)
-        for a, b in spans(self.tiles.shape[1], self.tiles.tile):
-            self.tiles.fill(rows, store(a, b), strip, 0, a)
-        return strip
-
-
-def product(strip: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """K V; a few columns one by one, which reads a strip more often and copies it never."""
-    if not 1 < values.shape[1] <= FEW:
-        return np.asarray(strip @ values)
-    return np.stack([strip @ column for column in values.T.copy()], axis=1)
-
-
-def transposed_product(strip: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """KᵀU in float64. In float32 U is brought to size 1 by a power of 2, which rounds nothing.
-
-    Otherwise small values of a kernel times small shares of rows are subnormal numbers, with which
-    processors are slower by a factor of ten and more.
-    """
-    if inner.dtype != np.float32:
-        return np.asarray((inner.T @ strip).T, np.float64)
-    exponent = int(np.frexp(np.abs(inner).max(initial=0.0))[1])
-    scaled = np.ldexp(inner, -exponent)
-    return np.ldexp((scaled.T @ strip).T.astype(np.float64), exponent)
 
 
 def mirror(matrix: np.ndarray, start: int, stop: int) -> None:

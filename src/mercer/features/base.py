@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.arrays import beside, is_tensor, on_host
+from mercer.arrays import beside, is_tensor, namespace, on_host
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.evaluation.tiling import Span, spans
 from mercer.features.inputs import NestedParameters, length
@@ -21,6 +21,7 @@ from mercer.points import as_vectors
 
 BLOCK_BYTES = 8 << 20  # of the features of a block of rows
 BLOCK_ROWS = 64, 512  # fewest and most
+TENSOR_ROWS = 1 << 14  # whose features are computed together on a device
 STRIPES = 16  # partial sums, whatever the number of threads
 Fill = Callable[[Any, np.ndarray], None]  # (rows, out): write the features of rows into out
 
@@ -65,6 +66,8 @@ class FeatureMap(
         Where features or weights are complex, this is the real part.
         """
         check_is_fitted(self)
+        if is_tensor(x):
+            return self._values_of_tensors(x, weights)
         X = self._checked(x, reset=False)
         dtype = np.result_type(self._dtype(X), weights.dtype)
         weights = np.ascontiguousarray(weights, dtype)
@@ -79,11 +82,20 @@ class FeatureMap(
         self._over_blocks(X, multiply)
         return out
 
+    def _values_of_tensors(self, x: Any, weights: Any) -> Any:
+        """⟨φ(x), w⟩ on the device of x, some rows at a time."""
+        xp, weights, parts = namespace(x), beside(weights, x), []
+        for start in range(0, max(len(x), 1), TENSOR_ROWS):
+            block: Any = self.transform(x[start : start + TENSOR_ROWS])
+            dtype = xp.result_type(block, weights)
+            parts.append((block.to(dtype) @ weights.to(dtype)).real)
+        return xp.concat(parts)
+
     def weighted_sum(self, X: Any, coefficients: Any) -> np.ndarray:
         """Σ_i α_i φ(x_i), with a column for each column of α; the features are not stored."""
         check_is_fitted(self)
-        X = self._checked(X, reset=False)
-        alpha = np.asarray(coefficients)
+        X = self._checked(on_host(X) if is_tensor(X) else X, reset=False)
+        alpha = on_host(coefficients)
         columns = alpha.reshape(len(alpha), -1)
         dtype = np.result_type(self._dtype(X), columns.dtype, np.float64)
         fill, blocks = self._filler(_precision(X)), self._spans(X)
@@ -103,6 +115,7 @@ class FeatureMap(
     def normal_equations(self, X: Any, y: Any, sample_weight: Any = None) -> NormalEquations:
         """ΦᵀWΦ and ΦᵀWy for the features Φ of X, summed chunk by chunk; Φ is never stored."""
         check_is_fitted(self)
+        X, y, sample_weight = (on_host(a) if is_tensor(a) else a for a in (X, y, sample_weight))
         return accumulate(self, self._checked(X, reset=False), y, sample_weight)
 
     def function(self, weights: Any) -> FeatureFunction:

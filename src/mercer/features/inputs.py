@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from mercer.arrays import beside, is_tensor
+from mercer.arrays import is_tensor
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
@@ -89,17 +89,17 @@ class KernelInput(NestedParameters):
             **options,
         )
 
-    def _takes_tensors(self) -> bool:
-        """Whether what follows runs on tensors."""
-        return False
+    def _refusal_of_tensors(self) -> str:
+        """What to write instead of tensors, nothing where they are taken."""
+        return "KernelRidge, KernelRegressor and KernelClassifier take tensors."
 
     def _checked_tensors(self, X: Any, *y: Any, reset: bool) -> Any:
         """The checks of scikit-learn that tensors need; what they hold is checked as points."""
-        if not self._takes_tensors():
+        refusal = self._refusal_of_tensors()
+        if refusal:
             raise ValueError(
                 f"{type(self).__name__} computes on the CPU and takes arrays of NumPy: write "
-                "X.cpu().numpy(). KernelRidge, KernelRidgeCV and KernelRegressor with the squared "
-                "loss take tensors."
+                f"X.cpu().numpy(). {refusal}"
             )
         if self._is_precomputed():
             raise ValueError('kernel="precomputed" takes NumPy arrays: write X.cpu().numpy().')
@@ -111,15 +111,7 @@ class KernelInput(NestedParameters):
                 f"X has {points.width} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        if not y:
-            return points.rows
-        targets = beside(y[0], X)
-        if targets.ndim not in (1, 2) or len(targets) != len(points) or not len(points):
-            raise ValueError(
-                f"y must have one row for each of the {len(points)} rows of X; got shape "
-                f"{tuple(targets.shape)}."
-            )
-        return points.rows, targets
+        return (points.rows, _targets_of(X, y[0])) if y else points.rows
 
     def _holds_objects(self, X: Any) -> bool:
         """Whether X is a list of things that are no numbers, for a kernel that takes those."""
@@ -150,6 +142,22 @@ class _Bound:
 
     def __call__(self, x: Any, y: Any) -> Any:
         return self.function(x, y, **self.extra)
+
+
+def _targets_of(X: Any, y: Any) -> Any:
+    """Targets of tensors: tensors on their device, or arrays of NumPy; one row for each of X."""
+    if is_tensor(y) and y.device != X.device:
+        raise ValueError(
+            f"X and y must be on one device; got {X.device} and {y.device}: write "
+            f"y.to({str(X.device)!r})."
+        )
+    targets = y.detach() if is_tensor(y) else np.asarray(y)
+    if targets.ndim not in (1, 2) or len(targets) != len(X) or not len(X):
+        raise ValueError(
+            f"y must have one row for each of the {len(X)} rows of X; got shape "
+            f"{tuple(targets.shape)}."
+        )
+    return targets
 
 
 def _is_plain_sequence(X: Any) -> bool:

@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from mercer.arrays import on_host
+
 
 @runtime_checkable
 class Features(Protocol):
@@ -55,7 +57,7 @@ class FeatureFunction:
     weights: np.ndarray
 
     def __post_init__(self) -> None:
-        weights = np.asarray(self.weights)
+        weights = on_host(self.weights)
         if weights.dtype.kind not in "fc":
             weights = weights.astype(np.float64)
         count = self.features.feature_count
@@ -82,7 +84,10 @@ class FeatureFunction:
         return f"FeatureFunction({self.features!r}, {len(self)} features{outputs})"
 
     def __call__(self, x: Any) -> np.ndarray:
-        """f(x) at every point, shape (n,) or (n, outputs); the features are not stored."""
+        """f(x) at every point, shape (n,) or (n, outputs); the features are not stored.
+
+        At a tensor it is a tensor, computed on its device.
+        """
         columns = self.weights.reshape(len(self), -1)
         values = self.features.values(x, columns)
         return values[:, 0] if self.weights.ndim == 1 else values

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, is_tensor, namespace, on_host, to_precision
+from mercer.arrays import Array, beside, is_tensor, namespace, on_host, precision, to_precision
+from mercer.evaluation.dispatch import on_device
 from mercer.evaluation.gradients import gradient
 from mercer.evaluation.program import Lowerable
 from mercer.operators import Gram
@@ -166,15 +167,16 @@ class RKHSFunction:
         array([[6.]])
         """
         points = self.kernel.points(x)
-        if is_tensor(self.coefficients):
-            return self._gradient_of_tensors(points)
-        dtype = np.result_type(points.dtype, self.points.dtype, self.coefficients.dtype)
-        columns = self.coefficients.reshape(len(self), -1).astype(dtype)
+        if is_tensor(self.coefficients) and not on_device(self.kernel, self.points):
+            return self._gradient_on_host(points)
+        own = np.dtype(precision(self.coefficients.dtype))
+        dtype = np.result_type(points.dtype, self.points.dtype, own)
+        columns = to_precision(self.coefficients.reshape(len(self), -1), dtype)
         values = gradient(self.kernel, points, self.points, columns)
         return values[:, 0] if self.coefficients.ndim == 1 else values
 
-    def _gradient_of_tensors(self, points: Any) -> Any:
-        """Slopes are computed on the host, and copied to the device of the centres."""
+    def _gradient_on_host(self, points: Any) -> Any:
+        """As an array of NumPy, which is then moved to the device of the centres."""
         centres, where = self.points.host(), points.host()  # type: ignore[attr-defined]
         function = RKHSFunction(self.kernel, centres, on_host(self.coefficients))
         return beside(function.gradient(where), self.coefficients)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 import scipy.sparse
 
-from mercer.arrays import is_tensor
+from mercer.arrays import Array, beside, is_tensor, on_host
 
 Column = int | str
 CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
@@ -357,6 +357,16 @@ class IndexPoints:
 
     def concatenated(self, other: IndexPoints) -> IndexPoints:
         return replace(self, indices=np.concatenate([self.indices, other.indices]))
+
+
+def beside_points(values: Any, points: Any) -> Array:
+    """Values as a tensor on the device of points that are tensors, else as an array of NumPy.
+
+    >>> beside_points([1.0, 2.0], as_vectors([[0.0], [1.0]])).tolist()
+    [1.0, 2.0]
+    """
+    rows = getattr(points, "rows", None)
+    return beside(values, rows) if is_tensor(rows) else on_host(values)
 
 
 def as_vectors(data: Any, names: Sequence[str] = ()) -> VectorPoints:

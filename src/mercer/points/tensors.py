@@ -87,6 +87,7 @@ class TensorPoints(VectorPoints):
 
 def tensor_points(data: Any) -> TensorPoints:
     """A tensor as points; what is not finite or not real numbers is refused."""
+    check_plain(data, "points")
     if data.dtype not in FLOATS:
         if data.is_floating_point() or data.is_complex():
             raise ValueError(
@@ -104,6 +105,32 @@ def tensor_points(data: Any) -> TensorPoints:
         what = "NaN" if bool(torch.isnan(data).any()) else "infinity"
         raise ValueError(f"the points contain {what}: remove those rows, or fill them in first.")
     return TensorPoints(data.detach())
+
+
+def check_plain(data: Any, what: str) -> None:
+    """Refuse tensors that are sparse, or whose gradients would be lost."""
+    if data.layout != torch.strided:
+        raise ValueError(
+            f"{what} must be a dense tensor; got one of layout {data.layout}: write .to_dense(), "
+            "or pass a CSR matrix of SciPy."
+        )
+    if data.requires_grad and torch.is_grad_enabled():
+        raise ValueError(
+            f"{what} require gradients, and kernels are not differentiated by autograd: write "
+            ".detach(), and f.gradient(x) for the gradient of a function."
+        )
+
+
+def check_beside(values: Any, device: Any) -> None:
+    """Refuse tensors on another device, and such that `check_plain` refuses."""
+    if not isinstance(values, torch.Tensor):
+        return
+    check_plain(values, "values")
+    if values.device != device:
+        raise ValueError(
+            f"points and values must be on one device; got {device} and {values.device}: write "
+            f"V.to({str(device)!r})."
+        )
 
 
 def _torch_dtype(dtype: Any) -> Any:

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import on_host
 from mercer.evaluation.budget import Memory, free_memory, memory_budget
+from mercer.evaluation.dispatch import device_memory, on_tensors
 from mercer.evaluation.threads import thread_count
 from mercer.kernels import laws
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
-from mercer.points import PointSet
+from mercer.points import PointSet, beside_points
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.centres.basis import sample_size
 from mercer.solvers.direct import MIXED_SIZE, Direct
@@ -30,6 +32,8 @@ SHARE = 0.6  # of the free memory that an exact solution may take
 ITERATIONS = 60  # of conjugate gradients, where nothing is known of the spectrum
 NEWTON_STEPS = {True: 1, False: 8}  # for the square loss, for others
 PROBE = 1024  # points on which kernel values are timed
+DEVICE_PROBE = 1 << 15  # on a card, which needs much work to be busy
+DEVICE_ORDER = 4096  # of a matrix product that is timed there
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,21 @@ class Rates:
     @classmethod
     def measured(cls, kernel: Any, points: PointSet) -> Rates:
         """Time a matrix product once for each process, and the kernel on some of the points."""
-        some = points.slice(0, min(PROBE, len(points)))
+        card = device_memory(points) is not None
+        some = points.slice(0, min(DEVICE_PROBE if card else PROBE, len(points)))
         gram = Gram(kernel, some, some.slice(0, len(some)))
-        v = np.ones(len(some), gram.dtype)
-        gram @ v  # code is loaded
-        seconds = min(_timed(lambda: gram @ v) for _ in range(3)) / len(some) ** 2
-        rates = {name: _product_rate(name, thread_count()) for name in ("float32", "float64")}
+        v = beside_points(np.ones(len(some), gram.dtype), some)
+
+        def product() -> Any:
+            return on_host((gram @ v)[:1])  # a card is waited for
+
+        product()  # code is loaded
+        seconds = min(_timed(product) for _ in range(3)) / len(some) ** 2
+        names = "float32", "float64"
+        if card:
+            rates = {name: _device_rate(name, points) for name in names}
+        else:
+            rates = {name: _product_rate(name, thread_count()) for name in names}
         return cls(rates, seconds, int(getattr(points, "width", 1)))
 
 
@@ -63,6 +76,17 @@ def _product_rate(dtype: str, threads: int) -> float:
     matrix = np.ones((1024, 1024), dtype)
     matrix @ matrix
     return 1024.0**3 / min(_timed(lambda: matrix @ matrix) for _ in range(2))
+
+
+def _device_rate(dtype: str, points: PointSet) -> float:
+    """Multiply-adds in a second of a matrix product on the card that holds the points."""
+    matrix = beside_points(np.ones((DEVICE_ORDER, DEVICE_ORDER), dtype), points)
+
+    def product() -> Any:
+        return on_host((matrix @ matrix)[:1, :1])
+
+    product()
+    return float(DEVICE_ORDER) ** 3 / min(_timed(product) for _ in range(2))
 
 
 @dataclass(frozen=True)
@@ -160,6 +184,9 @@ def choose(
         only = Candidate("Direct", Direct(), 1e-11 * n**3, 8.0 * n * n, True)
         return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
+    free = device_memory(points)
+    if memory is None and free is not None:
+        memory = int(SHARE * free)
     found = list(exact or [])
     if exact is None and isinstance(loss, Squared):
         found = [_direct(points, outputs, rates), _iterative(kernel, points, outputs, rates)]
@@ -223,19 +250,23 @@ def default_centres(rows: int) -> int:
 
 
 def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
-    n, mixed = len(points), points.dtype == np.float64 and len(points) >= MIXED_SIZE
+    n, tensors = len(points), on_tensors(points)
+    mixed = points.dtype == np.float64 and n >= MIXED_SIZE and not tensors
     dtype = "float32" if mixed else str(points.dtype)
     size = 4 if dtype == "float32" else 8
     seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds
     if mixed:
         seconds += 6 * n * n * (0.5 * rates.value_seconds + 1.0 / rates.multiply_adds["float32"])
-    return Candidate("Direct", Direct(), seconds, 1.1 * size * n * n, True)
+    return Candidate("Direct", Direct(), seconds, (2.2 if tensors else 1.1) * size * n * n, True)
 
 
 def _iterative(kernel: Any, points: PointSet, outputs: int, rates: Rates) -> Candidate:
     n, size = len(points), 4
     rank = default_rank(n, size)
-    factor = (1.5 * n * rank**2 + 10 * rank**3) / rates.multiply_adds["float32"]
+    rate = rates.multiply_adds["float32"]
+    if on_tensors(points):  # the preconditioner is made on the host
+        rate = _product_rate("float32", thread_count())
+    factor = (1.5 * n * rank**2 + 10 * rank**3) / rate
     speed = 0.5 if points.dtype == np.float64 else 1.0  # iterations are in float32
     products = ITERATIONS * 0.5 * n * n * rates.value_seconds * speed * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()

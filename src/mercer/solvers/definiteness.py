@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import precision
+from mercer.arrays import on_host, precision, to_precision
 from mercer.kernels import laws
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
+from mercer.points import beside_points
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution, Status
 
@@ -36,7 +37,7 @@ def witness_of(gram: Gram) -> np.ndarray | None:
         return None
     n = gram.shape[0]
     rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
-    matrix = Gram(gram.kernel, gram.x.take(rows)).dense().astype(np.float64)
+    matrix = on_host(Gram(gram.kernel, gram.x.take(rows)).dense()).astype(np.float64)
     values, vectors = linalg.eigen(matrix)
     if not linalg.is_negative(values, matrix, precision(gram.dtype)):
         return None
@@ -54,7 +55,7 @@ def sentence(gram: Gram, witness: Any) -> str:
     >>> sentence(gram, np.array([0.0, 1.0]))
     'the kernel is not positive definite, vᵀKv = -2 for the unit vector v in `witness`'
     """
-    value = float(witness @ (gram @ witness))
+    value = float(witness @ on_host(gram @ beside_points(witness, gram.x)))
     return (
         f"the kernel is not positive definite, vᵀKv = {value:.3g} for the unit vector v in "
         "`witness`"
@@ -116,7 +117,7 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
     (True, False)
     """
     gram = problem.gram
-    values, vectors = linalg.eigen(gram.dense().astype(np.float64))
+    values, vectors = map(on_host, linalg.eigen(to_precision(gram.dense(), "float64")))
     kept = vectors[:, values >= 0]
     matrix = (kept * values[values >= 0]) @ kept.T
     nearest = Precomputed(0.5 * (matrix + matrix.T)).gram(np.arange(gram.shape[0]))
@@ -129,5 +130,6 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
         "precomputed matrix.",
         vectors[:, 0],
     )
-    coefficients = (kept @ (kept.T @ found.coefficients)).astype(gram.dtype)
+    coefficients = (kept @ (kept.T @ on_host(found.coefficients))).astype(gram.dtype)
+    coefficients = beside_points(coefficients, gram.x)
     return replace(found, coefficients=coefficients, status=status)

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array, beside, namespace, on_host, to_precision
 from mercer.functions import FeatureFunction
 from mercer.kernels import laws
-from mercer.points import ALL_COLUMNS, VectorPoints
+from mercer.points import ALL_COLUMNS, VectorPoints, beside_points
 from mercer.solvers.descent.landscape import Callback, State, target_rows
-from mercer.solvers.problem import Problem, require_arrays
+from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import Schedule, check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -52,42 +53,48 @@ class SeededFeatures:
                 f"{self.kernel!r}. Use StochasticFunctionalGradient, or CentresNewton."
             )
         self.measure = measure.payload
-        self._pages: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._pages: dict[Any, tuple[Array, Array]] = {}
 
     @property
     def feature_count(self) -> int:
         return self.count
 
-    def page(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Frequencies and phases of one page, as columns."""
-        if number in self._pages:
-            return self._pages[number]
+    def page(self, number: int, like: Array) -> tuple[Array, Array]:
+        """Frequencies and phases of one page, as columns, in the precision and beside some rows."""
+        key = number, like.dtype, like.device
+        if key in self._pages:
+            return self._pages[key]
         random = np.random.default_rng([self.seed, number])
         drawn = self.measure.sample(PAGE, random).T, random.uniform(0, 2 * np.pi, PAGE)
+        frequencies, phases = (to_precision(beside(part, like), like.dtype) for part in drawn)
         if self.kept:
-            self._pages[number] = drawn
-        return drawn
+            self._pages[key] = frequencies, phases
+        return frequencies, phases
 
-    def block(self, rows: np.ndarray, start: int, stop: int) -> np.ndarray:
+    def __getstate__(self) -> dict[str, Any]:
+        """Pages are not pickled: they are drawn again."""
+        return self.__dict__ | {"_pages": {}}
+
+    def block(self, rows: Array, start: int, stop: int) -> Array:
         """The features start, …, stop − 1, of one page, at some rows."""
         number, first = divmod(start, PAGE)
-        frequencies, phases = self.page(number)
+        frequencies, phases = self.page(number, rows)
         part = slice(first, first + stop - start)
         scale = math.sqrt(2.0 * self.measure.total)
-        angles = rows @ frequencies[:, part].astype(rows.dtype) + phases[part].astype(rows.dtype)
-        return scale * np.cos(angles)
+        return scale * namespace(rows).cos(rows @ frequencies[:, part] + phases[part])
 
-    def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
-        """Σ_s w_s φ_s(x), a page at a time."""
+    def values(self, x: Any, weights: Array) -> Array:
+        """Σ_s w_s φ_s(x), a page at a time; a tensor on its device where x is one."""
         points = self.kernel.points(x)
-        out = np.zeros((len(points), weights.shape[1]))
+        weights = to_precision(beside_points(weights, points), "float64")
+        xp, shape = namespace(weights), (len(points), weights.shape[1])
+        out = xp.zeros(shape, dtype=xp.float64, device=weights.device)
         for first in range(0, len(points), ROWS):
             rows = _rows(points.slice(first, min(first + ROWS, len(points))))
             for start in range(0, len(weights), PAGE):
                 stop = min(start + PAGE, len(weights))
-                out[first : first + len(rows)] += (
-                    self.block(rows, start, stop) @ weights[start:stop]
-                )
+                block = to_precision(self.block(rows, start, stop), "float64")
+                out[first : first + len(rows)] += block @ weights[start:stop]
         return out
 
     def same_features(self, other: Any) -> bool:
@@ -97,7 +104,7 @@ class SeededFeatures:
         )
 
 
-def _rows(points: Any) -> np.ndarray:
+def _rows(points: Any) -> Array:
     if not isinstance(points, VectorPoints):
         raise ValueError("doubly stochastic gradients need points that are vectors.")
     return points.seen(ALL_COLUMNS, points.dtype)
@@ -176,11 +183,10 @@ class DoublyStochastic:
 
     def function(self, problem: Problem, solution: Solution) -> FeatureFunction:
         """f of a solution, which can be evaluated anywhere."""
-        weights = np.asarray(solution.coefficients)
+        weights = on_host(solution.coefficients)
         return FeatureFunction(self.features(problem, len(weights)), weights)
 
     def solve(self, problem: Problem) -> Solution:
-        require_arrays(self, problem)
         if problem.fit_intercept:
             raise ValueError("DoublyStochastic fits no free intercept; got fit_intercept=True.")
         return _Run(self, problem).solution()
@@ -191,18 +197,18 @@ class _Run:
 
     def __init__(self, solver: DoublyStochastic, problem: Problem) -> None:
         self.solver, self.problem = solver, problem
-        self.single = np.ndim(target_rows(problem)) == 1
-        y = np.asarray(target_rows(problem), np.float64)
-        self.targets = y.reshape(len(y), -1)
-        self.features = solver.features(problem)
-        self.raw = np.zeros((self.features.count, self.targets.shape[1]))
+        y = beside_points(target_rows(problem), problem.gram.x)
+        self.single, self.targets = y.ndim == 1, y.reshape(len(y), -1)
+        self.features, xp = solver.features(problem), namespace(y)
+        shape = self.features.count, self.targets.shape[1]
+        self.raw = xp.zeros(shape, dtype=xp.float64, device=y.device)
         self.scale, self.done, self.stopped = 1.0, 0, ""
         self.history: dict[str, list[Any]] = {"progressive_loss": [], "seconds": []}
 
     def solution(self) -> Solution:
         solver, n = self.solver, len(self.targets)
         random = np.random.default_rng([solver.random_state, 2**31])
-        weights = np.asarray(self.problem.sample_weights)
+        weights = on_host(self.problem.sample_weights)
         shares = weights / weights.sum()
         uniform = bool(np.ptp(weights) == 0)
         began = time.perf_counter()
@@ -216,19 +222,15 @@ class _Run:
         return self._finished()
 
     def _step(self, t: int, chosen: np.ndarray) -> float:
-        rows, y = _rows(self.problem.gram.x.take(chosen)), self.targets[chosen]
-        values = self.scale * self._values(rows)
-        if self.single:
-            slopes = np.asarray(self.problem.loss.slope(y[:, 0], values[:, 0]))[:, None]
-            losses = np.asarray(self.problem.loss.value(y[:, 0], values[:, 0]))
-        else:
-            slopes = np.asarray(self.problem.loss.slope(y, values))
-            losses = np.asarray(self.problem.loss.value(y, values)).reshape(len(y), -1).sum(axis=1)
+        rows = _rows(self.problem.gram.x.take(chosen))
+        y, values = self.targets[beside(chosen, self.targets)], self.scale * self._values(rows)
+        slopes = self.problem.loss.slope(y, values)
+        losses = self.problem.loss.value(y, values).reshape(len(y), -1).sum(axis=1)
         step = self.solver.schedule.step(t)
         shrink = max(1.0 - step * self.problem.regularization, 0.0)
         self._shrink(shrink)
         start, stop = self.done, self.done + self.solver.frequencies
-        fresh = self.features.block(rows, start, stop)
+        fresh = to_precision(self.features.block(rows, start, stop), "float64")
         push = -step / (len(rows) * self.solver.frequencies) * (fresh.T @ slopes)
         self.raw[start:stop] = push / self.scale
         self.done = stop
@@ -240,11 +242,13 @@ class _Run:
             self.raw[: self.done] *= self.scale
             self.scale = 1.0
 
-    def _values(self, rows: np.ndarray) -> np.ndarray:
-        total = np.zeros((len(rows), self.raw.shape[1]))
+    def _values(self, rows: Array) -> Array:
+        xp, shape = namespace(self.raw), (len(rows), self.raw.shape[1])
+        total = xp.zeros(shape, dtype=xp.float64, device=self.raw.device)
         for start in range(0, self.done, PAGE):
             stop = min(start + PAGE, self.done)
-            total += self.features.block(rows, start, stop) @ self.raw[start:stop]
+            block = to_precision(self.features.block(rows, start, stop), "float64")
+            total = total + block @ self.raw[start:stop]
         return total
 
     def _ends(self, t: int, loss: float) -> bool:
@@ -254,11 +258,11 @@ class _Run:
         elif limit is not None and self.history["seconds"][-1] >= limit:
             self.stopped = f"the time limit of {limit:g} s"
         elif self.solver.callback is not None:
-            state = State(self._coefficients(), np.zeros(self.raw.shape[1]), loss)
+            state = State(self._coefficients(), 0.0 * self.raw[0, :], loss)
             self.stopped = "the callback" if self.solver.callback(t, state) else ""
         return bool(self.stopped)
 
-    def _coefficients(self) -> np.ndarray:
+    def _coefficients(self) -> Array:
         alpha = self.scale * self.raw[: self.done]
         return alpha[:, 0] if self.single else alpha
 

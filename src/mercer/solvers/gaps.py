@@ -21,6 +21,7 @@ import numpy as np
 from mercer.arrays import on_host
 from mercer.losses import Logistic, Loss, Multinomial, Poisson
 from mercer.losses.numerics import beyond_noise, increasing_root
+from mercer.points import beside_points
 from mercer.solvers.descent.landscape import columns, target_rows, weights_of
 from mercer.solvers.problem import Problem
 
@@ -78,7 +79,8 @@ def certified_gap(
     >>> certified_gap(problem, np.array([0.5, -0.5])).absolute  # f(x) = x is best
     0.0
     """
-    multiply = multiply or (lambda v: problem.gram @ v)
+    gram = problem.gram
+    multiply = multiply or (lambda v: on_host(gram @ beside_points(v, gram.x)))
     intercept = on_host(intercept)
     y, p = targets_on_host(problem), shares_of(problem)
     alpha = on_host(coefficients).astype(np.float64)

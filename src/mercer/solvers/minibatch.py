@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array, beside, inner, is_tensor, namespace, on_host, to_precision
 from mercer.functions import FeatureFunction
 from mercer.losses import Loss, one_hot
+from mercer.losses.numerics import floating
 from mercer.solvers.descent.landscape import Callback, State
 from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
 from mercer.solvers.solution import Solution, Status
@@ -29,7 +31,7 @@ class FeatureProblem:
     features : FeatureMap
         φ, fitted. With `Nystroem` f ranges over the functions with its centres, and ‖w‖ = ‖f‖.
     points : array
-        X, of n rows.
+        X, of n rows. Where it is a tensor, everything is computed on its device.
     targets : array of shape (n,) or (n, outputs)
     loss : Loss
     regularization : float
@@ -40,10 +42,10 @@ class FeatureProblem:
 
     features: Any
     points: Any
-    targets: np.ndarray
+    targets: Array
     loss: Loss
     regularization: float
-    weights: np.ndarray | None = None
+    weights: Array | None = None
 
     def __post_init__(self) -> None:
         self.loss.check_targets(self.targets)
@@ -55,19 +57,28 @@ class FeatureProblem:
             )
 
     @cached_property
-    def columns(self) -> np.ndarray:
+    def columns(self) -> Array:
         """The targets in float64, a column for each output."""
-        y = np.asarray(self.targets, np.float64)
+        y = self._double(self.targets)
         if self.loss.is_multiclass and y.ndim == 1:
-            return np.asarray(one_hot(y, int(y.max()) + 1))
+            return one_hot(y, int(y.max()) + 1)
         return y.reshape(len(y), -1)
 
     @cached_property
-    def shares(self) -> np.ndarray:
+    def shares(self) -> Array:
         """v/Σv."""
         n = len(self.targets)
-        weights = np.ones(n) if self.weights is None else np.asarray(self.weights, np.float64)
+        weights = self._double(np.ones(n) if self.weights is None else self.weights)
         return weights / weights.sum()
+
+    def _double(self, values: Any) -> Array:
+        """Values in float64, beside the points."""
+        values = beside(values, self.points) if is_tensor(self.points) else on_host(values)
+        return to_precision(floating(values), "float64")
+
+    def rows(self, chosen: Any) -> Array:
+        """The features of some points, in float64."""
+        return to_precision(self.features.transform(self.points[chosen]), "float64")
 
     @property
     def single(self) -> bool:
@@ -76,9 +87,9 @@ class FeatureProblem:
 
     def function(self, solution: Solution) -> FeatureFunction:
         """f of a solution."""
-        return FeatureFunction(self.features, np.asarray(solution.coefficients))
+        return FeatureFunction(self.features, on_host(solution.coefficients))
 
-    def certificate(self, w: np.ndarray) -> tuple[float, float]:
+    def certificate(self, w: Array) -> tuple[float, float]:
         """The objective at w and its duality gap, ‖∇J‖²/(2λ), in one pass in float64.
 
         The slopes u_i = ℓ'(y_i, f(x_i)) are a point of the dual problem, and J less its value there
@@ -87,14 +98,14 @@ class FeatureProblem:
         risk, gradient = 0.0, self.regularization * w
         for start in range(0, len(self.columns), ROWS):
             part = slice(start, start + ROWS)
-            phi = self.features.transform(self.points[part]).astype(np.float64)
+            phi = self.rows(part)
             values, p = phi @ w, self.shares[part]
-            losses = np.asarray(self.loss.value(self.columns[part], values)).reshape(len(p), -1)
-            slopes = np.asarray(self.loss.slope(self.columns[part], values))
+            losses = self.loss.value(self.columns[part], values).reshape(len(p), -1)
+            slopes = self.loss.slope(self.columns[part], values)
             risk += float(p[p > 0] @ losses[p > 0].sum(axis=1))
             gradient = gradient + phi.T @ (p[:, None] * slopes)
-        objective = risk + 0.5 * self.regularization * float(np.vdot(w, w))
-        return objective, float(np.vdot(gradient, gradient)) / (2.0 * self.regularization)
+        objective = risk + 0.5 * self.regularization * inner(w, w)
+        return objective, inner(gradient, gradient) / (2.0 * self.regularization)
 
 
 @dataclass(frozen=True)
@@ -152,21 +163,23 @@ class MiniBatch:
 
     def solve(self, problem: FeatureProblem) -> Solution:
         y, ridge = problem.columns, problem.regularization
-        w = np.zeros((problem.features.feature_count, y.shape[1]))
+        xp, shape = namespace(y), (problem.features.feature_count, y.shape[1])
+        w = xp.zeros(shape, dtype=xp.float64, device=y.device)
         mean, total = w, 0.0
         history: dict[str, list[Any]] = {"progressive_loss": [], "seconds": []}
         began, stopped = time.perf_counter(), ""
-        for t, rows in enumerate(self._batches(problem), start=1):
-            phi = problem.features.transform(problem.points[rows]).astype(np.float64)
+        for t, batch in enumerate(self._batches(problem), start=1):
+            rows = beside(batch, y)
+            phi = problem.rows(rows)
             values = phi @ w
             weight = 1.0 if self.averaging is None else self.averaging.weight(t)
             total += weight
             mean = mean + (weight / total) * (w - mean)
-            losses = np.asarray(problem.loss.value(y[rows], values)).reshape(len(rows), -1)
+            losses = problem.loss.value(y[rows], values).reshape(len(rows), -1)
             history["progressive_loss"].append(float(losses.sum(axis=1).mean()))
             history["seconds"].append(time.perf_counter() - began)
             step = self.schedule.step(t)
-            slopes = np.asarray(problem.loss.slope(y[rows], values))
+            slopes = problem.loss.slope(y[rows], values)
             w = max(1.0 - step * ridge, 0.0) * w - (step / len(rows)) * (phi.T @ slopes)
             stopped = self._stops(t, mean, history)
             if stopped:
@@ -175,19 +188,19 @@ class MiniBatch:
 
     def _batches(self, problem: FeatureProblem) -> Iterator[np.ndarray]:
         random, n = np.random.default_rng(self.random_state), len(problem.columns)
-        even = problem.weights is None
+        shares = None if problem.weights is None else on_host(problem.shares)
         for _ in range(self.passes):
-            order = random.choice(n, n, p=None if even else problem.shares)
+            order = random.choice(n, n, p=shares)
             for start in range(0, n, self.batch_size):
                 yield np.sort(order[start : start + self.batch_size])
 
-    def _stops(self, t: int, w: np.ndarray, history: dict[str, list[Any]]) -> str:
+    def _stops(self, t: int, w: Array, history: dict[str, list[Any]]) -> str:
         loss, seconds = history["progressive_loss"][-1], history["seconds"][-1]
         if not math.isfinite(loss):
             return "steps that are too long"
         if self.time_limit is not None and seconds >= self.time_limit:
             return f"the time limit of {self.time_limit:g} s"
-        if self.callback is not None and self.callback(t, State(w, np.zeros(w.shape[1]), loss)):
+        if self.callback is not None and self.callback(t, State(w, 0.0 * w[0, :], loss)):
             return "the callback"
         return ""
 

@@ -117,7 +117,8 @@ def require_arrays(solver: Any, problem: Problem) -> None:
     if problem.gram.on_tensors:
         raise ValueError(
             f"{type(solver).__name__} computes on the CPU and takes arrays of NumPy: write "
-            "X.cpu().numpy(). Direct, ConjugateGradient and SpectralPath take tensors."
+            "X.cpu().numpy(). Direct, SpectralPath and ConjugateGradient (square loss), Newton "
+            "(smooth losses) and CentresNewton (every loss, on centres) take tensors."
         )
 
 

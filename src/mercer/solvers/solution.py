@@ -74,5 +74,9 @@ class Solution:
             objective=sum(part.objective for part in parts),
             gap=max(part.gap for part in parts),
             history={name: [part.history.get(name, []) for part in parts] for name in names},
-            intercept=xp.asarray([float(part.intercept) for part in parts]),
+            intercept=xp.asarray(
+                [float(part.intercept) for part in parts],
+                dtype=xp.float64,
+                device=parts[0].coefficients.device,
+            ),
         )

@@ -37,6 +37,13 @@ class SupportVectorMachine(CallbackSupportMixin, SupervisedEstimator, BaseEstima
     shrinking: Any
     max_iter: Any
 
+    def _refusal_of_tensors(self) -> str:
+        return (
+            "On tensors, KernelClassifier(loss='squared_hinge'), or loss='hinge' with centres=1000 "
+            "or so, which is smoothed until its gap is small, and KernelRegressor("
+            "loss='epsilon_insensitive') minimise the same kind of objective."
+        )
+
     # ---- checks ---------------------------------------------------------------------------------
 
     def _check_common_parameters(self) -> None:

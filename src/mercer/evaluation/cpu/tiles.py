@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.cpu.cache import load
-from mercer.evaluation.cpu.operands import Packed, Parts, Source, scales_of, source_for
+from mercer.evaluation.cpu.operands import (
+    Packed,
+    Parts,
+    RegisterSource,
+    Source,
+    scales_of,
+    source_for,
+)
+from mercer.evaluation.cpu.sandwich import sandwich_source
 from mercer.evaluation.cpu.source import source_of
+from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program, coordinate_code
+from mercer.evaluation.sandwich import Affine
 from mercer.evaluation.tables import Table
 from mercer.points import VectorPoints, View
 
@@ -58,7 +68,7 @@ def _code(program: Program, dtype: np.dtype) -> ModuleType:
 class FusedTiles:
     """K(X, Y) of a program: pair numbers, kernel values and reduction in one compiled pass."""
 
-    parallel = True
+    parallel = compiled = True
 
     def __init__(self, program: Program, x: VectorPoints, y: VectorPoints, dtype: Any) -> None:
         self.program, self.x, self.y = program, x, y
@@ -101,6 +111,11 @@ class FusedTiles:
     @property
     def costly(self) -> bool:
         return any(source.costly for source in self.sources)
+
+    @property
+    def in_registers(self) -> bool:
+        """Whether compiled code computes all pair numbers itself, as `sandwich` needs it."""
+        return all(isinstance(source, RegisterSource) for source in self.sources)
 
     @property
     def distances(self) -> str:
@@ -165,3 +180,17 @@ class FusedTiles:
         out_columns: np.ndarray,
     ) -> None:
         self.code.reduce_both(*self._inputs(rows, columns), v, w, out, out_columns)
+
+    def sandwich(
+        self, rows: PackedSide, columns: PackedSide, lines: np.ndarray, middle: Affine
+    ) -> np.ndarray:
+        """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ."""
+        code = load(sandwich_source(self.program, self.dtype))
+        kept = middle.kept
+        if kept is None:
+            kept = np.empty((rows.count, len(lines) // (1 + middle.doubled)))
+        padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
+        out = np.zeros((middle.columns, padded), self.dtype)
+        sides = middle.factors, middle.added, middle.with_factors
+        code.sandwich(*self._inputs(rows, columns), lines, middle.doubled, *sides, kept, out)
+        return out[:, : columns.count].astype(np.float64)

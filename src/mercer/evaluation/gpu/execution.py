@@ -90,19 +90,36 @@ def normal_matmul(
     return _kept(kept, kernel, y, x, values.dtype, precision).matmul(inner)
 
 
+def sandwich(
+    kernel: Lowerable,
+    x: Any,
+    y: Any,
+    values: torch.Tensor,
+    middle: Any,
+    precision: str | None,
+    kept: Kept,
+) -> torch.Tensor:
+    """K(Y, X) M(K(X, Y) V): values are computed twice, and M gets all rows at once."""
+    inner = _kept(kept, kernel, x, y, values.dtype, precision).matmul(values)
+    outer = middle(0, len(x), inner).to(values.dtype).contiguous()
+    return _kept(kept, kernel, y, x, values.dtype, precision).matmul(outer)
+
+
+def free_memory(device: Any) -> int:
+    """Bytes that are free on a card, those included that torch keeps for itself."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + int(kept)
+
+
 def dense(kernel: Lowerable, x: Any, y: Any, dtype: torch.dtype, precision: str | None) -> Any:
     """K(X, Y), stored on the device."""
     size = len(x) * len(y) * dtype.itemsize
-    if x.rows.device.type == "cuda":
-        free = torch.cuda.mem_get_info(x.rows.device)[0]
-        reserved = torch.cuda.memory_reserved(x.rows.device)
-        free += reserved - torch.cuda.memory_allocated(x.rows.device)
-        if size > free:
-            raise MemoryError(
-                f"a dense matrix of {len(x)} × {len(y)} takes {size / 2**30:.1f} GB, more than is "
-                "free on the device: multiply by the Gram matrix instead (gram @ v), which never "
-                "stores it."
-            )
+    if x.rows.device.type == "cuda" and size > free_memory(x.rows.device):
+        raise MemoryError(
+            f"a dense matrix of {len(x)} × {len(y)} takes {size / 2**30:.1f} GB, more than is "
+            "free on the device: multiply by the Gram matrix instead (gram @ v), which never "
+            "stores it."
+        )
     return execution(kernel, x, y, dtype, precision).dense()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import is_tensor, namespace, to_precision
 from mercer.points import as_vectors
 
 
@@ -62,6 +63,8 @@ def _scale_gamma(data: Any) -> float:
 
 
 def _variance(rows: Any) -> float:
+    if is_tensor(rows):
+        return float(namespace(rows).var(to_precision(rows, "float64")))
     if hasattr(rows, "multiply"):
         return float(rows.multiply(rows).mean() - rows.mean() ** 2)
     return float(rows.var())

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
+from mercer.evaluation.tiling import mirror, spans
 from mercer.operators import Gram
+from mercer.panels import add_lower_products, factor_lower_triangle, solve_rows
 from mercer.points import PointSet
 from mercer.solvers.centres.passes import Passes
 
 JITTERS = 10.0  # units in the last place, of the mean of the diagonal, added to K_MM
-BLOCK_BYTES = 1 << 25  # of a block of sampled rows, in float64
+BLOCK_BYTES = 1 << 25  # of a block of sampled rows
+DEVICE_BYTES = 1 << 30  # of one on a device
+DECADES = 9  # of jitters that are tried where rounding made a preconditioner indefinite
 FACTORS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # rows of the sample for each centre
-ENTRY = 60.0  # what a kernel value in a pass costs, in multiply-adds of a matrix product
+ENTRY = 25.0  # what a kernel value in a pass costs, in multiply-adds of the preconditioner
 SLOWER = 1.5  # steps until the gap is small, over those until the objective is
 
 
@@ -30,37 +34,36 @@ class Basis:
 
     def __init__(self, passes: Passes) -> None:
         matrix = Gram(passes.kernel, passes.centres).astype(np.float64).dense()
-        jitter = (
-            JITTERS * float(np.finfo(passes.dtype).eps) * float(np.abs(matrix.diagonal()).mean())
-        )
+        jitter = JITTERS * float(np.finfo(passes.dtype).eps) * float(abs(matrix.diagonal()).mean())
         try:
-            self.factor = linalg.cholesky(matrix, jitter=jitter)
+            self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
         except NotPositiveDefiniteError:
-            self.factor = linalg.cholesky(matrix)
+            self.factor = linalg.cholesky(matrix, overwrite=True)
         self.size = len(matrix)
 
     @property
     def jitter(self) -> float:
         return float(self.factor.jitter)
 
-    def coefficients(self, gamma: np.ndarray) -> np.ndarray:
+    def coefficients(self, gamma: Array) -> Array:
         """β = L⁻ᵀγ."""
-        return linalg.triangular_solve(self.factor.lower, gamma, transposed=True)
+        return self.factor.other_half_solve(gamma)
 
-    def coordinates(self, beta: np.ndarray) -> np.ndarray:
+    def coordinates(self, beta: Array) -> Array:
         """γ = Lᵀβ."""
-        return np.asarray(self.factor.lower.T @ beta)
+        return self.factor.lower.T @ beta
 
-    def pull(self, moments: np.ndarray) -> np.ndarray:
+    def pull(self, moments: Array) -> Array:
         """L⁻¹v."""
-        return linalg.triangular_solve(self.factor.lower, moments)
+        return self.factor.half_solve(moments)
 
 
 class Preconditioner:
     """The Hessian on a sample of rows: (n/m) Σ_sample p_i d_i z_i z_iᵀ + λI, z = (L⁻¹k(C, x), 1).
 
     With m rows for M centres conjugate gradients reduce the objective's excess by about M/m a step,
-    however small λ is; Falkon's choice is the sample of the centres themselves. References:
+    however small λ is; Falkon's choice is the sample of the centres themselves. One array holds its
+    Cholesky factor and, above the diagonal, the moments of the sample. References:
     M. Díaz, E. Epperly, Z. Frangella, J. Tropp, R. Webber, Robust, randomized preconditioning for
     kernel ridge regression, 2023.
     """
@@ -75,45 +78,97 @@ class Preconditioner:
         floor: float | None,
     ) -> None:
         self.basis, self.passes, self.intercept = basis, passes, floor is not None
-        self.floor, self.ridge = floor, ridge
-        self.moments = self._moments(sample, np.sqrt(np.maximum(factors, 0.0)))
-        self._factorise()
+        self.floor = floor
+        self.columns = self._moments(sample, np.sqrt(np.maximum(factors, 0.0)))
+        self.diagonal = self.columns.diagonal().copy()
+        mirror(self.columns.T, 0, len(self.columns))
+        self.factorise(ridge)
 
-    def with_ridge(self, ridge: float) -> Preconditioner:
-        """The same sample with another λ."""
-        other = copy.copy(self)
-        other.ridge = ridge
-        other._factorise()
-        return other
-
-    def _factorise(self) -> None:
-        matrix = self.moments.copy()
-        diagonal = np.full(len(matrix), self.ridge)
+    def factorise(self, ridge: float) -> None:
+        """Take another λ with the same sample."""
+        size, unit = len(self.columns), float(np.finfo(np.float64).eps)
+        diagonal = self.diagonal + ridge
         if self.floor is not None:
-            diagonal[-1] = self.floor
-        matrix.flat[:: len(matrix) + 1] += diagonal
-        self.factor = linalg.cholesky(matrix, overwrite=True)
+            diagonal[-1] = self.diagonal[-1] + self.floor
+        for jitter in (0.0, *(unit * 10.0**k * diagonal.mean() for k in range(1, DECADES))):
+            mirror(self.columns, 0, size)
+            np.fill_diagonal(self.columns, diagonal + jitter)
+            if not factor_lower_triangle(self.columns):
+                return
+        raise NotPositiveDefiniteError(
+            "Expected a positive definite preconditioner, got one that rounding has made "
+            "indefinite: raise the regularization, or pass float64.",
+            np.empty(0),
+        )
 
     def _moments(self, sample: PointSet, roots: np.ndarray) -> np.ndarray:
-        """Σ r_i² z_i z_iᵀ, in the precision of the passes; blocks are added in float64."""
-        size, dtype = self.basis.size + self.intercept, self.passes.dtype
+        """The lower triangle of Σ r_i² z_i z_iᵀ, computed in the precision of the passes."""
+        size, dtype = self.basis.size, self.passes.dtype
         lower = self.basis.factor.lower.astype(dtype, copy=False)
-        total = np.zeros((size, size), order="F")
-        step = max(256, BLOCK_BYTES // (8 * size))
-        for start in range(0, len(sample), step):
-            part = roots[start : start + step, None].astype(dtype)
-            points = sample.slice(start, min(start + step, len(sample)))
-            rows = Gram(self.passes.kernel, points, self.passes.centres).dense()
-            rows *= part
-            rows = linalg.triangular_solve(lower, rows.T, overwrite=True).T
+        inner, last = np.zeros((size, size), dtype, order="F"), np.zeros(size)
+        step = max(256, BLOCK_BYTES // (np.dtype(dtype).itemsize * size))
+        for start, stop in spans(len(sample), step):
+            part = roots[start:stop].astype(dtype)
+            points = sample.slice(start, stop)
+            rows = Gram(self.passes.kernel, self.passes.centres, points).dense().T
+            rows *= part[:, None]
+            solve_rows(lower, rows)
+            add_lower_products(rows, inner)
             if self.intercept:
-                rows = np.column_stack([rows, part])
-            total += linalg.lower_products(rows)
-        return total + np.tril(total, -1).T
+                last += part @ rows
+        if not self.intercept:
+            return inner.astype(np.float64, copy=False)
+        total = np.zeros((size + 1, size + 1), order="F")
+        total[:size, :size], total[size, :size], total[size, size] = inner, last, roots @ roots
+        return total
 
     def solve(self, residual: np.ndarray) -> np.ndarray:
         """P⁻¹r."""
-        return np.asarray(self.factor.solve(residual))
+        half = linalg.triangular_solve(self.columns, residual)
+        return linalg.triangular_solve(self.columns, half, transposed=True, overwrite=True)
+
+
+class DevicePreconditioner:
+    """The same for tensors, on their device, where memory is not the first concern."""
+
+    def __init__(
+        self,
+        basis: Basis,
+        passes: Passes,
+        sample: PointSet,
+        factors: Array,
+        ridge: float,
+        floor: float | None,
+    ) -> None:
+        self.basis, self.passes, self.floor = basis, passes, floor
+        self.moments = self._moments(sample, namespace(factors).clip(factors, min=0.0) ** 0.5)
+        self.factorise(ridge)
+
+    def factorise(self, ridge: float) -> None:
+        """Take another λ with the same sample."""
+        matrix, size = namespace(self.moments).asarray(self.moments, copy=True), self.basis.size
+        linalg.shift_diagonal(matrix[:size, :size], ridge)
+        if self.floor is not None:
+            matrix[-1, -1] += self.floor
+        self.factor = linalg.cholesky(matrix, overwrite=True)
+
+    def _moments(self, sample: PointSet, roots: Array) -> Array:
+        """Σ r_i² z_i z_iᵀ, in the precision of the passes; blocks are added in float64."""
+        intercept, dtype, xp = self.floor is not None, self.passes.dtype, namespace(roots)
+        size, lower = self.basis.size + intercept, to_precision(self.basis.factor.lower, dtype)
+        total = xp.zeros((size, size), dtype=xp.float64, device=roots.device)
+        for start, stop in spans(len(sample), max(256, DEVICE_BYTES // (8 * size))):
+            part = to_precision(roots[start:stop, None], dtype)
+            points = sample.slice(start, stop)
+            rows = Gram(self.passes.kernel, points, self.passes.centres).dense()
+            rows = linalg.triangular_solve(lower, (part * rows).T).T
+            rows = xp.concat([rows, part], axis=1) if intercept else rows
+            total += rows.T @ rows
+        return total
+
+    def solve(self, residual: Array) -> Array:
+        """P⁻¹r."""
+        return self.factor.solve(residual)
 
 
 def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> float:
@@ -133,7 +188,7 @@ def sample_size(rows: int, centres: int, tolerance: float, width: int) -> int:
     >>> sample_size(1_000, 200, 1e-6, 3), sample_size(10**6, 2_000, 1e-6, 3) > 8_000
     (1000, True)
     """
-    entry = ENTRY + 0.25 * width
+    entry = ENTRY + 1.7 * width
 
     def cost(sample: int) -> float:
         steps = expected_steps(rows, centres, sample, tolerance)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mercer.losses import Loss, Squared
-from mercer.solvers.centres.basis import Basis, Preconditioner, sample_size
-from mercer.solvers.centres.certificate import balanced, dual_value
-from mercer.solvers.centres.passes import StoredPasses, random_rows
+from mercer.arrays import Array, inner, to_precision
+from mercer.evaluation.dispatch import on_tensors
+from mercer.losses import Squared
+from mercer.solvers.centres.basis import Basis
+from mercer.solvers.centres.hessian import Hessian, Preconditioning
+from mercer.solvers.centres.objective import Objective, Point
+from mercer.solvers.centres.passes import StoredPasses
 from mercer.solvers.centres.problem import CentresProblem
 from mercer.solvers.centres.smoothing import Smoothed, has_curvature
 from mercer.solvers.conjugate import conjugate_steps
@@ -21,31 +23,10 @@ from mercer.solvers.solution import Solution, Status
 
 SUFFICIENT = 1e-4  # share of the promised decrease that a step must give
 HALVINGS = 30
-STALE = 0.2  # change of the curvatures, relative to their mean, that makes a preconditioner old
 STAGE = 0.2  # of the gap of the problem with kinks, to which a smoothed one is solved
 ATTAINABLE = {"float64": 0.0, "float32": 3e-8}  # of a gap, by solving once with such products
 STALLED = 0.5  # of the last gap: refining gains less than that
 NARROWING = 0.25  # of the width of a smoothed kink from one stage to the next
-
-
-@dataclass
-class Point:
-    """θ = (γ, b) with the values, the slopes, the gradient there, and the objective's parts."""
-
-    theta: np.ndarray
-    values: np.ndarray
-    slopes: np.ndarray
-    gradient: np.ndarray
-    objective: float
-    moments: np.ndarray  # L⁻¹K_Mn(pu)
-    precision: Any = np.float64  # in which it was evaluated
-    mean_moments: np.ndarray | None = None  # L⁻¹K_Mn p, for the square loss with an intercept
-    balanced_moments: np.ndarray | None = None  # those of slopes that sum to 0
-    stored: Any = None  # values and γ of the coefficients rounded to float32
-
-    @property
-    def precise(self) -> bool:
-        return self.precision == np.float64
 
 
 class Descent:
@@ -61,8 +42,8 @@ class Descent:
         self.history |= {"gap": [], "inner_steps": []}
         bend = self.loss.smoothness if math.isfinite(self.loss.smoothness) else 1.0
         self.floor = 1e-9 * bend  # of the curvature in b, where every loss may be straight
-        self.preconditioner: Preconditioner | None = None
-        self.used = np.empty(0)  # curvatures of the preconditioner
+        self.objective = Objective(problem, basis)
+        self.preconditioning = Preconditioning(self.objective, solver, self.goal, self.floor)
         self.precision = self.passes.dtype  # of points
         self.products = self.passes.dtype  # of products with the Hessian
         self.width = math.inf  # of a smoothed kink
@@ -75,42 +56,44 @@ class Descent:
         """
         if last is None:
             return
-        if last.preconditioner is not None:
-            self.preconditioner = last.preconditioner.with_ridge(self.problem.regularization)
-            self.used = last.used
+        self.preconditioning.take_over(last.preconditioning)
         self.width = last.width
 
     @property
     def _stored(self) -> bool:
         return isinstance(self.passes, StoredPasses)
 
+    @property
+    def _refines(self) -> bool:
+        """Whether float32 products are so much quicker that float64 only corrects them."""
+        return self._stored or on_tensors(self.passes.centres)
+
     # ---- the whole run -----------------------------------------------------------------------
 
     def run(self, start: Solution | None) -> Solution:
-        theta = np.zeros((self.size + self.intercept, self.problem.columns.shape[1]))
-        if start is not None:
-            theta = self._coordinates(start)
+        theta = self.objective.zero() if start is None else self.objective.coordinates(start)
         if has_curvature(self.problem.loss):
             point = self._newton(theta, self.goal)
         else:
             point = self._through_widths(theta)
         return self._certified(point)
 
-    def _through_widths(self, theta: np.ndarray) -> Point:
+    def _through_widths(self, theta: Array) -> Point:
         """Smooth less and less, until the gap of the problem itself is small."""
-        spread = float(np.std(self.problem.columns)) if not self.loss.is_classification else 2.0
+        y, xp = self.problem.columns, self.objective.xp
+        spread = 2.0 if self.loss.is_classification else float(xp.std(y))
         base = self.problem.loss
         self.width = min(max(spread, 1e-12), self.width / NARROWING)
         while True:
             self.loss = Smoothed(base, self.width)
             point = self._newton(theta, 0.1 * self.goal)
-            theta, gap = point.theta, self._gap(point, base)[1]
+            theta, gap = point.theta, self.objective.gap(point, base)[1]
             if gap <= self.goal or self._ends():
                 return point
             self.width *= NARROWING
-            self.preconditioner = None
+            self.preconditioning.current = None
 
-    def _newton(self, theta: np.ndarray, goal: float) -> Point:
+    def _newton(self, theta: Array, goal: float) -> Point:
         """Descend in the precision of the points, then correct with gradients in float64.
 
         Where products with the Hessian in float32 gain nothing more, they are in float64, too.
@@ -140,7 +123,7 @@ class Descent:
     def _correct(self) -> None:
         """Points are in float64 from the first solution of a linear system on."""
         self.precision = np.dtype(np.float64)
-        if not self._stored:
+        if not self._refines:
             self.products = self.precision
 
     def _again(self, point: Point) -> Point:
@@ -170,144 +153,60 @@ class Descent:
 
     def _near(self, point: Point, goal: float) -> bool:
         """Whether the gap is at the goal; a stage of smoothing ends where the kinks say more."""
-        estimate = self._estimated_gap(point.gradient, point.objective)
+        estimate = self.objective.estimated_gap(point.gradient, point.objective)
         if estimate > 10.0 * goal and self.loss is self.problem.loss:
             self.history["gap"].append(estimate)
             return False
-        gap = self._gap(point, self.loss)[1]
+        gap = self.objective.gap(point, self.loss)[1]
         self.history["gap"].append(gap)
         if self.loss is not self.problem.loss:
-            goal = max(goal, STAGE * self._gap(point, self.problem.loss)[1])
+            goal = max(goal, STAGE * self.objective.gap(point, self.problem.loss)[1])
         return gap <= goal
-
-    def _estimated_gap(self, gradient: np.ndarray, objective: float) -> float:
-        """‖∇J‖²/(2λ), the gap at the slopes, relative to the objective; without the intercept."""
-        part = gradient[: self.size]
-        size = float(np.vdot(part, part)) / (2.0 * self.problem.regularization)
-        return size / max(abs(objective), 1e-300)
 
     def _ends(self) -> bool:
         if len(self.history["inner_steps"]) >= self.solver.steps:
             self.stopped = self.stopped or f"the limit of {self.solver.steps} Newton steps"
         return bool(self.stopped)
 
-    # ---- one point ---------------------------------------------------------------------------
-
-    def _at(self, theta: np.ndarray) -> Point:
-        """Values and gradient at θ: one pass, in which its rounded coefficients are judged too."""
-        problem, (beta, shift) = self.problem, self._split(theta)
-        outputs, rounded, kept = beta.shape[1], self._rounded(beta), None
-        if rounded is not None:
-            beta = np.concatenate([beta, rounded], axis=1)
-            kept = np.empty_like(problem.columns)
-        values = np.empty_like(problem.columns)
-        slopes = np.empty_like(values)
-        squared = isinstance(self.loss, Squared) and self.intercept
-
-        def middle(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
-            part = slice(start, stop)
-            values[part] = rows[:, :outputs] + shift
-            if kept is not None:
-                kept[part] = rows[:, outputs:] + shift
-            slopes[part] = self.loss.slope(problem.columns[part], values[part])
-            pushes = problem.shares[part] * slopes[part]
-            if squared:
-                pushes = np.concatenate([pushes, problem.shares[part]], axis=1)
-            return pushes.astype(rows.dtype)
-
-        moments = self.basis.pull(self.passes.sandwich(beta, middle, self.precision))
-        moments, mean = moments[:, :outputs], moments[:, outputs:] if squared else None
-        point = self._point(theta, values, slopes, moments)
-        point.precision, point.mean_moments = self.precision, mean
-        if rounded is not None:
-            point.stored = kept, self.basis.coordinates(rounded)
-        return point
-
-    def _rounded(self, beta: np.ndarray) -> np.ndarray | None:
-        """The coefficients as they will be stored, where that is not how they are."""
-        if self.passes.dtype == np.float64 or self.precision != np.float64:
-            return None
-        return beta.astype(self.passes.dtype).astype(np.float64)
-
-    def _point(self, theta: Any, values: Any, slopes: Any, moments: Any) -> Point:
-        ridge, gamma = self.problem.regularization, theta[: self.size]
-        gradient = moments + ridge * gamma
-        if self.intercept:
-            constant = (self.problem.shares * slopes).sum(axis=0, keepdims=True)
-            gradient = np.concatenate([gradient, constant])
-        objective = self._objective(self.loss, values, gamma)
-        return Point(theta, values, slopes, gradient, objective, moments)
-
-    def _objective(self, loss: Loss, values: np.ndarray, gamma: np.ndarray) -> float:
-        risk = replace(self.problem, loss=loss).risk(values)
-        return risk + 0.5 * self.problem.regularization * float(np.vdot(gamma, gamma))
-
-    def _split(self, theta: np.ndarray) -> tuple[np.ndarray, Any]:
-        beta = self.basis.coefficients(theta[: self.size])
-        return beta, theta[-1] if self.intercept else 0.0
-
-    def _coordinates(self, start: Solution) -> np.ndarray:
-        beta = np.asarray(start.coefficients, np.float64).reshape(self.size, -1)
-        gamma = self.basis.coordinates(beta)
-        if not self.intercept:
-            return gamma
-        return np.concatenate([gamma, np.asarray(start.intercept, float).reshape(1, -1)])
+    def _at(self, theta: Array) -> Point:
+        return self.objective.at(theta, self.loss, self.precision)
 
     # ---- one Newton step -----------------------------------------------------------------------
 
-    def _direction(self, point: Point, goal: float) -> np.ndarray:
+    def _direction(self, point: Point, goal: float) -> Array:
         """δ with Hδ ≈ −∇J, by conjugate gradients as far as it is worth it."""
-        curvature = self._curvature(point)
-        preconditioner = self._preconditioner(point)
-        ridge = self.problem.regularization
-
-        def multiply(v: np.ndarray) -> np.ndarray:
-            beta, shift = self._split(v)
-            pushes = np.empty_like(point.values) if self.intercept else None
-
-            def middle(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
-                out = curvature(start, stop, rows + np.asarray(shift, rows.dtype))
-                if pushes is not None:
-                    pushes[start:stop] = out
-                return np.asarray(out, rows.dtype)
-
-            moments = self.passes.sandwich(beta, middle, self.products)
-            image = self.basis.pull(moments) + ridge * v[: self.size]
-            if pushes is None:
-                return image
-            constant = pushes.sum(axis=0, keepdims=True) + self.floor * v[-1:]
-            return np.concatenate([image, constant])
-
+        preconditioner = self.preconditioning.at(point, self.loss)
+        hessian = Hessian(self.objective, point, self.loss, self.floor, self.products)
         steps = conjugate_steps(
-            multiply,
+            hessian.product,
             preconditioner.solve,
             -point.gradient,
             coupled=self.loss.is_multiclass,
         )
         return self._inner(point, steps, preconditioner, goal)
 
-    def _inner(self, point: Point, steps: Any, preconditioner: Any, goal: float) -> np.ndarray:
-        first = float(np.vdot(point.gradient, preconditioner.solve(point.gradient)))
-        share, before = 0.0, self._estimated_gap(point.gradient, point.objective)
+    def _inner(self, point: Point, steps: Any, preconditioner: Any, goal: float) -> Array:
+        first = inner(point.gradient, preconditioner.solve(point.gradient))
+        share, before = 0.0, self.objective.estimated_gap(point.gradient, point.objective)
         goal = max(goal, 2.0 * ATTAINABLE[str(self.products)] * before)
         if not isinstance(self.loss, Squared):
             share = min(0.1, math.sqrt(first / max(abs(point.objective), 1e-300)))
         taken = 0
         for step in steps:
             taken += 1
-            change = 0.5 * float(np.vdot(step.solution, point.gradient - step.residual))
+            change = 0.5 * inner(step.solution, point.gradient - step.residual)
             self._record(point, step.solution, point.objective + change)
-            gap = self._estimated_gap(step.residual, point.objective + change)
-            energy = float(np.sum(step.energy))
+            gap = self.objective.estimated_gap(step.residual, point.objective + change)
+            energy = float(step.energy.sum())
             enough = gap <= max(0.5 * goal, share * before) and energy <= max(
                 share * first, goal * abs(point.objective)
             )
             if enough or taken >= self.solver.inner_steps or self.stopped:
                 break
         self.history["inner_steps"].append(taken)
-        return np.asarray(step.solution)
+        return step.solution
 
-    def _record(self, point: Point, direction: np.ndarray, objective: float) -> None:
+    def _record(self, point: Point, direction: Array, objective: float) -> None:
         self.iteration += 1
         seconds = time.perf_counter() - self.began
         self.history["objective"].append(objective)
@@ -317,68 +216,15 @@ class Descent:
         if limit is not None and seconds >= limit:
             self.stopped = f"the time limit of {limit:g} s"
         if self.solver.callback is not None:
-            beta, shift = self._split(point.theta + direction)
-            intercept = np.broadcast_to(shift, beta.shape[1:])
+            beta, shift = self.objective.split(point.theta + direction)
+            intercept = shift if self.intercept else 0.0 * beta[0, :]
             if self.solver.callback(self.iteration, State(beta, intercept, objective)):
                 self.stopped = "the callback"
 
-    def _curvature(self, point: Point) -> Any:
-        """(start, stop, rows) ↦ p·ℓ''·rows."""
-        problem, dtype = self.problem, self.products
-        if self.loss.is_multiclass:
-            probabilities = self.loss.probability(point.values).astype(dtype)  # type: ignore[attr-defined]
-            shares = problem.shares.astype(dtype)
-
-            def product(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
-                p = probabilities[start:stop]
-                return shares[start:stop] * p * (rows - (p * rows).sum(axis=1, keepdims=True))
-
-            return product
-        factors = (problem.shares * self.loss.curvature(problem.columns, point.values)).astype(
-            dtype
-        )
-        return lambda start, stop, rows: factors[start:stop] * rows
-
-    def _preconditioner(self, point: Point) -> Preconditioner:
-        factors = self._mean_curvature(point)
-        old = self.preconditioner
-        if old is not None and np.abs(factors - self.used).sum() <= STALE * self.used.sum():
-            return old
-        self.used = factors
-        chosen, points = self._sample(np.flatnonzero(factors))
-        scale = np.count_nonzero(factors) / max(len(chosen), 1)
-        self.preconditioner = Preconditioner(
-            self.basis,
-            self.passes,
-            points,
-            scale * factors[chosen],
-            self.problem.regularization,
-            self.floor if self.intercept else None,
-        )
-        return self.preconditioner
-
-    def _sample(self, active: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Some of the rows that bend the objective."""
-        count = self.solver.sample
-        if count is None:
-            width = 0 if self._stored else getattr(self.passes.centres, "width", 1)
-            count = sample_size(max(len(active), 1), self.size, self.goal, width)
-        among = random_rows(len(active), count, self.solver.random_state)
-        return active[among], self.passes.take(active[among])
-
-    def _mean_curvature(self, point: Point) -> np.ndarray:
-        """p·ℓ'' of each row, the mean over outputs."""
-        if self.loss.is_multiclass:
-            p = self.loss.probability(point.values)  # type: ignore[attr-defined]
-            curvature = np.asarray(p * (1.0 - p))
-        else:
-            curvature = np.asarray(self.loss.curvature(self.problem.columns, point.values))
-        return np.asarray(self.problem.shares[:, 0] * curvature.mean(axis=1))
-
-    def _searched(self, point: Point, direction: np.ndarray) -> Point:
+    def _searched(self, point: Point, direction: Array) -> Point:
         """The whole step where it lowers the objective enough, else the best on the way."""
         full = self._at(point.theta + direction)
-        slope = float(np.vdot(point.gradient, direction))
+        slope = inner(point.gradient, direction)
         if full.objective <= point.objective + SUFFICIENT * slope:
             return full
         change, size = full.values - point.values, 1.0
@@ -386,62 +232,27 @@ class Descent:
             size *= 0.5
             theta = point.theta + size * direction
             values = point.values + size * change
-            value = self._objective(self.loss, values, theta[: self.size])
+            value = self.objective.value(self.loss, values, theta[: self.size])
             if value <= point.objective + SUFFICIENT * size * slope:
                 return self._at(theta)
         return point
 
     # ---- the truth ---------------------------------------------------------------------------
 
-    def _gap(self, point: Point, loss: Loss) -> tuple[float, float]:
-        """The duality gap, also relative to the objective; slopes of an intercept are corrected.
-
-        The objective is that of the coefficients as they are stored, the bound that of the slopes
-        before rounding: rounding costs no more than what it adds to the objective.
-        """
-        objective = self._stored_objective(point, loss)
-        slopes, moments = point.slopes, point.moments
-        if self.intercept:
-            slopes, moments = self._balanced(point)
-        bound = dual_value(self.problem, loss, slopes, moments)
-        gap = max(objective - bound, 0.0)
-        scale = max(abs(objective), abs(bound)) if math.isfinite(bound) else abs(objective)
-        return gap, gap / (scale or 1.0)
-
-    def _stored_objective(self, point: Point, loss: Loss) -> float:
-        values, gamma = point.stored or (point.values, point.theta[: self.size])
-        return self._objective(loss, values, gamma)
-
-    def _balanced(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
-        """Slopes that sum to 0 and L⁻¹K_Mn(pu) of them; a pass, unless the loss is the square."""
-        slopes = balanced(self.problem, point.slopes)
-        if point.mean_moments is not None:
-            constant = (self.problem.shares * point.slopes).sum(axis=0)
-            return slopes, point.moments - point.mean_moments * constant
-        if point.balanced_moments is None:
-            pushes = self.problem.shares * slopes
-            nothing = np.zeros((self.size, slopes.shape[1]))
-            point.balanced_moments = self.basis.pull(
-                self.passes.sandwich(
-                    nothing, lambda a, b, rows: pushes[a:b].astype(rows.dtype), point.precision
-                )
-            )
-        return slopes, point.balanced_moments
-
     def _certified(self, point: Point) -> Solution:
         """The solution with its gap in float64."""
         if not point.precise:
             point = self._again(point)
-        gap, relative = self._gap(point, self.problem.loss)
-        beta, shift = self._split(point.theta)
+        gap, relative = self.objective.gap(point, self.problem.loss)
+        beta, shift = self.objective.split(point.theta)
         single = self.problem.single
         return Solution(
-            coefficients=(beta[:, 0] if single else beta).astype(self.passes.dtype),
+            coefficients=to_precision(beta[:, 0] if single else beta, self.passes.dtype),
             status=self._status(relative),
-            objective=self._stored_objective(point, self.problem.loss),
+            objective=self.objective.stored(point, self.problem.loss),
             gap=gap,
             history=self.history,
-            intercept=np.asarray(shift).reshape(-1)[0].item() if single else shift,
+            intercept=float(shift[0]) if single and self.intercept else shift,
         )
 
     def _status(self, relative: float) -> Status:

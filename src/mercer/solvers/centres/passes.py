@@ -8,13 +8,17 @@ memory map, or blocks from any iterable that can be started again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from mercer.arrays import Array, namespace, to_precision
 from mercer.evaluation.budget import Memory, memory_budget
+from mercer.evaluation.dispatch import on_tensors
+from mercer.evaluation.sandwich import LOST, Affine, product, transposed_product
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import product, spans, transposed_product
+from mercer.evaluation.tiling import spans
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet
@@ -22,10 +26,9 @@ from mercer.points import PointSet
 STORED_SHARE = 0.5  # of the memory budget that a stored K_nM may take
 STORED_WIDTH = 48  # columns of points from which values cost more than reading them again
 ROWS = 1024  # of a block of a stored matrix
-LOST = 24  # bits of a float32
 PARTS = 16  # in which sums are taken, so that they do not depend on threads
 
-Middle = Callable[[int, int, np.ndarray], np.ndarray]
+Middle = Callable[[int, int, Array], Array]
 
 
 class Passes(Protocol):
@@ -37,7 +40,7 @@ class Passes(Protocol):
     dtype: np.dtype
     count: int  # passes so far
 
-    def sandwich(self, values: np.ndarray, middle: Middle, dtype: Any = None) -> np.ndarray:
+    def sandwich(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
         """Kᵀ M(K V) in the given precision, by default that of the points; the sum in float64."""
 
     def take(self, rows: np.ndarray) -> PointSet:
@@ -54,11 +57,11 @@ class PointPasses:
         self.gram = Gram(kernel, points, centres, memory)
         self.rows, self.dtype, self.count = len(points), self.gram.dtype, 0
 
-    def sandwich(self, values: np.ndarray, middle: Middle, dtype: Any = None) -> np.ndarray:
+    def sandwich(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
         self.count += 1
         chosen = np.dtype(dtype or self.dtype)
         inner, joined = in_two_parts(values, middle, chosen)
-        return np.asarray(self.gram.astype(chosen).sandwich(inner, joined), np.float64)
+        return to_precision(self.gram.astype(chosen).sandwich(inner, joined), "float64")
 
     def take(self, rows: np.ndarray) -> PointSet:
         return self.points.take(rows)
@@ -73,7 +76,7 @@ class StoredPasses(PointPasses):
         super().__init__(kernel, points, centres, memory)
         self.matrix = self.gram.dense()
 
-    def sandwich(self, values: np.ndarray, middle: Middle, dtype: Any = None) -> np.ndarray:
+    def sandwich(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
         if np.dtype(dtype or self.dtype) != self.dtype:
             return super().sandwich(values, middle, dtype)
         self.count += 1
@@ -131,23 +134,27 @@ class BlockPasses:
                 "targets. Pass an iterable that gives the same blocks every time."
             )
 
-    def sandwich(self, values: np.ndarray, middle: Middle, dtype: Any = None) -> np.ndarray:
+    def sandwich(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
         self.count += 1
         total: Any = 0.0
         for first, points in self._points():
-
-            def shifted(start: int, stop: int, rows: np.ndarray, first: int = first) -> np.ndarray:
-                return middle(first + start, first + stop, rows)
-
             part = PointPasses(self.kernel, points, self.centres, self.memory)
+            shifted = _moved(middle, first, len(points))
             total = total + part.sandwich(values, shifted, dtype or self.dtype)
-        return np.asarray(total, np.float64)
+        return total
 
     def take(self, rows: np.ndarray) -> PointSet:
         return taken(self._points(), rows)
 
 
-def in_two_parts(values: np.ndarray, middle: Middle, dtype: Any) -> tuple[np.ndarray, Middle]:
+def _moved(middle: Middle, first: int, count: int) -> Middle:
+    """The map of a block of so many rows, which are counted from its first one."""
+    if isinstance(middle, Affine):
+        return middle.part(first, first + count)
+    return lambda start, stop, rows: middle(first + start, first + stop, rows)
+
+
+def in_two_parts(values: Array, middle: Middle, dtype: Any) -> tuple[Array, Middle]:
     """V for a product in float32 without loss: its rounding, and 2²⁴ times what rounding took.
 
     Coefficients on centres that lie close together are large and cancel. What rounding does to K
@@ -157,15 +164,19 @@ def in_two_parts(values: np.ndarray, middle: Middle, dtype: Any) -> tuple[np.nda
     >>> bool(abs(inner[0] @ [1.0, 2.0**-24] - np.pi) < 1e-14)
     True
     """
-    rounded, outputs = values.astype(dtype), values.shape[1]
-    rest = np.ldexp(values - rounded, LOST).astype(dtype)  # no smaller than V: nothing is subnormal
+    rounded, outputs = to_precision(values, dtype), values.shape[1]
+    rest = to_precision(2.0**LOST * (values - rounded), dtype)  # no smaller than V: not subnormal
     if not rest.any():
         return rounded, middle
 
-    def joined(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
-        return middle(start, stop, rows[:, :outputs] + np.ldexp(rows[:, outputs:], -LOST))
+    both = namespace(values).concat([rounded, rest], axis=1)
+    if isinstance(middle, Affine):
+        return both, replace(middle, doubled=True)
 
-    return np.concatenate([rounded, rest], axis=1), joined
+    def joined(start: int, stop: int, rows: Array) -> Array:
+        return middle(start, stop, rows[:, :outputs] + rows[:, outputs:] / 2.0**LOST)
+
+    return both, joined
 
 
 def taken(blocks: Iterable[tuple[int, PointSet]], chosen: np.ndarray) -> PointSet:
@@ -205,7 +216,7 @@ def passes(kernel: Kernel, points: PointSet, centres: PointSet, memory: Memory =
     """Passes over points; K_nM is stored where that is quicker and takes half the memory budget."""
     width = getattr(points, "width", STORED_WIDTH)
     size = len(points) * len(centres) * np.result_type(points.dtype, centres.dtype).itemsize
-    mapped = getattr(points, "mapped", False)
-    if width >= STORED_WIDTH and not mapped and size <= STORED_SHARE * memory_budget(memory):
+    kept = not getattr(points, "mapped", False) and not on_tensors(points)
+    if width >= STORED_WIDTH and kept and size <= STORED_SHARE * memory_budget(memory):
         return StoredPasses(kernel, points, centres, memory)
     return PointPasses(kernel, points, centres, memory)

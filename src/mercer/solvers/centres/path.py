@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
+from mercer.arrays import to_precision
+from mercer.losses.numerics import floating
 from mercer.operators import Gram
+from mercer.points import beside_points
 from mercer.solvers.centres.basis import Basis
 from mercer.solvers.centres.descent import Descent
 from mercer.solvers.centres.problem import CentresProblem
@@ -75,5 +76,9 @@ def _risk(problem: CentresProblem, solution: Solution, held_out: tuple[Any, Any]
     points, y = held_out
     passes = problem.passes
     gram = Gram(passes.kernel, passes.kernel.points(points), passes.centres)
-    values = gram @ solution.coefficients + np.asarray(solution.intercept, gram.dtype)
-    return float(problem.loss.risk(np.asarray(y), values.astype(np.float64)))
+    shift, y = (
+        to_precision(floating(beside_points(part, gram.x)), "float64")
+        for part in (solution.intercept, y)
+    )
+    values = to_precision(gram @ solution.coefficients, "float64")
+    return float(problem.loss.risk(y, values + shift))

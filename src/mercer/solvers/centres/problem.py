@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array, inner, namespace, on_host, to_precision
 from mercer.losses import Loss, one_hot
+from mercer.losses.numerics import floating
 from mercer.operators import Gram
+from mercer.points import beside_points
 from mercer.solvers.centres.passes import Passes
 
 
@@ -48,10 +51,10 @@ class CentresProblem:
     """
 
     passes: Passes
-    targets: np.ndarray
+    targets: Array
     loss: Loss
     regularization: float
-    weights: np.ndarray | None = None
+    weights: Array | None = None
     fit_intercept: bool = False
 
     def __post_init__(self) -> None:
@@ -67,7 +70,7 @@ class CentresProblem:
                 f"a problem on centres needs regularization > 0; got {self.regularization!r}."
             )
         if self.weights is not None:
-            self._check_weights(np.asarray(self.weights))
+            self._check_weights(on_host(self.weights))
 
     def _check_weights(self, weights: np.ndarray) -> None:
         n = self.passes.rows
@@ -79,44 +82,52 @@ class CentresProblem:
             raise ValueError("weights must be finite and nonnegative, and not all zero.")
 
     @cached_property
-    def columns(self) -> np.ndarray:
-        """The targets in float64, a column for each output; labels become rows of 0 and 1."""
-        y = np.asarray(self.targets, np.float64)
+    def columns(self) -> Array:
+        """The targets in float64, a column for each output; labels become rows of 0 and 1.
+
+        They are in the library of the centres, and on their device.
+        """
+        y = self.double(self.targets)
         if self.loss.is_multiclass and y.ndim == 1:
-            return np.asarray(one_hot(y, int(y.max()) + 1))
+            return one_hot(y, int(y.max()) + 1)
         return y.reshape(len(y), -1)
 
     @cached_property
-    def shares(self) -> np.ndarray:
+    def shares(self) -> Array:
         """w/Σw, a column."""
         n = self.passes.rows
-        weights = np.ones(n) if self.weights is None else np.asarray(self.weights, np.float64)
+        weights = self.double(np.ones(n) if self.weights is None else self.weights)
         return (weights / weights.sum())[:, None]
+
+    def double(self, values: Any) -> Array:
+        """Values in float64, in the library of the centres and on their device."""
+        return to_precision(floating(beside_points(values, self.passes.centres)), "float64")
 
     @property
     def single(self) -> bool:
         """Whether coefficients are a vector."""
         return np.ndim(self.targets) == 1 and not self.loss.is_multiclass
 
-    def risk(self, values: np.ndarray) -> float:
-        """The weighted mean loss of values, which are f(x_i) + b in columns."""
-        losses = np.asarray(self.loss.value(self.columns, values)).reshape(len(values), -1)
+    def risk(self, values: Array, loss: Loss | None = None) -> float:
+        """The weighted mean loss of values, which are f(x_i) + b in columns; or of another loss."""
+        loss = self.loss if loss is None else loss
+        losses = loss.value(self.columns, values).reshape(len(values), -1)
         counted = self.shares[:, 0] > 0
         return float(self.shares[counted, 0] @ losses[counted].sum(axis=1))
 
     def objective(self, coefficients: Any, intercept: Any = 0.0) -> float:
         """The objective at β and b, recomputed in float64 from scratch: one pass."""
-        beta = np.asarray(coefficients, np.float64).reshape(len(self.passes.centres), -1)
-        values = np.empty((self.passes.rows, beta.shape[1]))
+        beta = self.double(coefficients).reshape(len(self.passes.centres), -1)
+        values = namespace(beta).empty_like(self.columns)
 
-        def keep(start: int, stop: int, rows: np.ndarray) -> np.ndarray:
+        def keep(start: int, stop: int, rows: Array) -> Array:
             values[start:stop] = rows
             return rows
 
         self.passes.sandwich(beta, keep, np.float64)
-        square = float(np.vdot(beta, self._centre_product(beta)))
-        shift = np.asarray(intercept, np.float64).reshape(-1)
+        square = inner(beta, self._centre_product(beta))
+        shift = self.double(intercept).reshape(-1)
         return self.risk(values + shift) + 0.5 * self.regularization * square
 
-    def _centre_product(self, beta: np.ndarray) -> np.ndarray:
+    def _centre_product(self, beta: Array) -> Array:
         return Gram(self.passes.kernel, self.passes.centres) @ beta

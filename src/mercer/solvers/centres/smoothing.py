@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from mercer.arrays import Array
+from mercer.arrays import Array, namespace
 from mercer.losses import Loss
+from mercer.losses.numerics import indicator
 
 
 @dataclass(frozen=True)
@@ -49,15 +48,16 @@ class Smoothed(Loss):
 
     def slope(self, y: Array, f: Array) -> Array:
         low, high = self.base.domain(y)
-        return np.clip((f - self.base.proximal(y, f, self.width)) / self.width, low, high)
+        pull = (f - self.base.proximal(y, f, self.width)) / self.width
+        return namespace(f).clip(pull, low, high)
 
     def curvature(self, y: Array, f: Array) -> Array:
         """1/μ where z stands at a kink, 0 where the loss is straight."""
         u = self.slope(y, f)
         low, high = self.base.domain(y)
         slack = 1e-9 * self.base.lipschitz
-        bent = (u > low + slack) & (u < high - slack) & (np.abs(u) > slack)
-        return np.where(bent, 1.0 / self.width, 0.0)
+        bent = (u > low + slack) & (u < high - slack) & (abs(u) > slack)
+        return indicator(bent, u) / self.width
 
     def conjugate(self, y: Array, u: Array) -> Array:
         return self.base.conjugate(y, u) + 0.5 * self.width * u**2

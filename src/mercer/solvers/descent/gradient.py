@@ -19,7 +19,7 @@ from mercer.solvers.descent.landscape import (
     plain,
     weights_of,
 )
-from mercer.solvers.problem import Problem, require_arrays
+from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution, Status
 
 ROUNDING = 1.0 + 1e-9
@@ -132,7 +132,6 @@ class KernelGradientDescent:
             check_positive(self, "step", self.step)
 
     def solve(self, problem: Problem, start: Any = None) -> Solution:
-        require_arrays(self, problem)
         landscape = Landscape(problem, self._hidden(problem))
         step = self._stable_step(landscape)
         at, watch = landscape.element(start), _Watch(self, landscape)

@@ -13,6 +13,7 @@ from mercer import linalg
 from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
 from mercer.losses import one_hot
 from mercer.losses.numerics import floating
+from mercer.points import beside_points
 from mercer.solvers.problem import Problem
 
 LANCZOS_STEPS = 30
@@ -134,7 +135,8 @@ class Landscape:
         def multiply(v: np.ndarray) -> np.ndarray:
             scaled = roots * v.astype(roots.dtype)
             constant = scaled.sum() if self.problem.fit_intercept else 0.0
-            return (roots * (self.gram @ scaled + constant)).astype(np.float64)
+            image = on_host(self.gram @ beside_points(scaled, self.gram.x))
+            return (roots * (image + constant)).astype(np.float64)
 
         return largest_eigenvalue(multiply, len(roots))
 

@@ -10,7 +10,7 @@ from mercer.arrays import precision, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.solvers.descent.landscape import Callback, Landscape, plain
 from mercer.solvers.gaps import duality_gap
-from mercer.solvers.problem import Problem, require_arrays
+from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import Average, Schedule
 from mercer.solvers.solution import Solution, Status
 
@@ -65,7 +65,6 @@ class SubgradientDescent:
         check_objects(self, self.schedule, self.averaging)
 
     def solve(self, problem: Problem, start: Any = None) -> Solution:
-        require_arrays(self, problem)
         landscape = Landscape(problem)
         self._check_first_step(landscape)
         at = landscape.element(start)

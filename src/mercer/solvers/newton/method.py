@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import on_host
 from mercer.errors import NotPositiveDefiniteError
+from mercer.operators import Gram
+from mercer.points import beside_points
 from mercer.solvers.descent.landscape import Callback, State, columns, plain
 from mercer.solvers.gaps import (
     UNATTAINED,
@@ -29,7 +32,7 @@ from mercer.solvers.newton.directions import (
 )
 from mercer.solvers.newton.line import At, step_length
 from mercer.solvers.newton.products import Products
-from mercer.solvers.problem import Problem, has_few_features, require_arrays
+from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.root import Features, Root, RootMethod
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
@@ -96,7 +99,6 @@ class Newton:
 
     def solve(self, problem: Problem, start: Solution | None = None) -> Solution:
         """Solve from 0, or from another solution with as many coefficients."""
-        require_arrays(self, problem)
         check_smooth(self, problem)
         prepared = self._prepared(problem)
         solution = self._run(problem, *prepared, start)
@@ -137,7 +139,11 @@ class Newton:
         method = self.root
         if method is None and has_few_features(gram):
             method = Features()
-        root = None if method is None else method.of(gram)
+        if method is None:
+            return Products.of(gram), None
+        if gram.on_tensors:  # roots are arrays of NumPy
+            gram = Gram(gram.kernel, gram.x.host(), memory=gram.memory)  # type: ignore[attr-defined]
+        root = method.of(gram)
         return Products.of(gram, root), root
 
     def _run(
@@ -169,7 +175,7 @@ def _leaves_out(root: Root | None) -> bool:
 def _easier_first(problem: Problem) -> list[Problem]:
     """The same problem with λ falling to its own by tens: each solution is a start for the next."""
     ridge = problem.regularization
-    top = max(float(np.mean(problem.gram.diagonal())), 10.0 * ridge)
+    top = max(float(problem.gram.diagonal().mean()), 10.0 * ridge)
     powers = range(min(math.ceil(math.log10(top / ridge)), 20), 0, -1)
     return [replace(problem, regularization=ridge * 10.0**power) for power in powers]
 
@@ -201,7 +207,7 @@ class _Descent:
         self.y, self.p = targets_on_host(problem), shares_of(problem)
         self.rows = columns(self.p, self.y)
         self.multiply = products.fast
-        self.noise = SINGLE * float(np.abs(problem.gram.diagonal()).sum())
+        self.noise = SINGLE * float(abs(problem.gram.diagonal()).sum())
         self.count, self.stopped = 0, False
         self.history: dict[str, list[Any]] = {"objective": [], "gap": [], "products": []}
 
@@ -216,8 +222,8 @@ class _Descent:
                 f"a solution to start from must have coefficients of the shape {shape} of the "
                 f"targets; got {np.shape(start.coefficients)}."
             )
-        self.alpha = np.asarray(start.coefficients, np.float64)
-        self.intercept = np.broadcast_to(np.asarray(start.intercept, float), shape[1:])
+        self.alpha = on_host(start.coefficients).astype(np.float64)
+        self.intercept = np.broadcast_to(on_host(start.intercept).astype(float), shape[1:])
         self.values = self._times(self.alpha)
 
     def run(self, solver: Newton) -> Solution:
@@ -350,13 +356,14 @@ class _Descent:
         message = f"relative duality gap {gap.relative:.1e} after {how}."
         converged = gap.relative <= tolerance
         advice = "" if converged else self._advice(gap.relative)
+        points, intercept = self.problem.gram.x, plain(self.intercept)
         return Solution(
-            coefficients=coefficients,
+            coefficients=beside_points(coefficients, points),
             status=Status(converged, ("Solved: " if converged else "Stopped: ") + message, advice),
             objective=gap.objective,
             gap=gap.absolute,
             history=self.history,
-            intercept=plain(self.intercept),
+            intercept=beside_points(intercept, points) if np.ndim(intercept) else intercept,
         )
 
     def _advice(self, relative: float) -> str:

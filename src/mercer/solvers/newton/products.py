@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.arrays import on_host
 from mercer.evaluation.budget import memory_budget
 from mercer.operators import Gram
+from mercer.points import beside_points
 from mercer.solvers.root import Root
 
 Multiply = Callable[[np.ndarray], np.ndarray]
@@ -42,6 +44,8 @@ class Products:
             wide = Root(root.features.astype(np.float64, copy=False), root.missing)
             exact = wide.multiply if root.missing == 0.0 else _lazy(gram)
             return cls(exact, wide.multiply, double, None, root.note)
+        if gram.on_tensors:
+            return cls._on_device(gram)
         n, budget = gram.shape[0], memory_budget(gram.memory)
         slow = gram.kernel.program() is None
         if (n <= SMALL or slow) and 8 * n * n <= budget:
@@ -56,9 +60,28 @@ class Products:
         lazy = _lazy(gram)
         return cls(lazy, lazy, double, None, "K computed for each product")
 
+    @classmethod
+    def _on_device(cls, gram: Gram) -> Products:
+        """K on the device of its points, vectors on the host; a small K is stored there, too."""
+        if gram.shape[0] <= SMALL:
+            matrix = on_host(gram.astype(np.float64).dense())
+            stored = _stored(matrix)
+            return cls(stored, stored, np.dtype(np.float64), matrix, "K stored")
+        single = gram.astype(np.float32)
+
+        def fast(values: np.ndarray) -> np.ndarray:
+            return _product(single, values.astype(np.float32, copy=False))
+
+        kind, note = np.dtype(np.float32), "K computed on the device for each product, in float32"
+        return cls(_lazy(gram), fast, kind, None, note)
+
 
 def _lazy(gram: Gram) -> Multiply:
-    return lambda values: gram @ values.astype(np.float64)
+    return lambda values: _product(gram, values.astype(np.float64))
+
+
+def _product(gram: Gram, values: np.ndarray) -> np.ndarray:
+    return on_host(gram @ beside_points(values, gram.x))
 
 
 def _stored(matrix: np.ndarray) -> Multiply:
