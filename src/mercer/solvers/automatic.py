@@ -21,7 +21,8 @@ from mercer.points import PointSet
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.centres.basis import sample_size
 from mercer.solvers.direct import MIXED_SIZE, Direct
-from mercer.solvers.iterative import ConjugateGradient, default_rank
+from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.low_rank import default_rank
 
 SMALL = 3000  # rows up to which a factorisation is always right, and nothing is measured
 COMFORT = 30.0  # seconds that a solution right to rounding may take where a tolerance is quicker
