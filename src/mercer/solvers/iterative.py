@@ -27,6 +27,7 @@ TOLERANCES = {"float64": 1e-6, "float32": 1e-4}
 MIXED_SIZE = 2000  # from which products in float32 with refinement are faster
 ROUNDING = 0.02  # of ρ: what products in float32 may be off by
 NOISE = 0.1  # of ρ: what columns in float32 may be off by
+WORKABLE = 0.3  # of ρ: either, where float32 was asked for
 SAMPLE = 256  # rows on which that is measured
 REFINEMENTS = 12
 SHARE = 1 / 3  # of a time limit that the preconditioner may take
@@ -51,7 +52,8 @@ class ConjugateGradient:
     iterations : int, default=2000
         At most so many.
     mixed : bool or None, default=None
-        Whether products are in float32 with refinement; None decides by size and rounding.
+        Whether products are in float32 with refinement wherever that works at all; None decides
+        by size and rounding.
     random_state : int, default=0
         Draws the pivots.
     time_limit : float, optional
@@ -124,16 +126,15 @@ def columns_for(solver: ConjugateGradient, problem: Problem, until: float = math
     They are in float32 where that is used and its rounding is small beside ρ. None are added after
     the time `until`.
     """
-    system = System(problem)
-    gram, n = problem.gram, problem.gram.shape[0]
-    single = solver.mixes(gram) and system.rounding <= NOISE * system.ridge
-    dtype = np.dtype(np.float32 if single else np.float64)
+    system, gram, n = System(problem), problem.gram, problem.gram.shape[0]
+    dtype = np.dtype(system.precision(solver, NOISE))
     rank, points = solver.rank, gram.x
     if gram.on_tensors:  # products there are too quick for columns on the host to pay
         rank = rank or default_rank(n, dtype.itemsize, gram.memory)
         points = points.host()  # type: ignore[attr-defined]
     most = min(n, rank or most_columns(n, dtype.itemsize, gram.memory))
-    entry = math.inf if rank else ENTRY + getattr(points, "width", 0)
+    share = np.dtype(system.precision(solver, ROUNDING)).itemsize / 8
+    entry = math.inf if rank else share * (ENTRY + getattr(points, "width", 0))
     worth = Worth(system.ridge, solver.goal(gram), n, entry)
     choice = RandomlyPivoted(most, solver.random_state)
     factors = _in_time(choice.growing(gram.kernel, points, dtype), until)  # type: ignore[arg-type]
@@ -180,6 +181,13 @@ class System:
         error = self.product(part, signs, np.float32) - self.product(part, signs)
         return float(np.sqrt(np.mean((self.roots[rows] * error) ** 2)))
 
+    def precision(self, solver: ConjugateGradient, share: float) -> str:
+        """float32 where it is used, and K in float32 is off by no more than this share of ρ."""
+        if not solver.mixes(self.gram):
+            return "float64"
+        allowed = WORKABLE if solver.mixed else share
+        return "float32" if self.rounding <= allowed * self.ridge else "float64"
+
 
 class Run:
     """(SKS + ρI) c = s(y − b), with sᵀc = 0 for an intercept."""
@@ -206,16 +214,9 @@ class Run:
             columns = columns_for(self.solver, self.problem, self.began + SHARE * limit)
         self.rank = columns.rank
         self.preconditioner = columns.preconditioner(self.ridge, overwrite=last)
-        self.dtype = self._precision()
+        self.dtype = self.system.precision(self.solver, ROUNDING)
         self.x = self._solved(np.zeros_like(self.sides) if start is None else start)
         return self._finished(self.x)
-
-    def _precision(self) -> str:
-        """Products are in float32, unless what they are off by is too much beside ρ."""
-        if not self.solver.mixes(self.gram):
-            return "float64"
-        allowed = math.inf if self.solver.mixed else ROUNDING * self.ridge
-        return "float32" if self.system.rounding <= allowed else "float64"
 
     # ---- iterations ------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from mercer.features.centres.pivoted import PartialFactor
 
 FEWEST = 50  # columns
 ROWS = 4096  # that are multiplied at a time
-ENTRY = 28  # multiply-adds that take as long as a value of a kernel, beside one for each feature
+ENTRY = 28  # multiply-adds that take as long as a kernel value in float64, beside one a feature
 AHEAD = 1.3  # times as many columns: how far ahead their cost is looked at
 TINY = 1e-300
 ROUNDING = 1e4  # ρ times this: columns with larger squares need float64
@@ -24,20 +24,22 @@ FLOOR = 1e-14  # of the trace of K̂, the least ρ that float64 can tell from 0
 
 
 def most_columns(rows: int, itemsize: int, memory: Memory = None) -> int:
-    """How many columns a preconditioner may have: half the rows, and what fits the budget.
+    """How many columns r a preconditioner may have: n·r + r² numbers fit the memory budget.
 
-    >>> most_columns(10_000, 4, memory="1GB"), most_columns(10_000, 4, memory="12MB")
-    (5000, 104)
+    >>> most_columns(10_000, 4, memory="10GB"), most_columns(10_000, 4, memory="8MB")
+    (10000, 102)
     """
-    fitting = memory_budget(memory) // (rows * (itemsize + 8))
-    return max(1, min(rows, max(FEWEST, min(rows // 2, fitting))))
+    line = rows * (itemsize + 4)  # bytes: a column, half of them in float64, too
+    square = 16  # bytes: FᵀF and its factor
+    fitting = (math.sqrt(line**2 + 4 * square * memory_budget(memory)) - line) / (2 * square)
+    return max(1, min(rows, max(FEWEST, int(fitting))))
 
 
 def default_rank(rows: int, itemsize: int, memory: Memory = None) -> int:
     """Columns of a preconditioner where nothing is known of the spectrum: about 10√n.
 
-    >>> default_rank(10_000, 4, memory="1GB"), default_rank(10_000, 4, memory="12MB")
-    (1000, 104)
+    >>> default_rank(10_000, 4, memory="1GB"), default_rank(10_000, 4, memory="8MB")
+    (1000, 102)
     """
     return min(most_columns(rows, itemsize, memory), max(FEWEST, int(10 * math.sqrt(rows))))
 
@@ -49,7 +51,7 @@ class Worth:
     A randomly chosen column takes Σλ²/Σλ from the trace of K − K̂ in expectation, λ being its
     eigenvalues; where the trace falls by ν a column, the condition number is about 1 + ν/ρ, and
 
-        r²/(n·e) + ½ √(1 + ν/ρ) log(2/tolerance) · (1 + 2r/(n·e))
+        r²/(n·e) + ½ √(1 + ν/ρ) log(2/tolerance) · (1 + r/n)
 
     products with K is what r columns and the iterations take, e being the multiply-adds that one
     kernel value is worth. ν is continued as a power of r from what it was so far. An infinite e
@@ -69,8 +71,7 @@ class Worth:
         True
         """
         steps = 0.5 * math.sqrt(1.0 + fall / self.ridge) * math.log(2.0 / self.tolerance)
-        size = self.rows * self.entry
-        return rank**2 / size + max(steps, 1.0) * (1.0 + 2.0 * rank / size)
+        return rank**2 / (self.rows * self.entry) + max(steps, 1.0) * (1.0 + rank / self.rows)
 
     def more(self, ranks: list[int], traces: list[float]) -> bool:
         """Whether the next columns are worth it, from the traces left at some ranks so far.
@@ -92,11 +93,10 @@ class Worth:
         return self.products(AHEAD * last, late * shrinking**2) < now
 
 
-def grown(
-    factors: Iterable[PartialFactor], weights: np.ndarray, worth: Worth
-) -> np.ndarray:
+def grown(factors: Iterable[PartialFactor], weights: np.ndarray, worth: Worth) -> np.ndarray:
     """The columns of the factor as soon as more are not worth it."""
-    ranks, traces, columns = [0], [], np.empty((len(weights), 0))
+    ranks, traces = [0], list[float]()
+    columns = np.empty((len(weights), 0))
     for factor in factors:
         if not traces:
             traces.append(float(weights.mean()) * factor.trace)
@@ -143,7 +143,8 @@ class Columns:
         for start, stop in spans(len(self.roots), ROWS):
             head = self.head[start:stop] * self.roots[start:stop]
             tail = self.tail[start:stop] * self.roots[start:stop].astype(self.tail.dtype)
-            moments[:k, :k] += linalg.lower_products(head)
+            if k:
+                moments[:k, :k] += linalg.lower_products(head)
             if rank > k:
                 moments[k:, :k] += tail.astype(np.float64).T @ head
                 moments[k:, k:] += linalg.lower_products(tail)

@@ -142,9 +142,7 @@ class _Pivoted(Choice):
             return chosen(kernel, x, factor.pivots, factor=columns)
         return chosen(kernel, x, drawn[factor.pivots])
 
-    def _grown(
-        self, factor: PartialFactor, random: np.random.Generator
-    ) -> Iterator[PartialFactor]:
+    def _grown(self, factor: PartialFactor, random: np.random.Generator) -> Iterator[PartialFactor]:
         while factor.missing and not factor.exhausted:
             minor = self._block(factor, random)
             if not minor.accepted:
