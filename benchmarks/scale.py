@@ -28,10 +28,16 @@ from mercer.features.centres import Uniform
 from mercer.kernels import Gaussian
 from mercer.linalg import cholesky
 from mercer.losses import Multinomial, Squared
-from mercer.solvers import CentresNewton, CentresProblem, ConjugateGradient, Direct, Problem
+from mercer.solvers import (
+    CentresNewton,
+    CentresProblem,
+    ConjugateGradient,
+    Direct,
+    Problem,
+    gram_path,
+)
 from mercer.solvers.automatic import choose
 from mercer.solvers.centres import centres_path, passes
-from mercer.solvers.gram_path import gram_path
 
 SPHERE_GAMMA, SPHERE_RIDGE, SPHERE_CENTRES = 20.0, 1e-7, 2000
 

@@ -12,8 +12,7 @@ from mercer.features.centres import RandomlyPivoted
 from mercer.features.centres.pivoted import NOISE
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Squared
-from mercer.solvers import ConjugateGradient, Direct, Problem
-from mercer.solvers.gram_path import gram_path
+from mercer.solvers import ConjugateGradient, Direct, Problem, gram_path
 from mercer.solvers.iterative import columns_for
 from mercer.solvers.low_rank import Columns
 
