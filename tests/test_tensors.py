@@ -155,7 +155,7 @@ class TestSolvers:
     @pytest.mark.parametrize("mixed", [False, True])
     def test_conjugate_gradients(self, fit_intercept, mixed):
         X, y, weights = rows(60), rows(60, 2, seed=1), 1.0 + np.arange(60.0) % 3
-        solver = ConjugateGradient(mixed=mixed)
+        solver = ConjugateGradient(tolerance=1e-9, mixed=mixed)
         theirs, ours = (
             solver.solve(
                 Problem(Gaussian().gram(a(X)), a(y), Squared(), 1e-2, a(weights), fit_intercept)

@@ -1,4 +1,4 @@
-"""The choice of a solver, and conjugate gradients on the whole matrix, against dense solves."""
+"""The choice of a solver."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mercer import KernelRidge
 from mercer.errors import ApproximationWarning
 from mercer.features.centres import KMeansPlusPlus
 from mercer.kernels import Gaussian
-from mercer.losses import Hinge, Squared
-from mercer.solvers import CentresNewton, ConjugateGradient, Direct, Problem, automatic
+from mercer.losses import Hinge
+from mercer.solvers import CentresNewton, automatic
 from mercer.solvers.automatic import Candidate, Rates, choose, choose_among
 
 RATES = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 3)
@@ -21,53 +21,6 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 3))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(400)
 WEIGHTS = RNG.integers(0, 3, 400).astype(float)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("mixed", [False, True])
-def test_conjugate_gradients_solve_what_the_factorisation_solves(dtype, intercept, mixed):
-    targets = np.stack([Y, Y**2], axis=1)
-    gram = KERNEL.gram(X.astype(dtype))
-    problem = Problem(gram, targets, Squared(), 1e-4, WEIGHTS, intercept)
-    found = ConjugateGradient(rank=60, mixed=mixed).solve(problem)
-    exact = Direct(mixed=False).solve(problem)
-    assert found.status.converged
-    assert found.coefficients.dtype == dtype
-    assert found.objective == pytest.approx(exact.objective, rel=1e-4)
-    fitted = gram @ found.coefficients.astype(float) + found.intercept
-    wanted = gram @ exact.coefficients.astype(float) + exact.intercept
-    np.testing.assert_allclose(fitted, wanted, atol=2e-3 if dtype == np.float32 else 1e-4)
-
-
-def test_the_residual_that_is_told_is_the_true_one():
-    problem = Problem(KERNEL.gram(X), Y, Squared(), 1e-5)
-    solution = ConjugateGradient(rank=40, iterations=7).solve(problem)
-    distances = ((X[:, None] - X) ** 2).sum(axis=2)
-    rest = np.exp(-distances / (2 * 0.7**2)) @ solution.coefficients - Y
-    rest += 400 * 1e-5 * solution.coefficients
-    assert solution.gap == pytest.approx(np.linalg.norm(rest) / np.linalg.norm(Y), rel=1e-6)
-    assert not solution.status.converged
-    assert "Stopped by the limit of 7 iterations" in str(solution.status)
-    assert len(solution.history["residual"]) == len(solution.history["seconds"]) == 7
-
-
-def test_iterations_end_by_callback_and_clock():
-    problem = Problem(KERNEL.gram(X), Y, Squared(), 1e-5)
-    stopped = ConjugateGradient(rank=20, callback=lambda i, state: i == 3).solve(problem)
-    assert len(stopped.history["residual"]) == 3
-    assert "the callback" in str(stopped.status)
-    hurried = ConjugateGradient(rank=20, time_limit=1e-9).solve(problem)
-    assert "time limit" in str(hurried.status)
-    assert hurried.gap < 1
-
-
-def test_conjugate_gradients_refuse_what_they_cannot_do():
-    gram = KERNEL.gram(X)
-    with pytest.raises(ValueError, match="solves the square loss; got Hinge"):
-        ConjugateGradient().solve(Problem(gram, np.sign(Y), Hinge(), 1.0))
-    with pytest.raises(ValueError, match="needs regularization > 0"):
-        ConjugateGradient().solve(Problem(gram, Y, Squared(), 0.0))
 
 
 @pytest.mark.parametrize(

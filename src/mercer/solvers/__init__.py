@@ -19,6 +19,7 @@ from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod
 from mercer.solvers.gaps import Gap, certified_gap, duality_gap
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.many_ridges import gram_path
 from mercer.solvers.minibatch import FeatureProblem, MiniBatch
 from mercer.solvers.newton import Newton
 from mercer.solvers.path import SpectralPath
@@ -66,6 +67,7 @@ __all__ = [
     "default_solver",
     "duality_gap",
     "gradient_norm",
+    "gram_path",
     "interpolant",
     "schedules",
 ]

@@ -23,7 +23,8 @@ from mercer.points import PointSet, beside_points
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.centres.basis import sample_size
 from mercer.solvers.direct import MIXED_SIZE, Direct
-from mercer.solvers.iterative import ConjugateGradient, default_rank
+from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.low_rank import default_rank
 
 SMALL = 3000  # rows up to which a factorisation is always right, and nothing is measured
 COMFORT = 30.0  # seconds that a solution right to rounding may take where a tolerance is quicker
@@ -262,18 +263,18 @@ def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
 
 def _iterative(kernel: Any, points: PointSet, outputs: int, rates: Rates) -> Candidate:
     n, size = len(points), 4
-    rank = default_rank(n, size)
+    rank = min(n, 2 * default_rank(n, size))  # more where it is hard, fewer where it is easy
     rate = rates.multiply_adds["float32"]
     if on_tensors(points):  # the preconditioner is made on the host
         rate = _product_rate("float32", thread_count())
-    factor = (1.5 * n * rank**2 + 10 * rank**3) / rate
+    factor = (1.5 * n * rank**2 + rank**3 / 3) / rate
     speed = 0.5 if points.dtype == np.float64 else 1.0  # iterations are in float32
     products = ITERATIONS * 0.5 * n * n * rates.value_seconds * speed * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()
     known = laws.positive_definite(kernel, getattr(points, "width", None)).yes
     obstacle = "" if known else "the kernel is not known to be positive definite"
     seconds = factor + products + 2 * n * rank * rates.value_seconds
-    memory = 2.0 * size * n * rank + 64.0 * n * outputs
+    memory = 2.0 * size * n * rank + 16.0 * rank**2 + 64.0 * n * outputs
     return Candidate("ConjugateGradient", solver, seconds, memory, True, None, obstacle, False)
 
 

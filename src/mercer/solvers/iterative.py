@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mercer import linalg
 from mercer.arrays import beside, on_host
-from mercer.evaluation.budget import Memory, memory_budget
 from mercer.features.centres import RandomlyPivoted
+from mercer.features.centres.pivoted import PartialFactor
 from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.conjugate import conjugate_steps
 from mercer.solvers.descent.landscape import Callback, State
+from mercer.solvers.low_rank import ENTRY, Columns, Worth, default_rank, grown, most_columns
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4}
 MIXED_SIZE = 2000  # from which products in float32 with refinement are faster
-GAIN = 1e-4  # what iterations in float32 gain before the residual is computed in float64
-REFINEMENTS = 8
-RANKS = (50, 2000)  # fewest and most columns of the preconditioner
+ROUNDING = 0.02  # of ρ: what products in float32 may be off by
+NOISE = 0.1  # of ρ: what columns in float32 may be off by
+WORKABLE = 0.3  # of ρ: either, where float32 was asked for
+SAMPLE = 256  # rows on which that is measured
+REFINEMENTS = 12
+SHARE = 1 / 3  # of a time limit that the preconditioner may take
 
 
 @dataclass(frozen=True)
@@ -33,19 +38,22 @@ class ConjugateGradient:
     """Solve (K + nλ W⁻¹) α = y by conjugate gradients; K is multiplied by, and never stored.
 
     The preconditioner is K̂ + nλI with K̂ = FFᵀ from randomly pivoted Cholesky, so that iterations
-    only meet the eigenvalues that K̂ misses. In float64 the iterations run in float32, and the
-    residual is computed and corrected in float64 until it is small.
+    only meet the eigenvalues that K̂ misses. F gets columns as long as they are expected to save
+    more iterations than they cost. Products with K are in float32 where their rounding is small
+    beside nλ, and the residual is computed and corrected in float64 until it is small.
 
     Parameters
     ----------
     tolerance : float, optional
         The true residual, relative to y, to reach; by default 1e-6, and 1e-4 for float32.
     rank : int, optional
-        Columns of F, which takes n·rank numbers; about 10√n by default, at most 2000.
+        Columns of F, which takes n·rank numbers; by default as many as are worth it, within the
+        memory budget.
     iterations : int, default=2000
         At most so many.
     mixed : bool or None, default=None
-        Whether products are in float32 with refinement; None decides by size.
+        Whether products are in float32 with refinement wherever that works at all; None decides
+        by size and rounding.
     random_state : int, default=0
         Draws the pivots.
     time_limit : float, optional
@@ -87,128 +95,181 @@ class ConjugateGradient:
                 check_positive(self, name, getattr(self, name))
 
     def solve(self, problem: Problem) -> Solution:
-        if not isinstance(problem.loss, Squared):
-            raise ValueError(f"ConjugateGradient solves the square loss; got {problem.loss!r}.")
-        if problem.regularization <= 0:
-            raise ValueError(
-                "ConjugateGradient needs regularization > 0; got 0. Direct() finds the "
-                "interpolant of least norm."
-            )
-        return _Run(self, problem).solution()
+        check_ridge(problem, problem.regularization)
+        return Run(self, problem).solution()
+
+    def goal(self, gram: Gram) -> float:
+        """The relative residual to reach."""
+        return self.tolerance or TOLERANCES[str(gram.dtype)]
 
     def mixes(self, gram: Gram) -> bool:
-        """Whether products are taken in float32."""
-        if gram.dtype != np.float64:
-            return False
-        return gram.shape[0] >= MIXED_SIZE if self.mixed is None else self.mixed
+        """Whether float32 is used where rounding allows it."""
+        if self.mixed is not None:
+            return self.mixed
+        return bool(gram.dtype == np.float32) or gram.shape[0] >= MIXED_SIZE
 
 
-def default_rank(rows: int, itemsize: int, memory: Memory = None) -> int:
-    """Columns of a preconditioner: about 10√n, within half the memory budget.
+def check_ridge(problem: Problem, regularization: float) -> None:
+    """Whether these are problems for conjugate gradients."""
+    if not isinstance(problem.loss, Squared):
+        raise ValueError(f"ConjugateGradient solves the square loss; got {problem.loss!r}.")
+    if regularization <= 0:
+        raise ValueError(
+            "ConjugateGradient needs regularization > 0; got 0. Direct() finds the "
+            "interpolant of least norm."
+        )
 
-    >>> default_rank(10_000, 4), default_rank(10_000, 4, memory="8MB")
-    (1000, 104)
+
+def columns_for(solver: ConjugateGradient, problem: Problem, until: float = math.inf) -> Columns:
+    """Columns of K for a preconditioner: enough for the λ of the problem, or as many as asked for.
+
+    They are in float32 where that is used and its rounding is small beside ρ. None are added after
+    the time `until`.
     """
-    few, many = RANKS
-    fitting = int(0.5 * memory_budget(memory)) // (rows * itemsize)
-    return max(1, min(rows, many, max(few, int(10 * math.sqrt(rows))), max(few, fitting)))
+    system, gram, n = System(problem), problem.gram, problem.gram.shape[0]
+    dtype = np.dtype(system.precision(solver, NOISE))
+    rank, points = solver.rank, gram.x
+    if gram.on_tensors:  # products there are too quick for columns on the host to pay
+        rank = rank or default_rank(n, dtype.itemsize, gram.memory)
+        points = points.host()  # type: ignore[attr-defined]
+    most = min(n, rank or most_columns(n, dtype.itemsize, gram.memory))
+    share = np.dtype(system.precision(solver, ROUNDING)).itemsize / 8
+    entry = math.inf if rank else share * (ENTRY + getattr(points, "width", 0))
+    worth = Worth(system.ridge, solver.goal(gram), n, entry)
+    choice = RandomlyPivoted(most, solver.random_state)
+    factors = _in_time(choice.growing(gram.kernel, points, dtype), until)  # type: ignore[arg-type]
+    factor = grown(factors, system.roots[:, 0] ** 2, worth)
+    return Columns(factor, system.roots, system.ridge)
 
 
-class LowRank:
-    """(ÛÛᵀΣ² + ρI)⁻¹ for SFFᵀS = ÛΣ²Ûᵀ: what K̂ + ρ does, by the inversion lemma."""
-
-    def __init__(self, columns: np.ndarray, roots: np.ndarray, ridge: float) -> None:
-        scaled = columns * roots.astype(columns.dtype)
-        values, vectors = linalg.eigen((scaled.T @ scaled).astype(np.float64))
-        kept = values > values[-1] * len(values) * float(np.finfo(columns.dtype).eps)
-        values, vectors = values[kept], vectors[:, kept]
-        self.basis = scaled @ (vectors / np.sqrt(values)).astype(columns.dtype)
-        self.factors = (ridge / (values + ridge) - 1.0).astype(columns.dtype)[:, None]
-
-    def solve(self, residual: np.ndarray) -> np.ndarray:
-        """ρ(K̂ + ρI)⁻¹r; the scale does not matter."""
-        return residual + self.basis @ (self.factors * (self.basis.T @ residual))
+def _in_time(factors: Iterator[PartialFactor], until: float) -> Iterator[PartialFactor]:
+    for factor in factors:
+        yield factor
+        if time.perf_counter() >= until:
+            return
 
 
-class _Run:
-    """(SKS + ρI) c = s(y − b), with s = √w and sᵀc = 0 for an intercept."""
+class System:
+    """SKS + ρI with s = √w, in float64 and in float32."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.gram, self.like = problem.gram, problem.targets
+        self.roots = np.sqrt(on_host(problem.sample_weights))[:, None]
+        self.ridge = float(problem.regularization * (self.roots**2).sum())
+
+    def multiply(self, c: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """(SKS + ρI) c, with kernel values and their sums in `dtype`."""
+        return self.roots * self.product(self.gram, self.roots * c, dtype) + self.ridge * c
+
+    def product(self, gram: Gram, values: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """K V. Where the points are tensors, vectors stay on the host and K on their device."""
+        if np.dtype(dtype) != gram.dtype:
+            gram = gram.astype(dtype)
+        values = values.astype(dtype, copy=False)
+        if not gram.on_tensors:
+            return gram @ values
+        return on_host(gram @ beside(values, self.like))
+
+    @cached_property
+    def rounding(self) -> float:
+        """‖S(K₃₂ − K)Sv‖/‖v‖ for K as float32 has it, on some rows, v being random signs."""
+        gram, n = self.gram, self.gram.shape[0]
+        random = np.random.default_rng(0)
+        rows = np.sort(random.choice(n, min(n, SAMPLE), replace=False))
+        part = Gram(gram.kernel, gram.x.take(rows), gram.x, gram.memory, gram.precision)
+        signs = self.roots * random.choice([-1.0, 1.0], (n, 1))
+        error = self.product(part, signs, np.float32) - self.product(part, signs)
+        return float(np.sqrt(np.mean((self.roots[rows] * error) ** 2)))
+
+    def precision(self, solver: ConjugateGradient, share: float) -> str:
+        """float32 where it is used, and K in float32 is off by no more than this share of ρ."""
+        if not solver.mixes(self.gram):
+            return "float64"
+        allowed = WORKABLE if solver.mixed else share
+        return "float32" if self.rounding <= allowed * self.ridge else "float64"
+
+
+class Run:
+    """(SKS + ρI) c = s(y − b), with sᵀc = 0 for an intercept."""
 
     def __init__(self, solver: ConjugateGradient, problem: Problem) -> None:
         self.solver, self.problem, self.gram = solver, problem, problem.gram
-        self.roots = np.sqrt(on_host(problem.sample_weights))[:, None]
-        self.ridge = float(problem.regularization * (self.roots**2).sum())
+        self.system = System(problem)
+        self.roots, self.ridge = self.system.roots, self.system.ridge
         self.targets = on_host(problem.values).reshape(len(self.roots), -1)
         sides = [self.roots * self.targets, *([self.roots] if problem.fit_intercept else [])]
         self.sides = np.concatenate(sides, axis=1)
-        self.goal = solver.tolerance or TOLERANCES[str(self.gram.dtype)]
-        self.inner = self.gram.astype(np.float32) if solver.mixes(self.gram) else self.gram
+        self.scale = np.linalg.norm(self.sides, axis=0)
+        self.scale[self.scale == 0] = 1.0
+        self.goal = solver.goal(self.gram)
         self.began, self.stopped = time.perf_counter(), ""
         self.history: dict[str, list[Any]] = {"residual": [], "seconds": []}
+        self.iterations = {"float32": 0, "float64": 0}
 
-    def solution(self) -> Solution:
-        scale = np.linalg.norm(self.sides, axis=0)
-        scale[scale == 0] = 1.0
-        self.preconditioner = self._low_rank()
-        x, residual, worst = np.zeros_like(self.sides), self.sides, 1.0
+    def solution(self, columns: Columns | None = None, start: np.ndarray | None = None) -> Solution:
+        """Iterate from `start`, with these columns or with what the solver says."""
+        last = columns is None
+        if columns is None:
+            limit = self.solver.time_limit or math.inf
+            columns = columns_for(self.solver, self.problem, self.began + SHARE * limit)
+        self.rank = columns.rank
+        self.preconditioner = columns.preconditioner(self.ridge, overwrite=last)
+        self.dtype = self.system.precision(self.solver, ROUNDING)
+        self.x = self._solved(np.zeros_like(self.sides) if start is None else start)
+        return self._finished(self.x)
+
+    # ---- iterations ------------------------------------------------------------------------------
+
+    def _solved(self, x: np.ndarray) -> np.ndarray:
+        """x, corrected until its residual in float64 is small or falls no more."""
+        residual = self.sides - self.system.multiply(x) if x.any() else self.sides
         for _ in range(REFINEMENTS):
-            candidate = self._stored(x + self._corrected(residual, scale, x))
-            rest = self.sides - self._multiply(self.gram, candidate)
-            reached = float((np.linalg.norm(rest, axis=0) / scale).max())
-            if reached >= worst:
+            candidate = self._stored(x + self._corrected(residual, x))
+            rest = self.sides - self.system.multiply(candidate)
+            gained = self._size(rest) / self._size(residual)
+            if gained < 1 or self._energy(candidate, rest) < self._energy(x, residual):
+                x, residual = candidate, rest
+            if self._size(residual) <= self.goal or self.stopped:
                 break
-            gained, worst = reached / worst, reached
-            x, residual = candidate, rest
-            if worst <= self.goal or self.stopped or gained > 0.5:
-                break
-        return self._finished(x)
+            if gained > 0.5:
+                if self.dtype == "float64":
+                    break
+                self.dtype = "float64"
+        return x
+
+    def _size(self, residual: np.ndarray) -> float:
+        return float((np.linalg.norm(residual, axis=0) / self.scale).max())
+
+    def _energy(self, x: np.ndarray, residual: np.ndarray) -> float:
+        """½xᵀAx − bᵀx, which every iteration lowers, also while the residual grows."""
+        return -0.5 * float(np.vdot(x / self.scale**2, self.sides + residual))
 
     def _stored(self, x: np.ndarray) -> np.ndarray:
         """x as it will be stored: rounding is corrected with the rest."""
         return x.astype(self.gram.dtype).astype(np.float64)
 
-    def _low_rank(self) -> LowRank:
-        dtype, n = self.inner.dtype, self.gram.shape[0]
-        rank = self.solver.rank or default_rank(n, dtype.itemsize, self.gram.memory)
-        self.rank = min(rank, n)
-        choice = RandomlyPivoted(self.rank, self.solver.random_state, pool=n)
-        points: Any = self.gram.x
-        points = points.host() if self.gram.on_tensors else points
-        factor = choice.choose(self.gram.kernel, points).factor  # type: ignore[arg-type]
-        assert factor is not None
-        return LowRank(factor.astype(dtype), self.roots, self.ridge)
-
-    def _multiply(self, gram: Gram, c: np.ndarray) -> np.ndarray:
-        roots = self.roots.astype(c.dtype)
-        return roots * self._product(gram, roots * c) + c.dtype.type(self.ridge) * c
-
-    def _product(self, gram: Gram, values: np.ndarray) -> np.ndarray:
-        """K V. Where the points are tensors, vectors stay on the host and K on their device."""
-        if not gram.on_tensors:
-            return gram @ values
-        return on_host(gram @ beside(values, self.problem.targets))
-
-    def _corrected(self, residual: np.ndarray, scale: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """A⁻¹r as far as this precision goes."""
-        dtype = self.inner.dtype
+    def _corrected(self, residual: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """A⁻¹r as far as products in this precision go."""
         sizes = np.linalg.norm(residual, axis=0)
         sizes[sizes == 0] = 1.0
-        wanted = self.goal * scale / sizes
-        if dtype != self.gram.dtype:
-            wanted = np.maximum(wanted, GAIN)
+        wanted = 0.7 * self.goal * self.scale / sizes
+        error = self.system.rounding if self.dtype == "float32" else 0.0
         steps = conjugate_steps(
-            lambda v: self._multiply(self.inner, v),
+            lambda v: self.system.multiply(v, self.dtype),
             self.preconditioner.solve,
-            (residual / sizes).astype(dtype),
+            residual / sizes,
         )
         for step in steps:
             left = np.linalg.norm(step.residual, axis=0)
-            self._record(x + sizes * step.solution, float((left * sizes / scale).max()))
-            if self.stopped or (left <= 0.7 * wanted).all():
+            self._record(x + sizes * step.solution, float((left * sizes / self.scale).max()))
+            reached = np.maximum(wanted, error * np.linalg.norm(step.solution, axis=0))
+            if self.stopped or (left <= reached).all():
                 break
-        return np.asarray(sizes * step.solution, np.float64)
+        return np.asarray(sizes * step.solution)
 
     def _record(self, x: np.ndarray, believed: float) -> None:
         seconds = time.perf_counter() - self.began
+        self.iterations[self.dtype] += 1
         self.history["residual"].append(believed)
         self.history["seconds"].append(seconds)
         taken, limit = len(self.history["residual"]), self.solver.time_limit
@@ -220,6 +281,8 @@ class _Run:
             alpha, b = self._coefficients(x)
             if self.solver.callback(taken, State(alpha, b, math.nan)):
                 self.stopped = "the callback"
+
+    # ---- the answer ------------------------------------------------------------------------------
 
     def _coefficients(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """α and b, which makes sᵀc = 0."""
@@ -250,7 +313,7 @@ class _Run:
 
     def _truth(self, alpha: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         """The relative residual and the objective, from scratch in float64, in one product."""
-        fitted = self._product(self.gram, alpha)
+        fitted = self.system.product(self.gram, alpha)
         scaled = np.divide(alpha, self.roots, out=np.zeros_like(alpha), where=self.roots > 0)
         rest = self.roots * (fitted + b - self.targets) + self.ridge * scaled
         sizes = np.linalg.norm(self.roots * self.targets, axis=0)
@@ -259,8 +322,9 @@ class _Run:
         return worst, risk + 0.5 * self.problem.regularization * float(np.vdot(alpha, fitted))
 
     def _status(self, residual: float) -> Status:
+        counts = [f"{count} in {name}" for name, count in self.iterations.items() if count]
         work = (
-            f"{len(self.history['residual'])} iterations in {self.inner.dtype} with a "
+            f"{len(self.history['residual'])} iterations ({', '.join(counts)}) with a "
             f"preconditioner of rank {self.rank}; relative residual {residual:.1e}"
         )
         if residual <= self.goal:

@@ -145,7 +145,8 @@ def over_blocks(kernel: Kernel, rows: int, work: Any) -> None:
 
 
 def cross_block(
-    kernel: Kernel, x: PointSet, span: tuple[int, int], centres: PointSet
+    kernel: Kernel, x: PointSet, span: tuple[int, int], centres: PointSet, dtype: Any = None
 ) -> np.ndarray:
-    """K between some of the points and the centres."""
-    return Gram(kernel, x.slice(*span), centres).dense()
+    """K between some of the points and the centres, in their precision or another."""
+    gram = Gram(kernel, x.slice(*span), centres)
+    return (gram if dtype is None else gram.astype(dtype)).dense()

@@ -9,8 +9,9 @@ largest old one elsewhere is exactly the next greedy pivot.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from mercer.operators import Gram
 from mercer.points import PointSet
 
 CANDIDATES = (32, 512)  # fewest and most that are looked at together
+NOISE = 32  # rounding units that computed residuals may be off by
 FACTOR_BYTES = 4 << 30  # of the factor, where no budget is given: free memory must not decide
 Accept = Callable[["Minor"], None]
 
@@ -31,14 +33,16 @@ Accept = Callable[["Minor"], None]
 class PartialFactor:
     """F, n × rank so far, with F Fᵀ the approximation of K from the pivots, and what is left."""
 
-    def __init__(self, kernel: Kernel, x: PointSet, count: int) -> None:
+    def __init__(self, kernel: Kernel, x: PointSet, count: int, dtype: Any = None) -> None:
         self.kernel, self.x = kernel, x
+        dtype = np.dtype(x.dtype if dtype is None else dtype)
         self.residual = Gram(kernel, x).diagonal().astype(np.float64)
         self.trace = float(self.residual.sum())
-        self.columns = np.empty((len(x), min(count, len(x))), x.dtype)
+        self.columns = np.empty((len(x), min(count, len(x))), dtype)
         self.pivots: list[int] = []
-        unit = float(np.finfo(x.dtype).eps)
-        self.negligible = len(x) * unit * float(self.residual.max(initial=0.0))
+        unit = float(np.finfo(dtype).eps) * float(self.residual.max(initial=0.0))
+        self.negligible = len(x) * unit
+        self.noise = NOISE * unit  # a pivot with less would make a column of rounding errors
 
     @property
     def rank(self) -> int:
@@ -71,7 +75,7 @@ class PartialFactor:
 
         def fill(span: tuple[int, int]) -> None:
             part = slice(*span)
-            block = cross_block(self.kernel, self.x, span, centres)
+            block = cross_block(self.kernel, self.x, span, centres, self.columns.dtype)
             block -= self.columns[part, :old] @ rows.T
             fresh = self.columns[part, old:new]
             np.matmul(block, inverse.T, out=fresh)
@@ -129,17 +133,22 @@ class _Pivoted(Choice):
         rows = self._pool_size(x, memory, pool)
         drawn = None if rows >= len(x) else np.sort(random.choice(len(x), rows, replace=False))
         factor = PartialFactor(kernel, x if drawn is None else x.take(drawn), self.count)
-        while factor.missing and not factor.exhausted:
-            minor = self._block(factor, random)
-            if not minor.accepted:
-                break
-            factor.grow(minor)
+        for _ in self._grown(factor, random):
+            pass
         if not factor.rank:
             raise ValueError("the kernel is 0 at all points: there is nothing to approximate.")
         columns = factor.columns[:, : factor.rank]
         if drawn is None:
             return chosen(kernel, x, factor.pivots, factor=columns)
         return chosen(kernel, x, drawn[factor.pivots])
+
+    def _grown(self, factor: PartialFactor, random: np.random.Generator) -> Iterator[PartialFactor]:
+        while factor.missing and not factor.exhausted:
+            minor = self._block(factor, random)
+            if not minor.accepted:
+                return
+            factor.grow(minor)
+            yield factor
 
     def _pool_size(self, x: PointSet, memory: Memory, pool: int | None) -> int:
         if pool is not None:
@@ -198,12 +207,20 @@ class RandomlyPivoted(_Pivoted):
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
         return self._factor(kernel, x, self.memory, self.pool, self.random_state)
 
+    def growing(self, kernel: Kernel, x: PointSet, dtype: Any = None) -> Iterator[PartialFactor]:
+        """The factor on all points after each block of pivots, for whoever decides when to stop.
+
+        It is one object that grows, stored in `dtype`, the precision of the points by default.
+        """
+        factor = PartialFactor(kernel, x, self.count, dtype)
+        yield from self._grown(factor, generator(self.random_state))
+
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Minor:
         draws = candidate_count(factor.columns.shape[1])
         shares = factor.residual / factor.residual.sum()
         minor = factor.minor(random.choice(len(shares), draws, p=shares))
         for i, chance in enumerate(random.random(draws)):
-            if chance * minor.before[i] < minor.left[i]:
+            if max(chance * minor.before[i], factor.noise) < minor.left[i]:
                 minor.accept(i)
         return minor
 
