@@ -250,7 +250,7 @@ def _iterative(kernel: Any, points: PointSet, outputs: int, rates: Rates) -> Can
 def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: Rates) -> Candidate:
     n, solver, dtype = len(points), CentresNewton(), str(points.dtype)
     goal = solver.goal(loss, points.dtype)
-    sample = sample_size(n, count, goal, rates.width)
+    sample = sample_size(n, count, goal, rates.width, outputs)
     newton = NEWTON_STEPS[isinstance(loss, Squared)]
     factor = newton * 1.2 * sample * count**2 / rates.multiply_adds[dtype]
     factor += count**3 / 2 / rates.multiply_adds["float64"]

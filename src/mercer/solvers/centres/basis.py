@@ -22,6 +22,7 @@ BLOCK_BYTES = 1 << 25  # of a block of sampled rows
 DECADES = 9  # of jitters that are tried where rounding made a preconditioner indefinite
 FACTORS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # rows of the sample for each centre
 ENTRY = 25.0  # what a kernel value in a pass costs, in multiply-adds of the preconditioner
+COORDINATE, OUTPUT = 1.7, 8.0  # what one more of them adds to that
 BEGIN = 1e-6  # the gap at the start is large: no tolerance asks for less work than this one
 SLOWER = 1.5  # steps until the gap is small, over those until the objective is
 
@@ -146,13 +147,13 @@ def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> fl
     return max(1.0, SLOWER * math.log(min(tolerance, BEGIN)) / math.log(centres / sample))
 
 
-def sample_size(rows: int, centres: int, tolerance: float, width: int) -> int:
+def sample_size(rows: int, centres: int, tolerance: float, width: int, outputs: int = 1) -> int:
     """How many rows to take for the preconditioner: more rows cost more, and save steps.
 
     >>> sample_size(1_000, 200, 1e-6, 3), sample_size(10**6, 2_000, 1e-6, 3) > 8_000
     (1000, True)
     """
-    entry = ENTRY + 1.7 * width
+    entry = ENTRY + COORDINATE * width + OUTPUT * (outputs - 1)
 
     def cost(sample: int) -> float:
         steps = expected_steps(rows, centres, sample, tolerance)
