@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.operators import Gram
-from mercer.solvers.centres.basis import Basis
+from mercer.solvers.centres.basis import Basis, check_memory
 from mercer.solvers.centres.descent import Descent
 from mercer.solvers.centres.problem import CentresProblem
 from mercer.solvers.centres.solver import CentresNewton
@@ -61,6 +61,7 @@ def centres_path(
     [0.01, 0.0001, 1e-06]
     """
     solver = CentresNewton() if solver is None else solver
+    check_memory(problem.passes, problem.columns.shape[1], solver.sample)
     basis, last, before = Basis(problem.passes), None, None
     for ridge in sorted(map(float, regularizations), reverse=True):
         descent = Descent(solver, replace(problem, regularization=ridge), basis)
