@@ -304,3 +304,9 @@ def test_maps_and_blocks_take_no_more_memory_than_a_few_tiles(tmp_path):
         tracemalloc.stop()
         assert peak < 0.75 * wide.nbytes  # 12.8 MB; columns of targets and values take 2
     np.testing.assert_allclose(objectives, objectives[0], rtol=1e-9)
+
+
+def test_what_cannot_fit_is_refused_with_advice():
+    rows = PointPasses(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES), memory=20_000)
+    with pytest.raises(ValueError, match=r"12 centres takes .* Take fewer centres"):
+        CentresNewton().solve(CentresProblem(rows, REAL, Squared(), RIDGE))

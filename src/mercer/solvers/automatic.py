@@ -21,7 +21,7 @@ from mercer.losses import Loss, Squared
 from mercer.operators import Gram
 from mercer.points import PointSet, beside_points
 from mercer.solvers.centres import CentresNewton
-from mercer.solvers.centres.basis import sample_size
+from mercer.solvers.centres.basis import expected_steps, memory_needed, sample_size
 from mercer.solvers.direct import MIXED_SIZE, Direct
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.low_rank import default_rank
@@ -32,6 +32,7 @@ PATIENCE = 900.0  # seconds of an exact solution beyond which centres are taken
 SHARE = 0.6  # of the free memory that an exact solution may take
 ITERATIONS = 60  # of conjugate gradients, where nothing is known of the spectrum
 NEWTON_STEPS = {True: 1, False: 8}  # for the square loss, for others
+TWO_SIDES = {"float64": 1.4, "float32": 2.2}  # a value used twice, over one in a product
 PROBE = 1024  # points on which kernel values are timed
 DEVICE_PROBE = 1 << 15  # on a card, which needs much work to be busy
 DEVICE_ORDER = 4096  # of a matrix product that is timed there
@@ -279,14 +280,14 @@ def _iterative(kernel: Any, points: PointSet, outputs: int, rates: Rates) -> Can
 
 
 def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: Rates) -> Candidate:
-    n, solver = len(points), CentresNewton()
+    n, solver, dtype = len(points), CentresNewton(), str(points.dtype)
     goal = solver.goal(loss, points.dtype)
-    sample = sample_size(n, count, goal, rates.width)
+    sample = sample_size(n, count, goal, rates.width, outputs)
     newton = NEWTON_STEPS[isinstance(loss, Squared)]
-    steps = 1.0 if sample >= n else math.log(goal) / math.log(count / sample)
-    rate = rates.multiply_adds["float64"]
-    factor = newton * (1.5 * sample * count**2 + count**3 / 3) / rate + count**3 / 3 / rate
-    passes = (1.5 * steps + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
-    seconds = factor + passes * n * count * 2.2 * rates.value_seconds * (1 + 0.15 * (outputs - 1))
-    memory = 3.0 * 8 * count**2 + 2.0**26 + 48.0 * n * outputs
+    factor = newton * 1.2 * sample * count**2 / rates.multiply_adds[dtype]
+    factor += count**3 / 2 / rates.multiply_adds["float64"]
+    passes = (expected_steps(n, count, sample, goal) + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
+    value = TWO_SIDES[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
+    memory = memory_needed(n, count, outputs, points.dtype)
+    seconds = factor + passes * n * count * value
     return Candidate("CentresNewton", solver, seconds, memory, False, centres=count)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
+from typing import Any
 
 import numpy as np
 
 from mercer import linalg
 from mercer.arrays import Array, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
+from mercer.evaluation.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.evaluation.tiling import mirror, spans
 from mercer.operators import Gram
-from mercer.panels import add_lower_products, factor_lower_triangle, solve_rows
+from mercer.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.points import PointSet
 from mercer.solvers.centres.passes import Passes
 
@@ -21,6 +24,8 @@ DEVICE_BYTES = 1 << 30  # of one on a device
 DECADES = 9  # of jitters that are tried where rounding made a preconditioner indefinite
 FACTORS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # rows of the sample for each centre
 ENTRY = 25.0  # what a kernel value in a pass costs, in multiply-adds of the preconditioner
+COORDINATE, OUTPUT = 1.7, 8.0  # what one more of them adds to that
+BEGIN = 1e-6  # the gap at the start is large: no tolerance asks for less work than this one
 SLOWER = 1.5  # steps until the gap is small, over those until the objective is
 
 
@@ -105,12 +110,15 @@ class Preconditioner:
         """The lower triangle of Σ r_i² z_i z_iᵀ, computed in the precision of the passes."""
         size, dtype = self.basis.size, self.passes.dtype
         lower = self.basis.factor.lower.astype(dtype, copy=False)
+        if lower is not self.basis.factor.lower:
+            clear_small(lower)
         inner, last = np.zeros((size, size), dtype, order="F"), np.zeros(size)
         step = max(256, BLOCK_BYTES // (np.dtype(dtype).itemsize * size))
         for start, stop in spans(len(sample), step):
             part = roots[start:stop].astype(dtype)
             points = sample.slice(start, stop)
             rows = Gram(self.passes.kernel, self.passes.centres, points).dense().T
+            clear_small(rows)
             rows *= part[:, None]
             solve_rows(lower, rows)
             add_lower_products(rows, inner)
@@ -179,19 +187,50 @@ def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> fl
     """
     if sample >= rows:
         return 1.0
-    return max(1.0, SLOWER * math.log(tolerance) / math.log(centres / sample))
+    return max(1.0, SLOWER * math.log(min(tolerance, BEGIN)) / math.log(centres / sample))
 
 
-def sample_size(rows: int, centres: int, tolerance: float, width: int) -> int:
+def sample_size(rows: int, centres: int, tolerance: float, width: int, outputs: int = 1) -> int:
     """How many rows to take for the preconditioner: more rows cost more, and save steps.
 
     >>> sample_size(1_000, 200, 1e-6, 3), sample_size(10**6, 2_000, 1e-6, 3) > 8_000
     (1000, True)
     """
-    entry = ENTRY + 1.7 * width
+    entry = ENTRY + COORDINATE * width + OUTPUT * (outputs - 1)
 
     def cost(sample: int) -> float:
         steps = expected_steps(rows, centres, sample, tolerance)
         return sample * centres + (steps + 2.0) * rows * entry
 
     return min((min(rows, factor * centres) for factor in (*FACTORS, rows)), key=cost)
+
+
+def memory_needed(
+    rows: int, centres: int, outputs: int, dtype: Any, sample: int | None = None
+) -> int:
+    """Bytes that a solution on centres takes at most beside its data and the strips of a pass.
+
+    Two factors in float64, in float32 their copies, blocks of sampled rows, and what stands beside
+    every row: targets, shares, values, slopes, and the like.
+
+    >>> memory_needed(10**6, 2_000, 1, "float32") < 250e6
+    True
+    """
+    copies, most = 0 if np.dtype(dtype) == np.float64 else 1, FACTORS[-1] * centres
+    block = min(BLOCK_BYTES, 8 * min(rows, sample or most) * centres)
+    return int((2 + copies) * 8 * centres**2 + 2 * block + 64 * rows * outputs)
+
+
+def check_memory(passes: Passes, outputs: int, sample: int | None) -> None:
+    """Refuse what cannot be solved within the budget, or within what is free where none was set."""
+    rows, centres = passes.rows, len(passes.centres)
+    memory: Memory = getattr(passes, "memory", None)
+    told = memory is not None or "MERCER_MEMORY" in os.environ
+    limit = memory_budget(memory) if told else free_memory()
+    needed = memory_needed(rows, centres, outputs, passes.dtype, sample)
+    if needed > limit:
+        raise ValueError(
+            f"a solution on {centres} centres takes {needed / MEGABYTE:.0f} MB for {rows} rows; "
+            f"there are {limit / MEGABYTE:.0f} MB. Take fewer centres, or raise memory= or "
+            "MERCER_MEMORY."
+        )

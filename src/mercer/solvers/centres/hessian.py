@@ -130,6 +130,8 @@ class Preconditioning:
         if count is None:
             stored = isinstance(passes, StoredPasses)
             width = 0 if stored else getattr(passes.centres, "width", 1)
-            count = sample_size(max(len(active), 1), self.objective.size, self.goal, width)
+            outputs = self.objective.problem.columns.shape[1]
+            rows = max(len(active), 1)
+            count = sample_size(rows, self.objective.size, self.goal, width, outputs)
         among = random_rows(len(active), count, self.solver.random_state)
         return active[among], passes.take(active[among])

@@ -10,7 +10,7 @@ from mercer.arrays import to_precision
 from mercer.losses.numerics import floating
 from mercer.operators import Gram
 from mercer.points import beside_points
-from mercer.solvers.centres.basis import Basis
+from mercer.solvers.centres.basis import Basis, check_memory
 from mercer.solvers.centres.descent import Descent
 from mercer.solvers.centres.problem import CentresProblem
 from mercer.solvers.centres.solver import CentresNewton
@@ -62,6 +62,7 @@ def centres_path(
     [0.01, 0.0001, 1e-06]
     """
     solver = CentresNewton() if solver is None else solver
+    check_memory(problem.passes, problem.columns.shape[1], solver.sample)
     basis, last, before = Basis(problem.passes), None, None
     for ridge in sorted(map(float, regularizations), reverse=True):
         descent = Descent(solver, replace(problem, regularization=ridge), basis)

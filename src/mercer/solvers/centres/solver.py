@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mercer.losses import Loss
-from mercer.solvers.centres.basis import Basis
+from mercer.solvers.centres.basis import Basis, check_memory
 from mercer.solvers.centres.descent import Descent
 from mercer.solvers.centres.problem import CentresProblem
 from mercer.solvers.centres.smoothing import has_curvature
@@ -79,8 +79,8 @@ class CentresNewton:
 
     def solve(self, problem: CentresProblem, start: Solution | None = None) -> Solution:
         """The solution; `start` is one of the same centres to begin from."""
-        descent = Descent(self, problem, Basis(problem.passes))
-        return descent.run(start)
+        check_memory(problem.passes, problem.columns.shape[1], self.sample)
+        return Descent(self, problem, Basis(problem.passes)).run(start)
 
     def goal(self, loss: Loss, dtype: Any) -> float:
         """The relative gap at which to stop."""
