@@ -609,7 +609,7 @@ def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
         if not only or name in only:
             print(f"measuring: {name} …", flush=True)
             for row in group(Effort(quick)):
-                rows.append(row.as_dict())
+                rows.append(row.as_dict() | {"group": name})
                 print("  ", row.work, row.measured, row.unit, row.error, row.note, flush=True)
             torch.cuda.empty_cache()
     if quick:

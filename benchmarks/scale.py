@@ -477,7 +477,7 @@ def automatic(effort: Effort) -> Iterator[Row]:
         kernel = Gaussian((d / 2) ** 0.5)
         points = kernel.points(X)
         KernelRidge(1.0, kernel=kernel, centres=50).fit(X[:500], y[:500])
-        chosen = choose(kernel, points, centres=count).chosen
+        chosen = choose(kernel, points, centres=count, ridge=1e-6 * n).chosen
         found = {
             name: _seconds_of(name, kernel, X, y, count)
             for name in (["CentresNewton"] if count else ["Direct", "ConjugateGradient"])

@@ -163,6 +163,7 @@ class KernelRidge(_Ridge):
             centres=self.centres,
             random_state=self.random_state,
             outputs=1 if y.ndim == 1 else y.shape[1],
+            ridge=float(min(alphas)),
             exact=Direct(),
             exact_only=self._is_precomputed() or not min(alphas) > 0,
         )

@@ -50,13 +50,14 @@ def setting(
     random_state: Any,
     outputs: int,
     loss: Loss | None = None,
+    ridge: float | None = None,
     exact: Any = None,
     exact_only: bool = False,
 ) -> Setting:
     """The setting that parameters of an estimator describe, chosen where they leave it open.
 
-    `exact` is the solver where nothing has to be chosen; `exact_only` says that centres will not
-    do, as without regularisation.
+    `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
+    chosen; `exact_only` says that centres will not do, as without regularisation.
     """
     loss = Squared() if loss is None else loss
     count = _count_of(centres)
@@ -67,7 +68,9 @@ def setting(
         if centres is None and (exact_only or has_few_features(Gram(kernel, points))):
             solver = exact
         else:
-            choice = automatic.choose(kernel, points, loss, outputs=outputs, centres=count)
+            choice = automatic.choose(
+                kernel, points, loss, outputs=outputs, centres=count, ridge=ridge
+            )
             solver, count = choice.chosen.solver, choice.chosen.centres
     elif isinstance(solver, CentresNewton) and centres is None:
         count = min(len(points), automatic.default_centres(len(points)))

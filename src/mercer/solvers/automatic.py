@@ -24,13 +24,15 @@ from mercer.solvers.centres import CentresNewton
 from mercer.solvers.centres.basis import expected_steps, memory_needed, sample_size
 from mercer.solvers.direct import MIXED_SIZE, Direct
 from mercer.solvers.iterative import ConjugateGradient
-from mercer.solvers.low_rank import default_rank
+from mercer.solvers.low_rank import ENTRY, Worth, default_rank, most_columns
 
 SMALL = 3000  # rows up to which a factorisation is always right, and nothing is measured
-COMFORT = 30.0  # seconds that a solution right to rounding may take where a tolerance is quicker
+ROUNDING = 1.5  # times as long may a solution take that is right to rounding, not to a tolerance
 PATIENCE = 900.0  # seconds of an exact solution beyond which centres are taken
 SHARE = 0.6  # of the free memory that an exact solution may take
 ITERATIONS = 60  # of conjugate gradients, where nothing is known of the spectrum
+SPECTRUM = 512  # rows whose eigenvalues tell what is known
+CHECKS, START = 6, 0.1  # products beside the iterations, and seconds beside all that
 NEWTON_STEPS = {True: 1, False: 8}  # for the square loss, for others
 TWO_SIDES = {"float64": 1.4, "float32": 2.2}  # a value used twice, over one in a product
 PROBE = 1024  # points on which kernel values are timed
@@ -149,6 +151,7 @@ def choose(
     outputs: int = 1,
     centres: int | None = None,
     memory: Memory = None,
+    ridge: float | None = None,
     exact: Sequence[Candidate] | None = None,
     rates: Rates | None = None,
 ) -> Choice:
@@ -164,6 +167,8 @@ def choose(
         So many centres were asked for; then only these are a candidate.
     memory : int or str, optional
         What a solution may take; by default `MERCER_MEMORY`, or 60 % of what is free.
+    ridge : float, optional
+        What will be added to the diagonal of K, by which iterations are foreseen.
     exact : sequence of Candidate, optional
         Exact candidates for a loss other than the square, from whoever knows them.
     rates : Rates, optional
@@ -191,7 +196,7 @@ def choose(
         memory = int(SHARE * free)
     found = list(exact or [])
     if exact is None and isinstance(loss, Squared):
-        found = [_direct(points, outputs, rates), _iterative(kernel, points, outputs, rates)]
+        found = [_direct(points, outputs, rates), _iterative(kernel, points, outputs, rates, ridge)]
     count = min(n, default_centres(n)) if centres is None else centres
     found.append(_on_centres(points, loss, outputs, count, rates))
     return choose_among(found, asked=centres, memory=memory, rows=n)
@@ -206,8 +211,8 @@ def choose_among(
     possible = [candidate for candidate in judged if not candidate.obstacle]
     exact = [candidate for candidate in possible if candidate.exact]
     if exact:
-        comfortable = [c for c in exact if c.rounding and c.seconds <= COMFORT]
-        best = min(comfortable or exact, key=lambda candidate: candidate.seconds)
+        limit = ROUNDING * min(candidate.seconds for candidate in exact)
+        best = min(exact, key=lambda c: (not (c.rounding and c.seconds <= limit), c.seconds))
         return Choice(judged, best, _reason(best, exact, judged), rows)
     if possible:
         best = min(possible, key=lambda candidate: candidate.seconds)
@@ -219,7 +224,7 @@ def choose_among(
 
 def _reason(best: Candidate, exact: Sequence[Candidate], judged: Sequence[Candidate]) -> str:
     if any(candidate.seconds < best.seconds for candidate in exact):
-        return "It is right to rounding, and takes less than half a minute."
+        return "It is right to rounding, and takes little longer than the quickest."
     return f"It is exact{' and the quickest that fits' if len(judged) > 1 else ''}."
 
 
@@ -262,21 +267,38 @@ def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
     return Candidate("Direct", Direct(), seconds, (2.2 if tensors else 1.1) * size * n * n, True)
 
 
-def _iterative(kernel: Any, points: PointSet, outputs: int, rates: Rates) -> Candidate:
+def _iterative(
+    kernel: Any, points: PointSet, outputs: int, rates: Rates, ridge: float | None
+) -> Candidate:
     n, size = len(points), 4
-    rank = min(n, 2 * default_rank(n, size))  # more where it is hard, fewer where it is easy
+    rank, iterations = _foreseen(kernel, points, ridge)
     rate = rates.multiply_adds["float32"]
     if on_tensors(points):  # the preconditioner is made on the host
         rate = _product_rate("float32", thread_count())
     factor = (1.5 * n * rank**2 + rank**3 / 3) / rate
-    speed = 0.5 if points.dtype == np.float64 else 1.0  # iterations are in float32
-    products = ITERATIONS * 0.5 * n * n * rates.value_seconds * speed * (1 + 0.2 * (outputs - 1))
+    speed = 0.67 if points.dtype == np.float64 else 1.0  # iterations are in float32
+    product = 0.5 * n * n * rates.value_seconds * speed * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()
     known = laws.positive_definite(kernel, getattr(points, "width", None)).yes
     obstacle = "" if known else "the kernel is not known to be positive definite"
-    seconds = factor + products + 2 * n * rank * rates.value_seconds
+    columns = factor + 2 * n * rank * rates.value_seconds
+    seconds = START + columns + (iterations + CHECKS) * product
     memory = 2.0 * size * n * rank + 16.0 * rank**2 + 64.0 * n * outputs
     return Candidate("ConjugateGradient", solver, seconds, memory, True, None, obstacle, False)
+
+
+def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, float]:
+    """Columns of a preconditioner and iterations, from the eigenvalues of K on some rows."""
+    n = len(points)
+    if not ridge or on_tensors(points):
+        return min(n, 2 * default_rank(n, 4)), ITERATIONS
+    sample = points.take(np.linspace(0, n - 1, min(n, SPECTRUM)).astype(int))
+    matrix = Gram(kernel, sample).astype(np.float64).dense()
+    values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
+    entry = 0.5 * (ENTRY + getattr(points, "width", 0))  # iterations are in float32
+    worth = Worth(ridge, ConjugateGradient().goal(Gram(kernel, points)), n, entry)
+    rank, iterations = worth.foreseen(values[: len(values) // 3], most_columns(n, 4))
+    return min(n, int(1.5 * rank)), iterations  # they are added some at a time
 
 
 def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: Rates) -> Candidate:

@@ -71,8 +71,30 @@ class Worth:
         >>> worth.products(100, fall=1e3) > worth.products(200, fall=1.0)
         True
         """
-        steps = 0.5 * math.sqrt(1.0 + fall / self.ridge) * math.log(2.0 / self.tolerance)
-        return rank**2 / (self.rows * self.entry) + max(steps, 1.0) * (1.0 + rank / self.rows)
+        building = rank**2 / (self.rows * self.entry)
+        return building + self.steps(fall) * (1.0 + rank / self.rows)
+
+    def steps(self, fall: float) -> float:
+        """Iterations, where the condition number is 1 + ν/ρ."""
+        return max(1.0, 0.5 * math.sqrt(1.0 + fall / self.ridge) * math.log(2.0 / self.tolerance))
+
+    def foreseen(self, spectrum: np.ndarray, most: int) -> tuple[int, float]:
+        """Columns and iterations for the largest eigenvalues of K, continued as a power.
+
+        >>> worth = Worth(ridge=1.0, tolerance=1e-6, rows=10_000, entry=20.0)
+        >>> easy, hard = (1e4 * np.arange(1, 200) ** -power for power in (4.0, 1.0))
+        >>> worth.foreseen(easy, 10_000)[0] < worth.foreseen(hard, 10_000)[0]
+        True
+        """
+        ranks = np.unique(np.geomspace(min(FEWEST, most), most, 40).astype(int))
+        known, heights = np.arange(1, len(spectrum) + 1), np.log(np.maximum(spectrum, TINY))
+        half = len(spectrum) // 2
+        slope = (heights[-1] - heights[half - 1]) / math.log(known[-1] / known[half - 1])
+        beyond = np.maximum(np.log(ranks / known[-1]), 0.0)
+        falls = np.exp(np.interp(np.log(ranks), np.log(known), heights) + slope * beyond)
+        pairs = zip(ranks.tolist(), falls.tolist(), strict=True)
+        rank, fall = min(pairs, key=lambda pair: self.products(*pair))
+        return rank, self.steps(fall)
 
     def more(self, ranks: list[int], traces: list[float]) -> bool:
         """Whether the next columns are worth it, from the traces left at some ranks so far.
