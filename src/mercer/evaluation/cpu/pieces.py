@@ -83,7 +83,8 @@ class Parallelogram:
         """The code that asks whether the law keeps enough digits on a few rows of a panel."""
         i, k = self.distance, self.x_norm
         norms = f"a[{k}, i0:min(i0 + ROWS, rows)]"
-        return f"none_opposite(leaves[{i}], panel{i}, {norms}, shortest{self.y_norm}, width)"
+        shortest = f"shortest{self.y_norm}"
+        return f"none_opposite(leaves[{i}], panel{i}.view(BITS), {norms}, {shortest}, width)"
 
     def value(self, i: int) -> list[str]:
         """The code of ‖x + y‖², number i: by the law where it holds, else as it was filled in."""

@@ -48,7 +48,7 @@ reciprocal_root = elementary.reciprocal_root
 ramp_angle, square_angle = elementary.ramp_angle, elementary.square_angle
 
 PANEL, STEP, LANES = {panel}, {step}, {lanes}
-ZERO = np.{dtype}(0.0)
+ZERO, BITS = np.{dtype}(0.0), np.int{bits}
 '''
 
 COORDINATES = """
@@ -102,6 +102,7 @@ def prelude(program: Program, dtype: Any) -> str:
     steps = "".join(_step(i, pair) for i, pair in enumerate(program.pairs) if pair.term)
     header = HEADER.format(
         dtype=np.dtype(dtype).name,
+        bits=8 * np.dtype(dtype).itemsize,
         panel=panel_width(dtype),
         step=column_step(dtype),
         lanes=lanes(dtype),
