@@ -20,6 +20,18 @@ import scipy  # its parts are loaded where they are used
 from mercer.arrays import Array, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
 from mercer.panels import factor_lower_triangle
+from mercer.requirements import (
+    diagonal,
+    largest,
+    of_one_type,
+    require_finite,
+    require_jitter,
+    require_matrix,
+    require_nonzero_diagonal,
+    require_rows,
+    require_square,
+    rounding_unit,
+)
 from mercer.triangles import PANEL as TRIANGLE
 from mercer.triangles import Triangle
 
@@ -72,7 +84,7 @@ class Factor:
     def log_determinant(self) -> float:
         """The logarithm log det(L Lᵀ) = 2 Σ log L_ii, summed in float64."""
         xp = namespace(self.lower)
-        return 2.0 * float(xp.sum(xp.log(_diagonal(self.lower)), dtype=xp.float64))
+        return 2.0 * float(xp.sum(xp.log(diagonal(self.lower)), dtype=xp.float64))
 
 
 def cholesky(matrix: Array, *, jitter: float | None = None, overwrite: bool = False) -> Factor:
@@ -107,9 +119,9 @@ def cholesky(matrix: Array, *, jitter: float | None = None, overwrite: bool = Fa
     >>> bool(np.allclose(factor.lower @ factor.lower.T, A)), factor.jitter < 1e-15
     (True, True)
     """
-    _require_square(matrix)
-    _require_finite(matrix)
-    _require_jitter(jitter)
+    require_square(matrix)
+    require_finite(matrix)
+    require_jitter(jitter)
     attempt = _attempt_of(matrix)
     work = _workspace(matrix, overwrite)
     for amount in _ladder(matrix) if jitter is None else [float(jitter)]:
@@ -141,10 +153,10 @@ def triangular_solve(
     >>> bool(np.allclose(L.T @ triangular_solve(L, b, transposed=True), b))
     True
     """
-    _require_square(matrix)
-    matrix, b = _of_one_type(matrix, b)
-    _require_rows(matrix, b)
-    _require_nonzero_diagonal(matrix)
+    require_square(matrix)
+    matrix, b = of_one_type(matrix, b)
+    require_rows(matrix, b)
+    require_nonzero_diagonal(matrix)
     if namespace(matrix) is np:
         return _triangular_lapack(matrix, b, lower, transposed, overwrite)
     return _triangular_portable(matrix, b, lower, transposed)
@@ -163,8 +175,8 @@ def eigen(matrix: Array) -> tuple[Array, Array]:
     >>> bool(np.allclose(values, [1.0, 3.0])), bool(np.allclose(V * values @ V.T, A))
     (True, True)
     """
-    _require_square(matrix)
-    _require_finite(matrix)
+    require_square(matrix)
+    require_finite(matrix)
     values, vectors = namespace(matrix).linalg.eigh(matrix)
     return values, vectors
 
@@ -182,8 +194,8 @@ def qr(matrix: Array) -> tuple[Array, Array]:
     >>> bool(np.allclose(Q @ R, A)), bool(np.allclose(Q.T @ Q, np.eye(2)))
     (True, True)
     """
-    _require_matrix(matrix)
-    _require_finite(matrix)
+    require_matrix(matrix)
+    require_finite(matrix)
     Q, R = namespace(matrix).linalg.qr(matrix, mode="reduced")
     return Q, R
 
@@ -203,13 +215,13 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     >>> bool(np.allclose(A @ x, b)), bool(np.allclose(x, 1.5)), rank
     (True, True, 1)
     """
-    matrix, b = _of_one_type(matrix, b)
+    matrix, b = of_one_type(matrix, b)
     values, vectors = eigen(matrix)
-    _require_rows(matrix, b)
+    require_rows(matrix, b)
     xp = namespace(matrix)
     if cutoff is None:
-        cutoff = matrix.shape[0] * _rounding_unit(matrix)
-    kept = xp.abs(values) > cutoff * _largest(values)
+        cutoff = matrix.shape[0] * rounding_unit(matrix)
+    kept = xp.abs(values) > cutoff * largest(values)
     inverse = xp.where(kept, 1.0 / xp.where(kept, values, 1.0), 0.0)
     coordinates = xp.reshape(inverse, (-1,) + (1,) * (b.ndim - 1)) * (vectors.T @ b)
     return vectors @ coordinates, int(xp.count_nonzero(kept))
@@ -239,7 +251,7 @@ def is_negative(values: Array, matrix: Array, dtype: str = "") -> bool:
     computed in less precision than they are stored.
     """
     xp = namespace(matrix)
-    unit = float(xp.finfo(getattr(xp, dtype)).eps) if dtype else _rounding_unit(matrix)
+    unit = float(xp.finfo(getattr(xp, dtype)).eps) if dtype else rounding_unit(matrix)
     allowed = max(unit**0.5, 10.0 * matrix.shape[0] * unit, 1e-6)
     return float(values[0]) < -allowed * _scale(matrix)
 
@@ -313,7 +325,7 @@ def _lower_or_none(matrix: Array) -> Array | None:
         lower = xp.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return None
-    return lower if bool(xp.all(_diagonal(lower) > 0)) else None
+    return lower if bool(xp.all(diagonal(lower) > 0)) else None
 
 
 def _first_failing_order(matrix: Array) -> int:
@@ -347,7 +359,7 @@ def _clear_upper_triangle(columns: Array) -> None:
 def _ladder(matrix: Array) -> Iterator[float]:
     """0, then ε·m·10^k while that is at most max(√ε, 10·n·ε)·m."""
     yield 0.0
-    unit, scale = _rounding_unit(matrix), _scale(matrix)
+    unit, scale = rounding_unit(matrix), _scale(matrix)
     limit = max(unit**-0.5, 10.0 * matrix.shape[0])
     for power in takewhile(lambda power: power <= limit, (10.0**k for k in count())):
         yield power * unit * scale
@@ -356,7 +368,7 @@ def _ladder(matrix: Array) -> Iterator[float]:
 def _scale(matrix: Array) -> float:
     """The mean of |A_ii|, or, on a diagonal of zeros, what else can tell the size of A."""
     xp = namespace(matrix)
-    return float(xp.mean(xp.abs(_diagonal(matrix)))) or _largest(matrix) or 1.0
+    return float(xp.mean(xp.abs(diagonal(matrix)))) or largest(matrix) or 1.0
 
 
 def _refusal(matrix: Array, jitter: float, failing_order: int) -> NotPositiveDefiniteError:
@@ -392,101 +404,8 @@ def _witness(matrix: Array, jitter: float, failing_order: int) -> Array:
 # --- what comes in --------------------------------------------------------------------------------
 
 
-def _require_matrix(matrix: Array) -> None:
-    namespace(matrix)
-    _require_floating(matrix)
-    if matrix.ndim != 2:
-        raise ValueError(
-            f"Expected a matrix with rows and columns, got an array of shape {_shape(matrix)}: "
-            "write x[:, None] for one column."
-        )
-
-
-def _require_square(matrix: Array) -> None:
-    _require_matrix(matrix)
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(
-            f"Expected a square matrix, got shape {_shape(matrix)}: write kernel.gram(X).dense() "
-            "for the points against themselves, or qr(matrix) for a rectangular one."
-        )
-
-
-def _require_rows(matrix: Array, b: Array) -> None:
-    if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
-        raise ValueError(
-            f"Expected a right-hand side of {matrix.shape[0]} rows, one column or many, got shape "
-            f"{_shape(b)}: write b.T if the right-hand sides are its rows."
-        )
-
-
-def _require_floating(array: Array) -> None:
-    xp = namespace(array)
-    if array.dtype not in (xp.float32, xp.float64):
-        raise ValueError(
-            f"Expected an array of float32 or float64, got {array.dtype}: write "
-            "xp.astype(array, xp.float64)."
-        )
-
-
-def _require_finite(matrix: Array) -> None:
-    xp = namespace(matrix)
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = bool(xp.isfinite(xp.sum(matrix))) or bool(xp.all(xp.isfinite(matrix)))
-    if not finite:
-        bad = int(xp.count_nonzero(~xp.isfinite(matrix)))
-        raise ValueError(
-            f"Expected finite numbers, got {bad} NaN or infinite entries in a matrix of shape "
-            f"{_shape(matrix)}: remove or impute those points first."
-        )
-
-
-def _require_jitter(jitter: float | None) -> None:
-    if jitter is not None and not 0 <= jitter < float("inf"):
-        raise ValueError(
-            f"Expected a jitter that is finite and at least 0, got {jitter}: write jitter=None to "
-            "let the smallest one be found."
-        )
-
-
-def _require_nonzero_diagonal(matrix: Array) -> None:
-    xp = namespace(matrix)
-    sizes = xp.abs(_diagonal(matrix))
-    if bool(xp.any(sizes == 0)):
-        row = int(xp.argmin(sizes))
-        raise ValueError(
-            f"Expected a triangular matrix without zeros on its diagonal, got one in row {row}: "
-            "write symmetric_solve(matrix, b) where the matrix is singular."
-        )
-
-
-def _of_one_type(matrix: Array, b: Array) -> tuple[Array, Array]:
-    """Both in the wider of their two types."""
-    xp = namespace(matrix, b)
-    _require_floating(matrix)
-    _require_floating(b)
-    dtype = xp.result_type(matrix, b)
-    return xp.astype(matrix, dtype, copy=False), xp.astype(b, dtype, copy=False)
-
-
 def _workspace(matrix: Array, overwrite: bool) -> Array:
     """What an attempt may write to (only LAPACK's do): a copy, unless A may go."""
     if namespace(matrix) is not np or (overwrite and matrix.flags.writeable):
         return matrix
     return np.array(matrix, order="F")
-
-
-def _shape(array: Array) -> tuple[int, ...]:
-    return tuple(array.shape)
-
-
-def _diagonal(matrix: Array) -> Array:
-    return namespace(matrix).linalg.diagonal(matrix)
-
-
-def _largest(array: Array) -> float:
-    xp = namespace(array)
-    return float(xp.max(xp.abs(array))) if 0 not in array.shape else 0.0
-
-
-def _rounding_unit(array: Array) -> float:
-    return float(namespace(array).finfo(array.dtype).eps)

@@ -7,7 +7,8 @@ import pytest
 from numba import njit
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64, nearest, sqrt
-from mercer.evaluation.cpu.vectors import OPTIONS, TILE, column_step, decay_panel
+from mercer.evaluation.cpu.terms import decay_panel
+from mercer.evaluation.cpu.vectors import OPTIONS, TILE, column_step
 from mercer.evaluation.operations import OPERATIONS
 
 FUNCTIONS = {np.float32: in_float32, np.float64: in_float64}

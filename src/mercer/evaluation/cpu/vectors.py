@@ -20,8 +20,6 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.cache import compiled_and_kept
-from mercer.evaluation.cpu.elementary import EXP_LIMIT, MANTISSA, ROUNDING
-from mercer.evaluation.minimax import LOG2E, SIXTEENTH_POWER, TWO_POWER
 
 
 def _features() -> dict[str, bool]:
@@ -45,7 +43,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FL
 # where the pair numbers of a leaf come from
 PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE = range(6)
 # (panel, total, the numbers of a coordinate of x, those of y) to the new total
-Accumulate = Callable[["_Panel", Any, Sequence[Any], Sequence[Any]], Any]
+Accumulate = Callable[["Panel", Any, Sequence[Any], Sequence[Any]], Any]
 
 
 def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
@@ -84,7 +82,7 @@ def widen(typing_context: Any) -> Any:
     return types.void(), code
 
 
-class _Vectors:
+class Vectors:
     """Writes instructions on vectors of one precision."""
 
     def __init__(self, context: Any, builder: Any, dtype: Any) -> None:
@@ -126,7 +124,7 @@ class _Vectors:
         return ir.Constant(self.integers, list(values) * repeats)
 
 
-class _Panel(_Vectors):
+class Panel(Vectors):
     """Writes the instructions of one call: ROWS rows from `row` on, the columns from `column`.
 
     A coordinate may come as several numbers, side by side in a row of x and line by line in y.
@@ -242,19 +240,21 @@ class _Panel(_Vectors):
                 )
 
 
-def _intrinsic(
+def panel_step(
     start: float,
     accumulate: Accumulate,
     scaled: bool,
     vectors: int = VECTORS,
     parts: tuple[int, int] = (1, 1),
 ) -> Any:
+    """A compiled step over all coordinates: from fresh accumulators to their storage."""
+
     @intrinsic
     def step(  # type: ignore[no-untyped-def]
         typing_context, x, y, scales, row, column, panel, target
     ):
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            panel = _Panel(context, builder, signature, arguments, parts)
+            panel = Panel(context, builder, signature, arguments, parts)
             panel.write(start, accumulate, scaled, vectors)
             return context.get_dummy_value()
 
@@ -264,19 +264,19 @@ def _intrinsic(
     return step
 
 
-def _add_product(panel: _Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
+def _add_product(panel: Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
     return panel.call("fma", panel.scaled(x[0]), panel.scaled(y[0]), total)
 
 
-def _add_square(panel: _Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
+def _add_square(panel: Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
     gap = panel.difference(x[0], y[0])
     return panel.call("fma", gap, gap, total)
 
 
-_product_step = _intrinsic(0.0, _add_product, scaled=False)
-_difference_step = _intrinsic(0.0, _add_square, scaled=False)
-_scaled_product_step = _intrinsic(0.0, _add_product, scaled=True)
-_scaled_difference_step = _intrinsic(0.0, _add_square, scaled=True)
+_product_step = panel_step(0.0, _add_product, scaled=False)
+_difference_step = panel_step(0.0, _add_square, scaled=False)
+_scaled_product_step = panel_step(0.0, _add_product, scaled=True)
+_scaled_difference_step = panel_step(0.0, _add_square, scaled=True)
 
 
 @njit(**OPTIONS)
@@ -332,184 +332,3 @@ def none_opposite(leaf, bits, x_norms, shortest, width):  # type: ignore[no-unty
         for r in range(ROWS):
             farthest = max(farthest, bits[r, j])
     return _number(farthest, shortest) < x_norms.dtype.type(FAR) * (x_norms.min() + shortest)
-
-
-@intrinsic
-def _decay_step(typing_context: Any, panel: Any, row: Any, column: Any, factor: Any) -> Any:
-    """exp(−factor · x) for some vectors of a panel, in place."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, row, column, factor = arguments
-        x = context.make_array(signature.args[0])(context, builder, array)
-        vectors = _Vectors(context, builder, signature.args[0].dtype)
-        stride = cgutils.unpack_tuple(builder, x.shape)[1]
-        first = builder.add(builder.mul(row, stride), column)
-        for u in range(VECTORS):
-            offset = builder.add(first, vectors.constant(u * vectors.lanes))
-            place = vectors.vector_at(x.data, offset)
-            value = builder.load(place, align=vectors.itemsize)
-            value = _emit_decay(vectors, builder.fmul(value, vectors.broadcast(factor)))
-            builder.store(value, place, align=vectors.itemsize)
-        return context.get_dummy_value()
-
-    return types.void(panel, types.intp, types.intp, panel.dtype), code
-
-
-@njit(**OPTIONS)
-def decay_panel(leaf, row, rows, column, width, step, panel, factor):  # type: ignore[no-untyped-def]
-    """exp(−factor · q) of pair numbers in `panel`, where they were filled in, or in a tile."""
-    widen()
-    source, tile, _, _ = leaf
-    for r in range(rows):
-        if source == TILE:
-            panel[r, :width] = tile[row + r, column : column + width]
-        for j in range(0, width, step):
-            _decay_step(panel, r, j, factor)
-
-
-def _select(panel: _Vectors, comparison: str, x: Any, y: Any) -> Any:
-    return panel.builder.select(panel.builder.fcmp_ordered(comparison, x, y), x, y)
-
-
-def _emit_decay(panel: _Vectors, x: Any) -> Any:
-    """exp(−x) for x ≥ 0: 2^(n/m) · 2^f, with n nearest to −x·m·log₂e."""
-    name = "float32" if panel.itemsize == 4 else "float64"
-    tabulated = WIDE and name == "float64"
-    scale = panel.filled(-LOG2E)
-    rounding = panel.filled(ROUNDING[name] / (16 if tabulated else 1))
-    limit = panel.filled(EXP_LIMIT[name])
-    inside = _select(panel, "<", limit, x)  # NaN stays
-    rounded = panel.call("fma", inside, scale, rounding)
-    whole = panel.builder.fsub(rounded, rounding)
-    fraction = panel.call("fma", inside, scale, panel.builder.fneg(whole))
-    if tabulated:
-        return _emit_sixteenths(panel, fraction, panel.builder.bitcast(rounded, panel.integers))
-    value = _emit_polynomial(panel, TWO_POWER[name], fraction)
-    return _emit_scaling(panel, value, rounded, MANTISSA[8 * panel.itemsize])
-
-
-def _emit_polynomial(panel: _Vectors, coefficients: Sequence[float], x: Any) -> Any:
-    *lower, value = (panel.filled(c) for c in coefficients)
-    for coefficient in reversed(lower):
-        value = panel.call("fma", value, x, coefficient)
-    return value
-
-
-def _emit_scaling(panel: _Vectors, value: Any, rounded: Any, shift: int) -> Any:
-    """The last bits of `rounded`, shifted, added to those of a value."""
-    builder = panel.builder
-    bits = (builder.bitcast(number, panel.integers) for number in (value, rounded))
-    value, exponent = bits
-    total = builder.add(value, builder.shl(exponent, panel.whole([shift])))
-    return builder.bitcast(total, panel.vector)
-
-
-def _emit_sixteenths(panel: _Vectors, fraction: Any, rounded: Any) -> Any:
-    """2^(n/16) · 2^f: sixteen powers stay in two registers, and |f| ≤ 1/32 needs half the degree.
-
-    Of each power k/16 is taken off its exponent beforehand, since n/16 will be added to it.
-    """
-    powers = (2.0 ** (np.arange(16) / 16)).view(np.int64) - (np.arange(16) << 48)
-    low, high = (
-        panel.builder.bitcast(panel.whole([int(b) for b in half]), panel.vector)
-        for half in (powers[:8], powers[8:])
-    )
-    kind = ir.FunctionType(panel.vector, [panel.vector, panel.integers, panel.vector])
-    choose = cgutils.get_or_insert_function(
-        panel.builder.module, kind, "llvm.x86.avx512.vpermi2var.pd.512"
-    )
-    power = panel.builder.call(choose, [low, rounded, high])
-    scaled = _emit_scaling(panel, power, rounded, 48)
-    rest = panel.builder.fmul(fraction, _emit_polynomial(panel, SIXTEENTH_POWER, fraction))
-    return panel.call("fma", scaled, rest, scaled)
-
-
-RECIPROCAL = {4: (0x7EF311C3, 3), 8: (0x7FDE6238502484BA, 4)}  # bits of a guess, Newton steps
-
-
-def _emit_divide(panel: _Panel, x: Any, y: Any) -> Any:
-    """x/y for y > 0: a guess of 1/y and Newton's method, quicker than the divider."""
-    inverse, steps = _guess_of_inverse(panel, y)
-    opposite = panel.builder.fneg(y)
-    for _ in range(steps):
-        error = panel.call("fma", opposite, inverse, panel.filled(1.0))
-        inverse = panel.call("fma", inverse, error, inverse)
-    error = panel.call("fma", opposite, inverse, panel.filled(1.0))
-    quotient = panel.builder.fmul(x, inverse)
-    return panel.call("fma", quotient, error, quotient)
-
-
-def _guess_of_inverse(panel: _Panel, y: Any) -> tuple[Any, int]:
-    """A guess of 1/y, and the steps after which another one is right to rounding."""
-    builder = panel.builder
-    if WIDE:
-        kind, suffix = (ir.IntType(16), "ps") if panel.itemsize == 4 else (ir.IntType(8), "pd")
-        guess = ir.FunctionType(panel.vector, [panel.vector, panel.vector, kind])
-        name = f"llvm.x86.avx512.rcp14.{suffix}.512"
-        function = cgutils.get_or_insert_function(builder.module, guess, name)
-        every = ir.Constant(kind, -1)
-        return builder.call(function, [y, panel.filled(0.0), every]), panel.itemsize // 4 - 1
-    integers = ir.VectorType(ir.IntType(8 * panel.itemsize), panel.lanes)
-    bits, steps = RECIPROCAL[panel.itemsize]
-    guess = ir.Constant(integers, [bits] * panel.lanes)
-    return builder.bitcast(builder.sub(guess, builder.bitcast(y, integers)), panel.vector), steps
-
-
-FUSED = ("contract",)  # a product and a sum may become one instruction
-
-EMIT: dict[str, Callable[..., Any]] = {
-    "decay": _emit_decay,
-    "add": lambda panel, x, y: panel.builder.fadd(x, y, flags=FUSED),
-    "subtract": lambda panel, x, y: panel.builder.fsub(x, y, flags=FUSED),
-    "multiply": lambda panel, x, y: panel.builder.fmul(x, y, flags=FUSED),
-    "divide": _emit_divide,
-    "absolute": lambda panel, x: panel.call("fabs", x),
-    "nearest": lambda panel, x: panel.call("rint", x),
-    "sqrt": lambda panel, x: panel.call("sqrt", x),
-    "minimum": lambda panel, x, y: _select(panel, "<", x, y),
-    "maximum": lambda panel, x, y: _select(panel, ">", x, y),
-}
-
-
-def coordinate_step(
-    kind: str,
-    code: Sequence[Sequence[str]],
-    result: str,
-    parts: tuple[int, int],
-    raw: Sequence[str],
-    scaled: bool,
-) -> Any:
-    """The step of a sum or product over coordinates whose term is given by instructions.
-
-    `raw` names the numbers that are coordinates themselves: scales come after their difference.
-    """
-
-    def term(panel: _Panel, x: Sequence[Any], y: Sequence[Any]) -> Any:
-        given = {f"x{i}": part for i, part in enumerate(x)}
-        given |= {f"y{i}": part for i, part in enumerate(y)}
-        values = {n: panel.scaled(part) if n in raw else part for n, part in given.items()}
-
-        def value(name: str) -> Any:
-            return panel.run_time_constant(int(name[1:])) if name[0] == "c" else values[name]
-
-        for position, (operation, *arguments) in enumerate(code):
-            if operation == "subtract" and set(arguments) <= set(raw):
-                left, right = (given[name] for name in arguments)
-                values[f"t{position}"] = panel.difference(left, right)
-            else:
-                values[f"t{position}"] = EMIT[operation](panel, *map(value, arguments))
-        return value(result)
-
-    def accumulate(panel: _Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
-        combine = panel.builder.fadd if kind == "coordinate_sum" else panel.builder.fmul
-        return combine(total, term(panel, x, y), flags=FUSED)
-
-    start = 0.0 if kind == "coordinate_sum" else 1.0
-    return _intrinsic(start, accumulate, scaled, vectors_of(code, parts[1]), parts)
-
-
-def vectors_of(code: Sequence[Sequence[str]], parts: int) -> int:
-    """Vectors that a term is computed for together: fewer where it needs the registers itself."""
-    if any(operation == "decay" for operation, *_ in code):
-        return 1
-    return VECTORS if parts == 1 else 2

@@ -1,0 +1,382 @@
+"""The kinds of point sets, and the views through which vectors are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+import scipy.sparse
+
+Column = int | str
+CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
+
+
+@runtime_checkable
+class PointSet(Protocol):
+    """What every kind of points owes: a length, a slice, a selection, and the user's own form."""
+
+    def __len__(self) -> int: ...
+
+    def slice(self, start: int, stop: int) -> Self:
+        """The points start, …, stop − 1."""
+
+    def take(self, indices: Any) -> Self:
+        """The points with the given numbers, in that order."""
+
+    def concatenated(self, other: Self) -> Self:
+        """These points followed by the others."""
+
+    @property
+    def data(self) -> Any:
+        """The points as a user would write them."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision in which kernel values on these points are computed."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How a kernel looks at a point, step by step.
+
+    It keeps some columns (None: all), multiplies by a matrix (rows of numbers), multiplies each
+    coordinate by its scale, and with `unit` divides by the length; a point at 0 stays there.
+    """
+
+    columns: tuple[Column, ...] | None = None
+    scales: tuple[float, ...] | None = None
+    unit: bool = False
+    matrix: tuple[tuple[float, ...], ...] | None = None
+
+    @property
+    def deferred_scales(self) -> tuple[float, ...] | None:
+        """Scales that can wait until differences were taken, which keeps their digits."""
+        return None if self.unit else self.scales
+
+    @property
+    def unscaled(self) -> View:
+        """This view before its deferred scales."""
+        return self if self.unit or self.scales is None else replace(self, scales=None)
+
+    def mapped(self, matrix: np.ndarray) -> View:
+        """This view, taken of the points A x."""
+        if any(isinstance(column, str) for column in self.columns or ()):
+            raise ValueError("after a linear map columns have no names: select them by number.")
+        kept = matrix if self.columns is None else matrix[np.array(self.columns, dtype=int)]
+        total = kept if self.matrix is None else np.array(self.matrix) @ kept
+        return replace(self, columns=None, matrix=tuple(map(tuple, total.tolist())))
+
+    def restricted(self, columns: tuple[Column, ...]) -> View:
+        """This view, taken of points that keep only `columns`."""
+        if self.columns is None:
+            return replace(self, columns=columns)
+        return replace(self, columns=tuple(_nested(c, columns) for c in self.columns))
+
+
+def _nested(column: Column, columns: tuple[Column, ...]) -> Column:
+    if isinstance(column, str):
+        if column in columns:
+            return column
+        raise ValueError(f"column {column!r} is not among the selected columns {list(columns)}.")
+    if not -len(columns) <= column < len(columns):
+        raise ValueError(
+            f"column {column} does not exist among the {len(columns)} selected columns "
+            f"{list(columns)}."
+        )
+    return columns[column]
+
+
+ALL_COLUMNS = View()
+
+
+def _float_dtype(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class VectorPoints:
+    """Points that are rows of numbers: what dense and sparse points share."""
+
+    rows: Any
+    names: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+    @property
+    def data(self) -> Any:
+        return self.rows
+
+    @property
+    def dtype(self) -> np.dtype:
+        return _float_dtype(self.rows.dtype)
+
+    @property
+    def width(self) -> int:
+        return int(self.rows.shape[1])
+
+    def slice(self, start: int, stop: int) -> Self:
+        return replace(self, rows=self.rows[start:stop])
+
+    def take(self, indices: Any) -> Self:
+        return replace(self, rows=self.rows[np.asarray(indices)])
+
+    def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """The rows in a view, as a fresh dense array; `centre` is taken off first."""
+        raise NotImplementedError
+
+    def squared_norms(self, view: View) -> np.ndarray:
+        """‖x‖² of every row in a view, in float64."""
+        raise NotImplementedError
+
+    def concatenated(self, other: Any) -> Self:
+        """These points followed by the others."""
+        raise NotImplementedError
+
+    def over_blocks(self, function: Callable[[Self], np.ndarray]) -> np.ndarray:
+        """A number for each row, computed a block of rows at a time."""
+        return np.concatenate([function(block) for block in row_blocks(self)] or [np.empty(0)])
+
+    def positions(self, view: View) -> np.ndarray | None:
+        """The numbers of the columns of a view (None: all of them, in order)."""
+        if view.columns is None:
+            return None
+        return np.array([self._position(column) for column in view.columns], dtype=np.intp)
+
+    def _position(self, column: Column) -> int:
+        if isinstance(column, str):
+            return self._named(column)
+        if not -self.width <= column < self.width:
+            raise ValueError(
+                f"column {column} does not exist: the points have {self.width} columns, "
+                f"numbered 0 to {self.width - 1}."
+            )
+        return column % self.width
+
+    def _named(self, column: str) -> int:
+        if self.names is None:
+            raise ValueError(
+                f"column {column!r} was asked for by name, but the points are an array without "
+                "names: pass a DataFrame, or select columns by number."
+            )
+        if column not in self.names:
+            raise ValueError(f"column {column!r} does not exist; there are {list(self.names)}.")
+        return self.names.index(column)
+
+    def width_of(self, view: View) -> int:
+        """How many numbers a point has in a view; a wrong number of lengthscales is refused."""
+        positions = self.positions(view)
+        width = self.width if positions is None else len(positions)
+        if view.matrix is not None:
+            if len(view.matrix[0]) != width:
+                raise ValueError(
+                    f"a linear map of {len(view.matrix[0])} columns was given for points with "
+                    f"{width} columns."
+                )
+            width = len(view.matrix)
+        if view.scales is not None and len(view.scales) != width:
+            raise ValueError(
+                f"{len(view.scales)} lengthscales were given for points with {width} columns: "
+                "give one lengthscale, or one for each column."
+            )
+        return width
+
+    def as_sparse(self) -> SparsePoints:
+        """The same points in CSR form."""
+        raise NotImplementedError
+
+    def made_of(self, rows: Any, names: tuple[str, ...] | None = None) -> VectorPoints:
+        """Points of dense rows that were computed from these."""
+        return DensePoints(rows, names)
+
+
+@dataclass(frozen=True, eq=False)
+class DensePoints(VectorPoints):
+    """Rows of a two-dimensional array, in memory or mapped from disk."""
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the rows stay on disk until they are read."""
+        return isinstance(self.rows, np.memmap)
+
+    def concatenated(self, other: Any) -> Any:
+        if isinstance(other, SparsePoints):
+            return self.as_sparse().concatenated(other)
+        return DensePoints(np.concatenate([self.rows, other.rows]), self.names)
+
+    def as_sparse(self) -> SparsePoints:
+        if self.mapped:
+            check_finite(self.rows)
+        return SparsePoints(scipy.sparse.csr_array(np.asarray(self.rows)), self.names)
+
+    def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """The rows in a view, as a fresh C-ordered array; `centre` is taken off first."""
+        positions = self.positions(view)
+        rows = self.rows if positions is None else self.rows[:, positions]
+        seen = np.array(rows, dtype=dtype, order="C", ndmin=2)
+        if self.mapped:
+            check_finite(seen)
+        if centre is not None:
+            seen -= centre.astype(dtype)
+        if view.matrix is not None:
+            seen = seen @ np.array(view.matrix, dtype).T
+        if view.scales is not None:
+            seen *= np.asarray(view.scales, dtype=dtype)
+        if view.unit:
+            seen /= _lengths(seen)[:, None]
+        return seen
+
+    def raw(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """The rows before their deferred scales; the array itself where it will do.
+
+        A matrix is multiplied by the rows less `centre`, which keeps the digits of differences.
+        """
+        kept = view.unscaled == ALL_COLUMNS and self.rows.dtype == dtype and not self.mapped
+        if kept and self.rows.flags.c_contiguous and self.rows.flags.writeable:
+            return self.rows
+        return self.seen(view.unscaled, dtype, None if view.matrix is None else centre)
+
+    def centre(self, view: View, sample: int = 1024) -> np.ndarray:
+        """The middle of the columns a view keeps: the mean of evenly spaced rows."""
+        step = max(1, len(self) // sample)
+        rows = replace(self, rows=self.rows[::step][:sample])
+        return rows.seen(View(view.columns), np.float64).mean(axis=0)
+
+    def squared_norms(self, view: View) -> np.ndarray:
+        """‖x‖² of every row in a view, in float64, a block of rows at a time."""
+        return self.over_blocks(lambda block: _row_norms(block.seen(view, np.float64)))
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePoints(VectorPoints):
+    """Rows of a SciPy CSR matrix or array; they are never made dense as a whole."""
+
+    def concatenated(self, other: Any) -> SparsePoints:
+        blocks = [self.rows, other.as_sparse().rows]
+        return SparsePoints(scipy.sparse.vstack(blocks, format="csr"), self.names)
+
+    def as_sparse(self) -> SparsePoints:
+        return self
+
+    def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
+        """The rows in a view as a dense array: for small blocks only."""
+        if centre is not None:
+            raise ValueError("sparse points are not centred: that would make them dense.")
+        return self._seen_sparse(view, dtype).toarray()
+
+    def parts(
+        self, view: View, dtype: Any, start: int, stop: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the rows start, …, stop − 1 in a view: where each starts, its columns, its values.
+
+        Columns are in order. Nothing of the size of the rows is copied where all columns are seen
+        in the precision they have.
+        """
+        if view != ALL_COLUMNS:
+            rows = self.slice(start, stop)._seen_sparse(view, dtype)
+            return rows.indptr, rows.indices, rows.data
+        starts = self.rows.indptr[start : stop + 1]
+        entries = slice(starts[0], starts[-1])
+        values = np.asarray(self.rows.data[entries], dtype)
+        return starts - starts[0], self.rows.indices[entries], values
+
+    def _seen_sparse(self, view: View, dtype: Any) -> Any:
+        positions = self.positions(view)
+        rows = self.rows if positions is None else self.rows[:, positions]
+        rows = scipy.sparse.csr_array(rows, dtype=dtype, copy=positions is None)
+        if view.matrix is not None:
+            rows = scipy.sparse.csr_array(rows @ np.array(view.matrix, dtype).T)
+        if view.scales is not None:
+            rows.data *= np.asarray(view.scales, dtype=dtype)[rows.indices]
+        rows.sum_duplicates()
+        if view.unit:
+            lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+            rows.data /= np.repeat(np.where(lengths > 0, lengths, 1), np.diff(rows.indptr))
+        return rows
+
+    def squared_norms(self, view: View) -> np.ndarray:
+        """‖x‖² of every row in a view, in float64."""
+        rows = self._seen_sparse(view, np.float64)
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectPoints:
+    """Points that are any Python objects: strings, trees, graphs."""
+
+    objects: Sequence[Any]
+    dtype: np.dtype = field(default=np.dtype(np.float64))
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.objects)
+
+    @property
+    def data(self) -> Sequence[Any]:
+        return self.objects
+
+    def slice(self, start: int, stop: int) -> ObjectPoints:
+        return replace(self, objects=self.objects[start:stop])
+
+    def take(self, indices: Any) -> ObjectPoints:
+        return replace(self, objects=[self.objects[i] for i in np.arange(len(self))[indices]])
+
+    def concatenated(self, other: ObjectPoints) -> ObjectPoints:
+        return replace(self, objects=[*self.objects, *other.objects])
+
+
+@dataclass(frozen=True, eq=False)
+class IndexPoints:
+    """Points known by number only: the rows and columns of a matrix given in advance."""
+
+    indices: np.ndarray
+    dtype: np.dtype = field(default=np.dtype(np.float64))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def data(self) -> np.ndarray:
+        return self.indices
+
+    def slice(self, start: int, stop: int) -> IndexPoints:
+        return replace(self, indices=self.indices[start:stop])
+
+    def take(self, indices: Any) -> IndexPoints:
+        return replace(self, indices=self.indices[np.asarray(indices)])
+
+    def concatenated(self, other: IndexPoints) -> IndexPoints:
+        return replace(self, indices=np.concatenate([self.indices, other.indices]))
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    """The length of each row, 1 for a row of zeros; without overflow, which squares may have."""
+    largest = np.abs(rows).max(axis=1, initial=0, keepdims=True)
+    largest[largest == 0] = 1
+    return np.sqrt(_row_norms(rows / largest)).clip(min=1) * largest[:, 0]
+
+
+def _row_norms(rows: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def row_blocks(points: VectorPoints) -> Iterator[Any]:
+    """The points a block of rows at a time."""
+    for start in range(0, len(points), CHECKED_ROWS):
+        yield points.slice(start, start + CHECKED_ROWS)
+
+
+def check_finite(values: np.ndarray) -> None:
+    """Refuse NaN and infinity. The sum is cheap, and finite only if every value is."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = values.sum(dtype=np.float64)
+    if not np.isfinite(total) and not np.isfinite(values).all():
+        what = "NaN" if np.isnan(values).any() else "infinity"
+        raise ValueError(
+            f"the points contain {what}: remove those rows, or fill them in first (for example "
+            "with sklearn.impute.SimpleImputer)."
+        )
