@@ -257,7 +257,8 @@ def three_ways(large: Large, effort: Effort) -> Iterator[Row]:
             larger_is_better=False,
             error=relative_error(other["values"], alone["values"]),
             note=f"RMSE {other['rmse']:.4f}; the error is that of predictions against those of the "
-            f"fit in memory; {other['extra'] / MEGABYTE:.0f} MB beyond the data",
+            f"fit in memory; {other['extra'] / MEGABYTE:.0f} MB beyond the data"
+            + (", with the pages of the map" if other is read else ""),
         )
 
 

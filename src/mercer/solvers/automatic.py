@@ -310,6 +310,6 @@ def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: R
     factor += count**3 / 2 / rates.multiply_adds["float64"]
     passes = (expected_steps(n, count, sample, goal) + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
     value = TWO_SIDES[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
-    memory = memory_needed(n, count, outputs, points.dtype)
+    memory = memory_needed(n, count, outputs, points.dtype, loss=loss)
     seconds = factor + passes * n * count * value
     return Candidate("CentresNewton", solver, seconds, memory, False, centres=count)

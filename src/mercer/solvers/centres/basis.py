@@ -13,6 +13,7 @@ from mercer.arrays import Array, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.evaluation.tiling import mirror, spans
+from mercer.losses import Loss, Squared
 from mercer.operators import Gram
 from mercer.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.points import PointSet
@@ -206,28 +207,34 @@ def sample_size(rows: int, centres: int, tolerance: float, width: int, outputs: 
 
 
 def memory_needed(
-    rows: int, centres: int, outputs: int, dtype: Any, sample: int | None = None
+    rows: int,
+    centres: int,
+    outputs: int,
+    dtype: Any,
+    sample: int | None = None,
+    loss: Loss | None = None,
 ) -> int:
-    """Bytes that a solution on centres takes at most beside its data and the strips of a pass.
+    """Bytes that a solution on centres takes at most beside its data.
 
-    Two factors in float64, in float32 their copies, blocks of sampled rows, and what stands beside
-    every row: targets, shares, values, slopes, and the like.
+    Two factors in float64, in float32 their copies, blocks of sampled rows and of a pass, and what
+    stands beside every row: targets, shares, values, and slopes of other losses than the square.
 
     >>> memory_needed(10**6, 2_000, 1, "float32") < 250e6
     True
     """
     copies, most = 0 if np.dtype(dtype) == np.float64 else 1, FACTORS[-1] * centres
     block = min(BLOCK_BYTES, 8 * min(rows, sample or most) * centres)
-    return int((2 + copies) * 8 * centres**2 + 2 * block + 64 * rows * outputs)
+    beside = 48 if isinstance(loss, Squared) else 64
+    return int((2 + copies) * 8 * centres**2 + 1.25 * block + beside * rows * outputs)
 
 
-def check_memory(passes: Passes, outputs: int, sample: int | None) -> None:
+def check_memory(passes: Passes, outputs: int, sample: int | None, loss: Loss) -> None:
     """Refuse what cannot be solved within the budget, or within what is free where none was set."""
     rows, centres = passes.rows, len(passes.centres)
     memory: Memory = getattr(passes, "memory", None)
     told = memory is not None or "MERCER_MEMORY" in os.environ
     limit = memory_budget(memory) if told else free_memory()
-    needed = memory_needed(rows, centres, outputs, passes.dtype, sample)
+    needed = memory_needed(rows, centres, outputs, passes.dtype, sample, loss)
     if needed > limit:
         raise ValueError(
             f"a solution on {centres} centres takes {needed / MEGABYTE:.0f} MB for {rows} rows; "

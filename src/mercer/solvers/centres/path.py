@@ -62,7 +62,7 @@ def centres_path(
     [0.01, 0.0001, 1e-06]
     """
     solver = CentresNewton() if solver is None else solver
-    check_memory(problem.passes, problem.columns.shape[1], solver.sample)
+    check_memory(problem.passes, problem.columns.shape[1], solver.sample, problem.loss)
     basis, last, before = Basis(problem.passes), None, None
     for ridge in sorted(map(float, regularizations), reverse=True):
         descent = Descent(solver, replace(problem, regularization=ridge), basis)

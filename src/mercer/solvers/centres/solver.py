@@ -79,7 +79,7 @@ class CentresNewton:
 
     def solve(self, problem: CentresProblem, start: Solution | None = None) -> Solution:
         """The solution; `start` is one of the same centres to begin from."""
-        check_memory(problem.passes, problem.columns.shape[1], self.sample)
+        check_memory(problem.passes, problem.columns.shape[1], self.sample, problem.loss)
         return Descent(self, problem, Basis(problem.passes)).run(start)
 
     def goal(self, loss: Loss, dtype: Any) -> float:
