@@ -14,7 +14,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from mercer.evaluation.gpu.elementary import EX2, hexadecimal, power_by_polynomial
+from mercer.evaluation.gpu.elementary import EX2, hexadecimal, is_chosen, power_by_polynomial
 
 PACK = 8  # values that one piece of assembly computes
 ROWS, COLUMNS, WARPS, PROGRAMS = 64, 128, 4, 1056
@@ -80,14 +80,14 @@ class Values:
             yield f"mov.f32 ${i}, g;" if self.gaussian else f"mul.rn.ftz.f32 ${i}, e, s;"
 
     def _exponential(self, i: int, target: str) -> Iterator[str]:
-        if not _chosen(i, self.exponentials):
+        if not is_chosen(i, self.exponentials, PACK):
             yield f"{EX2} {target}, r;"
             return
         yield from (line.replace(f"${i}", target) for line in power_by_polynomial(i))
 
     def _root(self, i: int) -> Iterator[str]:
         """√q by the card, or a guess of 1/√q by its bits and a polynomial in how wrong it is."""
-        if not _chosen(i, self.roots):
+        if not is_chosen(i, self.roots, PACK):
             yield "sqrt.approx.ftz.f32 s, q;"
             return
         *lower, top = (hexadecimal(c) for c in ROOT)
@@ -96,11 +96,6 @@ class Values:
         yield f"mov.f32 p, {top};"
         yield from (f"fma.rn.ftz.f32 p, p, h, {c};" for c in reversed(lower))
         yield "mul.rn.ftz.f32 s, t, p;"
-
-
-def _chosen(i: int, share: int) -> bool:
-    """Whether value i is one of `share` in eight, spread out evenly."""
-    return i * share // PACK != (i + 1) * share // PACK
 
 
 def milliseconds_of(values: Values, entries: float, timed: Any) -> float:

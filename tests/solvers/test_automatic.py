@@ -133,6 +133,13 @@ def test_rounding_is_worth_half_as_long_again():
     assert choose_among([slow, quick], asked=None).chosen.name == "ConjugateGradient"
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_centres_for_a_few_rows_need_no_spectrum(rows):
+    points = KERNEL.points(X[:rows])
+    choice = choose(KERNEL, points, centres=1, ridge=1.0, rates=RATES)
+    assert choice.chosen.name == "CentresNewton"
+
+
 def test_iterations_are_foreseen_from_the_spectrum():
     """A smooth kernel on few columns takes few iterations, whose time is predicted so."""
     n, seconds = 20_000, {}

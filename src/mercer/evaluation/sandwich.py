@@ -18,12 +18,10 @@ from mercer.evaluation.threads import run, single_threaded_blas
 from mercer.evaluation.tiling import (
     PARTIAL_BYTES,
     SEGMENTS,
-    SMALL,
     Middle,
     Packer,
-    Tiles,
+    Threaded,
     column_store,
-    refuse,
     spans,
 )
 
@@ -95,23 +93,8 @@ class Affine:
         return int(self.added.shape[1]) + self.with_factors
 
 
-@dataclass(frozen=True)
-class Sandwich:
-    """A matrix in tiles that is multiplied from both sides, in so many threads."""
-
-    tiles: Tiles
-    threads: int = 1
-    right_columns: int = 1
-
-    @classmethod
-    def within(cls, tiles: Tiles, columns: int, allowed_threads: int, budget: int) -> Sandwich:
-        """As many threads as the budget and the size of the work admit."""
-        alone = cls(tiles, 1, columns)
-        refuse(alone.memory, budget)
-        if not tiles.parallel or tiles.shape[0] * tiles.shape[1] < SMALL:
-            return alone
-        more = (budget - alone.memory) // max(1, alone.memory_per_thread)
-        return cls(tiles, int(min(allowed_threads, 1 + more)), columns)
+class Sandwich(Threaded):
+    """A matrix in tiles that is multiplied from both sides, a strip of rows at a time."""
 
     @property
     def memory_per_thread(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def column_store(tiles: Tiles) -> Packer:
 
 
 @dataclass(frozen=True)
-class Walk:
+class Threaded:
     """A matrix in tiles, how many columns it is multiplied by, and in how many threads."""
 
     tiles: Tiles
@@ -107,7 +107,7 @@ class Walk:
     right_columns: int = 1
 
     @classmethod
-    def within(cls, tiles: Tiles, right_columns: int, allowed_threads: int, budget: int) -> Walk:
+    def within(cls, tiles: Tiles, right_columns: int, allowed_threads: int, budget: int) -> Self:
         """As many threads as the budget and the size of the work admit."""
         alone = cls(tiles, 1, right_columns)
         refuse(alone.memory, budget)
@@ -115,6 +115,20 @@ class Walk:
             return alone
         more = (budget - alone.memory) // max(1, alone.memory_per_thread)
         return cls(tiles, int(min(allowed_threads, 1 + more)), right_columns)
+
+    @property
+    def memory_per_thread(self) -> int:
+        """Bytes that each thread takes for itself."""
+        raise NotImplementedError
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it takes at most, beside its input and output."""
+        raise NotImplementedError
+
+
+class Walk(Threaded):
+    """Products with the matrix, tile by tile."""
 
     @property
     def chunk(self) -> int:

@@ -196,7 +196,8 @@ def choose(
         memory = int(SHARE * free)
     found = list(exact or [])
     if exact is None and isinstance(loss, Squared):
-        found = [_direct(points, outputs, rates), _iterative(kernel, points, outputs, rates, ridge)]
+        told = None if centres else ridge  # who asked for centres needs no spectrum
+        found = [_direct(points, outputs, rates), _iterative(kernel, points, outputs, rates, told)]
     count = min(n, default_centres(n)) if centres is None else centres
     found.append(_on_centres(points, loss, outputs, count, rates))
     return choose_among(found, asked=centres, memory=memory, rows=n)

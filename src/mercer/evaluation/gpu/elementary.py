@@ -46,13 +46,21 @@ def hexadecimal(value: float) -> str:
     return "0f" + struct.pack(">f", value).hex().upper()
 
 
+def is_chosen(i: int, share: int, pack: int) -> bool:
+    """Whether value i is one of `share` among `pack` that are spread out evenly.
+
+    >>> [i for i in range(8) if is_chosen(i, 3, 8)]
+    [2, 5, 7]
+    """
+    return i * share // pack != (i + 1) * share // pack
+
+
 def _mixed_exponential(pack: int, polynomials: int, sign: str) -> str:
     """PTX for some values of 2^x or 2^−x: a few by a polynomial, others by the card."""
     steps = []
     for i in range(pack):
-        by_polynomial = i * polynomials // pack != (i + 1) * polynomials // pack
         steps += [f"{'neg' if sign else 'mov'}.f32 r, ${i + pack};"]
-        steps += power_by_polynomial(i) if by_polynomial else [f"{EX2} ${i}, r;"]
+        steps += power_by_polynomial(i) if is_chosen(i, polynomials, pack) else [f"{EX2} ${i}, r;"]
     return "{ .reg .f32 r, n, f, p; .reg .b32 i, k; " + " ".join(steps) + " }"
 
 
