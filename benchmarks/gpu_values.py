@@ -14,13 +14,18 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from mercer.evaluation.gpu.elementary import EX2, hexadecimal, is_chosen, power_by_polynomial
+from mercer.evaluation.gpu.elementary import (
+    EX2,
+    SQRT,
+    hexadecimal,
+    is_chosen,
+    power_by_polynomial,
+    root_by_polynomial,
+)
 
 PACK = 8  # values that one piece of assembly computes
 ROWS, COLUMNS, WARPS, PROGRAMS = 64, 128, 4, 1056
 SHARES = (0, 1, 2, 3, 4)  # of eight values, by polynomials
-GUESS = 0x5F360000  # less half the bits of q, these are those of y, about 1/√q
-ROOT = (0.9999995551, 0.4999698426, 0.3758980772, 0.3284175102)  # √q = qy·p(1 − qy²) to 6.5e-7
 LOG2 = 0.6931471805599453
 
 
@@ -86,16 +91,11 @@ class Values:
         yield from (line.replace(f"${i}", target) for line in power_by_polynomial(i))
 
     def _root(self, i: int) -> Iterator[str]:
-        """√q by the card, or a guess of 1/√q by its bits and a polynomial in how wrong it is."""
-        if not is_chosen(i, self.roots, PACK):
-            yield "sqrt.approx.ftz.f32 s, q;"
-            return
-        *lower, top = (hexadecimal(c) for c in ROOT)
-        yield f"mov.b32 i, q; shr.u32 i, i, 1; sub.s32 i, {GUESS}, i; mov.b32 y, i;"
-        yield f"mul.rn.ftz.f32 t, q, y; neg.f32 h, t; fma.rn.ftz.f32 h, h, y, {hexadecimal(1.0)};"
-        yield f"mov.f32 p, {top};"
-        yield from (f"fma.rn.ftz.f32 p, p, h, {c};" for c in reversed(lower))
-        yield "mul.rn.ftz.f32 s, t, p;"
+        """√q, by the card or by a polynomial."""
+        if is_chosen(i, self.roots, PACK):
+            yield from (line.replace(f"${i}", "s") for line in root_by_polynomial(i))
+        else:
+            yield f"{SQRT} s, q;"
 
 
 def milliseconds_of(values: Values, entries: float, timed: Any) -> float:

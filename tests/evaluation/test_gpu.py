@@ -102,6 +102,37 @@ def test_distances_keep_their_digits(name, width, case):
     check(WITH_PROGRAM[name], X, Y)
 
 
+@pytest.mark.parametrize(("rows", "others"), [(1, 1), (31, 33), (65, 300)])
+@pytest.mark.parametrize("middle", [0.0, 3.0])
+def test_a_product_beside_a_distance_of_one_short_matrix_product(rows, others, middle):
+    from mercer.evaluation.gpu.product import FusedProduct
+    from mercer.evaluation.gpu.source import crosswise
+
+    kernel = 2.0 * Gaussian(2.0) + 0.7 * Linear() * Matern(1.5, lengthscale=2.5)
+    X, Y = (points(n, 10, np.float32, n) + np.float32(middle) for n in (rows, others))
+    gram, matrix = check(kernel, X, Y)
+    Y = np.concatenate([Y, X[:3]])
+    np.testing.assert_allclose(gram.dense().numpy(), matrix, rtol=0, atol=2e-6 * matrix.max())
+    product = FusedProduct(
+        kernel.program(),
+        *(kernel.points(torch.tensor(side)) for side in (X, Y)),
+        torch.float32,
+        "float32",
+    )
+    (part,) = product._prepared()
+    (family,) = part[1].operands.families
+    assert crosswise((family,), 1)
+    assert not crosswise((family,), 2)
+    assert family.shifted == (middle != 0.0 or rows == 1)  # one point is its own middle
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 30.0])
+def test_products_keep_their_digits_where_a_distance_sets_the_scale(size):
+    kernel = Linear() * Matern(1.5, lengthscale=2.0)
+    X, Y = (np.float32(size) * points(n, 10, np.float32, n) for n in (40, 70))
+    check(kernel, X, Y)
+
+
 def test_rows_of_very_different_lengths_keep_their_digits():
     X = points(40, 12, np.float32, 0) * np.logspace(-12, 6, 40, dtype=np.float32)[:, None]
     V = points(40, 1, np.float32, 1)
@@ -284,6 +315,22 @@ def test_the_polynomial_of_the_exponential():
     exact = np.exp2(x.astype(np.float64))
     assert np.abs(value / exact - 1.0)[x >= -125.5].max() < 2.5e-7
     assert value[x < -126].max() <= 2.0**-125.9
+
+
+def test_the_polynomial_of_the_root():
+    from mercer.evaluation.gpu.elementary import GUESS, ROOT
+
+    q = np.concatenate([np.geomspace(1e-37, 1e37, 200_001), np.linspace(1.0, 4.0, 100_001)])
+    q = q.astype(np.float32)
+    y = (np.int32(GUESS) - (q.view(np.int32) >> 1)).view(np.float32)
+    t = q * y  # the steps of the PTX code, one by one
+    h = (1.0 - t.astype(np.float64) * y).astype(np.float32)
+    p = np.full_like(h, ROOT[-1])
+    for c in ROOT[-2::-1]:
+        p = (p.astype(np.float64) * h + np.float32(c)).astype(np.float32)
+    exact = np.sqrt(q.astype(np.float64))
+    assert np.abs(t * p / exact - 1.0).max() < 2.5e-7
+    assert np.float32(0.0) * (np.int32(GUESS) - np.int32(0)).view(np.float32) == 0.0
 
 
 def test_nothing_of_size_n_times_m_is_allocated(monkeypatch):

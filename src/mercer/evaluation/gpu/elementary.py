@@ -1,12 +1,11 @@
 """Elementary functions as Triton source, one set for each precision.
 
 They are text, written into the generated module beside the program that calls them, so that this
-module can be imported without Triton. The polynomials are those of the CPU. In float32 the
-exponential is the card's own instruction; `decay2` computes one value in eight by a polynomial,
-because the unit for exponentials is what a simple kernel waits for (three in eight beside a root,
-which the same unit computes). More does not pay: while that unit works, half of the multipliers
-rest, so that a polynomial saves less than it costs wherever more is computed (measured on an H200:
-the time of an entry is the larger of 8u and 4u + m steps, u functions and m multiplications).
+module can be imported without Triton. The polynomials are those of the CPU. In float32
+roots and exponentials are the card's own instructions, a value of which takes eight steps of its
+unit. A simple kernel waits for that unit, so that one exponential in eight is computed by a
+polynomial (`decay2`), or three roots in eight (`sqrt_mixed`). More does not pay: polynomials wait
+for the multipliers, which the unit keeps from half of their work.
 """
 
 from __future__ import annotations
@@ -27,14 +26,15 @@ TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
 )
 MIXED = {  # so many of so many by a polynomial, and the sign of x in 2^(±x)
     "decay2": (1, 8, ""),
-    "decay2_often": (3, 8, ""),
-    "decay2_root": (3, 8, "-"),
     "decay2_plain": (0, 1, ""),
-    "decay2_root_plain": (0, 1, "-"),
+    "decay2_root": (0, 1, "-"),
 }
+MIXED_ROOTS = 3, 8  # so many of so many by a polynomial
+GUESS = 0x5F374000  # less half the bits of q, these are those of y, about 1/√q
+ROOT = (1.0000000011, 0.4999983399, 0.3749960866, 0.3139311820, 0.2753580508)  # to 2.3e-8
 ROUNDING = 1.5 * 2.0**23  # added and taken off again, it leaves the nearest integer
 SMALLEST = -126.0  # exponent of a normal number
-EX2 = "ex2.approx.ftz.f32"
+EX2, SQRT = "ex2.approx.ftz.f32", "sqrt.approx.ftz.f32"
 LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
 BITS = {"float32": (32, 23), "float64": (64, 52)}  # size, mantissa
 TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
@@ -101,17 +101,9 @@ def _exponentials(dtype: str, assembly: bool) -> dict[str, str]:
             "exp": _function("exp", "x", ["return tl.exp(x)"]),
             "decay": _function("decay", "x", ["return tl.exp(-x)"]),
         }
-    call = (
-        "return tl.inline_asm_elementwise({code!r}, {constraints!r}, [x], dtype=tl.float32, "
-        "is_pure=True, pack={pack})"
-    )
-    plain = call.format(code=f"{EX2} $0, $1;", constraints="=f,f", pack=1)
+    plain = _assembly(f"{EX2} $0, $1;", 1)
     mixed = {
-        name: call.format(
-            code=_mixed_exponential(pack, polynomials, sign),
-            constraints=",".join(["=&f"] * pack + ["f"] * pack),
-            pack=pack,
-        )
+        name: _assembly(_mixed_exponential(pack, polynomials, sign), pack)
         for name, (polynomials, pack, sign) in MIXED.items()
     }
     return {
@@ -201,6 +193,7 @@ def functions(dtype: str, assembly: bool) -> dict[str, str]:
             ["z = x * x", *_polynomial(SQUARE_ANGLE[dtype], "z", "p"), "return x * (z * z) * p"],
         ),
         "sqrt": _function("sqrt", "x", [_square_root(dtype, assembly)]),
+        "sqrt_mixed": _function("sqrt_mixed", "x", [_square_root(dtype, assembly, *MIXED_ROOTS)]),
         "reciprocal_root": _function(
             "reciprocal_root",
             "x",
@@ -216,14 +209,42 @@ def functions(dtype: str, assembly: bool) -> dict[str, str]:
     }
 
 
-def _square_root(dtype: str, assembly: bool) -> str:
+def _square_root(dtype: str, assembly: bool, share: int = 0, pack: int = 1) -> str:
     """√|x|: a distance that rounding made negative needs no line of its own."""
     if dtype == "float64" or not assembly:
         return "return tl.sqrt(tl.abs(x))"
-    code = "{ .reg .f32 r; abs.f32 r, $1; sqrt.approx.ftz.f32 $0, r; }"
+    steps = []
+    for i in range(pack):
+        steps += [f"abs.f32 q, ${i + pack};"]
+        by_card = [f"{SQRT} ${i}, q;"]
+        steps += root_by_polynomial(i) if is_chosen(i, share, pack) else by_card
+    code = "{ .reg .f32 q, y, t, h, p; .reg .b32 i; " + " ".join(steps) + " }"
+    return _assembly(code, pack)
+
+
+def root_by_polynomial(i: int) -> list[str]:
+    """√q from a guess y of 1/√q by its bits, and a polynomial in how wrong it is, 1 − qy²."""
+    *lower, top = (hexadecimal(c) for c in ROOT)
+    return [
+        "mov.b32 i, q;",
+        "shr.u32 i, i, 1;",
+        f"sub.s32 i, {GUESS}, i;",
+        "mov.b32 y, i;",
+        "mul.rn.ftz.f32 t, q, y;",
+        "neg.f32 h, t;",
+        f"fma.rn.ftz.f32 h, h, y, {hexadecimal(1.0)};",
+        f"mov.f32 p, {top};",
+        *(f"fma.rn.ftz.f32 p, p, h, {c};" for c in reversed(lower)),
+        f"mul.rn.ftz.f32 ${i}, t, p;",
+    ]
+
+
+def _assembly(code: str, pack: int) -> str:
+    """A line that returns so many values at a time, as a piece of assembly computes them of x."""
+    constraints = ",".join(["=&f"] * pack + ["f"] * pack)
     return (
-        f"return tl.inline_asm_elementwise('{code}', '=f,f', [x], dtype=tl.float32, "
-        "is_pure=True, pack=1)"
+        f"return tl.inline_asm_elementwise({code!r}, {constraints!r}, [x], dtype=tl.float32, "
+        f"is_pure=True, pack={pack})"
     )
 
 

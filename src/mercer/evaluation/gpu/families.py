@@ -8,6 +8,7 @@ UNROLLED = 8  # coordinates that are held in registers
 RESIDENT = 128  # columns of split operands that stay with a block of rows
 NARROW = 16  # columns of split operands beside which registers are left
 STEP = 64  # columns of split operands that are read together where they do not stay
+SHORT = 32  # columns of one matrix product of all parts side by side
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,38 @@ class Family:
     absorbed: int = -1
     repaired: bool = False
     scaled: bool = False
+    shifted: bool = False  # products are of centred rows, and what centring took off is added
+
+    @property
+    def light(self) -> bool:
+        """Whether one short matrix product gives a product and a distance together."""
+        both = self.mode == "split" and len(self.numbers) > 1
+        return both and self.parts == 1 and not self.repaired and self.width <= SHORT
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that is known before the first tile, and how host and card obtain it."""
+
+    name: str
+    on_host: str
+    on_card: str
 
 
 @dataclass
 class Code:
-    """Lines of a function under construction."""
+    """Lines of a function under construction.
 
+    Rows of K lie along the first axis of a tile; `crosswise`, they lie along the second one, and
+    constants are arguments, which the card has at hand without a register for each of them.
+    """
+
+    crosswise: bool = False
     arguments: list[str] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)  # once for each block of rows
     pointers: list[tuple[str, str, str]] = field(default_factory=list)  # name, start, step
+    first: list[str] = field(default_factory=list)  # for each tile, before all others
     tile: list[str] = field(default_factory=list)  # for each tile
     rescaled: set[int] = field(default_factory=set)  # numbers whose scale is in parameters
 
@@ -47,6 +71,44 @@ class Code:
         if name not in self.arguments:
             self.arguments.append(name)
         return name
+
+    def constant(self, name: str, on_host: str, on_card: str = "") -> str:
+        """Define a constant by parameters, scales and other constants."""
+        self.constants.append(Constant(name, on_host, on_card or on_host))
+        return name
+
+    def scale(self, f: int) -> str:
+        """What the numbers of a family are multiplied by."""
+        loaded = f"tl.load({self.argument(f'S{f}')})"
+        return self.constant(f"scale{f}", f"arrays['scale{f}']", loaded)
+
+    def row(self, name: str) -> str:
+        """Numbers of the rows of K, for a tile."""
+        return f"{name}[None, :]" if self.crosswise else f"{name}[:, None]"
+
+    def column(self, name: str) -> str:
+        """Numbers of the columns of K, for a tile."""
+        return f"{name}[:, None]" if self.crosswise else f"{name}[None, :]"
+
+    def row_numbers(self, name: str) -> str:
+        """One number of every row, from an argument."""
+        return self.row(f"tl.load({self.argument(name)} + i)")
+
+    def column_numbers(self, name: str) -> str:
+        """One number of every column of a tile, from an argument.
+
+        Crosswise, it is read first of all: then nothing else waits for threads to exchange it.
+        """
+        numbers = self.column(f"tl.load({self.column_pointer(name)} + j)")
+        if not self.crosswise:
+            return numbers
+        self.first.append(f"of_{name} = {numbers}")
+        return f"of_{name}"
+
+    def dot(self, rows: str, columns: str, rest: str = "") -> str:
+        """A matrix product of operands, added to what there is."""
+        pair = f"{columns}, {rows}" if self.crosswise else f"{rows}, {columns}"
+        return f"tl.dot({pair}{rest}, input_precision='tf32')"
 
     def column_pointer(self, name: str, step: str = "BN", scale: str = "") -> str:
         """A pointer that follows the tiles of columns."""

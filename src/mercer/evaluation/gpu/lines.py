@@ -14,7 +14,7 @@ from mercer.evaluation.tables import Table
 def load_parameters(code: Code, program: Program) -> None:
     """Parameters once for each block of rows, tables as arguments."""
     for p in range(len(program.parameters)):
-        code.rows.append(f"p{p} = tl.load(P + {p})")
+        code.constant(f"p{p}", f"parameters[{p}]", f"tl.load(P + {p})")
     for t in range(len(program.tables)):
         code.argument(f"T{t}")
 
@@ -40,22 +40,88 @@ def program_lines(
         lines[scaled] = ""
         lines[decayed] = f"{lines[decayed].split(' = ')[0]} = decay2({exponent})"
     if dtype == "float32":
-        lines = _shared(_binary_exponents(code, lines))
+        lines = _factors_inside(code, _binary_exponents(code, lines))
+        lines = _shared(_factors_in_exponents(code, program, lines), code.crosswise)
     if program.pairs or (program.x_norms and program.y_norms):
         return lines, program.result, dtype
     full = f"value = tl.zeros((BM, BN), tl.{dtype}) + {program.result}"
     return [*lines, full], "value", dtype
 
 
-def _shared(lines: list[str]) -> list[str]:
+def _shared(lines: list[str], crosswise: bool) -> list[str]:
     """Exponentials beside roots, which one unit of the card computes: how many by polynomials."""
     if not any("sqrt(" in line for line in lines):
         return lines
     several = sum("decay2" in line for line in lines) > 1
-    names = {"decay2(": "decay2_plain(", "decay2_root(": "decay2_root_plain("}
-    for name, other in names.items() if several else [("decay2(", "decay2_often(")]:
-        lines = [line.replace(f"= {name}", f"= {other}") for line in lines]
-    return lines
+    wait = several and not crosswise  # for the exponentials alone
+    name, other = ("decay2(", "decay2_plain(") if wait else ("sqrt(", "sqrt_mixed(")
+    return [line.replace(f"= {name}", f"= {other}") for line in lines]
+
+
+CONSTANT = r"([lprw]\w+)"  # names of what is known before the first tile
+
+
+def _uses(lines: list[str], name: str) -> int:
+    return sum(len(reads(line, name)) for line in lines)
+
+
+def _factors_in_exponents(code: Code, program: Program, lines: list[str]) -> list[str]:
+    """p·2^x is 2^(x + log₂p) for a positive p.
+
+    >>> from mercer.evaluation.expression import decay, squared_distance
+    >>> from mercer.evaluation.program import lower
+    >>> twice = lower(2.0 * decay(squared_distance()))
+    >>> _factors_in_exponents(Code(), twice, ["t0 = decay2(w0 * q0)", "t1 = p0 * t0"])
+    ['t0 = decay2(w0 * q0 + log0)', 't1 = t0']
+    """
+    out = list(lines)
+    for n, line in enumerate(lines):
+        product = re.fullmatch(r"(t\d+) = p(\d+) \* (t\d+)", line)
+        if product is None or not program.parameters[int(product[2])] > 0.0:
+            continue
+        source = next((m for m, other in enumerate(out) if other.startswith(f"{product[3]} = ")), n)
+        exponential = re.fullmatch(r"t\d+ = decay2\((\w+ \* q\d+)\)", out[source])
+        if exponential is None or _uses(out, product[3]) != 1:
+            continue
+        code.constant(f"log{product[2]}", f"log2(p{product[2]})", f"tl.log2(p{product[2]})")
+        out[source] = f"{product[3]} = decay2({exponential[1]} + log{product[2]})"
+        out[n] = f"{product[1]} = {product[3]}"
+    return out
+
+
+def _factors_inside(code: Code, lines: list[str]) -> list[str]:
+    """c·q times (a·t + b)·s needs one multiplication less as q·(ca·t + cb) times s.
+
+    What comes last, s, is an exponential, which is waited for.
+
+    >>> lines = ["t0 = r0 * q1", "t1 = p1 * t9", "t2 = t1 + p2", "t3 = t2 * t8", "t4 = t0 * t3"]
+    >>> "; ".join(_factors_inside(Code(), lines))
+    't0 = q1; t1 = p1_r0 * t9; t2 = t1 + p2_r0; t3 = t0 * t2; t4 = t3 * t8'
+    """
+    out = list(lines)
+    made = {line.partition(" = ")[0]: n for n, line in enumerate(out) if line}
+
+    def once(name: str, pattern: str) -> re.Match[str] | None:
+        line = out[made[name]] if name in made and _uses(out, name) == 1 else ""
+        return re.fullmatch(rf"{name} = {pattern}", line)
+
+    for n, line in enumerate(lines):
+        product = re.fullmatch(r"t\d+ = (t\d+) \* (t\d+)", line)
+        scaled = product and once(product[1], rf"{CONSTANT} \* (q\d+)")
+        outer = product and once(product[2], r"(t\d+) \* (t\d+)")
+        affine = outer and once(outer[1], rf"(t\d+) \+ {CONSTANT}")
+        linear = affine and once(affine[1], rf"{CONSTANT} \* (t\d+)")
+        if not (product and scaled and outer and affine and linear):
+            continue
+        factor = scaled[1]
+        for name in (linear[1], affine[2]):
+            code.constant(f"{name}_{factor}", f"{name} * {factor}")
+        out[made[product[1]]] = f"{product[1]} = {scaled[2]}"
+        out[made[affine[1]]] = f"{affine[1]} = {linear[1]}_{factor} * {linear[2]}"
+        out[made[outer[1]]] = f"{outer[1]} = {affine[1]} + {affine[2]}_{factor}"
+        out[made[product[2]]] = f"{product[2]} = {product[1]} * {outer[1]}"
+        out[n] = f"{line.partition(' = ')[0]} = {product[2]} * {outer[2]}"
+    return out
 
 
 def _tabulated(line: str, tables: tuple[Table, ...], dtype: str) -> str:
@@ -154,7 +220,8 @@ def forgiving_of_signs(program: Program, q: int) -> bool:
 
 def _absorb(code: Code, program: Program, lines: list[str], family: Family) -> None:
     """The line p·q is q itself; a root of it that is an exponent is one to the base 2."""
-    q, line = family.numbers[0], family.absorbed
+    line = family.absorbed
+    q = next(q for q in family.numbers if program.pairs[q].kind == "squared_distance")
     lines[line] = f"{lines[line].partition(' = ')[0]} = q{q}"
     root = exponent_root(program, line)
     if root is None:
@@ -163,7 +230,7 @@ def _absorb(code: Code, program: Program, lines: list[str], family: Family) -> N
     for n, other in enumerate(lines):
         factor = re.fullmatch(rf"(t\d+) = p(\d+) \* {name}", other)
         if factor is not None:
-            code.rows.append(f"l{factor[2]}_{name} = p{factor[2]} * {LOG2!r}")
+            code.constant(f"l{factor[2]}_{name}", f"p{factor[2]} * {LOG2!r}")
             lines[n] = f"{factor[1]} = l{factor[2]}_{name} * {name}"
         elif other.endswith(f" = decay({name})"):
             lines[n] = f"{other.partition(' = ')[0]} = decay2_root({name})"
@@ -197,7 +264,7 @@ def _binary_exponents(code: Code, lines: list[str]) -> list[str]:
             out[n] = f"{decayed[1]} = decay2({decayed[2]} * {-LOG2E!r})"
             continue
         name = f"w{scaled[1]}{scaled[2]}"
-        code.rows.append(f"{name} = {scaled[1]}{scaled[2]} * {-LOG2E!r}")
+        code.constant(name, f"{scaled[1]}{scaled[2]} * {-LOG2E!r}")
         out[source] = ""
         out[n] = f"{decayed[1]} = decay2({name} * {scaled[3]})"
     return out

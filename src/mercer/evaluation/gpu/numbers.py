@@ -31,21 +31,23 @@ def split(
         assert distance is not None
         _extended(code, program, f, family, distance)
         return
-    scale = f"scale{f}"
-    code.rows.append(f"{scale} = tl.load({code.argument(f'S{f}')})")
-    if distance is None:
-        assert product is not None
-        _rescaled(code, program, product, f"e{f}", scale)
-        return
-    _norms_apart(code, f, distance)
+    code.scale(f)
+    if distance is not None:
+        _norms_apart(code, program, f, family, distance)
     if product is not None:
-        code.rows.append(f"xs{f} = tl.load({code.argument(f'XS{f}')} + i)[:, None]")
-        code.tile.append(
-            f"q{product} = ({scale} * e{f} + xs{f}) + "
-            f"tl.load({code.column_pointer(f'YS{f}')} + j)[None, :]"
-        )
+        _product(code, program, f, family, product)
     if family.repaired:
+        assert distance is not None
         _repair(code, f, family, distance)
+
+
+def _product(code: Code, program: Program, f: int, family: Family, product: int) -> None:
+    """⟨x, y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y), where rows were centred."""
+    if not family.shifted:
+        _rescaled(code, program, product, f"e{f}", f"scale{f}")
+        return
+    code.rows.append(f"xs{f} = {code.row_numbers(f'XS{f}')}")
+    code.tile.append(f"q{product} = (scale{f} * e{f} + xs{f}) + {code.column_numbers(f'YS{f}')}")
 
 
 def _extended(code: Code, program: Program, f: int, family: Family, distance: int) -> None:
@@ -54,20 +56,21 @@ def _extended(code: Code, program: Program, f: int, family: Family, distance: in
     if family.absorbed >= 0 and factor_use(program, distance) is not None:
         code.tile.append(f"q{distance} = {value}")
         return
-    scale = f"scale{f}"
-    code.rows.append(f"{scale} = tl.load({code.argument(f'S{f}')})")
-    _rescaled(code, program, distance, value, scale)
+    _rescaled(code, program, distance, value, code.scale(f))
 
 
-def _norms_apart(code: Code, f: int, distance: int) -> None:
-    """‖x‖² + ‖y‖² − 2⟨x, y⟩."""
-    code.rows.append(f"xn{f} = tl.load({code.argument(f'XN{f}')} + i)[:, None]")
-    code.rows.append(f"twice{f} = 2.0 * scale{f}")
-    code.tile += [
-        f"yn{f} = tl.load({code.column_pointer(f'YN{f}')} + j)[None, :]",
-        f"norms{f} = xn{f} + yn{f}",
-        f"q{distance} = tl.maximum(norms{f} - twice{f} * e{f}, 0.0)",
-    ]
+def _norms_apart(code: Code, program: Program, f: int, family: Family, distance: int) -> None:
+    """‖x‖² + ‖y‖² − 2⟨x, y⟩; all three are scaled, unless close pairs will be repaired."""
+    code.rows.append(f"xn{f} = {code.row_numbers(f'XN{f}')}")
+    code.tile.append(f"norms{f} = xn{f} + {code.column_numbers(f'YN{f}')}")
+    if family.repaired:
+        code.constant(f"twice{f}", f"2.0 * scale{f}")
+        code.tile.append(f"q{distance} = tl.maximum(norms{f} - twice{f} * e{f}, 0.0)")
+        return
+    value = f"(norms{f} - 2.0 * e{f})"
+    if not forgiving_of_signs(program, distance):
+        value = f"tl.maximum({value}, 0.0)"
+    _rescaled(code, program, distance, value, f"scale{f}")
 
 
 def _rescaled(code: Code, program: Program, q: int, value: str, scale: str) -> None:
@@ -80,7 +83,7 @@ def _rescaled(code: Code, program: Program, q: int, value: str, scale: str) -> N
     code.tile.append(f"q{q} = {value}")
     for factor in factors:
         assert factor is not None
-        code.rows.append(f"r{factor[1]}_{q} = p{factor[1]} * {scale}")
+        code.constant(f"r{factor[1]}_{q}", f"p{factor[1]} * {scale}")
     code.rescaled.add(q)
 
 
@@ -92,21 +95,20 @@ def _resident_dot(code: Code, f: int, family: Family, pairs: list[tuple[str, str
         for offset, k in pieces(family.width):
             code.rows.append(
                 f"{name}{f}_{offset} = tl.load({code.argument(f'{name}{f}')} + "
-                f"i[:, None] * {size} + ({offset} + tl.arange(0, {k}))[None, :])"
+                f"{code.row('i')} * {size} + {code.column(f'({offset} + tl.arange(0, {k}))')})"
             )
     for name in dict.fromkeys(b for _, b in pairs):
         pointer = code.column_pointer(f"{name}{f}", scale=str(size))
         for offset, k in pieces(family.width):
             code.tile.append(
-                f"{name}{f}_{offset} = tl.load({pointer} + j[None, :] * {size} + "
-                f"({offset} + tl.arange(0, {k}))[:, None])"
+                f"{name}{f}_{offset} = tl.load({pointer} + {code.column('j')} * {size} + "
+                f"{code.row(f'({offset} + tl.arange(0, {k}))')})"
             )
     for a, b in pairs:
         for offset, _ in pieces(family.width):
             rest = f", e{f}" if started else ""
-            code.tile.append(
-                f"e{f} = tl.dot({a}{f}_{offset}, {b}{f}_{offset}{rest}, input_precision='tf32')"
-            )
+            product = code.dot(f"{a}{f}_{offset}", f"{b}{f}_{offset}", rest)
+            code.tile.append(f"e{f} = {product}")
             started = True
 
 
@@ -274,6 +276,6 @@ def _written(node: Expression, lines: list[str], constants: Iterator[str]) -> st
 def load_norms(code: Code, program: Program) -> None:
     """Numbers of one point alone."""
     for a in range(len(program.x_norms)):
-        code.rows.append(f"a{a} = tl.load({code.argument(f'NA{a}')} + i)[:, None]")
+        code.rows.append(f"a{a} = {code.row_numbers(f'NA{a}')}")
     for b in range(len(program.y_norms)):
-        code.tile.append(f"b{b} = tl.load({code.column_pointer(f'NB{b}')} + j)[None, :]")
+        code.tile.append(f"b{b} = {code.column_numbers(f'NB{b}')}")

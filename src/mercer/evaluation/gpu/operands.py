@@ -21,7 +21,7 @@ import torch
 
 from mercer.evaluation.expression import BILINEAR_KINDS, Expression
 from mercer.evaluation.folding import STRICT, forgives, near
-from mercer.evaluation.gpu.families import Family, padded
+from mercer.evaluation.gpu.families import SHORT, Family, padded
 from mercer.evaluation.gpu.lines import absorbed_use, exponent_root, exponent_use
 from mercer.evaluation.gpu.numbers import coordinate_constants
 from mercer.evaluation.gpu.packing import PADDING, norms, parts
@@ -30,12 +30,15 @@ from mercer.evaluation.program import Program
 from mercer.points import View
 
 FEW = 4  # columns up to which products are summed in registers
-APART = 30  # columns up to which products and distances are two matrix products
+APART = 30  # columns up to which products and distances are two matrix products, if not light
 SUBTRACTED = 8  # columns up to which steep kernels subtract rather than repair
 FAR = 0.25  # share of far columns up to which they are a product of their own
 SIMILAR = 2.0**-9  # smallest over largest row, for parts in float16
 LARGEST = 64.0  # of the entries of parts in float16
 OVERFLOWING = 3e4  # squared norms from which parts must be float32
+SMALL = 16.0  # squared norms up to which parts in float16 would lose digits of a product
+STEEPEST = 2.0**60  # scale of rows whose square is a float32
+OFF_CENTRE = 1 / 16  # of the longest ‖x‖² + ‖y‖²: products of rows closer to the middle stay there
 
 
 @dataclass
@@ -127,6 +130,8 @@ class _View:
         both = set(self.kinds) == set(BILINEAR_KINDS)
         if not both or self.dtype == torch.float64 or self.width > APART:
             return False
+        if self._packed(self.width):
+            return False
         self._centred()
         return self._forgiving()
 
@@ -181,6 +186,11 @@ class _View:
         if self.view.deferred_scales is not None:
             self.arrays[f"C{self.f}"] = self._tensor(self.view.deferred_scales)
 
+    def _scale(self, scale: float, floor: float = 0.0) -> None:
+        """What products are multiplied by, and the distance below which pairs are close."""
+        self.arrays[f"S{self.f}"] = self._tensor([scale, floor])
+        self.arrays[f"scale{self.f}"] = scale
+
     def _tensor(self, values: Sequence[float]) -> torch.Tensor:
         return torch.tensor(values, dtype=self.dtype, device=self.x.rows.device)
 
@@ -192,7 +202,7 @@ class _View:
         half = _similar_rows(x) and _similar_rows(y)
         centre = x.new_zeros(self.width)
         self._store(x, y, centre, scales, half=half)
-        self.arrays[f"S{self.f}"] = self._tensor([1.0 / (scales[0] * scales[1]), 0.0])
+        self._scale(1.0 / (scales[0] * scales[1]))
         return Family("split", self.numbers, self._stored_width(self.width), self._parts)
 
     def _plain(self, points: Any, view: View | None = None) -> torch.Tensor:
@@ -205,10 +215,21 @@ class _View:
     def _centred(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of both sides; what is still to be taken off is in `offset`."""
         centre = None if self.view.unit else self.y.centre(self.view)
+        rows = self._moved(centre)
+        if centre is not None and "product" in self.kinds:
+            middle = self.y.moved(centre, self.view)
+            if float(middle @ middle) <= OFF_CENTRE * self.size:
+                return self._moved(None)
+        return rows
+
+    def _moved(self, centre: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows of both sides less a centre, which may stay to be taken off; and their norms."""
         self.centre = centre
         later = centre is not None and replace(self.view, columns=None) == View()
         x, y = (
-            self._plain(points) if later else points.seen(self.view, self.dtype, centre)
+            self._plain(points)
+            if later or centre is None
+            else points.seen(self.view, self.dtype, centre)
             for points in (self.x, self.y)
         )
         self.offset = x.new_zeros(self.width) if not later else centre.to(self.dtype)  # type: ignore[union-attr]
@@ -226,11 +247,10 @@ class _View:
         if use is not None:
             factor = (self.program.parameters[use[0]] * LOG2E) ** 0.5
         elif absorbed is not None:
-            exponent = exponent_root(self.program, absorbed[1]) is not None
-            factor = self.program.parameters[absorbed[0]] ** 0.5 * (LOG2E if exponent else 1.0)
+            factor = self._absorbing(*absorbed)
         else:
             factor = _power_of_two(4.0, (self.size / 2) ** 0.5)
-        self.arrays[f"S{self.f}"] = self._tensor([factor**-2, 0.0])
+        self._scale(factor**-2)
         self._store(
             x,
             y,
@@ -250,19 +270,26 @@ class _View:
             absorbed=-1 if use is not None or absorbed is None else absorbed[1],
         )
 
+    def _absorbing(self, parameter: int, line: int) -> float:
+        """The scale of rows whose squared distances are those of a program times a parameter."""
+        exponent = exponent_root(self.program, line) is not None
+        return self.program.parameters[parameter] ** 0.5 * (LOG2E if exponent else 1.0)
+
     def _norms_apart(self, x: torch.Tensor, y: torch.Tensor, repaired: bool) -> Family:
-        factor = _power_of_two(LARGEST, max(self.size, 1e-300) ** 0.5)
+        factor, absorbed = self._scale_of_products(repaired)
         half = "product" not in self.kinds or all(
             _similar_norms(one[: len(points)])
             for one, points in zip(self.norms, (self.x, self.y), strict=True)
         )
         self._store(x, y, self.offset, [factor, factor], half=half)
-        self.arrays[f"XN{self.f}"], self.arrays[f"YN{self.f}"] = self.norms
-        if "product" in self.kinds:
+        scale = 1.0 if repaired else factor**2
+        self.arrays[f"XN{self.f}"], self.arrays[f"YN{self.f}"] = (n * scale for n in self.norms)
+        shifted = "product" in self.kinds and self.centre is not None
+        if shifted:
             for name, rows in (("XS", x), ("YS", y)):
                 self.arrays[f"{name}{self.f}"] = pad(self._shifts(rows - self.offset))
         floor = 2.0**-18 * self.size if repaired else 0.0  # float16 ends that far below
-        self.arrays[f"S{self.f}"] = self._tensor([factor**-2, floor])
+        self._scale(factor**-2, floor)
         if repaired:
             self._rows_as_they_are()
         return Family(
@@ -270,14 +297,23 @@ class _View:
             self.numbers,
             self._stored_width(self.width),
             self._parts,
+            absorbed=absorbed,
             repaired=repaired,
             scaled=repaired and self.view.deferred_scales is not None,
+            shifted=shifted,
         )
+
+    def _scale_of_products(self, repaired: bool) -> tuple[float, int]:
+        """The scale of rows, and the line of a program whose factor it takes in, if it does."""
+        absorbed = absorbed_use(self.program, self.kinds["squared_distance"])
+        if absorbed is not None and not repaired:
+            factor = self._absorbing(*absorbed)
+            if SMALL < factor**2 * self.size < OVERFLOWING:
+                return factor, absorbed[1]
+        return min(_power_of_two(LARGEST, self.size**0.5), STEEPEST), -1
 
     def _shifts(self, rows: torch.Tensor) -> torch.Tensor:
         """s with ⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y): s(x) = ⟨x−c, c⟩ + ½‖c‖²."""
-        if self.centre is None:
-            return torch.zeros_like(rows[:, 0])
         seen = self.y.moved(self.centre, self.view)
         return (rows.double() @ seen + 0.5 * seen @ seen).to(self.dtype)
 
@@ -285,7 +321,7 @@ class _View:
 
     def _packed(self, width: int) -> bool:
         """Whether all parts fit side by side into one short product."""
-        return self.precision != "tf32" and 3 * width <= 32
+        return self.precision != "tf32" and 3 * width <= SHORT
 
     def _stored_width(self, width: int) -> int:
         packed = self._packed(width)

@@ -18,7 +18,7 @@ from mercer.evaluation.gpu.blocks import out_of_memory
 from mercer.evaluation.gpu.families import RESIDENT, Family, padded
 from mercer.evaluation.gpu.operands import Operands, far_columns, prepare
 from mercer.evaluation.gpu.packing import PADDING
-from mercer.evaluation.gpu.source import source_of
+from mercer.evaluation.gpu.source import crosswise, source_of
 from mercer.evaluation.program import Program, lower
 
 FEW_COLUMNS = 8  # of V that are summed in registers; more go through matrix products
@@ -37,6 +37,7 @@ class Tile:
     columns: int
     warps: int
     stages: int
+    registers: int | None = None  # of a thread; None leaves them to the compiler
 
     @property
     def smaller(self) -> Tile | None:
@@ -56,6 +57,8 @@ def tile_for(families: tuple[Family, ...], dtype: torch.dtype, columns: int) -> 
         return Tile(64, 32, 4, 2)
     if any(family.mode == "direct" for family in families) or not families:
         return Tile(32, 64, 4, 2)
+    if crosswise(families, columns):
+        return Tile(32, 32, 1, 3, registers=128)
     widest = max(padded(family.width) for family in families)
     if widest > RESIDENT:
         return Tile(128, 128, 8, 3)
@@ -162,7 +165,7 @@ class _Launch:
         self.parameters = torch.tensor(
             product.program.parameters or (0.0,), dtype=product.dtype, device=product.device
         )
-        self.functions: dict[tuple[str, int], Any] = {}
+        self.modules: dict[tuple[str, int], Any] = {}
 
     def reduce(self, values: torch.Tensor) -> torch.Tensor:
         columns = values.shape[1]
@@ -227,22 +230,23 @@ class _Launch:
                     raise
                 tile = tile.smaller
 
-    def _function(self, name: str, columns: int) -> Any:
-        if (name, columns) not in self.functions:
+    def _module(self, name: str, columns: int) -> Any:
+        """The generated module that has a function."""
+        if (name, columns) not in self.modules:
             dtype = str(self.product.dtype).removeprefix("torch.")
             assembly = self.product.device.type == "cuda" and torch.version.hip is None
             families = self.operands.families
             source = source_of(
                 self.product.program, families, dtype, columns, assembly and not interpreted()
             )
-            self.functions[name, columns] = getattr(load(source), name)
-        return self.functions[name, columns]
+            self.modules[name, columns] = load(source)
+        return self.modules[name, columns]
 
     def _call(
         self, name: str, columns: int, grid: Any, tile: Tile, tiles: int, given: dict[str, Any]
     ) -> None:
-        function = self._function(name, columns)
-        names = function.arg_names
+        module = self._module(name, columns)
+        function = getattr(module, name)
         sizes = {
             "n": self.n,
             "m": self.m,
@@ -255,9 +259,17 @@ class _Launch:
             "UNUSED": self.parameters,
         }
         pool = self.operands.arrays | sizes | given
-        arguments = {argument: pool[argument] for argument in names}
+        if hasattr(module, "constants"):
+            pool |= module.constants(self.product.program.parameters, self.operands.arrays)
+        arguments = {argument: pool[argument] for argument in function.arg_names}
         stages = 1 if self.product.program.tables else tile.stages  # reads of tables do not wait
-        options: dict[str, Any] = {"num_warps": tile.warps, "num_stages": stages}
+        options: dict[str, Any] = {
+            "num_warps": tile.warps,
+            "num_stages": stages,
+            "enable_fp_fusion": True,  # Triton is about to change what it does by itself
+        }
+        if tile.registers is not None:
+            options["maxnreg"] = tile.registers
         if self.product.device.type != "cuda":
             function[grid](**arguments)
             return
