@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels.base import Kernel
-from mercer.losses import Hinge
 from mercer.online.features import dense_rows, measure_of, waves
-from mercer.online.machine import OnlineMachine
+from mercer.online.machine import GradientMachine
 from mercer.online.rounds import Rounds, Settings
-from mercer.online.schedules import InverseSquareRoot
 from mercer.online.state import (
     GIVEN,
     LOSS_SUM,
@@ -141,7 +139,7 @@ class DoublyStream(Rounds):
         return sum(chunk.nbytes for chunk in self.chunks)
 
 
-class DoublyStochasticMachine(OnlineMachine):
+class DoublyStochasticMachine(GradientMachine):
     """f ← (1 − ηλ)f − η ℓ'(y, f(x)) k̂_t(x, ·) with a fresh random estimate k̂_t of the kernel.
 
     k̂_t(x, x') = (k(0)/m) Σ_j cos ω_jᵀ(x − x') for m new frequencies, so f is a sum of waves whose
@@ -194,13 +192,6 @@ class DoublyStochasticMachine(OnlineMachine):
         self.degree = degree
         self.coef0 = coef0
         self.random_state = random_state
-
-    def _settings(self, classes: int | None = None) -> Settings:
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        return Settings(self._loss(), self.regularization, step, random_state=self.random_state)
-
-    def _loss(self, classes: int | None = None) -> Any:
-        return Hinge() if self.loss is None else self.loss
 
     def _new_stream(self, kernel: Kernel, points: PointSet, outputs: int, classes: Any) -> Any:
         check_count(self, "frequencies", self.frequencies)

@@ -1,8 +1,7 @@
-"""Online learning on features: random Fourier features, Nyström features of the first points."""
+"""Streams that learn weights of features."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,8 @@ import numpy as np
 from mercer import linalg
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws import spectral_density
-from mercer.losses import Hinge
-from mercer.online.machine import OnlineMachine
+from mercer.online.features.fourier import FourierFeatures, dense_rows
 from mercer.online.rounds import Rounds, Settings
-from mercer.online.schedules import Average, InverseSquareRoot
 from mercer.online.state import (
     AVERAGE_SCALE,
     AVERAGE_WEIGHT,
@@ -26,72 +22,7 @@ from mercer.online.state import (
     empty_arrays,
 )
 from mercer.online.stream import BLOCK, Centres, Stream, seed_of
-from mercer.points import DensePoints, PointSet
-from mercer.solvers.schedules import check_count
-
-
-class FourierFeatures:
-    """φ(x) = √(k(0)/m) (cos ω_jᵀx, sin ω_jᵀx), ω_j from the spectral measure of a kernel.
-
-    The mean of ⟨φ(x), φ(y)⟩ over draws is k(x, y). What a row gives does not depend on the rows
-    around it.
-    """
-
-    def __init__(self, kernel: Kernel, width: int, count: int, seed: int) -> None:
-        measure = measure_of(kernel, width)
-        frequencies = measure.sample((count + 1) // 2, np.random.default_rng(seed))
-        self.frequencies = np.ascontiguousarray(frequencies.T)
-        self.amplitude = math.sqrt(measure.total / frequencies.shape[0])
-
-    @property
-    def feature_count(self) -> int:
-        return 2 * self.frequencies.shape[1]
-
-    def __call__(self, points: PointSet) -> np.ndarray:
-        return self.amplitude * waves(points, self.frequencies)
-
-    def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
-        """⟨φ(x), w⟩ for every point and every column of weights."""
-        points = x if isinstance(x, PointSet) else DensePoints(np.asarray(x))
-        return self(points) @ weights
-
-    def same_features(self, other: Any) -> bool:
-        """Whether another map has the same frequencies."""
-        same = isinstance(other, FourierFeatures)
-        return same and np.array_equal(self.frequencies, other.frequencies)
-
-
-def measure_of(kernel: Kernel, width: int) -> Any:
-    """The spectral measure of a stationary kernel; others are refused."""
-    answer = spectral_density(kernel, dimension=width)
-    if answer.payload is None:
-        raise ValueError(
-            f"{kernel!r} has no spectral measure that is known ({answer}): random features take a "
-            "stationary kernel, as Gaussian. Write NystroemMachine for others."
-        )
-    return answer.payload
-
-
-def waves(points: PointSet, frequencies: np.ndarray) -> np.ndarray:
-    """cos and sin of ω_jᵀx, side by side."""
-    from mercer.online.compiled.linear import project
-
-    rows = dense_rows(points)
-    count = frequencies.shape[1]
-    out = np.empty((len(rows), 2 * count))
-    angles = np.empty((len(rows), count))
-    project(rows, frequencies, angles)
-    np.cos(angles, out=out[:, :count])
-    np.sin(angles, out=out[:, count:])
-    return out
-
-
-def dense_rows(points: Any) -> np.ndarray:
-    """Rows in float64; sparse ones are made dense, a block at a time."""
-    rows = points.rows if hasattr(points, "rows") else None
-    if rows is None:
-        raise ValueError("random features take vectors; write NystroemMachine for other points.")
-    return np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
+from mercer.points import PointSet
 
 
 class FeatureStream(Rounds, Centres):
@@ -265,147 +196,3 @@ class _OnCentres(FeatureStream):
     @property
     def nbytes(self) -> int:
         return super().nbytes + self.inverse.nbytes
-
-
-class RandomFeatureMachine(OnlineMachine):
-    """Online learning on random Fourier features: w ← (1 − ηλ)w − η ℓ'(y, ⟨w, φ(x)⟩) φ(x).
-
-    Stationary kernels on vectors. Time and memory for a sample are those of `n_components`
-    features, whatever the length of the stream.
-
-    Parameters
-    ----------
-    kernel : Kernel or str, default="rbf"
-    n_components : int, default=200
-        The number of features: cosines and sines of half as many random frequencies.
-    loss, regularization, step, averaging, passes, record, gamma, degree, coef0 :
-        As in `OnlineKernelMachine`.
-    random_state : int, Generator or None, default=None
-        The same number gives the same frequencies.
-
-    References
-    ----------
-    J. Lu, S. C. H. Hoi, J. Wang, P. Zhao, Z.-Y. Liu, Large scale online kernel learning, 2016.
-
-    Examples
-    --------
-    >>> m = RandomFeatureMachine(gamma=1.0, n_components=500, random_state=0)
-    >>> m.fit([[0.0], [1.0]], [0, 1]).predict([[0.1], [0.9]]).tolist()
-    [0, 1]
-    """
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        n_components: int = 200,
-        loss: Any = None,
-        regularization: float = 1e-4,
-        step: Any = None,
-        averaging: Average | None = None,
-        passes: int = 5,
-        record: bool = False,
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.loss = loss
-        self.regularization = regularization
-        self.step = step
-        self.averaging = averaging
-        self.passes = passes
-        self.record = record
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.random_state = random_state
-
-    def _settings(self, classes: int | None = None) -> Settings:
-        return Settings(
-            self._loss(),
-            self.regularization,
-            InverseSquareRoot(1.0) if self.step is None else self.step,
-            None,
-            self.averaging,
-            self.random_state,
-            self.record,
-        )
-
-    def _loss(self, classes: int | None = None) -> Any:
-        return Hinge() if self.loss is None else self.loss
-
-    def _new_stream(self, kernel: Kernel, points: PointSet, outputs: int, classes: Any) -> Any:
-        check_count(self, "n_components", self.n_components)
-        return FourierStream(kernel, self._settings(), points, outputs, self.n_components)
-
-    def _values(self, points: PointSet) -> np.ndarray:
-        return self.stream_.evaluate(points, self._flat)
-
-
-class NystroemMachine(OnlineMachine):
-    """Online learning on Nyström features of the first points of the stream. Any kernel.
-
-    The first `size` samples are learned as bumps, and stay as centres; then f moves in their span,
-    at the cost of `size`² for a sample, whatever the length of the stream.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-    size : int, default=100
-        The number of centres.
-    loss, regularization, step, averaging, passes, record, gamma, degree, coef0 :
-        As in `OnlineKernelMachine`.
-
-    References
-    ----------
-    J. Lu, S. C. H. Hoi, J. Wang, P. Zhao, Z.-Y. Liu, Large scale online kernel learning, 2016.
-
-    Examples
-    --------
-    >>> m = NystroemMachine(gamma=1.0, size=2).fit([[0.0], [1.0], [0.9]], [0, 1, 1])
-    >>> len(m.function_), m.predict([[0.1]]).tolist()
-    (2, [0])
-    """
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        size: int = 100,
-        loss: Any = None,
-        regularization: float = 1e-4,
-        step: Any = None,
-        averaging: Average | None = None,
-        passes: int = 5,
-        record: bool = False,
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-    ) -> None:
-        self.kernel = kernel
-        self.size = size
-        self.loss = loss
-        self.regularization = regularization
-        self.step = step
-        self.averaging = averaging
-        self.passes = passes
-        self.record = record
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-
-    def _settings(self, classes: int | None = None) -> Settings:
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        return Settings(
-            self._loss(), self.regularization, step, None, self.averaging, None, self.record
-        )
-
-    def _loss(self, classes: int | None = None) -> Any:
-        return Hinge() if self.loss is None else self.loss
-
-    def _new_stream(self, kernel: Kernel, points: PointSet, outputs: int, classes: Any) -> Any:
-        check_count(self, "size", self.size)
-        return NystroemStream(kernel, self._settings(), points, outputs, int(self.size))
