@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.base import KernelEstimator
+from mercer.features.inputs import length
 from mercer.functions import RKHSFunction
 from mercer.losses import Logistic, Loss, Multinomial
 from mercer.online.inputs import checked_weights, encoded, one_point, real_targets, refuse_kernel
@@ -94,9 +95,9 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         y = _as_targets(y)
         announced = self._announced(y, classes, announce, first)
         targets = self._targets(y, announced)
-        if len(targets) != _length(X):
+        if len(targets) != length(X):
             raise ValueError(
-                f"X and y must have one row for each sample; got {_length(X)} and {len(targets)}."
+                f"X and y must have one row for each sample; got {length(X)} and {len(targets)}."
             )
         weights = checked_weights(sample_weight, len(targets))
         kernel = self._stream_kernel(X) if first else self.stream_.kernel
@@ -303,7 +304,3 @@ def _as_targets(y: Any) -> np.ndarray:
 def _is_plain(X: Any) -> bool:
     """Whether X is rows of numbers as they are computed with."""
     return type(X) is np.ndarray and X.ndim == 2 and X.dtype in (np.float64, np.float32)
-
-
-def _length(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
