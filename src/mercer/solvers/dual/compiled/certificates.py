@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mercer.evaluation.cpu.vectors import widen
+from mercer.solvers.dual.compiled.extremes import larger, smaller
 from mercer.solvers.dual.compiled.terms import (
     INFINITE,
     best_response,
@@ -31,8 +32,8 @@ def extremes(up, down, alpha, group, which):  # type: ignore[no-untyped-def]
     least, largest, total = INFINITE, -INFINITE, 0.0
     for i in range(len(up)):
         mine = group[i] == which
-        least = min(least, up[i] if mine else INFINITE)
-        largest = max(largest, down[i] if mine else -INFINITE)
+        least = smaller(least, up[i] if mine else INFINITE)
+        largest = larger(largest, down[i] if mine else -INFINITE)
         total += alpha[i] if mine else 0.0
     return least, largest, total
 

@@ -93,12 +93,3 @@ def moved(i, before, a, smooth, fields, kink, entropy, offsets):  # type: ignore
     else:
         smooth[i] += fields[1, i] * (a[i] - before)
     refresh(i, a, fields, kink, entropy, offsets)
-
-
-@compiled
-def place_of(value, array):  # type: ignore[no-untyped-def]
-    """The first place where the array holds the value."""
-    for i in range(len(array)):
-        if array[i] == value:
-            return i
-    return -1

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.evaluation.cpu.vectors import widen
+from mercer.solvers.dual.compiled.extremes import larger, place_of, smaller
 from mercer.solvers.dual.compiled.lengths import (
     SMALLEST,
     entropic_root,
     length_of_step,
     moved,
-    place_of,
     prepared,
 )
 from mercer.solvers.dual.compiled.terms import INFINITE, compiled, logit_of
@@ -24,7 +24,7 @@ def least_up(smooth, offset, scores):  # type: ignore[no-untyped-def]
     for i in range(len(smooth)):
         slope = smooth[i] + offset[i]
         scores[i] = slope
-        least = min(least, slope)
+        least = smaller(least, slope)
     return place_of(least, scores), least
 
 
@@ -35,12 +35,12 @@ def best_partner(own, least, row, diagonal, smooth, offset, curvature, scores): 
     best, worst = 0.0, -INFINITE
     for j in range(len(smooth)):
         difference = smooth[j] + offset[j] - least
-        worst = max(worst, difference)
-        positive = max(difference, 0.0)
-        bent = max(own + diagonal[j] + curvature[j] - 2.0 * row[j], SMALLEST)
+        worst = larger(worst, difference)
+        positive = larger(difference, 0.0)
+        bent = larger(own + diagonal[j] + curvature[j] - 2.0 * row[j], SMALLEST)
         score = positive * positive / bent
         scores[j] = score
-        best = max(best, score)
+        best = larger(best, score)
     return place_of(best, scores), best, worst
 
 
