@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from mercer.solvers.descent.landscape import Callback, State, weights_of
 from mercer.solvers.dual.ascent import Ascent, Listener
 from mercer.solvers.dual.margin import LEAST_MARGIN, HardMargin
 from mercer.solvers.dual.polish import goal_of_polish, polish
-from mercer.solvers.dual.rows import FusedRows, Rows, rows_of
+from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.problem import Problem, require_arrays
 from mercer.solvers.schedules import check_count, check_positive
@@ -111,7 +110,9 @@ class DualAscent:
         for column in columns:
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
             parts.append(work.ascend(terms, listener=tell and tell(parts)))
-        return _solution(self, problem, parts)
+        scale = problem.regularization
+        objective = scale * sum(part.primal for part in parts)
+        return solution_of(self, problem.gram, parts, objective, scale, np.shape(y))
 
     def ascend(self, gram: Gram, terms: Terms, rows: Rows | None = None) -> Ascent:
         """Minimise ½αᵀKα + Σ g_i(α_i) for any terms."""
@@ -138,7 +139,9 @@ class DualAscent:
                 raise ValueError(_not_separable(part, self))
             part.scaled()  # type: ignore[attr-defined]
             parts.append(part)
-        return _solution(self, problem, parts)
+        y, values = columns.T, np.stack([part.values - part.levels[0] for part in parts], axis=1)
+        risk = float(problem.loss.risk(y, values, problem.weights))
+        return solution_of(self, problem.gram, parts, risk, 0.0, np.shape(problem.targets))
 
 
 class _Work:
@@ -147,7 +150,7 @@ class _Work:
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
         self.solver, self.gram, self.rows = solver, gram, rows
         self.exact: Rows | None = None
-        self.peak = float(np.abs(gram.diagonal()).max())
+        self.peak = peak_of(gram, rows)
 
     def ascend(
         self, terms: Terms, kind: type[Ascent] = Ascent, listener: Listener | None = None
@@ -258,30 +261,28 @@ def _not_separable(part: Ascent, solver: DualAscent) -> str:
 # ---- the way back --------------------------------------------------------------------------------
 
 
-def _solution(solver: DualAscent, problem: Problem, parts: list[Ascent]) -> Solution:
-    shape = np.shape(problem.targets)
-    b = np.array([-part.levels[0] if problem.fit_intercept else 0.0 for part in parts])
-    alpha, values = (
-        np.stack([getattr(part, name) for part in parts], axis=1) for name in ("alpha", "values")
-    )
-    y = np.asarray(problem.targets, np.float64).reshape(values.shape)
-    risk = float(problem.loss.risk(y, values + b, problem.weights))
-    scale = problem.regularization or 1.0
+def solution_of(
+    solver: DualAscent,
+    gram: Gram,
+    parts: list[Ascent],
+    objective: float,
+    regularization: float,
+    shape: tuple[int, ...],
+) -> Solution:
+    """The solution of a problem from the ascents of its outputs."""
+    alone = len(shape) == 1
+    intercepts = [-float(part.levels[0]) if part.terms.groups else 0.0 for part in parts]
     return Solution(
-        coefficients=alpha.reshape(shape),
-        status=status_of(solver, problem.gram, parts, problem.regularization == 0),
-        objective=risk + 0.5 * problem.regularization * float(np.vdot(alpha, values)),
-        gap=scale * sum(part.gap for part in parts),
+        coefficients=parts[0].alpha if alone else np.stack([p.alpha for p in parts], axis=1),
+        status=status_of(solver, gram, parts, regularization == 0),
+        objective=objective,
+        gap=(regularization or 1.0) * sum(part.gap for part in parts),
         history={
             "relative_gap": max(parts, key=lambda part: part.relative_gap).history,
             "steps": [part.steps for part in parts],
         },
-        intercept=_plain(b, shape),
+        intercept=intercepts[0] if alone else np.array(intercepts),
     )
-
-
-def _plain(b: np.ndarray, shape: tuple[int, ...]) -> Any:
-    return b if len(shape) == 2 else float(b[0])
 
 
 def status_of(
@@ -299,7 +300,7 @@ def _ending(solver: DualAscent, parts: list[Ascent], separates: bool) -> Status:
         if separates
         else ("relative duality gap")
     )
-    support = len(np.unique(np.concatenate([part.support for part in parts])))
+    support = np.count_nonzero(np.any([part.alpha != 0 for part in parts], axis=0))
     where = f"{what} {gap:.1e} after {steps:,} steps; {support:,} of {len(worst.alpha):,} points "
     if gap <= solver.tolerance:
         return Status(True, f"Solved: {where}support the solution.")

@@ -73,6 +73,30 @@ def best_level(values, fields, kink, entropy, group, which, total, low, high, ha
 
 
 @compiled
+def level_of(values, alpha, fields, kink, entropy, group, which, halvings, up, down):  # type: ignore[no-untyped-def]
+    """The multiplier of one group, and how far its slopes are from agreeing on one."""
+    least, largest, total = extremes(up, down, alpha, group, which)
+    if least == INFINITE or largest == -INFINITE:
+        if least < INFINITE:
+            return least, 0.0
+        return (largest if largest > -INFINITE else 0.0), 0.0
+    if largest <= least:
+        return 0.5 * (least + largest), 0.0
+    level = best_level(values, fields, kink, entropy, group, which, total, least, largest, halvings)
+    return level, largest - least
+
+
+@compiled
+def largest_pull(up, down):  # type: ignore[no-untyped-def]
+    """How far slopes are from 0, where coordinates are free of each other."""
+    widen()
+    worst = 0.0
+    for i in range(len(up)):
+        worst = larger(worst, larger(-up[i], down[i]))
+    return worst
+
+
+@compiled
 def gap_terms(values, alpha, fields, kink, entropy, group, levels):  # type: ignore[no-untyped-def]
     """The gap and the primal objective.
 
@@ -89,3 +113,17 @@ def gap_terms(values, alpha, fields, kink, entropy, group, levels):  # type: ign
         gap += max(best - own, 0.0)
         primal += best + alpha[i] * (0.5 * values[i] - level)
     return gap, primal
+
+
+@compiled
+def certificate(values, alpha, fields, kink, entropy, group, groups, halvings, up, down, levels):  # type: ignore[no-untyped-def]
+    """The gap, the primal objective and the largest violation; sets slopes and multipliers."""
+    slopes(values, alpha, fields, kink, entropy, up, down)
+    violation = 0.0 if groups else largest_pull(up, down)
+    for g in range(groups):
+        levels[g], apart = level_of(
+            values, alpha, fields, kink, entropy, group, g, halvings, up, down
+        )
+        violation = max(violation, apart)
+    gap, primal = gap_terms(values, alpha, fields, kink, entropy, group, levels)
+    return gap, primal, violation
