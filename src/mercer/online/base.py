@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.base import KernelEstimator
-from mercer.features.inputs import length
+from mercer.features.inputs import is_plain, length
 from mercer.functions import RKHSFunction
 from mercer.losses import Logistic, Loss, Multinomial
 from mercer.online.inputs import checked_weights, encoded, one_point, real_targets, refuse_kernel
@@ -126,15 +126,14 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
     def _later_points(self, X: Any) -> PointSet:
         """Points of a machine that has begun; plain rows need no second look."""
         kernel, kept = self.stream_.kernel, self.stream_.points
-        if not (_is_plain(X) and type(kept) is DensePoints):
+        if not (is_plain(X) and type(kept) is DensePoints):
             return kernel.points(X)
         points = DensePoints(X, kept.names)
         kernel.check_points(points)
         return points
 
     def _checked_points(self, X: Any, first: bool) -> Any:
-        known = not first and _is_plain(X) and not hasattr(self, "feature_names_in_")
-        if known and len(X) and X.shape[1] == getattr(self, "n_features_in_", -1):
+        if not first and self._is_known(X):
             check_finite(X)
             return X
         refuse_kernel(self)
@@ -299,8 +298,3 @@ def _as_targets(y: Any) -> np.ndarray:
     if y is None:
         raise ValueError("learning requires y to be passed, but the target y is None.")
     return np.asarray(y)
-
-
-def _is_plain(X: Any) -> bool:
-    """Whether X is rows of numbers as they are computed with."""
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype in (np.float64, np.float32)
