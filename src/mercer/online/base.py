@@ -95,28 +95,19 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         y = _as_targets(y)
         announced = self._announced(y, classes, announce, first)
         targets = self._targets(y, announced)
-        if len(targets) != length(X):
-            raise ValueError(
-                f"X and y must have one row for each sample; got {length(X)} and {len(targets)}."
-            )
+        _check_rows(X, targets)
         weights = checked_weights(sample_weight, len(targets))
-        kernel = self._stream_kernel(X) if first else self.stream_.kernel
-        points = kernel.points(X) if first else self._later_points(X)
-        if first:
-            stream = self._new_stream(kernel, points, targets.shape[1], announced)
-        else:
-            stream = self.stream_
-        kept = weights > 0
-        if not kept.any():
-            raise ValueError("sample_weight must not be all zero: there is nothing to learn.")
-        if not kept.all():
-            points = points.take(np.flatnonzero(kept))
-        stream.learn(points, targets[kept], weights[kept])
-        if first:
-            self.kernel_, self.stream_ = kernel, stream
-            self._flat = targets.shape[1] == 1 and (announced is not None or y.ndim == 1)
-            if announced is not None:
-                self.classes_ = announced
+        if not first:
+            _learn(self.stream_, self._later_points(X), targets, weights)
+            return self
+        kernel = self._stream_kernel(X)
+        points = kernel.points(X)
+        stream = self._new_stream(kernel, points, targets.shape[1], announced)
+        _learn(stream, points, targets, weights)
+        self.kernel_, self.stream_ = kernel, stream
+        self._flat = targets.shape[1] == 1 and (announced is not None or y.ndim == 1)
+        if announced is not None:
+            self.classes_ = announced
         return self
 
     def _new_stream(self, kernel: Any, points: PointSet, outputs: int, classes: Any) -> Any:
@@ -292,6 +283,23 @@ class OnlineMachine(KernelEstimator, BaseEstimator):
         tags.target_tags.multi_output = not classifier
         tags.target_tags.single_output = True
         return tags
+
+
+def _check_rows(X: Any, targets: np.ndarray) -> None:
+    if len(targets) != length(X):
+        raise ValueError(
+            f"X and y must have one row for each sample; got {length(X)} and {len(targets)}."
+        )
+
+
+def _learn(stream: Any, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
+    """Learn the samples that weigh anything."""
+    kept = weights > 0
+    if not kept.any():
+        raise ValueError("sample_weight must not be all zero: there is nothing to learn.")
+    if not kept.all():
+        points = points.take(np.flatnonzero(kept))
+    stream.learn(points, targets[kept], weights[kept])
 
 
 def _as_targets(y: Any) -> np.ndarray:

@@ -155,33 +155,40 @@ class _Work:
     def ascend(
         self, terms: Terms, kind: type[Ascent] = Ascent, listener: Listener | None = None
     ) -> Ascent:
-        solver, size = self.solver, self.solver.working_set
-        mixed = self._mixed()
+        mixed, tolerance = self._mixed(), self.solver.tolerance
         if self.rows is None:
-            dtype = np.dtype(np.float32 if mixed else np.float64)
-            self.rows = self._rows(dtype)
-        ascent = kind.begin(terms, self.rows, size, self.peak)
+            self.rows = self._rows(np.dtype(np.float32 if mixed else np.float64))
+        ascent = kind.begin(terms, self.rows, self.solver.working_set, self.peak)
         ascent.listener = listener
         ascent.shrinks = self._shrinks() and kind is Ascent and not terms.entropy
-        goal = solver.tolerance * (SLACK if mixed else 1.0)
-        polished = (
-            goal_of_polish(ascent, solver.tolerance) if kind is Ascent and not mixed else None
-        )
-        limit = solver.max_iterations
-        if polished is not None:
-            limit = STEPS_BEFORE_POLISH * len(ascent.alpha)
-        ascent.run(self.rows, goal, size, min(limit, solver.max_iterations))
-        ascent.recompute(self.gram, self.rows)
-        if mixed and ascent.goes_on(solver.tolerance, solver.max_iterations):
-            self.exact = self.exact or self._rows(np.dtype(np.float64))
-            ascent.run(self.exact, solver.tolerance, size, solver.max_iterations)
-            ascent.recompute(self.gram)
-        if polished is not None:
-            polish(ascent, self.gram, self.rows, size, solver.max_iterations, polished)
-            if ascent.goes_on(solver.tolerance, solver.max_iterations) and not ascent.stalled:
-                ascent.run(self.rows, solver.tolerance, size, solver.max_iterations)
-                ascent.recompute(self.gram, self.rows)
+        goal = goal_of_polish(ascent, tolerance) if kind is Ascent and not mixed else None
+        if mixed:
+            self._ascend_mixed(ascent, self.rows)
+        elif goal is not None:
+            self._ascend_and_polish(ascent, self.rows, goal)
+        else:
+            self._run(ascent, self.rows, tolerance, self.solver.max_iterations)
         return ascent
+
+    def _run(self, ascent: Ascent, rows: Rows, tolerance: float, limit: int) -> None:
+        ascent.run(rows, tolerance, self.solver.working_set, limit)
+        ascent.recompute(self.gram, rows)
+
+    def _ascend_mixed(self, ascent: Ascent, rows: Rows) -> None:
+        """With rows in float32, and on in float64 where the true gap is not reached."""
+        tolerance, limit = self.solver.tolerance, self.solver.max_iterations
+        self._run(ascent, rows, SLACK * tolerance, limit)
+        if ascent.goes_on(tolerance, limit):
+            self.exact = self.exact or self._rows(np.dtype(np.float64))
+            self._run(ascent, self.exact, tolerance, limit)
+
+    def _ascend_and_polish(self, ascent: Ascent, rows: Rows, goal: float) -> None:
+        """Some steps, the linear system of the free coefficients, and steps again if need be."""
+        tolerance, limit = self.solver.tolerance, self.solver.max_iterations
+        self._run(ascent, rows, tolerance, min(STEPS_BEFORE_POLISH * len(ascent.alpha), limit))
+        polish(ascent, self.gram, rows, self.solver.working_set, limit, goal)
+        if ascent.goes_on(tolerance, limit) and not ascent.stalled:
+            self._run(ascent, rows, tolerance, limit)
 
     def _shrinks(self) -> bool:
         shrinking = self.solver.shrinking
