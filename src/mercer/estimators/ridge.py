@@ -40,11 +40,6 @@ class _Ridge(
 ):
     """What both ridge estimators share: parameters, checked input, predictions."""
 
-    _allow_indefinite = True
-
-    def _refusal_of_tensors(self) -> str:
-        return ""
-
     def __init__(
         self,
         kernel: Any,
@@ -317,8 +312,7 @@ class KernelRidgeCV(_Ridge):
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
         alpha = float(alphas[column])
         solution = path.solution(alpha / total)
-        gram, chosen = path.gram, path.gram.kernel
-        fitted = self._fitted(chosen, X, gram, solution.coefficients, solution.intercept)
+        fitted = self._fitted(kernels[row], X, path.gram, solution.coefficients, solution.intercept)
         self._keep(solution, fitted)
         self.alpha_, self.best_score_ = alpha, -float(errors[row, column])
         self.cv_errors_, self.lengthscales_ = errors, scales

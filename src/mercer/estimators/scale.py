@@ -166,22 +166,26 @@ def _seed(random_state: Any) -> int:
 
 
 def _posed_on_all(kernel: Kernel, points: PointSet, loss: Loss) -> Callable[..., Any]:
-    def pose(
-        y: Any,
-        ridge: float,
-        weights: Any,
-        fit_intercept: bool,
-        *,
-        loss: Loss = loss,
-        rows: Any = None,
-    ) -> Problem:
-        gram = Gram(kernel, points if rows is None else points.take(rows))
-        return Problem(gram, y, loss, ridge, weights, fit_intercept)
+    def matrix(rows: Any) -> Gram:
+        return Gram(kernel, points if rows is None else points.take(rows))
 
-    return pose
+    return _posed(Problem, matrix, loss)
 
 
 def _posed_on_centres(walked: Any, loss: Loss) -> Callable[..., Any]:
+    def matrix(rows: Any) -> Any:
+        if rows is None:
+            return walked
+        return passes(walked.kernel, walked.take(rows), walked.centres)
+
+    return _posed(CentresProblem, matrix, loss)
+
+
+def _posed(
+    problem: Callable[..., Any], matrix: Callable[[Any], Any], loss: Loss
+) -> Callable[..., Any]:
+    """How to pose a problem: with the matrix of some rows, or of all of them."""
+
     def pose(
         y: Any,
         ridge: float,
@@ -190,9 +194,8 @@ def _posed_on_centres(walked: Any, loss: Loss) -> Callable[..., Any]:
         *,
         loss: Loss = loss,
         rows: Any = None,
-    ) -> CentresProblem:
-        some = walked if rows is None else passes(walked.kernel, walked.take(rows), walked.centres)
-        return CentresProblem(some, y, loss, ridge, weights, fit_intercept)
+    ) -> Any:
+        return problem(matrix(rows), y, loss, ridge, weights, fit_intercept)
 
     return pose
 

@@ -14,12 +14,11 @@ import numpy as np
 from mercer.arrays import beside, on_host
 from mercer.features.centres import RandomlyPivoted
 from mercer.features.centres.pivoted import PartialFactor
-from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.conjugate import conjugate_steps
 from mercer.solvers.descent.landscape import Callback, State
 from mercer.solvers.low_rank import ENTRY, Columns, Worth, default_rank, grown, most_columns
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -111,8 +110,7 @@ class ConjugateGradient:
 
 def check_ridge(problem: Problem, regularization: float) -> None:
     """Whether these are problems for conjugate gradients."""
-    if not isinstance(problem.loss, Squared):
-        raise ValueError(f"ConjugateGradient solves the square loss; got {problem.loss!r}.")
+    require_square_loss(ConjugateGradient, problem)
     if regularization <= 0:
         raise ValueError(
             "ConjugateGradient needs regularization > 0; got 0. Direct() finds the "

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import linalg
-from mercer.losses import Squared
 from mercer.solvers.gaps import Gap, shares_of
-from mercer.solvers.problem import Problem, require_arrays
+from mercer.solvers.problem import Problem, require_arrays, require_square_loss
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -207,8 +206,7 @@ class _Lasso:
 
 
 def _check(problem: Problem) -> None:
-    if not isinstance(problem.loss, Squared):
-        raise ValueError(f"SparseExpansion solves the square loss; got {problem.loss!r}.")
+    require_square_loss(SparseExpansion, problem)
     if problem.regularization != 0:
         raise ValueError(
             f"the penalty μ‖α‖₁ takes the place of (λ/2)‖f‖²; got regularization="

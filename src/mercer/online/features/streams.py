@@ -49,13 +49,7 @@ class FeatureStream(Rounds, Centres):
 
     def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
         self._check_steps(self._steps(len(points)), weights * self.diagonal(points))
-        before = len(self.recorded) if self.recorded is not None else 0
-        try:
-            super().learn(points, targets, weights)
-        except BaseException:
-            if self.recorded is not None:
-                self.recorded.cut(before)
-            raise
+        super().learn(points, targets, weights)
 
     def _length(self) -> int:
         return 1 if self.alone else BLOCK
