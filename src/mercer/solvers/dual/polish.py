@@ -36,15 +36,19 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
 
     With I the free coefficients and s the signs at kinks, the optimum has
     (K + Q)_I α = t − εs + level and the given sums; two-variable steps find I, the system the rest.
+    At the end Kα and the gap are computed from scratch.
     """
     for _ in range(ATTEMPTS):
         if ascent.relative_gap <= goal or ascent.steps >= limit or ascent.stopped:
-            return
+            break
         solved = _solve_for_free(ascent, gram, rows)
-        if ascent.relative_gap <= goal or (ascent.stalled and not solved):
-            return
+        if ascent.relative_gap <= goal:
+            return  # as it was just computed
+        if ascent.stalled and not solved:
+            break
         more = ascent.steps + STEPS_OF_ATTEMPT * len(ascent.alpha)
         ascent.run(rows, max(goal, 1e-3 * ascent.relative_gap), size, min(more, limit))
+    ascent.recompute(gram, rows)
 
 
 def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:

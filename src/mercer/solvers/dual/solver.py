@@ -185,7 +185,8 @@ class _Work:
     def _ascend_and_polish(self, ascent: Ascent, rows: Rows, goal: float) -> None:
         """Some steps, the linear system of the free coefficients, and steps again if need be."""
         tolerance, limit = self.solver.tolerance, self.solver.max_iterations
-        self._run(ascent, rows, tolerance, min(STEPS_BEFORE_POLISH * len(ascent.alpha), limit))
+        some = min(STEPS_BEFORE_POLISH * len(ascent.alpha), limit)
+        ascent.run(rows, tolerance, self.solver.working_set, some)
         polish(ascent, self.gram, rows, self.solver.working_set, limit, goal)
         if ascent.goes_on(tolerance, limit) and not ascent.stalled:
             self._run(ascent, rows, tolerance, limit)
@@ -307,7 +308,7 @@ def _ending(solver: DualAscent, parts: list[Ascent], separates: bool) -> Status:
         if separates
         else ("relative duality gap")
     )
-    support = np.count_nonzero(np.any([part.alpha != 0 for part in parts], axis=0))
+    support = np.count_nonzero(sum(np.abs(part.alpha) for part in parts))
     where = f"{what} {gap:.1e} after {steps:,} steps; {support:,} of {len(worst.alpha):,} points "
     if gap <= solver.tolerance:
         return Status(True, f"Solved: {where}support the solution.")

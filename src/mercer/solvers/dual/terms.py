@@ -135,6 +135,8 @@ def _bounds(loss: Loss, targets: np.ndarray, costs: np.ndarray) -> tuple[np.ndar
 
 def _curvatures(loss: Loss, costs: np.ndarray) -> np.ndarray:
     size = QUADRATIC.get(type(loss), 0.0)
+    if not size:
+        return np.zeros_like(costs)
     return np.divide(size, costs, out=np.zeros_like(costs), where=costs > 0)
 
 

@@ -18,7 +18,7 @@ from mercer.solvers.dual.compiled.terms import (
 @compiled
 def slopes(values, alpha, fields, kink, entropy, up, down):  # type: ignore[no-untyped-def]
     """Right and left slopes of all coordinates."""
-    target, curvature, low, high = fields
+    target, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
     for i in range(len(alpha)):
         g = gradient_of(values[i], alpha[i], target[i], curvature[i], low[i], high[i], entropy)
         up[i] = right_slope(alpha[i], g, kink, high[i], entropy)
@@ -42,7 +42,7 @@ def extremes(up, down, alpha, group, which):  # type: ignore[no-untyped-def]
 def sum_of_responses(values, fields, kink, entropy, group, which, level):  # type: ignore[no-untyped-def]
     """Σ_i of the best responses to the multiplier `level`, over one group."""
     widen()
-    target, curvature, low, high = fields
+    target, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
     total = 0.0
     if entropy:
         for i in range(len(values)):
@@ -102,7 +102,7 @@ def gap_terms(values, alpha, fields, kink, entropy, group, levels):  # type: ign
 
     The gap is Σ of g_i(α_i) + g_i*(−v_i) + α_i v_i, v = Kα − level, each of which is ≥ 0.
     """
-    target, curvature, low, high = fields
+    target, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
     gap, primal = 0.0, 0.0
     for i in range(len(alpha)):
         level = levels[group[i]]

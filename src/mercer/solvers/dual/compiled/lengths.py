@@ -76,7 +76,7 @@ def prepared(K, a, values, fields, kink, entropy):  # type: ignore[no-untyped-de
     """The smooth gradient, the offsets of both slopes, and the diagonal."""
     m = len(a)
     smooth, diagonal, offsets = np.empty(m), np.empty(m), np.empty((2, m))
-    target, curvature, low, high = fields
+    target, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
     for i in range(m):
         smooth[i] = gradient_of(values[i], a[i], target[i], curvature[i], low[i], high[i], entropy)
         diagonal[i] = max(K[i, i], SMALLEST)

@@ -33,7 +33,7 @@ def steepest(smooth, rising, falling, diagonal, curvature, scores):  # type: ign
 @compiled
 def single_move(i, a, bent, smooth, offsets, fields, kink, entropy):  # type: ignore[no-untyped-def]
     """Where to put coordinate i."""
-    _, curvature, low, high = fields
+    curvature, low, high = fields[1], fields[2], fields[3]
     if entropy:
         linear = smooth[i] - logit_of(a[i], low[i], high[i])
         return a[i] + entropic_root(linear, bent, a[i], low[i], high[i], 0.0, 0.0, 0.0, True)
