@@ -41,6 +41,7 @@ class Constrained:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
     >>> solution = Constrained(radius=1.0).solve(problem)  # (1 + λ)w = 3
     >>> solution.coefficients.round(9).tolist(), round(solution.history["multiplier"][0], 9)
@@ -88,6 +89,7 @@ class NormCurve:
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
     >>> [NormCurve.of(problem).norm(ridge) for ridge in (0.0, 0.5, 2.0)]
     [3.0, 2.0, 1.0]

@@ -47,6 +47,7 @@ class Direct:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
     >>> X, y = np.linspace(0, 1, 5)[:, None], np.arange(5.0)
     >>> gram = Gaussian().gram(X)
     >>> solution = Direct().solve(Problem(gram, y, Squared(), regularization=0.1))

@@ -69,6 +69,7 @@ class ConjugateGradient:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
     >>> X, y = np.linspace(0, 1, 50)[:, None], np.linspace(0, 1, 50) ** 2
     >>> gram = Gaussian(0.3).gram(X)
     >>> solution = ConjugateGradient().solve(Problem(gram, y, Squared(), regularization=1e-3))

@@ -43,6 +43,7 @@ class SparseExpansion:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
     >>> X = np.linspace(0.0, 1.0, 30)[:, None]
     >>> problem = Problem(Gaussian(0.3).gram(X), np.sin(6 * X[:, 0]), Squared(), regularization=0.0)
     >>> solution = SparseExpansion(penalty=1e-3).solve(problem)
@@ -92,6 +93,7 @@ def largest_penalty(problem: Problem) -> float:
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
     >>> gram = Linear().gram([[1.0], [2.0]])
     >>> y = np.array([1.0, 0.0])
     >>> round(largest_penalty(Problem(gram, y, Squared(), regularization=0.0)), 9)
@@ -107,6 +109,7 @@ def stationarity(problem: Problem, coefficients: np.ndarray, penalty: float) -> 
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
     >>> stationarity(problem, np.array([2.0]), penalty=1.0)  # ½(3 − w)² + |w|
     0.0
