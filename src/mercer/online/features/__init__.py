@@ -3,6 +3,7 @@
 from mercer.online.features.fourier import FourierFeatures, dense_rows, measure_of, waves
 from mercer.online.features.machines import NystroemMachine, RandomFeatureMachine
 from mercer.online.features.streams import FeatureStream, FourierStream, NystroemStream
+from mercer.online.features.streams import _OnCentres as _OnCentres  # older pickles look here
 
 __all__ = [
     "FeatureStream",
