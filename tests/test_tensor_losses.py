@@ -385,8 +385,8 @@ def test_a_triangle_by_panels(monkeypatch):
     b = tensor(rng.standard_normal((50, 2)))
     factor = cholesky(matrix)
     expected = factor.half_solve(b), factor.other_half_solve(b)
-    monkeypatch.setattr("mercer.linalg.TRIANGLE", 16)
-    monkeypatch.setattr("mercer.linalg._is_on_a_device", lambda matrix: True)
+    monkeypatch.setattr("mercer.linalg.factors.TRIANGLE", 16)
+    monkeypatch.setattr("mercer.linalg.factors._is_on_a_device", lambda matrix: True)
     panels = Triangle(factor.lower, panel=16)
     assert factor._takes(b)
     for found, x, L in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -38,11 +39,6 @@ class _Ridge(
     BaseEstimator,
 ):
     """What both ridge estimators share: parameters, checked input, predictions."""
-
-    _allow_indefinite = True
-
-    def _refusal_of_tensors(self) -> str:
-        return ""
 
     def __init__(
         self,
@@ -309,28 +305,16 @@ class KernelRidgeCV(_Ridge):
         base = self._resolved_kernel(X)
         scales = candidate_lengthscales(self.lengthscales, base, self.gamma, X, weights)
         kernels = [base] if scales is None else [base.with_(lengthscale=s) for s in scales]
-        best: Any = None
-        errors = np.full((len(kernels), len(alphas)), np.nan)
         task = FitTask.root(self, X, y, weights, len(kernels))
-        for row, kernel in enumerate(kernels):
-            part = task.part("lengthscale")
-            path = self._path(kernel, X, y, weights)
-            errors[row] = on_host(path.leave_one_out_errors((alphas / total).tolist())).mean(axis=1)
-            if not np.isfinite(errors[row]).any():
-                raise ValueError(
-                    "leave-one-out with an intercept needs two samples or more; got n_samples = 1."
-                )
-            column = int(np.nanargmin(errors[row]))
-            if best is None or errors[row, column] < best[0]:
-                best = errors[row, column], path, alphas[column]
-            if part.end():
-                break
-        error, path, alpha = best
-        solution = path.solution(float(alpha / total))
-        gram, chosen = path.gram, path.gram.kernel
-        fitted = self._fitted(chosen, X, gram, solution.coefficients, solution.intercept)
+        errors, path = _searched(
+            kernels, lambda kernel: self._path(kernel, X, y, weights), alphas / total, task
+        )
+        row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
+        alpha = float(alphas[column])
+        solution = path.solution(alpha / total)
+        fitted = self._fitted(kernels[row], X, path.gram, solution.coefficients, solution.intercept)
         self._keep(solution, fitted)
-        self.alpha_, self.best_score_ = float(alpha), -float(error)
+        self.alpha_, self.best_score_ = alpha, -float(errors[row, column])
         self.cv_errors_, self.lengthscales_ = errors, scales
         task.end(lambda: fitted)
         return self
@@ -347,3 +331,30 @@ class KernelRidgeCV(_Ridge):
         if not len(alphas) or not (np.isfinite(alphas).all() and (alphas > 0).all()):
             raise ValueError(f"alphas must be positive and finite; got {self.alphas!r}.")
         return alphas
+
+
+def _searched(
+    kernels: Sequence[Kernel],
+    path_of: Callable[[Kernel], SpectralPath],
+    ridges: np.ndarray,
+    task: FitTask,
+) -> tuple[np.ndarray, SpectralPath]:
+    """Leave-one-out errors of all kernels and ridges λ, and the path of the best kernel.
+
+    Kernels that are not reached, where the task is told to end, have NaN.
+    """
+    errors = np.full((len(kernels), len(ridges)), np.nan)
+    best, least = None, math.inf
+    for row, kernel in enumerate(kernels):
+        part, path = task.part("lengthscale"), path_of(kernel)
+        errors[row] = on_host(path.leave_one_out_errors(ridges.tolist())).mean(axis=1)
+        if not np.isfinite(errors[row]).any():
+            raise ValueError(
+                "leave-one-out with an intercept needs two samples or more; got n_samples = 1."
+            )
+        if best is None or np.nanmin(errors[row]) < least:
+            best, least = path, np.nanmin(errors[row])
+        if part.end():
+            break
+    assert best is not None
+    return errors, best

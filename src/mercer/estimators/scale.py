@@ -62,9 +62,7 @@ def setting(
     loss = Squared() if loss is None else loss
     count = _count_of(centres)
     choice: automatic.Choice | None = None
-    if isinstance(solver, str):
-        if solver != "auto":
-            raise ValueError(f'solver must be "auto" or a solver object; got {solver!r}.')
+    if _is_automatic(solver):
         if centres is None and (exact_only or has_few_features(Gram(kernel, points))):
             solver = exact
         else:
@@ -76,16 +74,27 @@ def setting(
         count = min(len(points), automatic.default_centres(len(points)))
     if count is None and centres is None:
         return Setting(kernel, points, solver, choice, _posed_on_all(kernel, points, loss), True)
-    if not isinstance(solver, CentresNewton):
-        raise ValueError(
-            f"centres are for CentresNewton; got solver={solver!r}: write solver=CentresNewton(), "
-            'solver="auto", or leave centres out.'
-        )
+    _check_takes_centres(solver)
     if centres is None and choice is not None:
         _warn(choice)
     chosen = _chosen(kernel, points, count if centres is None else centres, random_state)
     rows = passes(kernel, points, chosen)
     return Setting(kernel, chosen, solver, choice, _posed_on_centres(rows, loss))
+
+
+def _is_automatic(solver: Any) -> bool:
+    """Whether the solver is to be chosen; another text is refused."""
+    if isinstance(solver, str) and solver != "auto":
+        raise ValueError(f'solver must be "auto" or a solver object; got {solver!r}.')
+    return isinstance(solver, str)
+
+
+def _check_takes_centres(solver: Any) -> None:
+    if not isinstance(solver, CentresNewton):
+        raise ValueError(
+            f"centres are for CentresNewton; got solver={solver!r}: write solver=CentresNewton(), "
+            'solver="auto", or leave centres out.'
+        )
 
 
 def block_setting(
@@ -157,22 +166,26 @@ def _seed(random_state: Any) -> int:
 
 
 def _posed_on_all(kernel: Kernel, points: PointSet, loss: Loss) -> Callable[..., Any]:
-    def pose(
-        y: Any,
-        ridge: float,
-        weights: Any,
-        fit_intercept: bool,
-        *,
-        loss: Loss = loss,
-        rows: Any = None,
-    ) -> Problem:
-        gram = Gram(kernel, points if rows is None else points.take(rows))
-        return Problem(gram, y, loss, ridge, weights, fit_intercept)
+    def matrix(rows: Any) -> Gram:
+        return Gram(kernel, points if rows is None else points.take(rows))
 
-    return pose
+    return _posed(Problem, matrix, loss)
 
 
 def _posed_on_centres(walked: Any, loss: Loss) -> Callable[..., Any]:
+    def matrix(rows: Any) -> Any:
+        if rows is None:
+            return walked
+        return passes(walked.kernel, walked.take(rows), walked.centres)
+
+    return _posed(CentresProblem, matrix, loss)
+
+
+def _posed(
+    problem: Callable[..., Any], matrix: Callable[[Any], Any], loss: Loss
+) -> Callable[..., Any]:
+    """How to pose a problem: with the matrix of some rows, or of all of them."""
+
     def pose(
         y: Any,
         ridge: float,
@@ -181,9 +194,8 @@ def _posed_on_centres(walked: Any, loss: Loss) -> Callable[..., Any]:
         *,
         loss: Loss = loss,
         rows: Any = None,
-    ) -> CentresProblem:
-        some = walked if rows is None else passes(walked.kernel, walked.take(rows), walked.centres)
-        return CentresProblem(some, y, loss, ridge, weights, fit_intercept)
+    ) -> Any:
+        return problem(matrix(rows), y, loss, ridge, weights, fit_intercept)
 
     return pose
 

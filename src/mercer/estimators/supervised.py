@@ -36,8 +36,13 @@ ALL_ROWS = 20_000  # of tensors up to which a loss with kinks has all of them as
 class SupervisedEstimator(KernelEstimator):
     """Checked data and weights, and the values f(x) + b of a fitted function."""
 
+    _allow_indefinite = True
+
     fit_intercept: Any
     device: Any = None  # where arrays of NumPy are computed
+
+    def _refusal_of_tensors(self) -> str:
+        return ""
 
     def _checked_regression_data(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """X, one or several targets for each row, and weights."""
@@ -172,11 +177,6 @@ def hosted(*arrays: Any) -> tuple[Any, ...]:
 
 class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
     """An estimator that minimises a loss by a solver of its own choice, or of the user's."""
-
-    _allow_indefinite = True
-
-    def _refusal_of_tensors(self) -> str:
-        return ""
 
     def __init__(
         self,

@@ -137,16 +137,17 @@ class _Queue:
 
 def run(work: Work, items: Iterable[Any], threads: int) -> None:
     """Call `work` on every item, in `threads` threads; the calling thread is one of them."""
-    queue = _Queue(work, items)
-    helpers = min(threads, len(queue.items)) - 1
+    items = list(items)
+    helpers = min(threads, len(items)) - 1
     if helpers < 1 or getattr(_state.inside, "value", False):
-        queue.drain()
-    else:
-        pool = _pool(helpers)
-        futures = [pool.submit(queue.drain_inside) for _ in range(helpers)]
-        try:
-            queue.drain_inside()  # what it calls must not wait for threads that are busy here
-        finally:
-            wait(futures)
+        for item in items:
+            work(item)
+        return
+    queue, pool = _Queue(work, items), _pool(helpers)
+    futures = [pool.submit(queue.drain_inside) for _ in range(helpers)]
+    try:
+        queue.drain_inside()  # what it calls must not wait for threads that are busy here
+    finally:
+        wait(futures)
     if queue.error is not None:
         raise queue.error

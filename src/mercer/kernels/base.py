@@ -80,7 +80,8 @@ class Kernel(Value):
 
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel."""
-        points = as_vectors(data, self._column_names())
+        names = self._column_names() if hasattr(data, "columns") else ()  # of a DataFrame
+        points = as_vectors(data, names)
         self.check_points(points)
         return points
 

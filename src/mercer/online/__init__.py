@@ -10,10 +10,11 @@
 """
 
 from mercer.online import budgets, schedules
+from mercer.online.base import OnlineMachine
 from mercer.online.doubly import DoublyStochasticMachine
 from mercer.online.features import NystroemMachine, RandomFeatureMachine
 from mercer.online.gradients import NORMA, PassiveAggressive, Pegasos
-from mercer.online.machine import OnlineKernelMachine, OnlineMachine
+from mercer.online.machine import OnlineKernelMachine
 from mercer.online.novelty import OneClassMachine
 from mercer.online.perceptrons import Forgetron, KernelPerceptron
 from mercer.online.recursive import KernelRecursiveLeastSquares

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels.base import Kernel
-from mercer.losses import Hinge
 from mercer.online.features import dense_rows, measure_of, waves
-from mercer.online.machine import OnlineMachine
+from mercer.online.machine import GradientMachine
 from mercer.online.rounds import Rounds, Settings
-from mercer.online.schedules import InverseSquareRoot
 from mercer.online.state import (
     GIVEN,
     LOSS_SUM,
@@ -80,19 +78,11 @@ class DoublyStream(Rounds):
         if chunk == len(self.chunks):
             self.chunks.append(np.zeros((2 * CHUNK * self.pairs, self.outputs)))
         own, half = self.chunks[chunk], CHUNK * self.pairs
-        loss, steps = self.settings.loss, self._steps(len(points))
+        steps = self._steps(len(points))
         for i in range(len(points)):
-            place = slice(integers[ROUNDS] % CHUNK * self.pairs, None)
-            cosines = slice(place.start, place.start + self.pairs)
-            sines = slice(half + place.start, half + place.start + self.pairs)
-            f = reals[SCALE] * (before[i] + here[i : i + 1] @ own)
-            y = targets[i : i + 1]
-            value, slope = float(np.sum(loss.value(y, f))), np.asarray(loss.slope(y, f))
-            if not (np.isfinite(value) and np.isfinite(slope).all()):
-                raise ValueError(
-                    f"the loss or its slope is not finite at sample {self.rounds + 1} of the "
-                    "stream: the steps are too long for it. The model is as it was before."
-                )
+            place = integers[ROUNDS] % CHUNK * self.pairs
+            f, y = reals[SCALE] * (before[i] + here[i : i + 1] @ own), targets[i : i + 1]
+            value, slope = self._loss_and_slope(y, f)
             self._count(y, f, weights[i] * value)
             factor = max(1.0 - steps[i] * self.rules.regularization, 0.0)
             if factor == 0.0:
@@ -100,11 +90,22 @@ class DoublyStream(Rounds):
             else:
                 reals[SCALE] *= factor
             push = -steps[i] * weights[i] * slope * self.measure.total / self.pairs / reals[SCALE]
-            own[cosines] = here[i, cosines][:, None] * push
-            own[sines] = here[i, sines][:, None] * push
+            for start in (place, half + place):  # the cosines, and the sines
+                new = slice(start, start + self.pairs)
+                own[new] = here[i, new][:, None] * push
         if integers[ROUNDS] % CHUNK == 0 and reals[SCALE] < TINY:
             self.chunks = [reals[SCALE] * kept for kept in self.chunks]
             reals[SCALE] = 1.0
+
+    def _loss_and_slope(self, y: np.ndarray, f: np.ndarray) -> tuple[float, np.ndarray]:
+        loss = self.settings.loss
+        value, slope = float(np.sum(loss.value(y, f))), np.asarray(loss.slope(y, f))
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            raise ValueError(
+                f"the loss or its slope is not finite at sample {self.rounds + 1} of the "
+                "stream: the steps are too long for it. The model is as it was before."
+            )
+        return value, slope
 
     def _clear(self, before: np.ndarray, own: np.ndarray) -> None:
         self.chunks = [np.zeros_like(kept) for kept in self.chunks[:-1]] + [own]
@@ -141,7 +142,7 @@ class DoublyStream(Rounds):
         return sum(chunk.nbytes for chunk in self.chunks)
 
 
-class DoublyStochasticMachine(OnlineMachine):
+class DoublyStochasticMachine(GradientMachine):
     """f ← (1 − ηλ)f − η ℓ'(y, f(x)) k̂_t(x, ·) with a fresh random estimate k̂_t of the kernel.
 
     k̂_t(x, x') = (k(0)/m) Σ_j cos ω_jᵀ(x − x') for m new frequencies, so f is a sum of waves whose
@@ -194,13 +195,6 @@ class DoublyStochasticMachine(OnlineMachine):
         self.degree = degree
         self.coef0 = coef0
         self.random_state = random_state
-
-    def _settings(self, classes: int | None = None) -> Settings:
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        return Settings(self._loss(), self.regularization, step, random_state=self.random_state)
-
-    def _loss(self, classes: int | None = None) -> Any:
-        return Hinge() if self.loss is None else self.loss
 
     def _new_stream(self, kernel: Kernel, points: PointSet, outputs: int, classes: Any) -> Any:
         check_count(self, "frequencies", self.frequencies)

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from mercer.losses import EpsilonInsensitive, Hinge, Loss
+from mercer.online.base import OnlineMachine
 from mercer.online.budgets import Budget, Oldest
 from mercer.online.losses import MaxMargin
-from mercer.online.machine import OnlineMachine
+from mercer.online.machine import GradientMachine
 from mercer.online.rounds import Settings
 from mercer.online.schedules import Aggressive, Average, Constant, InverseSquareRoot, InverseTime
 from mercer.solvers.schedules import check_positive
@@ -82,7 +83,7 @@ class Pegasos(OnlineMachine):
         return Hinge()
 
 
-class NORMA(OnlineMachine):
+class NORMA(GradientMachine):
     """Online learning with kernels as Kivinen, Smola and Williamson wrote it.
 
     Any loss, η_t = rate/√t (or constant), and only the newest `window` bumps: those that are older
@@ -148,9 +149,6 @@ class NORMA(OnlineMachine):
         return Settings(
             self._loss(), self.regularization, step, budget, self.averaging, None, self.record
         )
-
-    def _loss(self, classes: int | None = None) -> Any:
-        return Hinge() if self.loss is None else self.loss
 
 
 class PassiveAggressive(OnlineMachine):

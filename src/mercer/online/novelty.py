@@ -9,12 +9,11 @@ from sklearn.base import BaseEstimator, OutlierMixin
 
 from mercer.online.budgets import Budget
 from mercer.online.losses import Novelty
-from mercer.online.machine import OnlineMachine
+from mercer.online.machine import GradientMachine
 from mercer.online.rounds import Settings
-from mercer.online.schedules import InverseSquareRoot
 
 
-class OneClassMachine(OutlierMixin, OnlineMachine, BaseEstimator):
+class OneClassMachine(OutlierMixin, GradientMachine, BaseEstimator):
     """Novelty detection online: f(x) ≥ ρ for all samples but a share ν.
 
     Minimises max(ρ − f(x), 0) + (λ/2)‖f‖² − νρ over f and the threshold ρ, sample by sample.
@@ -68,10 +67,7 @@ class OneClassMachine(OutlierMixin, OnlineMachine, BaseEstimator):
     def _settings(self, classes: int | None = None) -> Settings:
         if not 0.0 < self.share < 1.0:
             raise ValueError(f"share must be a number between 0 and 1; got {self.share!r}.")
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        return Settings(
-            self._loss(), self.regularization, step, self.budget, None, self.random_state
-        )
+        return super()._settings(classes)
 
     def _loss(self, classes: int | None = None) -> Any:
         return Novelty(self.share)

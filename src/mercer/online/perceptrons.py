@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.budget import MEGABYTE
+from mercer.online.base import OnlineMachine
 from mercer.online.budgets import Budget, Forget
 from mercer.online.losses import MaxMargin, Perceptron
-from mercer.online.machine import OnlineMachine
 from mercer.online.rounds import Settings
 from mercer.online.schedules import Average, Constant
 from mercer.operators import Gram

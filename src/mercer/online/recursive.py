@@ -9,7 +9,7 @@ import numpy as np
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
-from mercer.online.machine import OnlineMachine
+from mercer.online.base import OnlineMachine
 from mercer.online.state import block_of, padded
 from mercer.online.stream import BLOCK, BLOCK_BYTES, Centres
 from mercer.points import PointSet

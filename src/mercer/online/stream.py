@@ -22,7 +22,7 @@ from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel
 from mercer.online.budgets import Budget
 from mercer.online.merging import merge_outside
-from mercer.online.rounds import Rounds, Settings
+from mercer.online.rounds import Recorded, Rounds, Settings
 from mercer.online.state import (
     AVERAGE_SCALE,
     AVERAGE_WEIGHT,
@@ -50,6 +50,7 @@ class Centres:
     """Points that are kept, and their kernel values with the samples of a block."""
 
     arrays: Any
+    recorded: Recorded | None
 
     def __init__(self, kernel: Kernel, points: PointSet) -> None:
         self.kernel = kernel
@@ -81,7 +82,7 @@ class Centres:
         """Learn samples in their order; all of them, or none where one is refused."""
         dispatch.check_pair(points, self.points)
         targets = np.array(targets, np.float64, order="C")  # one layout, so one compilation
-        kept = self.points, self.arrays
+        kept, rounds = (self.points, self.arrays), len(self.recorded or ())
         self.arrays = self._working_copy(len(points))
         try:
             start = 0
@@ -92,6 +93,8 @@ class Centres:
                 start = stop
         except BaseException:
             self.points, self.arrays = kept
+            if self.recorded is not None:
+                self.recorded.cut(rounds)
             raise
 
     def _working_copy(self, samples: int) -> Any:
@@ -153,13 +156,7 @@ class Stream(Rounds, Centres):
         if self.rules.policy == FORGETTING:
             _check_lengths(diagonal)
         self._check_steps(self._steps(len(points)), weights * diagonal)
-        before = len(self.recorded) if self.recorded is not None else 0
-        try:
-            super().learn(points, targets, weights)
-        except BaseException:
-            if self.recorded is not None:
-                self.recorded.cut(before)
-            raise
+        super().learn(points, targets, weights)
 
     def _learn_block(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
         n = len(points)

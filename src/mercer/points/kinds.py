@@ -118,10 +118,10 @@ class VectorPoints:
         return int(self.rows.shape[1])
 
     def slice(self, start: int, stop: int) -> Self:
-        return replace(self, rows=self.rows[start:stop])
+        return type(self)(self.rows[start:stop], self.names)
 
     def take(self, indices: Any) -> Self:
-        return replace(self, rows=self.rows[np.asarray(indices)])
+        return type(self)(self.rows[np.asarray(indices)], self.names)
 
     def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
         """The rows in a view, as a fresh dense array; `centre` is taken off first."""

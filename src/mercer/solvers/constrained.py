@@ -10,10 +10,9 @@ import numpy as np
 
 from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.checks import check_positive
-from mercer.losses import Squared
 from mercer.solvers.descent.landscape import gradient_norm
 from mercer.solvers.path import SpectralPath
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution, Status
 
 HALVINGS = 200  # of the logarithm of the bracket; 60 are enough for all digits
@@ -42,6 +41,7 @@ class Constrained:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
     >>> solution = Constrained(radius=1.0).solve(problem)  # (1 + λ)w = 3
     >>> solution.coefficients.round(9).tolist(), round(solution.history["multiplier"][0], 9)
@@ -89,6 +89,7 @@ class NormCurve:
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
     >>> [NormCurve.of(problem).norm(ridge) for ridge in (0.0, 0.5, 2.0)]
     [3.0, 2.0, 1.0]
@@ -139,8 +140,7 @@ class NormCurve:
 
 
 def _check(problem: Problem) -> None:
-    if not isinstance(problem.loss, Squared):
-        raise ValueError(f"Constrained solves the square loss; got {problem.loss!r}.")
+    require_square_loss(Constrained, problem)
     if problem.regularization != 0:
         raise ValueError(
             f"the constraint takes the place of the penalty; got regularization="

@@ -11,10 +11,9 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
-from mercer.losses import Squared
 from mercer.solvers.conjugate import conjugate_gradients
 from mercer.solvers.definiteness import without_minimum, witness_of
-from mercer.solvers.problem import Problem, has_few_features
+from mercer.solvers.problem import Problem, has_few_features, require_square_loss
 from mercer.solvers.solution import Solution, Status
 
 MIXED_SIZE = 2000  # from which a float32 factor with refinement is faster than a float64 one
@@ -48,6 +47,7 @@ class Direct:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
     >>> X, y = np.linspace(0, 1, 5)[:, None], np.arange(5.0)
     >>> gram = Gaussian().gram(X)
     >>> solution = Direct().solve(Problem(gram, y, Squared(), regularization=0.1))
@@ -59,8 +59,7 @@ class Direct:
     primal: bool | None = None
 
     def solve(self, problem: Problem) -> Solution:
-        if not isinstance(problem.loss, Squared):
-            raise ValueError(f"Direct solves the square loss; got {problem.loss!r}.")
+        require_square_loss(Direct, problem)
         system = _System(problem)
         if system.ridge == 0.0:
             return system.minimum_norm()

@@ -14,12 +14,11 @@ import numpy as np
 from mercer.arrays import beside, on_host
 from mercer.features.centres import RandomlyPivoted
 from mercer.features.centres.pivoted import PartialFactor
-from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.conjugate import conjugate_steps
 from mercer.solvers.descent.landscape import Callback, State
 from mercer.solvers.low_rank import ENTRY, Columns, Worth, default_rank, grown, most_columns
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -70,6 +69,7 @@ class ConjugateGradient:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
     >>> X, y = np.linspace(0, 1, 50)[:, None], np.linspace(0, 1, 50) ** 2
     >>> gram = Gaussian(0.3).gram(X)
     >>> solution = ConjugateGradient().solve(Problem(gram, y, Squared(), regularization=1e-3))
@@ -111,8 +111,7 @@ class ConjugateGradient:
 
 def check_ridge(problem: Problem, regularization: float) -> None:
     """Whether these are problems for conjugate gradients."""
-    if not isinstance(problem.loss, Squared):
-        raise ValueError(f"ConjugateGradient solves the square loss; got {problem.loss!r}.")
+    require_square_loss(ConjugateGradient, problem)
     if regularization <= 0:
         raise ValueError(
             "ConjugateGradient needs regularization > 0; got 0. Direct() finds the "

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, beside, inner, is_tensor, namespace, on_host, to_precision
+from mercer.features.inputs import length
 from mercer.functions import FeatureFunction
-from mercer.losses import Loss, one_hot
+from mercer.losses import Loss
 from mercer.losses.numerics import floating
 from mercer.solvers.descent.landscape import Callback, State
+from mercer.solvers.samples import check_targets, target_columns
 from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -48,21 +50,13 @@ class FeatureProblem:
     weights: Array | None = None
 
     def __post_init__(self) -> None:
-        self.loss.check_targets(self.targets)
+        check_targets(self.targets, self.loss, length(self.points))
         check_positive(self, "regularization", self.regularization)
-        if len(self.targets) != len(self.points):
-            raise ValueError(
-                f"targets must have one row for each of the {len(self.points)} points; got shape "
-                f"{np.shape(self.targets)}."
-            )
 
     @cached_property
     def columns(self) -> Array:
         """The targets in float64, a column for each output."""
-        y = self._double(self.targets)
-        if self.loss.is_multiclass and y.ndim == 1:
-            return one_hot(y, int(y.max()) + 1)
-        return y.reshape(len(y), -1)
+        return target_columns(self._double(self.targets), self.loss)
 
     @cached_property
     def shares(self) -> Array:

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer.arrays import Array, beside, namespace, on_host, to_precision
-from mercer.losses import Loss
+from mercer.losses import Loss, Squared
 from mercer.losses.numerics import floating
 from mercer.operators import Gram
+from mercer.solvers.samples import check_targets, check_weights
 from mercer.solvers.solution import Solution
 
 
@@ -54,33 +55,15 @@ class Problem:
     fit_intercept: bool = False
 
     def __post_init__(self) -> None:
-        self._check_targets()
+        if not self.gram.symmetric:
+            raise ValueError("a problem needs kernel.gram(X), with the same points twice.")
+        check_targets(self.targets, self.loss, self.gram.shape[0])
         if not (np.isfinite(self.regularization) and self.regularization >= 0):
             raise ValueError(
                 f"regularization must be nonnegative and finite; got {self.regularization!r}."
             )
         if self.weights is not None:
-            self._check_weights(on_host(self.weights))
-
-    def _check_targets(self) -> None:
-        n = self.gram.shape[0]
-        if not self.gram.symmetric:
-            raise ValueError("a problem needs kernel.gram(X), with the same points twice.")
-        self.loss.check_targets(self.targets)
-        if np.ndim(self.targets) not in (1, 2) or np.shape(self.targets)[0] != n:
-            raise ValueError(
-                f"targets must have one row for each of the {n} points; got shape "
-                f"{np.shape(self.targets)}."
-            )
-
-    def _check_weights(self, weights: np.ndarray) -> None:
-        n = self.gram.shape[0]
-        if weights.shape != (n,):
-            raise ValueError(
-                f"weights must be one number for each of the {n} points; got shape {weights.shape}."
-            )
-        if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-            raise ValueError("weights must be finite and nonnegative, and not all zero.")
+            check_weights(on_host(self.weights), self.gram.shape[0])
 
     @cached_property
     def values(self) -> Array:
@@ -110,6 +93,12 @@ class Solver(Protocol):
 
     def solve(self, problem: Problem) -> Solution:
         """Solve it, and tell the truth about how well."""
+
+
+def require_square_loss(solver: type, problem: Problem) -> None:
+    """Refuse another loss than the square in a solver of linear equations."""
+    if not isinstance(problem.loss, Squared):
+        raise ValueError(f"{solver.__name__} solves the square loss; got {problem.loss!r}.")
 
 
 def require_arrays(solver: Any, problem: Problem) -> None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import linalg
-from mercer.losses import Squared
 from mercer.solvers.gaps import Gap, shares_of
-from mercer.solvers.problem import Problem, require_arrays
+from mercer.solvers.problem import Problem, require_arrays, require_square_loss
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
@@ -44,6 +43,7 @@ class SparseExpansion:
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
     >>> X = np.linspace(0.0, 1.0, 30)[:, None]
     >>> problem = Problem(Gaussian(0.3).gram(X), np.sin(6 * X[:, 0]), Squared(), regularization=0.0)
     >>> solution = SparseExpansion(penalty=1e-3).solve(problem)
@@ -93,6 +93,7 @@ def largest_penalty(problem: Problem) -> float:
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
     >>> gram = Linear().gram([[1.0], [2.0]])
     >>> y = np.array([1.0, 0.0])
     >>> round(largest_penalty(Problem(gram, y, Squared(), regularization=0.0)), 9)
@@ -108,6 +109,7 @@ def stationarity(problem: Problem, coefficients: np.ndarray, penalty: float) -> 
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
     >>> stationarity(problem, np.array([2.0]), penalty=1.0)  # ½(3 − w)² + |w|
     0.0
@@ -207,8 +209,7 @@ class _Lasso:
 
 
 def _check(problem: Problem) -> None:
-    if not isinstance(problem.loss, Squared):
-        raise ValueError(f"SparseExpansion solves the square loss; got {problem.loss!r}.")
+    require_square_loss(SparseExpansion, problem)
     if problem.regularization != 0:
         raise ValueError(
             f"the penalty μ‖α‖₁ takes the place of (λ/2)‖f‖²; got regularization="

@@ -27,8 +27,6 @@ GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is 
 class SupportVectorMachine(CallbackSupportMixin, SupervisedEstimator, BaseEstimator):
     """Checks, the kernel, the solver and the support vectors of all machines."""
 
-    _allow_indefinite = True
-
     gamma: Any
     degree: Any
     coef0: Any

@@ -16,9 +16,8 @@ from mercer.losses import Hinge
 from mercer.operators import Gram
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.dual.rows import Rows
-from mercer.solvers.dual.solver import status_of
+from mercer.solvers.dual.solver import solution_of, status_of
 from mercer.solvers.dual.terms import Terms
-from mercer.solvers.problem import Problem
 
 SHAPES = ("ovr", "ovo")
 
@@ -271,11 +270,10 @@ class SVC(_Classifier):
 
     def _fit_pair(self, solver: DualAscent) -> Any:
         def fit(gram: Gram, y: np.ndarray, weights: np.ndarray, rows: Rows | None) -> Machine:
-            regularization = 1.0 / (self.C * weights.sum())
-            problem = Problem(gram, y, Hinge(), regularization, weights, True)
-            found = solver.solve(problem, rows)
-            steps = found.history["steps"][0]
-            return Machine(found.coefficients, found.intercept, steps, found.status, found)
+            ascent = solver.ascend(gram, Terms.of(Hinge(), y, self.C * weights, True), rows)
+            scale = 1.0 / (self.C * weights.sum())
+            found = solution_of(solver, gram, [ascent], scale * ascent.primal, scale, y.shape)
+            return Machine(found.coefficients, found.intercept, ascent.steps, found.status, found)
 
         return fit
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -58,7 +59,12 @@ class OneVersusOne:
     def classes(self) -> int:
         return len(self.bounds) - 1
 
-    @property
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """How many points each class has."""
+        return np.diff(self.bounds)
+
+    @cached_property
     def pairs(self) -> list[tuple[int, int]]:
         return list(combinations(range(self.classes), 2))
 
@@ -82,7 +88,7 @@ class OneVersusOne:
             pair = self.pairs[k]
             told = task and task.part("pair")
             members = self.members(pair)
-            labels = np.repeat([1.0, -1.0], [np.diff(self.span(code))[0] for code in pair])
+            labels = np.repeat([1.0, -1.0], self.sizes[list(pair)])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
             machines[k] = fit(part, labels, self.weights[members], rows_of(pair))
             if told:
@@ -98,12 +104,15 @@ class OneVersusOne:
             return lambda pair: None
         points = self.gram.x.take(self.order)
         matrix = self._matrix(points, None, np.float64)
+        room = np.empty(int(np.sort(self.sizes)[-2:].sum()) ** 2)  # for one pair after the other
 
         def rows(pair: tuple[int, int]) -> Rows:
             i, j = (slice(*self.span(code)) for code in pair)
-            return StoredRows(
-                np.block([[matrix[i, i], matrix[i, j]], [matrix[j, i], matrix[j, j]]])
-            )
+            split, size = self.sizes[pair[0]], self.sizes[list(pair)].sum()
+            store = room[: size * size].reshape(size, size)
+            store[:split, :split], store[:split, split:] = matrix[i, i], matrix[i, j]
+            store[split:, :split], store[split:, split:] = matrix[j, i], matrix[j, j]
+            return StoredRows(store)
 
         return rows
 
@@ -143,7 +152,7 @@ class OneVersusOne:
 
     def _stored(self, solver: DualAscent) -> Any:
         """The precision in which matrices are stored, where that pays and fits; else None."""
-        sizes = np.diff(self.bounds).astype(float)
+        sizes = self.sizes.astype(float)
         if len(self.pairs) < 2 or is_cheap(self.gram):
             return None
         numbers = float((sizes**2).sum()) + 2.0 * thread_count() * float(sizes.max()) ** 2

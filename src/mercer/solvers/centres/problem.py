@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, inner, namespace, on_host, to_precision
-from mercer.losses import Loss, one_hot
+from mercer.losses import Loss
 from mercer.losses.numerics import floating
 from mercer.operators import Gram
 from mercer.points import beside_points
 from mercer.solvers.centres.passes import Passes
+from mercer.solvers.samples import check_targets, check_weights, target_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,28 +59,13 @@ class CentresProblem:
     fit_intercept: bool = False
 
     def __post_init__(self) -> None:
-        self.loss.check_targets(self.targets)
-        n = self.passes.rows
-        if np.ndim(self.targets) not in (1, 2) or len(self.targets) != n:
-            raise ValueError(
-                f"targets must have one row for each of the {n} points; got shape "
-                f"{np.shape(self.targets)}."
-            )
+        check_targets(self.targets, self.loss, self.passes.rows)
         if not (np.isfinite(self.regularization) and self.regularization > 0):
             raise ValueError(
                 f"a problem on centres needs regularization > 0; got {self.regularization!r}."
             )
         if self.weights is not None:
-            self._check_weights(on_host(self.weights))
-
-    def _check_weights(self, weights: np.ndarray) -> None:
-        n = self.passes.rows
-        if weights.shape != (n,):
-            raise ValueError(
-                f"weights must be one number for each of the {n} points; got shape {weights.shape}."
-            )
-        if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-            raise ValueError("weights must be finite and nonnegative, and not all zero.")
+            check_weights(on_host(self.weights), self.passes.rows)
 
     @cached_property
     def columns(self) -> Array:
@@ -87,10 +73,7 @@ class CentresProblem:
 
         They are in the library of the centres, and on their device.
         """
-        y = self.double(self.targets)
-        if self.loss.is_multiclass and y.ndim == 1:
-            return one_hot(y, int(y.max()) + 1)
-        return y.reshape(len(y), -1)
+        return target_columns(self.double(self.targets), self.loss)
 
     @cached_property
     def shares(self) -> Array:

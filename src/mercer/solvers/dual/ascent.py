@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -73,14 +74,14 @@ class Ascent:
     @property
     def relative_gap(self) -> float:
         """The gap as a share of the objective."""
-        if not np.isfinite(self.gap):
-            return np.inf
+        if not math.isfinite(self.gap):
+            return math.inf
         primal = self.primal + self.others
         return self.gap / (max(abs(primal), abs(primal - self.gap), self._least()) or 1.0)
 
     def _least(self) -> float:
         """An objective that is as good as 0, where all of it is ½αᵀKα: f may vanish."""
-        if self.terms.entropy or self.terms.fields[0].any():
+        if not self.terms.quadratic:
             return 0.0
         return VANISHING * float(np.abs(self.alpha).sum()) ** 2 * self.peak
 
@@ -138,45 +139,32 @@ class Ascent:
 
     def certify(self, halvings: int = COARSE) -> None:
         """The gap at α, with multipliers that make it small, or with FINE halvings least."""
-        from mercer.solvers.dual.compiled.certificates import gap_terms, slopes
+        from mercer.solvers.dual.compiled.certificates import certificate
 
         t = self.terms
         self.up, self.down = np.empty_like(self.alpha), np.empty_like(self.alpha)
-        slopes(self.values, self.alpha, t.fields, t.kink, t.entropy, self.up, self.down)
-        self.violation = 0.0
-        if t.group is None:
-            pulls = -self.up.min(initial=0.0), self.down.max(initial=0.0)
-            self.violation = float(max(pulls))
-        for g in range(t.groups):
-            self._choose_level(g, halvings)
-        self.gap, self.primal = gap_terms(
-            self.values, self.alpha, t.fields, t.kink, t.entropy, t.labels, self.levels
+        self.gap, self.primal, self.violation = certificate(
+            self.values,
+            self.alpha,
+            t.fields,
+            t.kink,
+            t.entropy,
+            t.labels,
+            t.groups,
+            halvings,
+            self.up,
+            self.down,
+            self.levels,
         )
-
-    def _choose_level(self, g: int, halvings: int) -> None:
-        """Set the multiplier of one group."""
-        from mercer.solvers.dual.compiled.certificates import best_level, extremes
-
-        t = self.terms
-        least, largest, total = extremes(self.up, self.down, self.alpha, t.labels, g)
-        if not (np.isfinite(least) and np.isfinite(largest)):
-            level = next((x for x in (least, largest) if np.isfinite(x)), 0.0)
-        elif largest <= least:
-            level = 0.5 * (least + largest)
-        else:
-            common = self.values, t.fields, t.kink, t.entropy, t.labels
-            level = best_level(*common, g, total, least, largest, halvings)
-            self.violation = max(self.violation, largest - least)
-        self.levels[g] = level
 
     # ---- rounds ---------------------------------------------------------------------------------
 
     def run(self, rows: Rows, tolerance: float, size: int, limit: int) -> None:
         """Rounds until the relative gap is at most the tolerance, or `limit` steps were taken."""
-        idle, random = 0, np.random.default_rng(0)
-        chosen = np.empty(0, np.int64)
-        whole = size >= len(self.alpha) and not self.shrunk
-        inner = WHOLE_SHARE if whole else INNER_SHARE
+        idle, chosen = 0, np.empty(0, np.int64)
+        everything = size >= len(self.alpha)
+        random = None if everything else np.random.default_rng(0)
+        inner = WHOLE_SHARE if everything and not self.shrunk else INNER_SHARE
         most = self._most_rounds(size, limit)
         while self.goes_on(tolerance, limit) and idle < STALLED and self.rounds < most:
             chosen = self._working_set(chosen, size, random)
@@ -241,15 +229,17 @@ class Ascent:
 
     # ---- working sets ---------------------------------------------------------------------------
 
-    def _working_set(self, last: np.ndarray, size: int, random: np.random.Generator) -> np.ndarray:
+    def _working_set(
+        self, last: np.ndarray, size: int, random: np.random.Generator | None
+    ) -> np.ndarray:
         """Support vectors of the last set, and violators drawn by how much they violate.
 
         The worst violators are often neighbours, all of which one of them would satisfy; drawing
         them at random, with probabilities like their violations, takes far fewer rounds.
         """
-        n, t = len(self.alpha), self.terms
-        if n <= size:
-            chosen = np.arange(n)
+        t = self.terms
+        if random is None:  # all of them
+            chosen = np.arange(len(self.alpha))
         else:
             kept = last[self.alpha[last] != 0]
             if len(kept) > CARRIED * size:

@@ -36,15 +36,19 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
 
     With I the free coefficients and s the signs at kinks, the optimum has
     (K + Q)_I α = t − εs + level and the given sums; two-variable steps find I, the system the rest.
+    At the end Kα and the gap are computed from scratch.
     """
     for _ in range(ATTEMPTS):
         if ascent.relative_gap <= goal or ascent.steps >= limit or ascent.stopped:
-            return
+            break
         solved = _solve_for_free(ascent, gram, rows)
-        if ascent.relative_gap <= goal or (ascent.stalled and not solved):
-            return
+        if ascent.relative_gap <= goal:
+            return  # as it was just computed
+        if ascent.stalled and not solved:
+            break
         more = ascent.steps + STEPS_OF_ATTEMPT * len(ascent.alpha)
         ascent.run(rows, max(goal, 1e-3 * ascent.relative_gap), size, min(more, limit))
+    ascent.recompute(gram, rows)
 
 
 def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
@@ -77,7 +81,8 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     t = ascent.terms
     a = ascent.alpha[free]
     target, curvature, low, high = t.fields[:, free]
-    matrix = inner + np.diag(curvature)
+    matrix = np.array(inner, np.float64, order="F")
+    np.fill_diagonal(matrix, inner.diagonal() + curvature)
     slopes = ascent.values[free] - target + curvature * a + t.kink * np.sign(a)
     members = (t.labels[free][:, None] == np.arange(t.groups)).astype(np.float64)
     change = _towards(matrix, slopes, members)
@@ -101,11 +106,16 @@ def _towards(matrix: np.ndarray, slopes: np.ndarray, members: np.ndarray) -> np.
     factor, solved, failed = dposv(matrix, np.column_stack([slopes, members]), lower=True)
     pivots = factor.diagonal()
     if not failed and pivots.min() > LEAST_PIVOT * pivots.max():
-        if not members.shape[1]:
-            return -solved[:, 0]
-        levels = np.linalg.lstsq(members.T @ solved[:, 1:], members.T @ solved[:, 0], rcond=None)[0]
-        return solved[:, 1:] @ levels - solved[:, 0]
+        x, responses = solved[:, 0], solved[:, 1:]
+        return responses @ _levels(members.T @ responses, members.T @ x) - x
     groups = members.shape[1]
     system = np.block([[matrix, -members], [members.T, np.zeros((groups, groups))]])
     side = np.concatenate([-slopes, np.zeros(groups)])
     return np.linalg.lstsq(system, side, rcond=1e-13)[0][: len(slopes)]
+
+
+def _levels(matrix: np.ndarray, side: np.ndarray) -> np.ndarray:
+    """The multipliers of sums; a group without free coefficients has any, and gets 0."""
+    if len(side) < 2:
+        return side / matrix.diagonal()
+    return np.linalg.lstsq(matrix, side, rcond=None)[0]

@@ -60,6 +60,13 @@ def rows_of(gram: Gram, at_least: int, memory: Memory = None) -> Rows:
     return FusedRows(gram) if is_cheap(gram) else KeptRows(gram, at_least, memory)
 
 
+def peak_of(gram: Gram, rows: Rows | None) -> float:
+    """The largest |k(x, x)|, read from rows where all of them are stored."""
+    whole = isinstance(rows, StoredRows) and not isinstance(rows, KeptRows)
+    diagonal = rows.store.diagonal() if whole else gram.diagonal()  # type: ignore[union-attr]
+    return float(np.abs(diagonal).max())
+
+
 def is_cheap(gram: Gram) -> bool:
     """Whether rows are computed about as fast as they are fetched from memory."""
     narrow = isinstance(gram.x, DensePoints) and gram.x.width <= CHEAP_WIDTH
@@ -145,7 +152,10 @@ class StoredRows:
         from mercer.solvers.dual.compiled.products import add_rows
 
         slots, n = self.slots_of(chosen), len(values)
-        threads = thread_count() if len(chosen) * n >= PARALLEL else 1
+        if len(chosen) * n < PARALLEL:
+            add_rows(self.store, slots, factors, values, 0, n, 0)
+            return
+        threads = thread_count()
         step = -(-n // threads)
 
         def work(start: int) -> None:

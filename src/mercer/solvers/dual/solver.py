@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from mercer.solvers.descent.landscape import Callback, State, weights_of
 from mercer.solvers.dual.ascent import Ascent, Listener
 from mercer.solvers.dual.margin import LEAST_MARGIN, HardMargin
 from mercer.solvers.dual.polish import goal_of_polish, polish
-from mercer.solvers.dual.rows import FusedRows, Rows, rows_of
+from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.problem import Problem, require_arrays
 from mercer.solvers.schedules import check_count, check_positive
@@ -111,7 +110,9 @@ class DualAscent:
         for column in columns:
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
             parts.append(work.ascend(terms, listener=tell and tell(parts)))
-        return _solution(self, problem, parts)
+        scale = problem.regularization
+        objective = scale * sum(part.primal for part in parts)
+        return solution_of(self, problem.gram, parts, objective, scale, np.shape(y))
 
     def ascend(self, gram: Gram, terms: Terms, rows: Rows | None = None) -> Ascent:
         """Minimise ½αᵀKα + Σ g_i(α_i) for any terms."""
@@ -138,7 +139,9 @@ class DualAscent:
                 raise ValueError(_not_separable(part, self))
             part.scaled()  # type: ignore[attr-defined]
             parts.append(part)
-        return _solution(self, problem, parts)
+        y, values = columns.T, np.stack([part.values - part.levels[0] for part in parts], axis=1)
+        risk = float(problem.loss.risk(y, values, problem.weights))
+        return solution_of(self, problem.gram, parts, risk, 0.0, np.shape(problem.targets))
 
 
 class _Work:
@@ -147,38 +150,46 @@ class _Work:
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
         self.solver, self.gram, self.rows = solver, gram, rows
         self.exact: Rows | None = None
-        self.peak = float(np.abs(gram.diagonal()).max())
+        self.peak = peak_of(gram, rows)
 
     def ascend(
         self, terms: Terms, kind: type[Ascent] = Ascent, listener: Listener | None = None
     ) -> Ascent:
-        solver, size = self.solver, self.solver.working_set
-        mixed = self._mixed()
+        mixed, tolerance = self._mixed(), self.solver.tolerance
         if self.rows is None:
-            dtype = np.dtype(np.float32 if mixed else np.float64)
-            self.rows = self._rows(dtype)
-        ascent = kind.begin(terms, self.rows, size, self.peak)
+            self.rows = self._rows(np.dtype(np.float32 if mixed else np.float64))
+        ascent = kind.begin(terms, self.rows, self.solver.working_set, self.peak)
         ascent.listener = listener
         ascent.shrinks = self._shrinks() and kind is Ascent and not terms.entropy
-        goal = solver.tolerance * (SLACK if mixed else 1.0)
-        polished = (
-            goal_of_polish(ascent, solver.tolerance) if kind is Ascent and not mixed else None
-        )
-        limit = solver.max_iterations
-        if polished is not None:
-            limit = STEPS_BEFORE_POLISH * len(ascent.alpha)
-        ascent.run(self.rows, goal, size, min(limit, solver.max_iterations))
-        ascent.recompute(self.gram, self.rows)
-        if mixed and ascent.goes_on(solver.tolerance, solver.max_iterations):
-            self.exact = self.exact or self._rows(np.dtype(np.float64))
-            ascent.run(self.exact, solver.tolerance, size, solver.max_iterations)
-            ascent.recompute(self.gram)
-        if polished is not None:
-            polish(ascent, self.gram, self.rows, size, solver.max_iterations, polished)
-            if ascent.goes_on(solver.tolerance, solver.max_iterations) and not ascent.stalled:
-                ascent.run(self.rows, solver.tolerance, size, solver.max_iterations)
-                ascent.recompute(self.gram, self.rows)
+        goal = goal_of_polish(ascent, tolerance) if kind is Ascent and not mixed else None
+        if mixed:
+            self._ascend_mixed(ascent, self.rows)
+        elif goal is not None:
+            self._ascend_and_polish(ascent, self.rows, goal)
+        else:
+            self._run(ascent, self.rows, tolerance, self.solver.max_iterations)
         return ascent
+
+    def _run(self, ascent: Ascent, rows: Rows, tolerance: float, limit: int) -> None:
+        ascent.run(rows, tolerance, self.solver.working_set, limit)
+        ascent.recompute(self.gram, rows)
+
+    def _ascend_mixed(self, ascent: Ascent, rows: Rows) -> None:
+        """With rows in float32, and on in float64 where the true gap is not reached."""
+        tolerance, limit = self.solver.tolerance, self.solver.max_iterations
+        self._run(ascent, rows, SLACK * tolerance, limit)
+        if ascent.goes_on(tolerance, limit):
+            self.exact = self.exact or self._rows(np.dtype(np.float64))
+            self._run(ascent, self.exact, tolerance, limit)
+
+    def _ascend_and_polish(self, ascent: Ascent, rows: Rows, goal: float) -> None:
+        """Some steps, the linear system of the free coefficients, and steps again if need be."""
+        tolerance, limit = self.solver.tolerance, self.solver.max_iterations
+        some = min(STEPS_BEFORE_POLISH * len(ascent.alpha), limit)
+        ascent.run(rows, tolerance, self.solver.working_set, some)
+        polish(ascent, self.gram, rows, self.solver.working_set, limit, goal)
+        if ascent.goes_on(tolerance, limit) and not ascent.stalled:
+            self._run(ascent, rows, tolerance, limit)
 
     def _shrinks(self) -> bool:
         shrinking = self.solver.shrinking
@@ -258,30 +269,28 @@ def _not_separable(part: Ascent, solver: DualAscent) -> str:
 # ---- the way back --------------------------------------------------------------------------------
 
 
-def _solution(solver: DualAscent, problem: Problem, parts: list[Ascent]) -> Solution:
-    shape = np.shape(problem.targets)
-    b = np.array([-part.levels[0] if problem.fit_intercept else 0.0 for part in parts])
-    alpha, values = (
-        np.stack([getattr(part, name) for part in parts], axis=1) for name in ("alpha", "values")
-    )
-    y = np.asarray(problem.targets, np.float64).reshape(values.shape)
-    risk = float(problem.loss.risk(y, values + b, problem.weights))
-    scale = problem.regularization or 1.0
+def solution_of(
+    solver: DualAscent,
+    gram: Gram,
+    parts: list[Ascent],
+    objective: float,
+    regularization: float,
+    shape: tuple[int, ...],
+) -> Solution:
+    """The solution of a problem from the ascents of its outputs."""
+    alone = len(shape) == 1
+    intercepts = [-float(part.levels[0]) if part.terms.groups else 0.0 for part in parts]
     return Solution(
-        coefficients=alpha.reshape(shape),
-        status=status_of(solver, problem.gram, parts, problem.regularization == 0),
-        objective=risk + 0.5 * problem.regularization * float(np.vdot(alpha, values)),
-        gap=scale * sum(part.gap for part in parts),
+        coefficients=parts[0].alpha if alone else np.stack([p.alpha for p in parts], axis=1),
+        status=status_of(solver, gram, parts, regularization == 0),
+        objective=objective,
+        gap=(regularization or 1.0) * sum(part.gap for part in parts),
         history={
             "relative_gap": max(parts, key=lambda part: part.relative_gap).history,
             "steps": [part.steps for part in parts],
         },
-        intercept=_plain(b, shape),
+        intercept=intercepts[0] if alone else np.array(intercepts),
     )
-
-
-def _plain(b: np.ndarray, shape: tuple[int, ...]) -> Any:
-    return b if len(shape) == 2 else float(b[0])
 
 
 def status_of(
@@ -299,7 +308,7 @@ def _ending(solver: DualAscent, parts: list[Ascent], separates: bool) -> Status:
         if separates
         else ("relative duality gap")
     )
-    support = len(np.unique(np.concatenate([part.support for part in parts])))
+    support = np.count_nonzero(sum(np.abs(part.alpha) for part in parts))
     where = f"{what} {gap:.1e} after {steps:,} steps; {support:,} of {len(worst.alpha):,} points "
     if gap <= solver.tolerance:
         return Status(True, f"Solved: {where}support the solution.")

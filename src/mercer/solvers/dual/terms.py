@@ -66,6 +66,11 @@ class Terms:
         return 0 if self.group is None else int(self.group.max(initial=0)) + 1
 
     @cached_property
+    def quadratic(self) -> bool:
+        """Whether all of the objective is ½αᵀKα."""
+        return not (self.entropy or self.fields[0].any())
+
+    @cached_property
     def labels(self) -> np.ndarray:
         """The group of each sample, 0 where there are none."""
         return np.zeros(len(self.start), np.int64) if self.group is None else self.group
@@ -120,16 +125,18 @@ def check_loss(owner: object, loss: Loss) -> None:
 
 def _bounds(loss: Loss, targets: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """−c_i times the domain of the conjugate; what has no weight stays at 0."""
-    least, largest = (np.broadcast_to(bound, targets.shape) for bound in loss.domain(targets))
-    with np.errstate(invalid="ignore"):
-        low, high = np.where(largest == 0, 0.0, -costs * largest), -costs * least
-    high = np.where(least == 0, 0.0, high)
-    weightless = costs == 0
-    return np.where(weightless, 0.0, low), np.where(weightless, 0.0, high)
+    with np.errstate(invalid="ignore"):  # of a cost or a domain without bound
+        high, low = (
+            np.where((bound == 0) | (costs == 0), 0.0, -costs * bound)
+            for bound in loss.domain(targets)
+        )
+    return low, high
 
 
 def _curvatures(loss: Loss, costs: np.ndarray) -> np.ndarray:
     size = QUADRATIC.get(type(loss), 0.0)
+    if not size:
+        return np.zeros_like(costs)
     return np.divide(size, costs, out=np.zeros_like(costs), where=costs > 0)
 
 

@@ -76,7 +76,7 @@ def prepared(K, a, values, fields, kink, entropy):  # type: ignore[no-untyped-de
     """The smooth gradient, the offsets of both slopes, and the diagonal."""
     m = len(a)
     smooth, diagonal, offsets = np.empty(m), np.empty(m), np.empty((2, m))
-    target, curvature, low, high = fields
+    target, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
     for i in range(m):
         smooth[i] = gradient_of(values[i], a[i], target[i], curvature[i], low[i], high[i], entropy)
         diagonal[i] = max(K[i, i], SMALLEST)
@@ -93,12 +93,3 @@ def moved(i, before, a, smooth, fields, kink, entropy, offsets):  # type: ignore
     else:
         smooth[i] += fields[1, i] * (a[i] - before)
     refresh(i, a, fields, kink, entropy, offsets)
-
-
-@compiled
-def place_of(value, array):  # type: ignore[no-untyped-def]
-    """The first place where the array holds the value."""
-    for i in range(len(array)):
-        if array[i] == value:
-            return i
-    return -1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.evaluation.cpu.vectors import widen
+from mercer.solvers.dual.compiled.extremes import larger, place_of
 from mercer.solvers.dual.compiled.lengths import (
     entropic_root,
     length_of_step,
     moved,
-    place_of,
     prepared,
 )
 from mercer.solvers.dual.compiled.terms import INFINITE, compiled, logit_of
@@ -21,19 +21,19 @@ def steepest(smooth, rising, falling, diagonal, curvature, scores):  # type: ign
     widen()
     best, worst = 0.0, 0.0
     for k in range(len(smooth)):
-        pull = max(-(smooth[k] + rising[k]), smooth[k] + falling[k])
-        positive = max(pull, 0.0)
-        worst = max(worst, positive)
+        pull = larger(-(smooth[k] + rising[k]), smooth[k] + falling[k])
+        positive = larger(pull, 0.0)
+        worst = larger(worst, positive)
         score = positive * positive / (diagonal[k] + curvature[k])
         scores[k] = score
-        best = max(best, score)
+        best = larger(best, score)
     return place_of(best, scores), worst
 
 
 @compiled
 def single_move(i, a, bent, smooth, offsets, fields, kink, entropy):  # type: ignore[no-untyped-def]
     """Where to put coordinate i."""
-    _, curvature, low, high = fields
+    curvature, low, high = fields[1], fields[2], fields[3]
     if entropy:
         linear = smooth[i] - logit_of(a[i], low[i], high[i])
         return a[i] + entropic_root(linear, bent, a[i], low[i], high[i], 0.0, 0.0, 0.0, True)

@@ -1,0 +1,22 @@
+"""Dense linear algebra under one name, for NumPy, torch and any array-API library.
+
+NumPy arrays go through LAPACK in place, torch tensors through torch on their own device, other
+arrays through the `linalg` extension of the array-API standard. float32 stays float32, and inputs
+are left as they are unless ``overwrite=True`` says otherwise.
+"""
+
+from mercer.linalg.decompositions import eigen, is_negative, qr, symmetric_solve
+from mercer.linalg.diagonals import shift_diagonal
+from mercer.linalg.factors import Factor, cholesky
+from mercer.linalg.triangular import triangular_solve
+
+__all__ = [
+    "Factor",
+    "cholesky",
+    "eigen",
+    "is_negative",
+    "qr",
+    "shift_diagonal",
+    "symmetric_solve",
+    "triangular_solve",
+]
