@@ -63,7 +63,7 @@ class Code:
     constants: list[Constant] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)  # once for each block of rows
     pointers: list[tuple[str, str, str]] = field(default_factory=list)  # name, start, step
-    first: list[str] = field(default_factory=list)  # for each tile, before all others
+    first: list[str] = field(default_factory=list)  # for each tile, before all others: reads
     tile: list[str] = field(default_factory=list)  # for each tile
     rescaled: set[int] = field(default_factory=set)  # numbers whose scale is in parameters
 
@@ -82,6 +82,11 @@ class Code:
         loaded = f"tl.load({self.argument(f'S{f}')})"
         return self.constant(f"scale{f}", f"arrays['scale{f}']", loaded)
 
+    @property
+    def reads(self) -> list[str]:
+        """Where lines stand that read something for a tile: crosswise, before all others."""
+        return self.first if self.crosswise else self.tile
+
     def row(self, name: str) -> str:
         """Numbers of the rows of K, for a tile."""
         return f"{name}[None, :]" if self.crosswise else f"{name}[:, None]"
@@ -95,14 +100,11 @@ class Code:
         return self.row(f"tl.load({self.argument(name)} + i)")
 
     def column_numbers(self, name: str) -> str:
-        """One number of every column of a tile, from an argument.
-
-        Crosswise, it is read first of all: then nothing else waits for threads to exchange it.
-        """
+        """One number of every column of a tile, from an argument."""
         numbers = self.column(f"tl.load({self.column_pointer(name)} + j)")
         if not self.crosswise:
             return numbers
-        self.first.append(f"of_{name} = {numbers}")
+        self.reads.append(f"of_{name} = {numbers}")
         return f"of_{name}"
 
     def dot(self, rows: str, columns: str, rest: str = "") -> str:

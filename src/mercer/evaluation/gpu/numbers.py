@@ -100,7 +100,7 @@ def _resident_dot(code: Code, f: int, family: Family, pairs: list[tuple[str, str
     for name in dict.fromkeys(b for _, b in pairs):
         pointer = code.column_pointer(f"{name}{f}", scale=str(size))
         for offset, k in pieces(family.width):
-            code.tile.append(
+            code.reads.append(
                 f"{name}{f}_{offset} = tl.load({pointer} + {code.column('j')} * {size} + "
                 f"{code.row(f'({offset} + tl.arange(0, {k}))')})"
             )
