@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.evaluation.cpu.factors import looped
 from mercer.evaluation.cpu.fingerprint import fingerprint
 from mercer.evaluation.cpu.pieces import Pieces, indented
 from mercer.evaluation.expression import Number
-from mercer.evaluation.program import Program, coordinate_code
+from mercer.evaluation.program import Program
 
 # what generated code calls
 CALLED = tuple(f"mercer.evaluation.cpu.{name}" for name in ("elementary", "subnormals", "terms"))
@@ -52,7 +53,7 @@ ZERO, BITS = np.{dtype}(0.0), np.int{bits}
 
 COORDINATES = """
 
-step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {counts}, {raw!r}, {scaled})
+step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {counts}, {raw!r}, {scaled}, {powers})
 
 
 @njit(**OPTIONS)
@@ -174,8 +175,7 @@ def _function(program: Program, dtype: str, task: Task) -> str:
 def _step(i: int, pair: Number) -> str:
     from mercer.evaluation.cpu.terms import vectors_of
 
-    assert pair.term is not None
-    code = coordinate_code(pair.term)
+    code, factor = looped(pair)
     scaled = pair.view.deferred_scales is not None
     return COORDINATES.format(
         i=i,
@@ -185,5 +185,6 @@ def _step(i: int, pair: Number) -> str:
         counts=(len(code.x_parts), len(code.y_parts)),
         raw=code.raw,
         scaled=scaled,
+        powers=None if factor is None else len(code.constants),
         columns=f"{vectors_of(code.instructions, len(code.y_parts))} * LANES",
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.cpu.cache import load
+from mercer.evaluation.cpu.factors import looped, powers
 from mercer.evaluation.cpu.operands import (
     Packed,
     Parts,
@@ -101,11 +102,15 @@ class FusedTiles:
         ]
 
     def _constants(self, number: Number) -> np.ndarray | None:
-        """The scales of a coordinate number followed by the constants of its term."""
+        """The scales of a coordinate number, the constants of its term, powers of its factor."""
         if number.term is None:
             return None
-        scales = scales_of(number.view, self.x.width_of(number.view), self.dtype)
-        constants = coordinate_code(number.term).constants
+        width = self.x.width_of(number.view)
+        code, factor = looped(number)
+        constants = code.constants_in(self.dtype)
+        if factor is not None:
+            constants += powers(factor, width)
+        scales = scales_of(number.view, width, self.dtype)
         return np.concatenate([scales, np.array(constants, self.dtype)])
 
     @property
