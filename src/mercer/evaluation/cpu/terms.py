@@ -16,6 +16,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.elementary import EXP_LIMIT, MANTISSA, ROUNDING
+from mercer.evaluation.cpu.harmonic import GROUP, TOGETHER
 from mercer.evaluation.cpu.vectors import (
     FEATURES,
     OPTIONS,
@@ -221,6 +222,34 @@ def coordinate_step(
 
     start = 0.0 if kind == "coordinate_sum" else 1.0
     return panel_step(start, accumulate, scaled, vectors_of(code, parts[1]), parts, powers)
+
+
+def _add_harmonic_means(panel: Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
+    """Σ_k 1/(x_k + y_k) of a few coordinates: one fraction, and one reciprocal."""
+    builder = panel.builder
+    first, second, *others = (builder.fadd(*pair, flags=FUSED) for pair in zip(x, y, strict=True))
+    above = builder.fadd(first, second, flags=FUSED)
+    below = builder.fmul(first, second, flags=FUSED)
+    for value in others:
+        above = panel.call("fma", above, value, below)
+        below = builder.fmul(below, value, flags=FUSED)
+    inverse, steps = _guess_of_inverse(panel, below)
+    for _ in range(steps + 1):
+        error = panel.call("fma", builder.fneg(below), inverse, panel.filled(1.0))
+        inverse = panel.call("fma", inverse, error, inverse)
+    return panel.call("fma", above, inverse, total)
+
+
+def _less_harmonic_means(panel: Panel, total: Any, x: Any, y: Any) -> Any:
+    """|x|₁ + |y|₁ − 4 Σ_k 1/(1/x_k + 1/y_k), which is no less than 0."""
+    lengths = panel.builder.fadd(x, y, flags=FUSED)
+    share = panel.builder.fneg(panel.run_time_constant(0))
+    return _select(panel, ">", panel.call("fma", share, total, lengths), panel.filled(0.0))
+
+
+harmonic_step = panel_step(
+    0.0, _add_harmonic_means, False, TOGETHER, (GROUP, GROUP), finish=_less_harmonic_means
+)
 
 
 def vectors_of(code: Sequence[Sequence[str]], parts: int) -> int:

@@ -41,9 +41,11 @@ FLAGS = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their me
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
 
 # where the pair numbers of a leaf come from
-PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE = range(6)
+PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE, HARMONIC = range(7)
 # (panel, total, the numbers of a coordinate of x, those of y) to the new total
 Accumulate = Callable[["Panel", Any, Sequence[Any], Sequence[Any]], Any]
+# (panel, total, what follows the coordinates of x, and of y) to what is stored
+Finish = Callable[["Panel", Any, Any, Any], Any]
 
 
 def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
@@ -175,11 +177,12 @@ class Panel(Vectors):
         scaled: bool,
         vectors: int,
         powers: int | None = None,
+        finish: Finish | None = None,
     ) -> None:
         """The loop over coordinates between fresh accumulators and their storage.
 
         With `powers` the totals are a product without its factor: `factors.powers` stand among
-        the run-time constants from there on.
+        the run-time constants from there on. With `finish` a number follows all coordinates.
         """
         builder = self.builder
         self.has_scales, self.vectors = scaled, vectors
@@ -218,7 +221,7 @@ class Panel(Vectors):
         builder.branch(check)
 
         builder.position_at_end(done)
-        self.store(totals)
+        self.store(totals if finish is None else self.finished(starts, totals, finish))
 
     def raised(self, totals: Any, left: Any, powers: int) -> tuple[Any, Any]:
         """Totals times c^m after every m-th coordinate, and how many are left till the next."""
@@ -246,19 +249,7 @@ class Panel(Vectors):
         self.scale = None
         if self.has_scales:
             self.scale = self.broadcast(builder.load(builder.gep(self.scales, [k])))
-        lines = [
-            builder.gep(self.y, [builder.add(builder.mul(line, self.y_stride), self.column)])
-            for line in self.positions(k, self.y_parts)
-        ]
-        ys = [
-            [
-                builder.load(
-                    self.vector_at(line, self.constant(u * self.lanes)), align=self.itemsize
-                )
-                for line in lines
-            ]
-            for u in range(self.vectors)
-        ]
+        ys = self.loaded(self.positions(k, self.y_parts))
         updated = []
         for r in range(ROWS):
             places = [builder.gep(starts[r], [i]) for i in self.positions(k, self.x_parts)]
@@ -266,6 +257,32 @@ class Panel(Vectors):
             pairs = zip(ys, totals[r], strict=True)
             updated.append([accumulate(self, total, x, y) for y, total in pairs])
         return updated
+
+    def finished(self, starts: Any, totals: Any, finish: Finish) -> Any:
+        """Totals together with the number that follows the coordinates of each point."""
+        last = {
+            parts: self.positions(self.width, parts)[0] for parts in (self.x_parts, self.y_parts)
+        }
+        ys = self.loaded([last[self.y_parts]])
+        finished = []
+        for start, row in zip(starts, totals, strict=True):
+            x = self.broadcast(self.builder.load(self.builder.gep(start, [last[self.x_parts]])))
+            pairs = zip(ys, row, strict=True)
+            finished.append([finish(self, total, x, y[0]) for y, total in pairs])
+        return finished
+
+    def loaded(self, positions: list[Any]) -> list[list[Any]]:
+        """Lines of y, as many vectors of each as are computed together."""
+        builder = self.builder
+        lines = [
+            builder.gep(self.y, [builder.add(builder.mul(line, self.y_stride), self.column)])
+            for line in positions
+        ]
+        offsets = [self.constant(u * self.lanes) for u in range(self.vectors)]
+        return [
+            [builder.load(self.vector_at(line, u), align=self.itemsize) for line in lines]
+            for u in offsets
+        ]
 
     def positions(self, k: Any, parts: int) -> list[Any]:
         """Where the numbers of coordinate k stand."""
@@ -292,6 +309,7 @@ def panel_step(
     vectors: int = VECTORS,
     parts: tuple[int, int] = (1, 1),
     powers: int | None = None,
+    finish: Finish | None = None,
 ) -> Any:
     """A compiled step over all coordinates: from fresh accumulators to their storage."""
 
@@ -301,7 +319,7 @@ def panel_step(
     ):
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             panel = Panel(context, builder, signature, arguments, parts)
-            panel.write(start, accumulate, scaled, vectors, powers)
+            panel.write(start, accumulate, scaled, vectors, powers, finish)
             return context.get_dummy_value()
 
         integer = types.intp
