@@ -109,7 +109,7 @@ class PeriodicBernoulli(_Periodic):
 
 
 @lru_cache(maxsize=16)
-def _bernoulli_constants(order: int, added: float) -> list[Parameter]:
+def _bernoulli_constants(order: int, added: float) -> tuple[Parameter, ...]:
     """B_{2s}(½ + w) plus a number as ((w² + c₁)·y + c₂)·y + …, y = w² or, for short, y = w² + c₁.
 
     In the second case c₁ is chosen so that y^{s−1} has no coefficient: there is one constant fewer.
@@ -122,7 +122,7 @@ def _bernoulli_constants(order: int, added: float) -> list[Parameter]:
         exact = [shift, *reversed(moved(coefficients, -shift)[: order - 1])]
     values = [float(constant) for constant in exact]
     singles = _rounded_together(values, [float(c) for c in coefficients])
-    return [Parameter(*pair) for pair in zip(values, singles, strict=True)]
+    return tuple(Parameter(*pair) for pair in zip(values, singles, strict=True))
 
 
 def _rounded_together(constants: list[float], coefficients: list[float]) -> list[float]:
