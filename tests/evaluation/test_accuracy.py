@@ -7,8 +7,10 @@ import pytest
 import scipy.sparse
 
 import markets
-from mercer.evaluation import reference
-from mercer.kernels import Gaussian, Matern
+from mercer.evaluation import dispatch, reference
+from mercer.evaluation.cpu.vectors import COORDINATES, HARMONIC
+from mercer.kernels import ChiSquared, Gaussian, Matern
+from mercer.points import DensePoints
 
 LIMIT = {np.float32: 1e-6, np.float64: 1e-13}
 SHAPES = {"gaussian": Gaussian, "matern-1/2": lambda lengthscale: Matern(0.5, lengthscale)}
@@ -104,3 +106,68 @@ def test_exponentials_of_large_distances_vanish():
     X = np.array([[0.0], [100.0], [1e6], [1e30]])
     assert np.abs(Gaussian()(X) - np.eye(4)).max() < 1e-300
     assert np.abs(Gaussian()(X.astype(np.float32)) - np.eye(4)).max() < 1e-37
+
+
+def histograms(rows, width, seed, kept=1.0):
+    rng = np.random.default_rng(seed)
+    counts = rng.random((rows, width)) * (rng.random((rows, width)) < kept)
+    counts[:, 0] += 1e-3
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def nearly_equal(rows, width, seed):
+    return square(rows, width, 0) * (1 + 1e-5 * square(rows, width, seed))
+
+
+# name: points, columns; where the sum runs over harmonic means, up to the size that is forgiven
+NONNEGATIVE = {
+    "uniform": (square, 10),
+    "few": (square, 3),
+    "histograms": (histograms, 32),
+    "zeros": (lambda *a: histograms(*a, kept=0.2), 33),
+    "nearly equal": (nearly_equal, 16),
+}
+
+
+@pytest.mark.parametrize("dtype", LIMIT, ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("case", NONNEGATIVE)
+def test_chi_squared(case, dtype):
+    points, width = NONNEGATIVE[case]
+    X, Y = points(150, width, 1).astype(dtype), points(170, width, 2).astype(dtype)
+    size = X.sum(axis=1).max() + Y.sum(axis=1).max()
+    weights = np.random.default_rng(3).random(len(Y)).astype(dtype)
+    for most, law in ((1.9, True), (19.0, True), (21.0, False)):
+        kernel = ChiSquared(most / size)
+        x, y = kernel.points(X), kernel.points(Y)
+        assert origin(kernel, x, y, stored=False) == (HARMONIC if law else COORDINATES)
+        assert (origin(kernel, x, y, stored=True) == HARMONIC) == (most < 2)
+        exact = reference.block(kernel.program(), x, y)
+        limit = most / 20 * LIMIT[dtype] + 8 * np.finfo(dtype).eps
+        gram, v = kernel.gram(x, y), weights.astype(float)
+        for values, right in (
+            (gram @ weights, exact @ v),
+            (gram.normal_matmul(weights), exact.T @ (exact @ v)),
+            (kernel(X, Y), exact),
+        ):
+            assert np.linalg.norm(values - right) <= limit * np.linalg.norm(right)
+        assert kernel(X, X).max() <= 1.0
+
+
+def origin(kernel, x, y, stored):
+    """Where the only pair number of a kernel comes from."""
+    tiles = dispatch._tiles(kernel, x, y, x.dtype)
+    packed = tiles.rows(0, len(x)).views[0], tiles.columns(0, len(y)).views[0]
+    return tiles.sources[0].leaves(*packed, stored)["coordinate_sum"][0]
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 1e30, 25.0])
+def test_chi_squared_of_points_that_have_no_harmonic_means(odd):
+    kernel = ChiSquared()
+    X, Y = square(9, 6, 0), square(50, 6, 1)
+    usual = kernel.gram(X, Y) @ np.ones(50)
+    X[4, 2] = odd
+    assert origin(kernel, DensePoints(X), DensePoints(Y), stored=False) == COORDINATES
+    value = kernel.gram(DensePoints(X), DensePoints(Y)) @ np.ones(50)
+    rest = np.arange(9) != 4
+    assert np.allclose(value[rest], usual[rest], rtol=1e-13)
+    assert np.isnan(value[4]) if not odd < np.inf else value[4] < usual[4]

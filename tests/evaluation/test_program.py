@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import markets
 from mercer.evaluation import dispatch, reference
+from mercer.evaluation.cpu.tiles import FusedTiles
 from mercer.evaluation.expression import (
     Number,
     Parameter,
@@ -45,9 +46,10 @@ from mercer.evaluation.expression import (
 )
 from mercer.evaluation.operations import OPERATIONS, derivative
 from mercer.evaluation.program import coordinate_code, lower
+from mercer.evaluation.tiling import Walk
 from mercer.kernels import ArcCosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Precomputed
 from mercer.kernels.bessel import bessel_table
-from mercer.points import View
+from mercer.points import DensePoints, View
 
 S, P = squared_distance(), product()
 
@@ -144,6 +146,12 @@ def _scope(program, x, y):
     return scope
 
 
+def _values(expression, x, y):
+    """The matrix of an expression, compiled."""
+    tiles = FusedTiles(lower(expression), DensePoints(x), DensePoints(y), x.dtype)
+    return Walk(tiles, 1).dense(symmetric=False)
+
+
 class TestTerms:
     def test_shared_nodes_are_computed_once(self):
         gap = X - Y
@@ -165,6 +173,28 @@ class TestTerms:
         assert code.instructions == (("multiply", "x0", "y0"), ("add", "c0", "t0"))
         assert code.constants == (1.5,)
         assert coordinate_code(Parameter(3.0)).result == "c0"
+
+    def test_constants_of_float32(self):
+        code = coordinate_code(Parameter(1.0, 2.0) * (X * Y) + 3.0)
+        assert code.constants_in(np.float64) == (1.0, 3.0)
+        assert code.constants_in(np.float32) == (2.0, 3.0)
+
+    @pytest.mark.parametrize("factor", [-3.0, 1e-9, 1e25, 86.0, 0.0])
+    @pytest.mark.parametrize("width", [1, 16, 40])
+    def test_a_factor_leaves_the_loop(self, factor, width):
+        """c^d would leave float32 by far; the product of the terms does not."""
+        x, y = (markets.normal(9, width, seed).astype(np.float32) for seed in (0, 1))
+        part = 1.0 / factor if factor else 1.0
+        value = _values(coordinate_product(factor * (part + part * minimum(X * Y, 0.25))), x, y)
+        right = np.minimum(x[:, None].astype(float) * y[None], 0.25)
+        assert np.allclose(value, (factor * (part + part * right)).prod(-1), rtol=1e-5)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_less_the_nearest_integer(self, dtype):
+        x = np.array([0.0, 0.5, 1.5, 2.5, -0.5, 0.25, 1e6 + 0.25, -7.75, 1e-30]).astype(dtype)
+        turn = 2.0 * X * (1.0 + 0.0 * Y)
+        value = _values(coordinate_sum(turn - nearest(turn)), x[:, None], x[:2, None])
+        assert np.array_equal(value, np.repeat((2 * x - np.rint(2 * x))[:, None], 2, axis=1))
 
     def test_what_depends_on_one_point_is_computed_for_points(self):
         part = exp(2.0 * X)

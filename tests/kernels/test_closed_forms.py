@@ -130,6 +130,11 @@ def cosine_sum(weights, t=T):
     return np.array([2 * np.sum(weights * np.cos(2 * np.pi * m * (s % 1))) for s in t])
 
 
+BERNOULLI = np.zeros(17, np.longdouble)
+BERNOULLI[:2], BERNOULLI[2::2] = (1, -0.5), np.array([1, -1, 1, -1, 5, -691, 7, -3617], object)
+BERNOULLI[2::2] /= [6, 30, 42, 30, 66, 2730, 6, 510]
+
+
 class TestSeries:
     """The part of a series that is left out is bounded by hand, and added to the tolerance."""
 
@@ -150,6 +155,24 @@ class TestSeries:
         if order not in zeta:
             right = np.sum(np.arange(1.0, 2000) ** (-2 * order))
         assert near(PeriodicBernoulli(order)([3.0], [3.0]), 1 + 2 * right, 5)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("order", [1, 2, 3, 4, 5, 6, 7, 8])
+    def test_bernoulli_over_columns(self, order, dtype):
+        """Products of many columns, far from the origin, against B_{2s}(u) in powers of u."""
+        n = 2 * order
+        polynomial = [math.comb(n, k) * BERNOULLI[k] for k in range(n + 1)]
+        scale = (-1) ** (order - 1) * (2 * np.pi) ** np.longdouble(n) / math.factorial(n)
+        rng = np.random.default_rng(order)
+        for width, period, far in ((1, 0.5, 1e3), (3, 2.0, 0.0), (17, 1.0, 5.0), (40, 4.0, 50.0)):
+            x, y = ((far + 3 * rng.random((n, width))).astype(dtype) for n in (9, 40))
+            u = (x[:, None].astype(np.longdouble) - y[None]) / period % 1
+            factors = 1 + scale * np.polyval(polynomial, np.minimum(u, 1 - u))
+            exact = factors.prod(axis=-1)
+            room = np.maximum(1.0, np.abs(factors)).prod(axis=-1)
+            value = PeriodicBernoulli(order, period)(x, y)
+            assert value.dtype == dtype
+            assert (np.abs(value - exact) <= 32 * width * np.finfo(dtype).eps * room).all()
 
     @pytest.mark.parametrize("alpha", [0.3, 1.0, 2.0, 10.0])
     def test_periodic_exponential(self, alpha):

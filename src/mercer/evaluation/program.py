@@ -172,8 +172,13 @@ class CoordinateCode:
     instructions: tuple[Instruction, ...]
     result: str
     constants: tuple[float, ...]
+    singles: tuple[float, ...]  # the constants in float32
     x_parts: tuple[Expression, ...]
     y_parts: tuple[Expression, ...]
+
+    def constants_in(self, dtype: Any) -> tuple[float, ...]:
+        """The constants that belong to a precision."""
+        return self.singles if np.dtype(dtype) == np.float32 else self.constants
 
     @property
     def parts(self) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
@@ -207,7 +212,7 @@ def coordinate_code(term: Expression) -> CoordinateCode:
 class _CoordinateLowering:
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
-        self.constants: list[float] = []
+        self.constants: list[Parameter] = []
         self.parts: dict[str, list[Expression]] = {"x": [], "y": []}
         self.names: dict[Expression, str] = {}
         self.known: dict[Expression, set[str]] = {}
@@ -218,7 +223,8 @@ class _CoordinateLowering:
         return CoordinateCode(
             tuple(self.instructions),
             result,
-            tuple(self.constants),
+            tuple(c.value for c in self.constants),
+            tuple(c.in_single for c in self.constants),
             tuple(x_parts),
             tuple(y_parts),
         )
@@ -229,7 +235,7 @@ class _CoordinateLowering:
             if len(sides) == 1:
                 self.names[node] = self.part(min(sides), node)
             elif isinstance(node, Parameter):
-                self.constants.append(node.value)
+                self.constants.append(node)
                 self.names[node] = f"c{len(self.constants) - 1}"
             else:
                 assert isinstance(node, Operation)

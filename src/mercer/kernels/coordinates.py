@@ -106,7 +106,7 @@ class AllSubsets(Kernel):
     """
 
     def program(self) -> Expression:
-        return 1.0 * coordinate_product(1.0 + X * Y)
+        return coordinate_product(1.0 + X * Y)
 
 
 class _Nonnegative(Kernel):
@@ -171,7 +171,7 @@ class Brownian(_Nonnegative):
     _advice = "Measure from the smallest value: X - X.min(axis=0)."
 
     def program(self) -> Expression:
-        return 1.0 * coordinate_product(minimum(X, Y))
+        return coordinate_product(minimum(X, Y))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,4 +198,4 @@ class Spline(_Nonnegative):
         left, right = (
             a * (0.5 * b**2 + b) + (1.0 - (1.0 / 6.0) * b**3) for a, b in ((Y, X), (X, Y))
         )
-        return 1.0 * coordinate_product(maximum(left, right))
+        return coordinate_product(maximum(left, right))

@@ -66,7 +66,7 @@ class Linear(Kernel):
         check_nonnegative(self, "bias", self.bias)
 
     def program(self) -> Expression:
-        return product() + self.bias if self.bias else 1.0 * product()
+        return product() + self.bias if self.bias else product()
 
     def feature_count(self, width: int) -> int | None:
         return width + bool(self.bias)
@@ -104,7 +104,7 @@ class Polynomial(Kernel):
         )
 
     def program(self) -> Expression:
-        base = product() + self.bias if self.bias else 1.0 * product()
+        base = product() + self.bias if self.bias else product()
         return base ** int(self.degree)
 
     def feature_count(self, width: int) -> int | None:

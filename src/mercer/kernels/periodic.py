@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from mercer.evaluation.expression import (
     Expression,
+    Parameter,
     X,
     Y,
     absolute,
@@ -27,6 +27,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.checks import check_count, check_positive, check_weights
 from mercer.points import PointSet, VectorPoints, View
 
+DEPRESSED = 4  # orders up to which a coefficient fewer is worth more than the digits it costs
 STEEP = 60.0  # 2π/α beyond which exponentials of single points might leave float32
 
 
@@ -40,12 +41,25 @@ class _Periodic(Kernel):
 
     def _turn(self, coordinate: Expression) -> Expression:
         """x/period less the nearest integer, which loses no digit: between −½ and ½."""
-        turns = coordinate if self.period == 1.0 else (1.0 / self.period) * coordinate
-        return turns - nearest(turns)
+        return _less_whole(coordinate if self.period == 1.0 else (1.0 / self.period) * coordinate)
 
     def _apart(self) -> Expression:
         """How far two points on the circle are apart, one way round or the other: u or 1 − u."""
         return absolute(self._turn(X) - self._turn(Y))
+
+    def _from_middle(self) -> Expression:
+        """(u − ½)², u being the fractional part of (x − y)/period: x + ½ − y less whole turns.
+
+        Slopes are those of (½ − |x − y|)², which at u = 0 are the mean of both sides.
+        """
+        opposite = _less_whole(self._turn(X) + 0.5)
+        gap = _less_whole(opposite - self._turn(Y))
+        return (gap * gap).with_slopes_of((0.5 - self._apart()) ** 2)
+
+
+def _less_whole(turns: Expression) -> Expression:
+    """A number less the nearest integer, which loses no digit."""
+    return turns - nearest(turns)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,28 +95,65 @@ class PeriodicBernoulli(_Periodic):
     def program(self) -> Expression:
         s = int(self.order)
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
-        lowest, *higher = (factor * float(c) for c in bernoulli_in_parabola(s))
-        apart = self._apart()
-        parabola = apart - apart * apart
-        term: Any = higher[-1]
-        for coefficient in reversed(higher[:-1]):
-            term = parabola * term + coefficient
-        return 1.0 * coordinate_product(parabola * term + (1.0 + lowest))
+        first, *others = _bernoulli_constants(s, 1.0 / factor)
+        square = self._from_middle()
+        term: Expression = square + first
+        argument = term if s <= DEPRESSED else square
+        if s == 4:  # y⁴ + c₂y² + c₃y + c₄ with c₂ = 0, which rounding to float32 may change
+            half = Parameter(0.0, 0.5 * others[0].in_single)
+            term = (term * term + half) ** 2 + (others[1] * term + others[2])
+        else:
+            for constant in others:
+                term = term * argument + constant
+        return coordinate_product(factor * term)
 
 
 @lru_cache(maxsize=16)
-def bernoulli_in_parabola(order: int) -> tuple[Fraction, ...]:
-    """The coefficients of B_{2s}(u) in z = u(1 − u), lowest first: B_{2s} is symmetric about ½.
+def _bernoulli_constants(order: int, added: float) -> tuple[Parameter, ...]:
+    """B_{2s}(½ + w) plus a number as ((w² + c₁)·y + c₂)·y + …, y = w² or, for short, y = w² + c₁.
 
-    >>> [str(c) for c in bernoulli_in_parabola(1)]
-    ['1/6', '-1']
+    In the second case c₁ is chosen so that y^{s−1} has no coefficient: there is one constant fewer.
     """
-    total = [Fraction(0)] * (order + 1)
-    for power, coefficient in enumerate(bernoulli_at_middle(order)):  # w² = ¼ − z
-        for k in range(power + 1):
-            share = math.comb(power, k) * Fraction(1, 4) ** (power - k) * (-1) ** k
-            total[k] += coefficient * share
-    return tuple(total)
+    lowest, *higher = bernoulli_at_middle(order)
+    coefficients = [lowest + Fraction(added), *higher]
+    exact = coefficients[-2::-1]
+    if order <= DEPRESSED:
+        shift = coefficients[-2] / order
+        exact = [shift, *reversed(moved(coefficients, -shift)[: order - 1])]
+    values = [float(constant) for constant in exact]
+    singles = _rounded_together(values, [float(c) for c in coefficients])
+    return tuple(Parameter(*pair) for pair in zip(values, singles, strict=True))
+
+
+def _rounded_together(constants: list[float], coefficients: list[float]) -> list[float]:
+    """The constants in float32, each fitted to what rounding left of those before it.
+
+    Their errors would be the same for all pairs of points, and grow with the number of columns.
+    """
+    order, first = len(constants), float(np.float32(constants[0]))
+    squares = 0.125 - 0.125 * np.cos(np.pi * (np.arange(64) + 0.5) / 64)  # from 0 to ¼
+    argument = squares + first if order <= DEPRESSED else squares
+    rest = np.polynomial.polynomial.polyval(squares, coefficients)
+    rest -= (squares + first) * argument ** (order - 1)
+    rounded = [first]
+    for power in reversed(range(order - 1)):
+        fitted = np.polynomial.polynomial.polyfit(argument, rest, power)[power]
+        rounded.append(float(np.float32(fitted)))
+        rest -= rounded[-1] * argument**power
+    return rounded
+
+
+def moved(coefficients: Sequence[Fraction], shift: Fraction) -> list[Fraction]:
+    """The coefficients of p(x + shift), lowest first.
+
+    >>> [str(c) for c in moved([Fraction(5), Fraction(4), Fraction(1)], Fraction(-2))]
+    ['1', '0', '1']
+    """
+    powers = range(len(coefficients))
+    return [
+        sum((coefficients[p] * math.comb(p, k) * shift ** (p - k) for p in powers[k:]), Fraction(0))
+        for k in powers
+    ]
 
 
 @lru_cache(maxsize=16)
@@ -159,7 +210,7 @@ class PeriodicExponential(_Periodic):
         height = (math.pi / self.alpha) / -math.expm1(-rate)
         if rate > STEEP:
             near = rate * self._apart()
-            return 1.0 * coordinate_product(height * (decay(near) + decay(rate - near)))
+            return coordinate_product(height * (decay(near) + decay(rate - near)))
         # e^{±2π(x − y)/α} from exponentials of each point; the smaller one is e^{−2πu/α}
         rise, fall = (
             {side: math.sqrt(height) * exp(sign * rate * self._turn(side)) for side in (X, Y)}
@@ -167,7 +218,7 @@ class PeriodicExponential(_Periodic):
         )
         ahead, behind = rise[X] * fall[Y], fall[X] * rise[Y]
         low, high = minimum(ahead, behind), maximum(ahead, behind)
-        return 1.0 * coordinate_product(low + math.exp(-rate) * high)
+        return coordinate_product(low + math.exp(-rate) * high)
 
 
 class FeatureProducts(Kernel):

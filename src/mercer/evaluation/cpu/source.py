@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.evaluation.cpu.factors import looped
 from mercer.evaluation.cpu.fingerprint import fingerprint
+from mercer.evaluation.cpu.harmonic import TOGETHER, laws
 from mercer.evaluation.cpu.pieces import Pieces, indented
 from mercer.evaluation.expression import Number
-from mercer.evaluation.program import Program, coordinate_code
+from mercer.evaluation.program import Program
 
 # what generated code calls
 CALLED = tuple(f"mercer.evaluation.cpu.{name}" for name in ("elementary", "subnormals", "terms"))
@@ -29,8 +31,9 @@ from numba import njit
 from mercer.evaluation.cpu.elementary import nearest, sqrt
 from mercer.evaluation.cpu.elementary import in_{dtype} as elementary
 from mercer.evaluation.cpu.subnormals import flush_subnormals, restore_subnormals
-from mercer.evaluation.cpu.terms import coordinate_step, decay_panel
+from mercer.evaluation.cpu.terms import coordinate_step, decay_panel, harmonic_step
 from mercer.evaluation.cpu.vectors import (
+    HARMONIC,
     OPTIONS,
     ROWS,
     TILE,
@@ -52,14 +55,20 @@ ZERO, BITS = np.{dtype}(0.0), np.int{bits}
 
 COORDINATES = """
 
-step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {counts}, {raw!r}, {scaled})
+step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {counts}, {raw!r}, {scaled}, {powers})
 
 
 @njit(**OPTIONS)
 def fill_panel_{i}(leaf, row, column, width, step, panel):
     widen()
-    for j in range(0, width, {columns}):
+{law}    for j in range(0, width, {columns}):
         step_{i}(leaf[1], leaf[2], leaf[3], row, column + j, panel, j)
+"""
+
+LAW = """    if leaf[0] == HARMONIC:
+        for j in range(0, width, {together} * LANES):
+            harmonic_step(leaf[1], leaf[2], leaf[3], row, column + j, panel, j)
+        return
 """
 
 FUNCTION = """
@@ -98,7 +107,12 @@ def prelude(program: Program, dtype: Any) -> str:
     """What generated code begins with: imports, sizes, and the steps over coordinates."""
     from mercer.evaluation.cpu.vectors import column_step, lanes, panel_width
 
-    steps = "".join(_step(i, pair) for i, pair in enumerate(program.pairs) if pair.term)
+    harmonic = laws(program)
+    steps = "".join(
+        _step(i, pair, LAW.format(together=TOGETHER) if i in harmonic else "")
+        for i, pair in enumerate(program.pairs)
+        if pair.term
+    )
     header = HEADER.format(
         dtype=np.dtype(dtype).name,
         bits=8 * np.dtype(dtype).itemsize,
@@ -171,11 +185,10 @@ def _function(program: Program, dtype: str, task: Task) -> str:
     )
 
 
-def _step(i: int, pair: Number) -> str:
+def _step(i: int, pair: Number, law: str) -> str:
     from mercer.evaluation.cpu.terms import vectors_of
 
-    assert pair.term is not None
-    code = coordinate_code(pair.term)
+    code, factor = looped(pair)
     scaled = pair.view.deferred_scales is not None
     return COORDINATES.format(
         i=i,
@@ -184,6 +197,8 @@ def _step(i: int, pair: Number) -> str:
         result=code.result,
         counts=(len(code.x_parts), len(code.y_parts)),
         raw=code.raw,
+        law=law,
         scaled=scaled,
+        powers=None if factor is None else len(code.constants),
         columns=f"{vectors_of(code.instructions, len(code.y_parts))} * LANES",
     )

@@ -41,9 +41,11 @@ FLAGS = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their me
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
 
 # where the pair numbers of a leaf come from
-PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE = range(6)
+PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE, HARMONIC = range(7)
 # (panel, total, the numbers of a coordinate of x, those of y) to the new total
 Accumulate = Callable[["Panel", Any, Sequence[Any], Sequence[Any]], Any]
+# (panel, total, what follows the coordinates of x, and of y) to what is stored
+Finish = Callable[["Panel", Any, Any, Any], Any]
 
 
 def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
@@ -155,16 +157,37 @@ class Panel(Vectors):
 
     def run_time_constant(self, index: int) -> Any:
         """A constant of the term: they follow the scales, of which there is one a coordinate."""
+        return self.broadcast(self.run_time_number(index))
+
+    def run_time_count(self, index: int) -> Any:
+        """A constant that is a whole number."""
+        return self.builder.fptosi(self.run_time_number(index), ir.IntType(64))
+
+    def run_time_number(self, index: int) -> Any:
         offset = self.builder.add(self.width, self.constant(index))
-        return self.broadcast(self.builder.load(self.builder.gep(self.scales, [offset])))
+        return self.builder.load(self.builder.gep(self.scales, [offset]))
 
     def scaled(self, value: Any) -> Any:
         return value if self.scale is None else self.builder.fmul(value, self.scale)
 
-    def write(self, start: float, accumulate: Accumulate, scaled: bool, vectors: int) -> None:
-        """The loop over coordinates between fresh accumulators and their storage."""
+    def write(
+        self,
+        start: float,
+        accumulate: Accumulate,
+        scaled: bool,
+        vectors: int,
+        powers: int | None = None,
+        finish: Finish | None = None,
+    ) -> None:
+        """The loop over coordinates between fresh accumulators and their storage.
+
+        With `powers` the totals are a product without its factor: `factors.powers` stand among
+        the run-time constants from there on. With `finish` a number follows all coordinates.
+        """
         builder = self.builder
         self.has_scales, self.vectors = scaled, vectors
+        first = self.filled(start) if powers is None else self.run_time_constant(powers)
+        chunk = self.constant(0) if powers is None else self.run_time_count(powers + 2)
         starts = [
             builder.gep(
                 self.x, [builder.mul(builder.add(self.row, self.constant(r)), self.row_width)]
@@ -180,20 +203,45 @@ class Panel(Vectors):
         builder.position_at_end(check)
         k = builder.phi(ir.IntType(64))
         k.add_incoming(self.constant(0), before)
+        left = builder.phi(ir.IntType(64))
+        left.add_incoming(chunk, before)
         totals = [[builder.phi(self.vector) for _ in range(self.vectors)] for _ in range(ROWS)]
         builder.cbranch(builder.icmp_signed("<", k, self.width), loop, done)
 
         builder.position_at_end(loop)
-        updated = self.coordinate(k, starts, totals, accumulate)
-        k.add_incoming(builder.add(k, self.constant(1)), loop)
-        builder.branch(check)
+        updated, remaining = self.coordinate(k, starts, totals, accumulate), chunk
+        if powers is not None:
+            updated, remaining = self.raised(updated, left, powers)
+        k.add_incoming(builder.add(k, self.constant(1)), builder.block)
+        left.add_incoming(remaining, builder.block)
         for r in range(ROWS):
             for u in range(self.vectors):
-                totals[r][u].add_incoming(self.filled(start), before)
-                totals[r][u].add_incoming(updated[r][u], loop)
+                totals[r][u].add_incoming(first, before)
+                totals[r][u].add_incoming(updated[r][u], builder.block)
+        builder.branch(check)
 
         builder.position_at_end(done)
-        self.store(totals)
+        self.store(totals if finish is None else self.finished(starts, totals, finish))
+
+    def raised(self, totals: Any, left: Any, powers: int) -> tuple[Any, Any]:
+        """Totals times c^m after every m-th coordinate, and how many are left till the next."""
+        builder, before = self.builder, self.builder.block
+        left = builder.sub(left, self.constant(1))
+        with builder.if_then(builder.icmp_signed("==", left, self.constant(0))):
+            power, inside = self.run_time_constant(powers + 1), builder.block
+            raised = [
+                [builder.fmul(total, power, flags=("contract",)) for total in row] for row in totals
+            ]
+            chunk = self.run_time_count(powers + 2)
+
+        def joined(old: Any, new: Any) -> Any:
+            either = builder.phi(old.type)
+            either.add_incoming(old, before)
+            either.add_incoming(new, inside)
+            return either
+
+        pairs = (zip(*rows, strict=True) for rows in zip(totals, raised, strict=True))
+        return [[joined(*pair) for pair in row] for row in pairs], joined(left, chunk)
 
     def coordinate(self, k: Any, starts: Any, totals: Any, accumulate: Accumulate) -> Any:
         """One coordinate: load it for all columns, broadcast it for each row, accumulate."""
@@ -201,19 +249,7 @@ class Panel(Vectors):
         self.scale = None
         if self.has_scales:
             self.scale = self.broadcast(builder.load(builder.gep(self.scales, [k])))
-        lines = [
-            builder.gep(self.y, [builder.add(builder.mul(line, self.y_stride), self.column)])
-            for line in self.positions(k, self.y_parts)
-        ]
-        ys = [
-            [
-                builder.load(
-                    self.vector_at(line, self.constant(u * self.lanes)), align=self.itemsize
-                )
-                for line in lines
-            ]
-            for u in range(self.vectors)
-        ]
+        ys = self.loaded(self.positions(k, self.y_parts))
         updated = []
         for r in range(ROWS):
             places = [builder.gep(starts[r], [i]) for i in self.positions(k, self.x_parts)]
@@ -221,6 +257,32 @@ class Panel(Vectors):
             pairs = zip(ys, totals[r], strict=True)
             updated.append([accumulate(self, total, x, y) for y, total in pairs])
         return updated
+
+    def finished(self, starts: Any, totals: Any, finish: Finish) -> Any:
+        """Totals together with the number that follows the coordinates of each point."""
+        last = {
+            parts: self.positions(self.width, parts)[0] for parts in (self.x_parts, self.y_parts)
+        }
+        ys = self.loaded([last[self.y_parts]])
+        finished = []
+        for start, row in zip(starts, totals, strict=True):
+            x = self.broadcast(self.builder.load(self.builder.gep(start, [last[self.x_parts]])))
+            pairs = zip(ys, row, strict=True)
+            finished.append([finish(self, total, x, y[0]) for y, total in pairs])
+        return finished
+
+    def loaded(self, positions: list[Any]) -> list[list[Any]]:
+        """Lines of y, as many vectors of each as are computed together."""
+        builder = self.builder
+        lines = [
+            builder.gep(self.y, [builder.add(builder.mul(line, self.y_stride), self.column)])
+            for line in positions
+        ]
+        offsets = [self.constant(u * self.lanes) for u in range(self.vectors)]
+        return [
+            [builder.load(self.vector_at(line, u), align=self.itemsize) for line in lines]
+            for u in offsets
+        ]
 
     def positions(self, k: Any, parts: int) -> list[Any]:
         """Where the numbers of coordinate k stand."""
@@ -246,6 +308,8 @@ def panel_step(
     scaled: bool,
     vectors: int = VECTORS,
     parts: tuple[int, int] = (1, 1),
+    powers: int | None = None,
+    finish: Finish | None = None,
 ) -> Any:
     """A compiled step over all coordinates: from fresh accumulators to their storage."""
 
@@ -255,7 +319,7 @@ def panel_step(
     ):
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             panel = Panel(context, builder, signature, arguments, parts)
-            panel.write(start, accumulate, scaled, vectors)
+            panel.write(start, accumulate, scaled, vectors, powers, finish)
             return context.get_dummy_value()
 
         integer = types.intp
