@@ -22,6 +22,7 @@ import torch
 from mercer.arrays import precision
 from mercer.evaluation.expression import BILINEAR_KINDS, Expression
 from mercer.evaluation.folding import STRICT, forgives, near
+from mercer.evaluation.gpu.distant import radial
 from mercer.evaluation.gpu.families import SHORT, Family, padded
 from mercer.evaluation.gpu.lines import absorbed_use, exponent_root, exponent_use
 from mercer.evaluation.gpu.numbers import coordinate_constants
@@ -33,7 +34,6 @@ from mercer.points import View
 FEW = 4  # columns up to which products are summed in registers
 APART = 30  # columns up to which products and distances are two matrix products, if not light
 SUBTRACTED = 8  # columns up to which steep kernels subtract rather than repair
-FAR = 0.25  # share of far columns up to which they are a product of their own
 SIMILAR = 2.0**-9  # smallest over largest row, for parts in float16
 LARGEST = 64.0  # of the entries of parts in float16
 OVERFLOWING = 3e4  # squared norms from which parts must be float32
@@ -373,34 +373,3 @@ def _similar_norms(squared: torch.Tensor) -> bool:
         return True
     smallest, largest = torch.stack([present.amin(), present.amax()]).tolist()
     return smallest >= SIMILAR**2 * largest
-
-
-def far_columns(
-    program: Program, expression: Expression, y: Any, dtype: torch.dtype
-) -> torch.Tensor | None:
-    """The few y_j so far out that their close pairs must be subtracted; None where there are none.
-
-    A pair of a far and a near point is far apart, so that its error does not count: only far x
-    beside far y must not be expanded. If the far y are few, they are a product of their own.
-    """
-    q = radial(program)
-    if dtype == torch.float64 or q is None:
-        return None
-    view = program.pairs[q].view
-    if view.unit:
-        return None
-    rows = y.seen(view, dtype, y.centre(view))
-    sizes = norms(rows, rows.new_zeros(rows.shape[1]))[: len(y)]
-    largest = float(sizes.amax())
-    limit = near(program, expression, q, largest)
-    if not 0.0 < limit < largest:
-        return None
-    far = sizes > limit
-    return far if 0.0 < float(far.sum()) <= FAR * len(far) else None
-
-
-def radial(program: Program) -> int | None:
-    """The distance of a program that is a function of one distance alone."""
-    if program.x_norms or program.y_norms or len(program.pairs) != 1:
-        return None
-    return 0 if program.pairs[0].kind == "squared_distance" else None

@@ -15,8 +15,9 @@ import triton
 from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu.blocks import out_of_memory
+from mercer.evaluation.gpu.distant import far_columns
 from mercer.evaluation.gpu.families import RESIDENT, Family, padded
-from mercer.evaluation.gpu.operands import Operands, far_columns, prepare
+from mercer.evaluation.gpu.operands import Operands, prepare
 from mercer.evaluation.gpu.packing import PADDING
 from mercer.evaluation.gpu.source import crosswise, source_of
 from mercer.evaluation.program import Program, lower
