@@ -10,7 +10,7 @@ import pytest
 from mercer import KernelRidge
 from mercer.errors import ApproximationWarning
 from mercer.features.centres import KMeansPlusPlus
-from mercer.kernels import Gaussian
+from mercer.kernels import Gaussian, Matern
 from mercer.losses import Hinge
 from mercer.solvers import CentresNewton, automatic
 from mercer.solvers.automatic import Candidate, Rates, choose, choose_among
@@ -61,6 +61,16 @@ def test_rates_are_measured_on_the_points():
     rates = Rates.measured(KERNEL, KERNEL.points(X))
     assert 0 < rates.value_seconds < 1e-3
     assert rates.width == 3
+
+
+def test_rates_are_measured_once_so_that_the_choice_stays(monkeypatch):
+    kernel = Gaussian(0.7) + Matern(1.5)
+    first = Rates.measured(kernel, kernel.points(X))
+    monkeypatch.setattr(automatic, "_timed", lambda work: 1e3)
+    assert Rates.measured(2.0 * Gaussian() + 3.0 * Matern(1.5), kernel.points(X)) != first
+    assert Rates.measured(kernel, kernel.points(X[::-1])) == first
+    other = Rates.measured(kernel, kernel.points(X[:, :2]))  # another number of columns
+    assert other.value_seconds > 1e-4 > first.value_seconds
 
 
 class Blocks:

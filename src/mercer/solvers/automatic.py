@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,12 @@ import numpy as np
 from mercer.arrays import on_host
 from mercer.evaluation.budget import Memory, free_memory, memory_budget
 from mercer.evaluation.dispatch import device_memory, on_tensors
+from mercer.evaluation.program import lower
 from mercer.evaluation.threads import thread_count
 from mercer.kernels import laws
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
-from mercer.points import PointSet, beside_points
+from mercer.points import PointSet, SparsePoints, VectorPoints, beside_points
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.centres.basis import expected_steps, memory_needed, sample_size
 from mercer.solvers.direct import MIXED_SIZE, Direct
@@ -50,23 +50,61 @@ class Rates:
 
     @classmethod
     def measured(cls, kernel: Any, points: PointSet) -> Rates:
-        """Time a matrix product once for each process, and the kernel on some of the points."""
+        """Time a matrix product, and the kernel on some of the points.
+
+        Both once for each process where that is possible, so that a problem that is posed again is
+        solved by the same solver.
+        """
         card = device_memory(points) is not None
-        some = points.slice(0, min(DEVICE_PROBE if card else PROBE, len(points)))
-        gram = Gram(kernel, some, some.slice(0, len(some)))
-        v = beside_points(np.ones(len(some), gram.dtype), some)
-
-        def product() -> Any:
-            return on_host((gram @ v)[:1])  # a card is waited for
-
-        product()  # code is loaded
-        seconds = min(_timed(product) for _ in range(3)) / len(some) ** 2
+        probe = DEVICE_PROBE if card else PROBE
+        seconds = _once(_likeness(kernel, points), lambda: _value_seconds(kernel, points, probe))
         names = "float32", "float64"
         if card:
             rates = {name: _device_rate(name, points) for name in names}
         else:
-            rates = {name: _product_rate(name, thread_count()) for name in names}
+            rates = {name: _product_rate(name) for name in names}
         return cls(rates, seconds, int(getattr(points, "width", 1)))
+
+
+_KNOWN: dict[Any, float] = {}
+
+
+def _once(key: Any, measure: Callable[[], float]) -> float:
+    """What is measured, once for each process where there is a key."""
+    if key is None:
+        return measure()
+    if key not in _KNOWN:
+        _KNOWN[key] = measure()
+    return _KNOWN[key]
+
+
+def _likeness(kernel: Any, points: PointSet) -> Any:
+    """What the time of a kernel value depends on; None where it is not known."""
+    expression = kernel.program()
+    if not isinstance(points, VectorPoints) or isinstance(points, SparsePoints):
+        return None
+    if expression is None:
+        return None
+    program = lower(expression)
+    widths = tuple(points.width_of(pair.view) for pair in program.pairs)
+    return program.structure, widths, str(points.dtype), _device(points), thread_count()
+
+
+def _device(points: Any) -> str:
+    return str(getattr(points.rows, "device", ""))
+
+
+def _value_seconds(kernel: Any, points: PointSet, probe: int) -> float:
+    """Seconds for each kernel value of a product, on some of the points."""
+    some = points.slice(0, min(probe, len(points)))
+    gram = Gram(kernel, some, some.slice(0, len(some)))
+    v = beside_points(np.ones(len(some), gram.dtype), some)
+
+    def product() -> Any:
+        return on_host((gram @ v)[:1])  # a card is waited for
+
+    product()  # code is loaded
+    return min(_timed(product) for _ in range(3)) / len(some) ** 2
 
 
 def _timed(work: Any) -> float:
@@ -75,22 +113,30 @@ def _timed(work: Any) -> float:
     return time.perf_counter() - start
 
 
-@lru_cache(maxsize=8)
-def _product_rate(dtype: str, threads: int) -> float:
-    matrix = np.ones((1024, 1024), dtype)
-    matrix @ matrix
-    return 1024.0**3 / min(_timed(lambda: matrix @ matrix) for _ in range(2))
+def _product_rate(dtype: str) -> float:
+    """Multiply-adds in a second of a matrix product."""
+
+    def measure() -> float:
+        matrix = np.ones((1024, 1024), dtype)
+        matrix @ matrix
+        return 1024.0**3 / min(_timed(lambda: matrix @ matrix) for _ in range(2))
+
+    return _once((dtype, thread_count()), measure)
 
 
 def _device_rate(dtype: str, points: PointSet) -> float:
     """Multiply-adds in a second of a matrix product on the card that holds the points."""
-    matrix = beside_points(np.ones((DEVICE_ORDER, DEVICE_ORDER), dtype), points)
 
-    def product() -> Any:
-        return on_host((matrix @ matrix)[:1, :1])
+    def measure() -> float:
+        matrix = beside_points(np.ones((DEVICE_ORDER, DEVICE_ORDER), dtype), points)
 
-    product()
-    return float(DEVICE_ORDER) ** 3 / min(_timed(product) for _ in range(2))
+        def product() -> Any:
+            return on_host((matrix @ matrix)[:1, :1])
+
+        product()
+        return float(DEVICE_ORDER) ** 3 / min(_timed(product) for _ in range(2))
+
+    return _once((dtype, _device(points)), measure)
 
 
 @dataclass(frozen=True)
@@ -275,7 +321,7 @@ def _iterative(
     rank, iterations = _foreseen(kernel, points, ridge)
     rate = rates.multiply_adds["float32"]
     if on_tensors(points):  # the preconditioner is made on the host
-        rate = _product_rate("float32", thread_count())
+        rate = _product_rate("float32")
     factor = (1.5 * n * rank**2 + rank**3 / 3) / rate
     speed = 0.67 if points.dtype == np.float64 else 1.0  # iterations are in float32
     product = 0.5 * n * n * rates.value_seconds * speed * (1 + 0.2 * (outputs - 1))
