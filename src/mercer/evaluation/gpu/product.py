@@ -248,34 +248,38 @@ class _Launch:
     ) -> None:
         module = self._module(name, columns)
         function = getattr(module, name)
-        sizes = {
+        pool = self.operands.arrays | self._sizes(tile) | given | {"tiles": tiles}
+        if hasattr(module, "constants"):
+            pool |= module.constants(self.product.program.parameters, self.operands.arrays)
+        arguments = {argument: pool[argument] for argument in function.arg_names}
+        if self.product.device.type != "cuda":
+            function[grid](**arguments)
+            return
+        with torch.cuda.device(self.product.device):
+            function[grid](**arguments, **self._options(tile))
+
+    def _sizes(self, tile: Tile) -> dict[str, Any]:
+        return {
             "n": self.n,
             "m": self.m,
             "n_padded": self.n + -self.n % PADDING,
             "m_padded": self.m + -self.m % PADDING,
-            "tiles": tiles,
             "P": self.parameters,
             "BM": tile.rows,
             "BN": tile.columns,
             "UNUSED": self.parameters,
         }
-        pool = self.operands.arrays | sizes | given
-        if hasattr(module, "constants"):
-            pool |= module.constants(self.product.program.parameters, self.operands.arrays)
-        arguments = {argument: pool[argument] for argument in function.arg_names}
-        stages = 1 if self.product.program.tables else tile.stages  # reads of tables do not wait
+
+    def _options(self, tile: Tile) -> dict[str, Any]:
+        """How a function is compiled."""
         options: dict[str, Any] = {
             "num_warps": tile.warps,
-            "num_stages": stages,
+            "num_stages": 1 if self.product.program.tables else tile.stages,  # tables do not wait
             "enable_fp_fusion": True,  # Triton is about to change what it does by itself
         }
-        if tile.registers is not None:
+        if tile.registers is not None and torch.version.hip is None:
             options["maxnreg"] = tile.registers
-        if self.product.device.type != "cuda":
-            function[grid](**arguments)
-            return
-        with torch.cuda.device(self.product.device):
-            function[grid](**arguments, **options)
+        return options
 
 
 def pad_zeros(values: torch.Tensor) -> torch.Tensor:
