@@ -56,8 +56,8 @@ class Rates:
         solved by the same solver.
         """
         card = device_memory(points) is not None
-        probe = DEVICE_PROBE if card else PROBE
-        seconds = _once(_likeness(kernel, points), lambda: _value_seconds(kernel, points, probe))
+        some = points.slice(0, min(DEVICE_PROBE if card else PROBE, len(points)))
+        seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
         names = "float32", "float64"
         if card:
             rates = {name: _device_rate(name, points) for name in names}
@@ -87,24 +87,24 @@ def _likeness(kernel: Any, points: PointSet) -> Any:
         return None
     program = lower(expression)
     widths = tuple(points.width_of(pair.view) for pair in program.pairs)
-    return program.structure, widths, str(points.dtype), _device(points), thread_count()
+    where = _device(points), thread_count()
+    return program.structure, widths, str(points.dtype), len(points), where
 
 
 def _device(points: Any) -> str:
     return str(getattr(points.rows, "device", ""))
 
 
-def _value_seconds(kernel: Any, points: PointSet, probe: int) -> float:
-    """Seconds for each kernel value of a product, on some of the points."""
-    some = points.slice(0, min(probe, len(points)))
-    gram = Gram(kernel, some, some.slice(0, len(some)))
-    v = beside_points(np.ones(len(some), gram.dtype), some)
+def _value_seconds(kernel: Any, points: PointSet) -> float:
+    """Seconds for each kernel value of a product."""
+    gram = Gram(kernel, points, points.slice(0, len(points)))
+    v = beside_points(np.ones(len(points), gram.dtype), points)
 
     def product() -> Any:
         return on_host((gram @ v)[:1])  # a card is waited for
 
     product()  # code is loaded
-    return min(_timed(product) for _ in range(3)) / len(some) ** 2
+    return min(_timed(product) for _ in range(3)) / len(points) ** 2
 
 
 def _timed(work: Any) -> float:

@@ -184,16 +184,21 @@ class Panel(Vectors):
         With `powers` the totals are a product without its factor: `factors.powers` stand among
         the run-time constants from there on. With `finish` a number follows all coordinates.
         """
-        builder = self.builder
         self.has_scales, self.vectors = scaled, vectors
+        starts = self.row_starts()
+        totals = self.looped(start, starts, accumulate, powers)
+        self.store(totals if finish is None else self.finished(starts, totals, finish))
+
+    def row_starts(self) -> list[Any]:
+        """Where the rows begin in x."""
+        rows = (self.builder.add(self.row, self.constant(r)) for r in range(ROWS))
+        return [self.builder.gep(self.x, [self.builder.mul(r, self.row_width)]) for r in rows]
+
+    def looped(self, start: float, starts: Any, accumulate: Accumulate, powers: int | None) -> Any:
+        """The totals of all coordinates."""
+        builder = self.builder
         first = self.filled(start) if powers is None else self.run_time_constant(powers)
         chunk = self.constant(0) if powers is None else self.run_time_count(powers + 2)
-        starts = [
-            builder.gep(
-                self.x, [builder.mul(builder.add(self.row, self.constant(r)), self.row_width)]
-            )
-            for r in range(ROWS)
-        ]
         before = builder.block
         loop = builder.append_basic_block("coordinates")
         check = builder.append_basic_block("check")
@@ -201,10 +206,7 @@ class Panel(Vectors):
         builder.branch(check)
 
         builder.position_at_end(check)
-        k = builder.phi(ir.IntType(64))
-        k.add_incoming(self.constant(0), before)
-        left = builder.phi(ir.IntType(64))
-        left.add_incoming(chunk, before)
+        k, left = builder.phi(ir.IntType(64)), builder.phi(ir.IntType(64))
         totals = [[builder.phi(self.vector) for _ in range(self.vectors)] for _ in range(ROWS)]
         builder.cbranch(builder.icmp_signed("<", k, self.width), loop, done)
 
@@ -212,16 +214,16 @@ class Panel(Vectors):
         updated, remaining = self.coordinate(k, starts, totals, accumulate), chunk
         if powers is not None:
             updated, remaining = self.raised(updated, left, powers)
-        k.add_incoming(builder.add(k, self.constant(1)), builder.block)
-        left.add_incoming(remaining, builder.block)
-        for r in range(ROWS):
-            for u in range(self.vectors):
-                totals[r][u].add_incoming(first, before)
-                totals[r][u].add_incoming(updated[r][u], builder.block)
+        following = builder.add(k, self.constant(1))
+        changing = [(k, self.constant(0), following), (left, chunk, remaining)]
+        for row, new in zip(totals, updated, strict=True):
+            changing += [(total, first, value) for total, value in zip(row, new, strict=True)]
+        for phi, entering, returning in changing:
+            phi.add_incoming(entering, before)
+            phi.add_incoming(returning, builder.block)
         builder.branch(check)
-
         builder.position_at_end(done)
-        self.store(totals if finish is None else self.finished(starts, totals, finish))
+        return totals
 
     def raised(self, totals: Any, left: Any, powers: int) -> tuple[Any, Any]:
         """Totals times c^m after every m-th coordinate, and how many are left till the next."""

@@ -35,7 +35,7 @@ class Family:
     shifted: bool = False  # products are of centred rows, and what centring took off is added
 
     @property
-    def light(self) -> bool:
+    def is_short_pair(self) -> bool:
         """Whether one short matrix product gives a product and a distance together."""
         both = self.mode == "split" and len(self.numbers) > 1
         return both and self.parts == 1 and not self.repaired and self.width <= SHORT

@@ -32,7 +32,7 @@ from mercer.evaluation.program import Program
 from mercer.points import View
 
 FEW = 4  # columns up to which products are summed in registers
-APART = 30  # columns up to which products and distances are two matrix products, if not light
+APART = 30  # columns up to which products and distances are two products, or one short one
 SUBTRACTED = 8  # columns up to which steep kernels subtract rather than repair
 SIMILAR = 2.0**-9  # smallest over largest row, for parts in float16
 LARGEST = 64.0  # of the entries of parts in float16
@@ -129,9 +129,9 @@ class _View:
     def separable(self) -> bool:
         """Whether products and distances are best computed apart: where columns are few."""
         both = set(self.kinds) == set(BILINEAR_KINDS)
-        if not both or self.dtype == torch.float64 or self.width > APART:
+        if not both or self.dtype == torch.float64:
             return False
-        if self._packed(self.width):
+        if self._packed(self.width) or self.width > APART:
             return False
         self._centred()
         return self._forgiving()

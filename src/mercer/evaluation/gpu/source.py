@@ -53,7 +53,7 @@ def source_of(
     `columns` = 0 leaves `reduce` out, and 0 < `columns` leaves the other two out: each is compiled
     when it is needed.
     """
-    code = Code(crosswise=bool(columns) and crosswise(families, columns))
+    code = Code(crosswise=crosswise(families, columns))
     load_parameters(code, program)
     exponents: dict[int, str] = {}
     for number, family in enumerate(families):
@@ -74,7 +74,7 @@ def crosswise(families: tuple[Family, ...], columns: int) -> bool:
     Sums then run over what a thread holds, and a tile belongs to one warp, which waits for no
     other: the unit for roots and exponentials has work all the time.
     """
-    return columns == 1 and len(families) == 1 and families[0].light
+    return columns == 1 and len(families) == 1 and families[0].is_short_pair
 
 
 def spread(families: tuple[Family, ...], columns: int) -> bool:
