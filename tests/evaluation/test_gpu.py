@@ -22,7 +22,14 @@ from markets import (  # noqa: E402
 )
 from mercer.estimators import KernelClassifier  # noqa: E402
 from mercer.evaluation import reference  # noqa: E402
-from mercer.kernels import BlockKernel, Gaussian, Laplacian, Linear, Matern  # noqa: E402
+from mercer.kernels import (  # noqa: E402
+    BlockKernel,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    RationalQuadratic,
+)
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") != "1",
@@ -124,6 +131,55 @@ def test_a_product_beside_a_distance_of_one_short_matrix_product(rows, others, m
     assert crosswise((family,), 1)
     assert not crosswise((family,), 2)
     assert family.shifted == (middle != 0.0 or rows == 1)  # one point is its own middle
+
+
+@pytest.mark.parametrize("width", [5, 10, 14])
+@pytest.mark.parametrize(("rows", "others"), [(1, 1), (31, 33), (65, 300)])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Matern(1.5, 2.0),
+        3.0 * Matern(1.5, 2.0),
+        Matern(2.5, 2.0),
+        Matern(2.2, 2.0),
+        RationalQuadratic(1.5, 2.0),
+        Matern(1.5, 2.0) + RationalQuadratic(1.0, 3.0),
+    ],
+    ids=str,
+)
+def test_distances_of_few_columns_in_tiles_that_lie_across(kernel, rows, others, width):
+    X, Y = (points(n, width, np.float32, n) for n in (rows, others))
+    check(kernel, X, Y)
+    check(kernel, X, X)
+
+
+@pytest.mark.parametrize("mixture", [0.5, 4.0, 4.5, 300.0, 1e5])
+def test_powers_of_any_size_keep_their_digits(mixture):
+    X, Y = (points(n, 10, np.float32, n) for n in (40, 70))
+    check(RationalQuadratic(mixture, 2.0), X, Y)
+
+
+def test_a_limit_of_registers_is_given_up_first():
+    from mercer.evaluation.gpu.product import TOO_LARGE, FusedProduct
+
+    product = FusedProduct(
+        Matern(1.5).program(),
+        *(Matern(1.5).points(torch.zeros(3, 10)) for _ in range(2)),
+        torch.float32,
+        "float32",
+    )
+    ((_, launch),) = product._prepared()
+    tried = []
+
+    def run(tile):
+        tried.append(tile)
+        if tile.registers is not None:
+            raise TOO_LARGE[1]("no registers")
+        return "done"
+
+    assert launch._with_smaller_tiles(1, run) == "done"
+    assert [tile.registers for tile in tried] == [64, None]
+    assert (tried[0].rows, tried[0].columns) == (tried[1].rows, tried[1].columns)
 
 
 @pytest.mark.parametrize("size", [1e-4, 1.0, 30.0])

@@ -113,6 +113,7 @@ def _exponentials(dtype: str, assembly: bool) -> dict[str, str]:
             for name, (_, _, sign) in MIXED.items()
         },
         "decay": _function("decay", "x", [f"return exp2(x * {-LOG2E!r})"]),
+        "log2_above_one": _function("log2_above_one", "x", [_binary_logarithm(assembly)]),
         "exp": _function(
             "exp",
             "x",
@@ -125,6 +126,13 @@ def _exponentials(dtype: str, assembly: bool) -> dict[str, str]:
             ],
         ),
     }
+
+
+def _binary_logarithm(assembly: bool) -> str:
+    """log₂(1 + x) for x ≥ 0, to about 3e-7: for an exponent that is not multiplied by much."""
+    one = hexadecimal(1.0)
+    code = f"{{ .reg .f32 s; add.rn.ftz.f32 s, $1, {one}; lg2.approx.ftz.f32 $0, s; }}"
+    return _assembly(code, 1) if assembly else "return tl.log2(1.0 + x)"
 
 
 def _logarithms(dtype: str) -> dict[str, str]:
@@ -155,7 +163,7 @@ def _logarithms(dtype: str) -> dict[str, str]:
     }
 
 
-def _tabulated(dtype: str) -> dict[str, str]:
+def _tabulated(dtype: str, assembly: bool) -> dict[str, str]:
     size, mantissa = BITS[dtype]
     pieces = PIECES[dtype].bit_length() - 1
     degree = DEGREE[dtype]
@@ -165,11 +173,35 @@ def _tabulated(dtype: str) -> dict[str, str]:
         f"inside = (((bits << {pieces}) & {(1 << mantissa) - 1}) | {ONE[dtype]})",
         f"inside = inside.to(tl.{dtype}, bitcast=True) - 1.5",
         "w = tl.where(piece < 0, -0.5, tl.where(piece > last, 0.5, inside))",
-        f"row = tl.minimum(tl.maximum(piece, 0), last) * {degree + 1}",
-        f"p = tl.load(table + row + {degree})",
+        "piece = tl.minimum(tl.maximum(piece, 0), last).to(tl.int32)",
     ]
-    lines += [f"p = p * w + tl.load(table + row + {degree - 1 - k})" for k in range(degree)]
-    return {"tabulated": _function("tabulated", "table, first, last, x", [*lines, "return p"])}
+    if assembly:
+        lines += ["base = table.to(tl.int64)", _piece_by_assembly(dtype)]
+    else:
+        lines += [f"row = piece * {degree + 1}", f"p = tl.load(table + row + {degree})"]
+        lines += [f"p = p * w + tl.load(table + row + {degree - 1 - k})" for k in range(degree)]
+        lines += ["return p"]
+    return {"tabulated": _function("tabulated", "table, first, last, x", lines)}
+
+
+def _piece_by_assembly(dtype: str) -> str:
+    """A polynomial whose coefficients each thread reads for itself: Triton would exchange them."""
+    size, kind, register = (4, "ftz.f32", "f") if dtype == "float32" else (8, "f64", "d")
+    number, count = f"f{8 * size}", DEGREE[dtype] + 1
+    places = range(0, count, 2)
+    steps = [
+        f"{{ .reg .u64 a; .reg .{number} p, c<{count}>;",
+        f"mul.wide.s32 a, $2, {count * size};",
+        "add.u64 a, a, $1;",
+        *(f"ld.global.nc.v2.{number} {{c{k}, c{k + 1}}}, [a + {k * size}];" for k in places),
+        f"mov.{number} p, c{count - 1};",
+        *(f"fma.rn.{kind} p, p, $3, c{k};" for k in reversed(range(count - 1))),
+        f"mov.{number} $0, p; }}",
+    ]
+    return (
+        f"return tl.inline_asm_elementwise({' '.join(steps)!r}, '={register},l,r,{register}', "
+        f"[base, piece, w], dtype=tl.{dtype}, is_pure=True, pack=1)"
+    )
 
 
 def functions(dtype: str, assembly: bool) -> dict[str, str]:
@@ -177,7 +209,7 @@ def functions(dtype: str, assembly: bool) -> dict[str, str]:
     return {
         **_exponentials(dtype, assembly),
         **_logarithms(dtype),
-        **_tabulated(dtype),
+        **_tabulated(dtype, assembly),
         "tanh": _function("tanh", "x", ["return 1.0 - 2.0 / (exp(2.0 * x) + 1.0)"]),
         "arcsin": _function(
             "arcsin", "x", ["z = x * x", *_polynomial(ARC_SINE[dtype], "z", "p"), "return x * p"]
@@ -210,14 +242,15 @@ def functions(dtype: str, assembly: bool) -> dict[str, str]:
 
 
 def _square_root(dtype: str, assembly: bool, share: int = 0, pack: int = 1) -> str:
-    """√|x|: a distance that rounding made negative needs no line of its own."""
+    """√|x| or √max(x, 0): a distance that rounding made negative needs no line of its own."""
     if dtype == "float64" or not assembly:
         return "return tl.sqrt(tl.abs(x))"
     steps = []
     for i in range(pack):
-        steps += [f"abs.f32 q, ${i + pack};"]
-        by_card = [f"{SQRT} ${i}, q;"]
-        steps += root_by_polynomial(i) if is_chosen(i, share, pack) else by_card
+        if is_chosen(i, share, pack):
+            steps += [f"max.ftz.f32 q, ${i + pack}, {hexadecimal(0.0)};", *root_by_polynomial(i)]
+        else:
+            steps += [f"abs.f32 q, ${i + pack};", f"{SQRT} ${i}, q;"]
     code = "{ .reg .f32 q, y, t, h, p; .reg .b32 i; " + " ".join(steps) + " }"
     return _assembly(code, pack)
 

@@ -40,6 +40,12 @@ class Family:
         both = self.mode == "split" and len(self.numbers) > 1
         return both and self.parts == 1 and not self.repaired and self.width <= SHORT
 
+    @property
+    def is_narrow_distance(self) -> bool:
+        """Whether few columns give a distance of which more is computed than one exponential."""
+        alone = self.mode == "split" and self.extended and not self.exponent
+        return alone and self.width <= (SHORT if self.parts == 1 else NARROW)
+
 
 @dataclass(frozen=True)
 class Constant:

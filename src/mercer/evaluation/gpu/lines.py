@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from mercer.evaluation.gpu.families import Code, Family
-from mercer.evaluation.minimax import LOG2, LOG2E
+from mercer.evaluation.gpu.rules import cheaper, reads
+from mercer.evaluation.minimax import LOG2
 from mercer.evaluation.program import Program
 from mercer.evaluation.tables import Table
 
@@ -40,88 +41,11 @@ def program_lines(
         lines[scaled] = ""
         lines[decayed] = f"{lines[decayed].split(' = ')[0]} = decay2({exponent})"
     if dtype == "float32":
-        lines = _factors_inside(code, _binary_exponents(code, lines))
-        lines = _shared(_factors_in_exponents(code, program, lines), code.crosswise)
+        lines = cheaper(code, program, lines)
     if program.pairs or (program.x_norms and program.y_norms):
         return lines, program.result, dtype
     full = f"value = tl.zeros((BM, BN), tl.{dtype}) + {program.result}"
     return [*lines, full], "value", dtype
-
-
-def _shared(lines: list[str], crosswise: bool) -> list[str]:
-    """Exponentials beside roots, which one unit of the card computes: how many by polynomials."""
-    if not any("sqrt(" in line for line in lines):
-        return lines
-    several = sum("decay2" in line for line in lines) > 1
-    wait = several and not crosswise  # for the exponentials alone
-    name, other = ("decay2(", "decay2_plain(") if wait else ("sqrt(", "sqrt_mixed(")
-    return [line.replace(f"= {name}", f"= {other}") for line in lines]
-
-
-CONSTANT = r"([lprw]\w+)"  # names of what is known before the first tile
-
-
-def _uses(lines: list[str], name: str) -> int:
-    return sum(len(reads(line, name)) for line in lines)
-
-
-def _factors_in_exponents(code: Code, program: Program, lines: list[str]) -> list[str]:
-    """p·2^x is 2^(x + log₂p) for a positive p.
-
-    >>> from mercer.evaluation.expression import decay, squared_distance
-    >>> from mercer.evaluation.program import lower
-    >>> twice = lower(2.0 * decay(squared_distance()))
-    >>> _factors_in_exponents(Code(), twice, ["t0 = decay2(w0 * q0)", "t1 = p0 * t0"])
-    ['t0 = decay2(w0 * q0 + log0)', 't1 = t0']
-    """
-    out = list(lines)
-    for n, line in enumerate(lines):
-        product = re.fullmatch(r"(t\d+) = p(\d+) \* (t\d+)", line)
-        if product is None or not program.parameters[int(product[2])] > 0.0:
-            continue
-        source = next((m for m, other in enumerate(out) if other.startswith(f"{product[3]} = ")), n)
-        exponential = re.fullmatch(r"t\d+ = decay2\((\w+ \* q\d+)\)", out[source])
-        if exponential is None or _uses(out, product[3]) != 1:
-            continue
-        code.constant(f"log{product[2]}", f"log2(p{product[2]})", f"tl.log2(p{product[2]})")
-        out[source] = f"{product[3]} = decay2({exponential[1]} + log{product[2]})"
-        out[n] = f"{product[1]} = {product[3]}"
-    return out
-
-
-def _factors_inside(code: Code, lines: list[str]) -> list[str]:
-    """c·q times (a·t + b)·s needs one multiplication less as q·(ca·t + cb) times s.
-
-    What comes last, s, is an exponential, which is waited for.
-
-    >>> lines = ["t0 = r0 * q1", "t1 = p1 * t9", "t2 = t1 + p2", "t3 = t2 * t8", "t4 = t0 * t3"]
-    >>> "; ".join(_factors_inside(Code(), lines))
-    't0 = q1; t1 = p1_r0 * t9; t2 = t1 + p2_r0; t3 = t0 * t2; t4 = t3 * t8'
-    """
-    out = list(lines)
-    made = {line.partition(" = ")[0]: n for n, line in enumerate(out) if line}
-
-    def once(name: str, pattern: str) -> re.Match[str] | None:
-        line = out[made[name]] if name in made and _uses(out, name) == 1 else ""
-        return re.fullmatch(rf"{name} = {pattern}", line)
-
-    for n, line in enumerate(lines):
-        product = re.fullmatch(r"t\d+ = (t\d+) \* (t\d+)", line)
-        scaled = product and once(product[1], rf"{CONSTANT} \* (q\d+)")
-        outer = product and once(product[2], r"(t\d+) \* (t\d+)")
-        affine = outer and once(outer[1], rf"(t\d+) \+ {CONSTANT}")
-        linear = affine and once(affine[1], rf"{CONSTANT} \* (t\d+)")
-        if not (product and scaled and outer and affine and linear):
-            continue
-        factor = scaled[1]
-        for name in (linear[1], affine[2]):
-            code.constant(f"{name}_{factor}", f"{name} * {factor}")
-        out[made[product[1]]] = f"{product[1]} = {scaled[2]}"
-        out[made[affine[1]]] = f"{affine[1]} = {linear[1]}_{factor} * {linear[2]}"
-        out[made[outer[1]]] = f"{outer[1]} = {affine[1]} + {affine[2]}_{factor}"
-        out[made[product[2]]] = f"{product[2]} = {product[1]} * {outer[1]}"
-        out[n] = f"{line.partition(' = ')[0]} = {product[2]} * {outer[2]}"
-    return out
 
 
 def _tabulated(line: str, tables: tuple[Table, ...], dtype: str) -> str:
@@ -241,30 +165,3 @@ def _only_use(program: Program, name: str) -> int | None:
     if len(uses) != 1 or program.result == name:
         return None
     return uses[0] if len(reads(program.lines[uses[0]], name)) == 1 else None
-
-
-def reads(line: str, name: str) -> list[str]:
-    """Where a line reads a name."""
-    return re.findall(rf"\b{name}\b", line.partition(" = ")[2])
-
-
-def _binary_exponents(code: Code, lines: list[str]) -> list[str]:
-    """decay(p·x), x being used nowhere else in this form, as 2^(p'·x), p' being −p·log₂e."""
-    out = list(lines)
-    for n, line in enumerate(lines):
-        decayed = re.fullmatch(r"(t\d+) = decay\((t\d+)\)", line)
-        if decayed is None:
-            continue
-        source = next(
-            (m for m, other in enumerate(out) if other.startswith(f"{decayed[2]} = ")), -1
-        )
-        scaled = re.fullmatch(r"t\d+ = ([pr])(\w+) \* (\w+)", out[source]) if source >= 0 else None
-        users = sum(len(reads(other, decayed[2])) for other in lines)
-        if scaled is None or users != 1:
-            out[n] = f"{decayed[1]} = decay2({decayed[2]} * {-LOG2E!r})"
-            continue
-        name = f"w{scaled[1]}{scaled[2]}"
-        code.constant(name, f"{scaled[1]}{scaled[2]} * {-LOG2E!r}")
-        out[source] = ""
-        out[n] = f"{decayed[1]} = decay2({name} * {scaled[3]})"
-    return out

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from mercer.evaluation.expression import Coordinate, Expression, Operation, Parameter
 from mercer.evaluation.gpu.families import RESIDENT, STEP, UNROLLED, Code, Family, padded, pieces
-from mercer.evaluation.gpu.lines import factor_use, forgiving_of_signs, reads
+from mercer.evaluation.gpu.lines import factor_use, forgiving_of_signs
+from mercer.evaluation.gpu.rules import reads
 from mercer.evaluation.operations import OPERATIONS
 from mercer.evaluation.program import CoordinateCode, Program, coordinate_code
 

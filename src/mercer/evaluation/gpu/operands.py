@@ -38,6 +38,7 @@ SIMILAR = 2.0**-9  # smallest over largest row, for parts in float16
 LARGEST = 64.0  # of the entries of parts in float16
 OVERFLOWING = 3e4  # squared norms from which parts must be float32
 SMALL = 16.0  # squared norms up to which parts in float16 would lose digits of a product
+TINY = 0.25  # squared norms up to which they would lose digits of a distance that grows again
 STEEPEST = 2.0**60  # scale of rows whose square is a float32
 OFF_CENTRE = 1 / 16  # of the longest ‖x‖² + ‖y‖²: products of rows closer to the middle stay there
 
@@ -243,14 +244,7 @@ class _View:
         self.distances = "centred products" + (", close pairs by differences" if repaired else "")
         if "product" in self.kinds or repaired:
             return self._norms_apart(x, y, repaired)
-        q = self.kinds["squared_distance"]
-        use, absorbed = exponent_use(self.program, q), absorbed_use(self.program, q)
-        if use is not None:
-            factor = (self.program.parameters[use[0]] * LOG2E) ** 0.5
-        elif absorbed is not None:
-            factor = self._absorbing(*absorbed)
-        else:
-            factor = _power_of_two(4.0, (self.size / 2) ** 0.5)
+        factor, exponent, absorbed = self._scale_of_distances()
         self._scale(factor**-2)
         self._store(
             x,
@@ -259,7 +253,7 @@ class _View:
             [factor, factor],
             half=factor**2 * self.size < OVERFLOWING,
             extended=True,
-            sign=1.0 if use is None else -1.0,
+            sign=-1.0 if exponent else 1.0,
         )
         return Family(
             "split",
@@ -267,9 +261,21 @@ class _View:
             self._stored_width(self.width + 2),
             self._parts,
             extended=True,
-            exponent=use is not None,
-            absorbed=-1 if use is not None or absorbed is None else absorbed[1],
+            exponent=exponent,
+            absorbed=absorbed,
         )
+
+    def _scale_of_distances(self) -> tuple[float, bool, int]:
+        """The scale of rows, whether distances are exponents, and the line whose factor it has."""
+        q = self.kinds["squared_distance"]
+        use, absorbed = exponent_use(self.program, q), absorbed_use(self.program, q)
+        if use is not None:
+            return (self.program.parameters[use[0]] * LOG2E) ** 0.5, True, -1
+        if absorbed is not None:
+            factor = self._absorbing(*absorbed)
+            if factor**2 * self.size > TINY:
+                return factor, False, absorbed[1]
+        return _power_of_two(4.0, (self.size / 2) ** 0.5), False, -1
 
     def _absorbing(self, parameter: int, line: int) -> float:
         """The scale of rows whose squared distances are those of a program times a parameter."""

@@ -6,7 +6,6 @@ segments that run side by side; their sums are added in a fixed order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,59 +15,17 @@ from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu.blocks import out_of_memory
 from mercer.evaluation.gpu.distant import far_columns
-from mercer.evaluation.gpu.families import RESIDENT, Family, padded
 from mercer.evaluation.gpu.operands import Operands, prepare
 from mercer.evaluation.gpu.packing import PADDING
-from mercer.evaluation.gpu.source import crosswise, source_of
+from mercer.evaluation.gpu.source import source_of
+from mercer.evaluation.gpu.tiles import FEW_COLUMNS, Tile, tile_for
 from mercer.evaluation.program import Program, lower
 
-FEW_COLUMNS = 8  # of V that are summed in registers; more go through matrix products
 WIDE_COLUMNS = 64  # of V that are multiplied together
 PROGRAMS = 2048  # of a grid that fill a large card
-LONGEST = 512  # tiles of columns in one program of the grid
 PARTIAL_BYTES = 1 << 28  # of partial sums
 INDIVISIBLE = 1024  # points that must fit
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The shape of a tile and how it is run."""
-
-    rows: int
-    columns: int
-    warps: int
-    stages: int
-    registers: int | None = None  # of a thread; None leaves them to the compiler
-
-    @property
-    def smaller(self) -> Tile | None:
-        """The tile to try where this one needs more than the card has."""
-        if self.stages > 2:
-            return replace(self, stages=2)
-        if self.rows * self.columns <= 32 * 32:
-            return None
-        return replace(
-            self, rows=max(32, self.rows // 2), columns=max(32, self.columns // 2), warps=4
-        )
-
-
-def tile_for(families: tuple[Family, ...], dtype: torch.dtype, columns: int) -> Tile:
-    """Measured on an H200; right on any card, if not the fastest there."""
-    if dtype == torch.float64:
-        return Tile(64, 32, 4, 2)
-    if any(family.mode == "direct" for family in families) or not families:
-        return Tile(32, 64, 4, 2)
-    if crosswise(families, columns):
-        return Tile(32, 32, 1, 3, registers=128)
-    widest = max(padded(family.width) for family in families)
-    if widest > RESIDENT:
-        return Tile(128, 128, 8, 3)
-    if columns > FEW_COLUMNS:
-        return Tile(64, 64, 4, 2)
-    if widest > 64:
-        return Tile(128, 64, 4, 2)
-    light = all(family.exponent for family in families)  # little is computed beside the product
-    return Tile(64, 128, 4, 3) if light or widest > 16 else Tile(64, 64, 4, 3)
+TOO_LARGE = (triton.runtime.errors.OutOfResources, triton.runtime.errors.PTXASError)
 
 
 def interpreted() -> bool:
@@ -145,7 +102,9 @@ class FusedProduct:
         )
         arrays = (a for a in operands.arrays.values() if isinstance(a, torch.Tensor))
         taken = sum(array.numel() * array.element_size() for array in arrays)
-        return tile_for(operands.families, self.dtype, columns), operands.distances, taken
+        tables = bool(self.program.tables)
+        tile = tile_for(operands.families, self.dtype, columns, tables)
+        return tile, operands.distances, taken
 
 
 class _Launch:
@@ -216,17 +175,18 @@ class _Launch:
         count = -(-self.m // tile.columns)
         kept = max(1, PARTIAL_BYTES // max(1, 8 * self.n * columns))
         segments = max(1, min(-(-PROGRAMS // blocks), -(-count // 4), kept))
-        segments = max(segments, -(-count // LONGEST))
+        segments = max(segments, -(-count // tile.longest))
         tiles = -(-count // segments)
         return (blocks, -(-count // tiles)), tiles
 
     def _with_smaller_tiles(self, columns: int, run: Any) -> torch.Tensor:
-        tile: Tile | None = tile_for(self.operands.families, self.product.dtype, columns)
+        tables = bool(self.product.program.tables)
+        tile: Tile | None = tile_for(self.operands.families, self.product.dtype, columns, tables)
         while True:
             assert tile is not None
             try:
                 return run(tile)
-            except triton.runtime.errors.OutOfResources:
+            except TOO_LARGE:
                 if tile.smaller is None:
                     raise
                 tile = tile.smaller

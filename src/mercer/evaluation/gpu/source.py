@@ -17,6 +17,7 @@ from mercer.evaluation.gpu.elementary import needed
 from mercer.evaluation.gpu.families import NARROW, Code, Family, padded
 from mercer.evaluation.gpu.lines import load_parameters, program_lines
 from mercer.evaluation.gpu.numbers import direct, load_norms, split
+from mercer.evaluation.gpu.rules import weighed
 from mercer.evaluation.program import Program
 
 SPREAD = 2  # columns of V whose sums are kept for each element of a tile
@@ -63,18 +64,22 @@ def source_of(
             direct(code, program, number, family, dtype)
     load_norms(code, program)
     value = program_lines(code, program, dtype, exponents, families)
+    if code.crosswise:
+        value = weighed(*value)
     tasks = [_reduction(families, columns)] if columns else [_reduce_many(dtype), _fill()]
     text = "".join(_function(code, value, task) for task in tasks)
     return HEADER + needed(text, dtype, assembly) + text
 
 
 def crosswise(families: tuple[Family, ...], columns: int) -> bool:
-    """Whether tiles lie across: where much is computed for each value, beside one short product.
+    """Whether tiles lie across: where much is computed for each value, beside a short product.
 
-    Sums then run over what a thread holds, and a tile belongs to one warp, which waits for no
-    other: the unit for roots and exponentials has work all the time.
+    Sums then run over what a thread holds, which waits for no other: the unit for roots and
+    exponentials has work all the time.
     """
-    return columns == 1 and len(families) == 1 and families[0].is_short_pair
+    if columns != 1 or len(families) != 1:
+        return False
+    return families[0].is_short_pair or families[0].is_narrow_distance
 
 
 def spread(families: tuple[Family, ...], columns: int) -> bool:
@@ -114,9 +119,12 @@ def _reduction(families: tuple[Family, ...], columns: int) -> _Task:
 
 
 def _reduce_crosswise() -> _Task:
-    """Sums over rows of the tile: a thread holds two of every sixteen of them, eight apart."""
+    """Sums over rows of the tile: a thread holds two of every sixteen of them, eight apart.
+
+    Values are weighed by v already.
+    """
     use = [
-        "pairs = tl.permute(tl.reshape(VALUE * v, (BN // 16, 2, 8, BM)), (0, 2, 3, 1))",
+        "pairs = tl.permute(tl.reshape(VALUE, (BN // 16, 2, 8, BM)), (0, 2, 3, 1))",
         "upper, lower = tl.split(pairs)",
         "total = (total + upper) + lower",
     ]
