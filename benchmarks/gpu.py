@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Row, machine
+from benchmarks.measure import Row, measured
 from benchmarks.spine import Effort
-from mercer.kernels import Gaussian, Linear, Matern
+from mercer.kernels import Gaussian, Linear, Matern, RationalQuadratic
 from mercer.losses import Squared
 from mercer.solvers import Direct, Problem
 from mercer.solvers.conjugate import conjugate_gradients
@@ -190,6 +190,10 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
     for name, kernel, floor, goal in (
         ("Matérn 3/2", Matern(1.5, lengthscale=scale), 1.5, 1.1),
         ("2*Gaussian + Linear*Matern", composite, 2.5, 1.5),
+        ("Matérn 1/2", Matern(0.5, lengthscale=scale), None, None),
+        ("Matérn 5/2", Matern(2.5, lengthscale=scale), None, None),
+        ("Matérn 2.2", Matern(2.2, lengthscale=scale), None, None),
+        ("rational quadratic", RationalQuadratic(1.5, lengthscale=scale), None, None),
     ):
         found = rate(kernel, n, width)
         yield Row(
@@ -213,26 +217,28 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
 
 
 def values_alone(effort: Effort) -> Iterator[Row]:
-    """A bound: what kernel values take without any distances, over the whole Gaussian product."""
+    """Bounds: what kernel values take without any points, over the whole Gaussian product."""
     from benchmarks.gpu_values import least
 
     n = effort.size(200_000)
     base = rate(Gaussian(5**0.5), n, 10)["ms"]
-    for name, gaussian, matern in (
-        ("Gaussian", True, False),
-        ("Matérn 3/2", False, True),
-        ("2*Gaussian + Linear*Matern", True, True),
-    ):
-        ms, best = least(gaussian, matern, float(n) * n, milliseconds)
-        yield Row(
-            f"{name}: values alone, over the Gaussian's product, n = m = {n:,}",
-            ms / base,
-            "×",
-            ours_ms=ms,
-            larger_is_better=False,
-            note=f"the best share by polynomials: {best.roots} of 8 roots, "
-            f"{best.exponentials} of 8 exponentials",
-        )
+    kernels = {
+        "Gaussian": (True, False),
+        "Matérn 3/2": (False, True),
+        "2*Gaussian + Linear*Matern": (True, True),
+    }
+    for beside, what in ((False, "values alone"), (True, "values beside matrix products")):
+        for name, parts in kernels.items():
+            ms, best = least(*parts, beside, float(n) * n, milliseconds)
+            yield Row(
+                f"{name}: {what}, over the Gaussian's product, n = m = {n:,}",
+                ms / base,
+                "×",
+                ours_ms=ms,
+                larger_is_better=False,
+                note=f"no points are read; the best share by polynomials: {best.roots} of 8 roots, "
+                f"{best.exponentials} of 8 exponentials",
+            )
 
 
 # ---- exact ridge ---------------------------------------------------------------------------------
@@ -600,21 +606,12 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
 
 def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
     """All groups, or those in `only`, as a result that `benchmarks.report` can write."""
-    import torch
-
     if not available():
         raise SystemExit("the set gpu needs torch and a GPU; --stored shows the last results")
-    rows = []
-    for name, group in GROUPS.items():
-        if not only or name in only:
-            print(f"measuring: {name} …", flush=True)
-            for row in group(Effort(quick)):
-                rows.append(row.as_dict() | {"group": name})
-                print("  ", row.work, row.measured, row.unit, row.error, row.note, flush=True)
-            torch.cuda.empty_cache()
-    if quick:
-        rows = [row | {"floor": None, "goal": None, "verdict": ""} for row in rows]
-    described = machine()
-    described["processor"] = torch.cuda.get_device_name()
-    described["libraries"]["triton"] = __import__("triton").__version__
-    return {"title": "GPU", "method": METHOD, "machine": described, "rows": rows}
+    import torch
+    import triton
+
+    results = measured("GPU", GROUPS, quick, only) | {"method": METHOD}
+    results["machine"]["processor"] = torch.cuda.get_device_name()
+    results["machine"]["libraries"]["triton"] = triton.__version__
+    return results

@@ -1,7 +1,9 @@
 """What a card takes for the values of a kernel alone, made of numbers in registers.
 
-A product, which has to make distances too, cannot take less. One unit of the card computes roots
-and exponentials: every share of either that polynomials might take over is tried out.
+A product, which has to read points and to make distances too, cannot take less. With matrix
+products beside them, as distances need them, values are all of a product but its reading. One unit
+of the card computes roots and exponentials: every share of either that polynomials might take over
+is tried out.
 """
 
 from __future__ import annotations
@@ -24,33 +26,42 @@ from mercer.evaluation.gpu.elementary import (
 )
 
 PACK = 8  # values that one piece of assembly computes
-ROWS, COLUMNS, WARPS, PROGRAMS = 64, 128, 4, 1056
-SHARES = (0, 1, 2, 3, 4)  # of eight values, by polynomials
-LOG2 = 0.6931471805599453
+ROWS, COLUMNS, WARPS, PROGRAMS, PIECE = 64, 64, 4, 2112, 16
+ROOTS = (2, 3, 4, 5)  # of eight values, by polynomials
+EXPONENTIALS = (0, 1)
 
 
 @triton.jit
 def accumulate(  # type: ignore[no-untyped-def]
     out,
     weights,
+    points,
     steps,
     CODE: tl.constexpr,
     CONSTRAINTS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    PIECE: tl.constexpr,
     PACK: tl.constexpr,
+    PRODUCTS: tl.constexpr,
 ):
-    """Values of values, each weighed and added up."""
+    """Values of numbers that grow, by so many matrix products of 16 columns, weighed and summed."""
     row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
-    weight = tl.load(weights + column)
-    value = 0.01 * (row + column).to(tl.float32)
+    k = tl.arange(0, PIECE)
+    weight = tl.load(weights + row)
+    left = tl.load(points + row * PIECE + k[None, :])
+    right = tl.load(points + column * PIECE + k[:, None])
+    q = 0.01 * (row + column).to(tl.float32)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for _ in range(steps):
-        value = tl.inline_asm_elementwise(
-            CODE, CONSTRAINTS, [value], dtype=tl.float32, is_pure=True, pack=PACK
+        for _ in tl.static_range(PRODUCTS):
+            q = tl.dot(left, right, q)
+        if PRODUCTS == 0:
+            q += 1e-4
+        total = tl.inline_asm_elementwise(
+            CODE, CONSTRAINTS, [q, weight, total], dtype=tl.float32, is_pure=True, pack=PACK
         )
-        total += value * weight
-    tl.store(out + tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.sum(total, 1))
+    tl.store(out + tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS), tl.sum(total, 0))
 
 
 @dataclass(frozen=True)
@@ -62,14 +73,20 @@ class Values:
     roots: int = 0
     exponentials: int = 0
 
+    @property
+    def products(self) -> int:
+        """Matrix products of 16 columns that distances of ten columns take."""
+        return 2 if self.gaussian and self.matern else 3
+
     def assembly(self) -> str:
-        """PTX that computes eight values."""
+        """PTX that adds eight values, weighed, to eight sums."""
         lines = [line for i in range(PACK) for line in self._value(i)]
-        registers = "{ .reg .f32 q, e, g, s, r, n, f, p, y, t, h; .reg .b32 i, k; "
+        registers = "{ .reg .f32 q, v, e, g, s, r, n, f, p, y, t, h; .reg .b32 i, k; "
         return registers + " ".join(lines) + " }"
 
     def _value(self, i: int) -> Iterator[str]:
-        yield f"mov.f32 q, ${i + PACK};"
+        total = f"${i + 3 * PACK}"
+        yield f"mov.f32 q, ${i + PACK}; mov.f32 v, ${i + 2 * PACK};"
         if self.gaussian:
             yield "neg.f32 r, q;"
             yield from self._exponential(i, "g")
@@ -77,12 +94,13 @@ class Values:
             yield from self._root(i)
             yield "neg.f32 r, s;"
             yield from self._exponential(i, "e")
-            yield f"fma.rn.ftz.f32 s, s, {hexadecimal(LOG2)}, {hexadecimal(1.0)};"
+            yield "fma.rn.ftz.f32 s, s, v, v;"
         if self.gaussian and self.matern:  # 2·Gaussian + ⟨x,y⟩·Matérn
-            yield "mul.rn.ftz.f32 e, e, s; mul.rn.ftz.f32 e, e, q;"
-            yield f"fma.rn.ftz.f32 ${i}, g, {hexadecimal(2.0)}, e;"
+            yield f"mul.rn.ftz.f32 s, s, q; fma.rn.ftz.f32 g, g, v, {total};"
+            yield f"fma.rn.ftz.f32 ${i}, e, s, g;"
         else:
-            yield f"mov.f32 ${i}, g;" if self.gaussian else f"mul.rn.ftz.f32 ${i}, e, s;"
+            factors = "g, v" if self.gaussian else "e, s"
+            yield f"fma.rn.ftz.f32 ${i}, {factors}, {total};"
 
     def _exponential(self, i: int, target: str) -> Iterator[str]:
         if not is_chosen(i, self.exponentials, PACK):
@@ -93,38 +111,46 @@ class Values:
     def _root(self, i: int) -> Iterator[str]:
         """√q, by the card or by a polynomial."""
         if is_chosen(i, self.roots, PACK):
+            yield f"max.ftz.f32 q, q, {hexadecimal(0.0)};"
             yield from (line.replace(f"${i}", "s") for line in root_by_polynomial(i))
         else:
             yield f"{SQRT} s, q;"
 
 
-def milliseconds_of(values: Values, entries: float, timed: Any) -> float:
-    """The time of so many values, weighed and added up."""
+def milliseconds_of(values: Values, beside: bool, entries: float, timed: Any) -> float:
+    """The time of so many values, weighed and added up, `beside` matrix products or not."""
     import torch
 
-    out = torch.empty(PROGRAMS * ROWS, device="cuda")
-    weights = torch.ones(COLUMNS, device="cuda")
+    out = torch.empty(PROGRAMS * COLUMNS, device="cuda")
+    weights = torch.ones(ROWS, device="cuda")
+    points = 0.01 * torch.rand(ROWS, PIECE, device="cuda", dtype=torch.float16)
     steps = round(entries / (PROGRAMS * ROWS * COLUMNS))
-    constraints = ",".join(["=&f"] * PACK + ["f"] * PACK)
+    constraints = ",".join(["=&f"] * PACK + ["f"] * 3 * PACK)
 
     def work() -> None:
         accumulate[(PROGRAMS,)](
             out,
             weights,
+            points,
             steps,
             CODE=values.assembly(),
             CONSTRAINTS=constraints,
             ROWS=ROWS,
             COLUMNS=COLUMNS,
+            PIECE=PIECE,
             PACK=PACK,
+            PRODUCTS=values.products if beside else 0,
             num_warps=WARPS,
         )
 
     return float(timed(work))
 
 
-def least(gaussian: bool, matern: bool, entries: float, timed: Any) -> tuple[float, Values]:
+def least(
+    gaussian: bool, matern: bool, beside: bool, entries: float, timed: Any
+) -> tuple[float, Values]:
     """The best of all shares, and which it is."""
-    roots = SHARES if matern else (0,)
-    tried = [Values(gaussian, matern, *shares) for shares in product(roots, SHARES)]
-    return min(((milliseconds_of(v, entries, timed), v) for v in tried), key=lambda pair: pair[0])
+    roots = ROOTS if matern else (0,)
+    tried = [Values(gaussian, matern, *shares) for shares in product(roots, EXPONENTIALS)]
+    times = ((milliseconds_of(values, beside, entries, timed), values) for values in tried)
+    return min(times, key=lambda pair: pair[0])
