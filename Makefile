@@ -71,7 +71,8 @@ clean:
 test-gpu: $(VENV)-gpu/.installed $(installed)-test
 	TRITON_INTERPRET=1 PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n $(WORKERS) \
 		tests/evaluation/test_gpu.py $(GPU_TESTS)
-	PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n 0 tests/test_tensors.py tests/test_tensor_losses.py
+	PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n 0 tests/test_tensors.py tests/test_tensor_losses.py \
+		tests/evaluation/test_gpu_compiles.py
 
 test-gpu-quick:
 	@$(MAKE) --no-print-directory test-gpu GPU_TESTS='-k "$(SHARP)"'

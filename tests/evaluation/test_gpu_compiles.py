@@ -1,0 +1,125 @@
+"""The generated code compiles for a card, assembly and all; no card is needed for that."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+triton = pytest.importorskip("triton")
+
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.compiler import ASTSource  # noqa: E402
+
+from mercer.evaluation.cpu.cache import load  # noqa: E402
+from mercer.evaluation.gpu import packing  # noqa: E402
+from mercer.evaluation.gpu.product import FusedProduct  # noqa: E402
+from mercer.evaluation.gpu.source import source_of  # noqa: E402
+from mercer.evaluation.gpu.tiles import tile_for  # noqa: E402
+from mercer.kernels import (  # noqa: E402
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    RationalQuadratic,
+    Sigmoid,
+)
+
+pytestmark = [
+    pytest.mark.skipif(
+        os.environ.get("TRITON_INTERPRET") == "1", reason="what is interpreted is not compiled"
+    ),
+    pytest.mark.skipif(
+        not triton.__version__ >= "3.6", reason="older versions want another signature"
+    ),
+]
+HOPPER = GPUTarget("cuda", 90, 32)
+TYPES = {
+    torch.float16: "*fp16",
+    torch.float32: "*fp32",
+    torch.float64: "*fp64",
+    torch.int32: "*i32",
+}
+WHOLE = ("n", "m", "n_padded", "m_padded", "tiles", "width")
+KERNELS = {
+    "gaussian": Gaussian(2.0),
+    "steep gaussian": Gaussian(0.1),
+    "exponential": Exponential(2.0),
+    "matern-3/2": Matern(1.5, 2.0),
+    "matern-5/2": Matern(2.5, 2.0),
+    "matern-2.2": Matern(2.2, 2.0),
+    "rational quadratic": RationalQuadratic(1.5, 2.0),
+    "sigmoid": Sigmoid(0.1),
+    "laplacian": Laplacian(3.0),
+    "composite": 2.0 * Gaussian(2.0) + Linear() * Matern(1.5, 2.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def packed_without_a_card(monkeypatch):
+    """Norms by torch, which say how distances are obtained; operands hold anything."""
+
+    def launch(kernel, count, together, rows, CENTRE, OUT=None, **given):
+        if OUT is not None:
+            OUT.zero_()[: len(rows)] = (rows - CENTRE).square().sum(1)
+
+    monkeypatch.setattr(packing, "_launch", launch)
+
+
+def compiled(kernel, dtype, name, columns):
+    """The machine code of one function for points of ten columns."""
+    draw = torch.Generator().manual_seed(0)
+    rows = [torch.rand(300, 10, dtype=dtype, generator=draw) for _ in range(2)]
+    points = [kernel.points(side) for side in rows]
+    product = FusedProduct(kernel.program(), *points, dtype, "float32")
+    ((_, launch),) = product._prepared()
+    precision = str(dtype).removeprefix("torch.")
+    families = launch.operands.families
+    function = getattr(load(source_of(product.program, families, precision, columns, True)), name)
+    tile = tile_for(families, dtype, columns or 1, bool(product.program.tables))
+    fixed = {"BM": tile.rows, "BN": tile.columns, "T": 16}
+    arrays = launch.operands.arrays
+    types = {key: TYPES[a.dtype] for key, a in arrays.items() if isinstance(a, torch.Tensor)}
+    types |= dict.fromkeys(("V", "OUT", "P", "UNUSED"), TYPES[dtype]) | dict.fromkeys(WHOLE, "i32")
+
+    def kind(argument):
+        if argument in fixed:
+            return "constexpr"
+        if argument in types:
+            return types[argument]
+        return "i32" if isinstance(arrays.get(argument), int) else "fp32"
+
+    names = list(enumerate(function.arg_names))
+    source = ASTSource(
+        fn=function,
+        signature={argument: kind(argument) for _, argument in names},
+        constexprs={(n,): fixed[argument] for n, argument in names if argument in fixed},
+        attrs={(n,): [["tt.divisibility", 16]] for n, a in names if kind(a).startswith("*")},
+    )
+    options = launch._options(tile) | {"num_warps": tile.warps}
+    return triton.compile(source, target=HOPPER, options=options).asm
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_products_with_one_column_compile(name):
+    asm = compiled(KERNELS[name], torch.float32, "reduce", 1)
+    assert len(asm["cubin"]) > 1000
+    assert "mma" in asm["ptx"] or name == "laplacian"
+
+
+@pytest.mark.parametrize("function", ["reduce_many", "fill"])
+def test_other_functions_compile(function):
+    assert "mma" in compiled(KERNELS["composite"], torch.float32, function, 0)["ptx"]
+
+
+@pytest.mark.parametrize("name", ["gaussian", "matern-2.2"])
+def test_float64_compiles(name):
+    assert "f64" in compiled(KERNELS[name], torch.float64, "reduce", 1)["ptx"]
+
+
+def test_tables_are_read_without_an_exchange_between_threads():
+    ptx = compiled(KERNELS["matern-2.2"], torch.float32, "reduce", 1)["ptx"]
+    assert "ld.global.nc.v2.f32" in ptx
+    assert ptx.count("bar.sync") < 10  # 72 where Triton exchanged the coefficients
