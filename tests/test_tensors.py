@@ -44,6 +44,7 @@ from mercer.solvers import (  # noqa: E402
     Splitting,
     StochasticFunctionalGradient,
 )
+from mercer.solvers.iterative import columns_for  # noqa: E402
 from mercer.solvers.schedules import Constant  # noqa: E402
 
 
@@ -166,6 +167,29 @@ class TestSolvers:
         assert ours.status.converged
         np.testing.assert_allclose(ours.coefficients.numpy(), theirs.coefficients, atol=1e-6)
         np.testing.assert_allclose(np.asarray(ours.intercept), theirs.intercept, atol=1e-6)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize(("n", "rank"), [(1, 1), (40, 7), (300, 90)])
+    def test_the_preconditioner_of_conjugate_gradients(self, n, rank, dtype):
+        """It is that of arrays, column for column, and its columns are tensors."""
+        X, y, weights = (
+            a.astype(dtype) for a in (rows(n), rows(n, 1, seed=1), 1.0 + rows(n)[:, 0] ** 2)
+        )
+        theirs, ours = (
+            columns_for(
+                ConjugateGradient(rank=rank),
+                Problem(Gaussian().gram(a(X)), a(y), Squared(), 1e-2, a(weights)),
+            )
+            for a in (np.asarray, torch.tensor)
+        )
+        assert isinstance(ours.columns, torch.Tensor)
+        assert ours.rank == theirs.rank == rank
+        np.testing.assert_allclose(ours.moments.numpy(), theirs.moments, rtol=1e-5, atol=1e-5)
+        residual = rows(n, 2, seed=3)
+        for ridge in (0.1, 1.0):  # the moments are kept
+            solved = [columns.preconditioner(ridge).solve(residual) for columns in (theirs, ours)]
+            tolerance = 1e-12 if dtype == np.float64 else 2e-5
+            np.testing.assert_allclose(solved[1], solved[0], atol=tolerance)
 
     @pytest.mark.parametrize(
         "solver", [DualAscent(), Splitting(), StochasticFunctionalGradient(1, Constant(0.1))]

@@ -319,10 +319,7 @@ def _iterative(
 ) -> Candidate:
     n, size = len(points), 4
     rank, iterations = _foreseen(kernel, points, ridge)
-    rate = rates.multiply_adds["float32"]
-    if on_tensors(points):  # the preconditioner is made on the host
-        rate = _product_rate("float32")
-    factor = (1.5 * n * rank**2 + rank**3 / 3) / rate
+    factor = (1.5 * n * rank**2 + rank**3 / 3) / rates.multiply_adds["float32"]
     speed = 0.67 if points.dtype == np.float64 else 1.0  # iterations are in float32
     product = 0.5 * n * n * rates.value_seconds * speed * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()

@@ -11,13 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import beside, on_host
+from mercer.arrays import beside, is_tensor, on_host
+from mercer.evaluation.budget import Memory
+from mercer.evaluation.dispatch import device_memory
 from mercer.features.centres import RandomlyPivoted
 from mercer.features.centres.pivoted import PartialFactor
 from mercer.operators import Gram
 from mercer.solvers.conjugate import conjugate_steps
 from mercer.solvers.descent.landscape import Callback, State
-from mercer.solvers.low_rank import ENTRY, Columns, Worth, default_rank, grown, most_columns
+from mercer.solvers.low_rank import (
+    ENTRY,
+    Columns,
+    TensorColumns,
+    Worth,
+    default_rank,
+    grown,
+    most_columns,
+)
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
@@ -127,18 +137,25 @@ def columns_for(solver: ConjugateGradient, problem: Problem, until: float = math
     """
     system, gram, n = System(problem), problem.gram, problem.gram.shape[0]
     dtype = np.dtype(system.precision(solver, NOISE))
-    rank, points = solver.rank, gram.x
-    if gram.on_tensors:  # products there are too quick for columns on the host to pay
-        rank = rank or default_rank(n, dtype.itemsize, gram.memory)
-        points = points.host()  # type: ignore[attr-defined]
-    most = min(n, rank or most_columns(n, dtype.itemsize, gram.memory))
+    rank, memory = solver.rank, _room(gram)
+    if gram.on_tensors:  # a card is too quick to measure what they cost
+        rank = rank or default_rank(n, dtype.itemsize, memory)
+    most = min(n, rank or most_columns(n, dtype.itemsize, memory))
     share = np.dtype(system.precision(solver, ROUNDING)).itemsize / 8
-    entry = math.inf if rank else share * (ENTRY + getattr(points, "width", 0))
+    entry = math.inf if rank else share * (ENTRY + getattr(gram.x, "width", 0))
     worth = Worth(system.ridge, solver.goal(gram), n, entry)
     choice = RandomlyPivoted(most, solver.random_state)
-    factors = _in_time(choice.growing(gram.kernel, points, dtype), until)  # type: ignore[arg-type]
+    factors = _in_time(choice.growing(gram.kernel, gram.x, dtype), until)  # type: ignore[arg-type]
     factor = grown(factors, system.roots[:, 0] ** 2, worth)
+    if is_tensor(factor):
+        return TensorColumns(factor, system.roots)
     return Columns(factor, system.roots, system.ridge)
+
+
+def _room(gram: Gram) -> Memory:
+    """The memory budget for columns: half of what is free on a card, if nothing else is said."""
+    free = device_memory(gram.x)
+    return gram.memory if free is None or gram.memory is not None else free // 2
 
 
 def _in_time(factors: Iterator[PartialFactor], until: float) -> Iterator[PartialFactor]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, beside, on_host, to_precision
 from mercer.evaluation.budget import Memory, memory_budget
 from mercer.evaluation.tiling import spans
 from mercer.features.centres.pivoted import PartialFactor
@@ -116,10 +117,10 @@ class Worth:
         return self.products(AHEAD * last, late * shrinking**2) < now
 
 
-def grown(factors: Iterable[PartialFactor], weights: np.ndarray, worth: Worth) -> np.ndarray:
+def grown(factors: Iterable[PartialFactor], weights: np.ndarray, worth: Worth) -> Array:
     """The columns of the factor as soon as more are not worth it."""
     ranks, traces = [0], list[float]()
-    columns = np.empty((len(weights), 0))
+    columns: Array = np.empty((len(weights), 0))
     for factor in factors:
         if not traces:
             traces.append(float(weights.mean()) * factor.trace)
@@ -137,6 +138,9 @@ class Columns:
     Columns are stored in float32 where F is, and so are those products with them that cancel
     little beside ρ; the leading ones, with squares above 10⁴ρ, are kept in float64, too.
     """
+
+    roots: Array
+    moments: Array
 
     def __init__(self, columns: np.ndarray, roots: np.ndarray, ridge: float) -> None:
         self.roots = roots
@@ -160,7 +164,7 @@ class Columns:
         large = squares > ROUNDING * ridge
         return int(np.flatnonzero(large)[-1]) + 1 if large.any() else 0
 
-    def _moments(self) -> np.ndarray:
+    def _moments(self) -> Array:
         k, rank = self.leading, self.rank
         moments = np.zeros((rank, rank), order="F")
         for start, stop in spans(len(self.roots), ROWS):
@@ -179,21 +183,60 @@ class Columns:
 
     def preconditioner(self, ridge: float, *, overwrite: bool = False) -> LowRank:
         """(SK̂S + ρI)⁻¹; with `overwrite` there can be no other."""
-        matrix = self.moments if overwrite else self.moments.copy(order="F")
+        matrix = self.moments if overwrite else self._copy()
         ridge = max(ridge, FLOOR * float(matrix.trace()))
         shifted = linalg.shift_diagonal(matrix, ridge)
         return LowRank(self, linalg.cholesky(shifted, overwrite=True) if self.rank else None)
 
-    def products(self, values: np.ndarray) -> np.ndarray:
+    def _copy(self) -> Array:
+        return self.moments.copy(order="F")
+
+    def products(self, values: np.ndarray) -> Array:
         """FᵀS V."""
         scaled = self.roots * values
         head = self.head.T @ scaled
         return np.concatenate([head, self.tail.T @ scaled.astype(self.tail.dtype)])
 
-    def combinations(self, values: np.ndarray) -> np.ndarray:
+    def combinations(self, values: Array) -> np.ndarray:
         """SF V."""
         head, tail = values[: self.leading], values[self.leading :].astype(self.tail.dtype)
         return self.roots * (self.head @ head + self.tail @ tail)
+
+
+class TensorColumns(Columns):
+    """The same where F is a tensor: its products are in float64 and on its device."""
+
+    def __init__(self, columns: Array, roots: np.ndarray) -> None:
+        self.columns, self.roots = columns, beside(roots, columns)
+        self.moments = self._moments()
+
+    @property
+    def rank(self) -> int:
+        return int(self.columns.shape[1])
+
+    def _moments(self) -> Array:
+        total: Array = self.roots.new_zeros((self.rank, self.rank))
+        for part in self._parts():
+            total += part.T @ part
+        return total
+
+    def _parts(self) -> Iterator[Array]:
+        """SF, some rows at a time."""
+        for start, stop in spans(len(self.roots), ROWS):
+            yield to_precision(self.columns[start:stop], np.float64) * self.roots[start:stop]
+
+    def _copy(self) -> Array:
+        return self.moments.clone()
+
+    def products(self, values: np.ndarray) -> Array:
+        rows = beside(values, self.roots)
+        total: Array = 0.0
+        for part, (start, stop) in zip(self._parts(), spans(len(rows), ROWS), strict=True):
+            total = total + part.T @ rows[start:stop]
+        return total
+
+    def combinations(self, values: Array) -> np.ndarray:
+        return np.concatenate([on_host(part @ values) for part in self._parts()])
 
 
 @dataclass(frozen=True, eq=False)

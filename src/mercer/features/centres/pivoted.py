@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array, beside, on_host, to_precision
 from mercer.evaluation.budget import Memory, memory_budget
+from mercer.evaluation.tiling import spans
 from mercer.features.centres.choice import Centres, Choice, chosen, cross_block, over_blocks
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import check_count
@@ -35,12 +37,12 @@ class PartialFactor:
 
     def __init__(self, kernel: Kernel, x: PointSet, count: int, dtype: Any = None) -> None:
         self.kernel, self.x = kernel, x
-        dtype = np.dtype(x.dtype if dtype is None else dtype)
-        self.residual = Gram(kernel, x).diagonal().astype(np.float64)
+        self.dtype = np.dtype(x.dtype if dtype is None else dtype)
+        self.residual = on_host(Gram(kernel, x).diagonal()).astype(np.float64)
         self.trace = float(self.residual.sum())
-        self.columns = np.empty((len(x), min(count, len(x))), dtype)
+        self.columns = self._empty((len(x), min(count, len(x))))
         self.pivots: list[int] = []
-        unit = float(np.finfo(dtype).eps) * float(self.residual.max(initial=0.0))
+        unit = float(np.finfo(self.dtype).eps) * float(self.residual.max(initial=0.0))
         self.negligible = len(x) * unit
         self.noise = NOISE * unit  # a pivot with less would make a column of rounding errors
 
@@ -57,10 +59,13 @@ class PartialFactor:
         """Whether nothing is left but rounding."""
         return float(self.residual.sum()) <= self.negligible
 
+    def _empty(self, shape: tuple[int, int]) -> Array:
+        return np.empty(shape, self.dtype)
+
     def minor(self, candidates: np.ndarray) -> Minor:
         """The residual matrix of some points, in float64."""
-        rows = self.columns[candidates, : self.rank].astype(np.float64)
-        matrix = Gram(self.kernel, self.x.take(candidates)).dense().astype(np.float64)
+        rows = on_host(self.columns[candidates, : self.rank]).astype(np.float64)
+        matrix = on_host(Gram(self.kernel, self.x.take(candidates)).dense()).astype(np.float64)
         return Minor(matrix - rows @ rows.T, candidates)
 
     def grow(self, minor: Minor) -> None:
@@ -68,24 +73,49 @@ class PartialFactor:
         pivots, lower = minor.accepted[: self.missing], minor.lower
         lower = np.ascontiguousarray(lower[: len(pivots), : len(pivots)])
         numbers = minor.candidates[pivots]
-        old, new = self.rank, self.rank + len(pivots)
-        centres = self.x.take(numbers)
-        rows = self.columns[numbers, :old]
-        inverse = linalg.triangular_solve(lower, np.eye(len(pivots))).astype(self.columns.dtype)
-
-        def fill(span: tuple[int, int]) -> None:
-            part = slice(*span)
-            block = cross_block(self.kernel, self.x, span, centres, self.columns.dtype)
-            block -= self.columns[part, :old] @ rows.T
-            fresh = self.columns[part, old:new]
-            np.matmul(block, inverse.T, out=fresh)
-            self.residual[part] -= np.einsum("ij,ij->i", fresh, fresh, dtype=np.float64)
-
-        over_blocks(self.kernel, len(self.x), fill)
-        self.columns[numbers, old:new] = lower
+        inverse = linalg.triangular_solve(lower, np.eye(len(pivots))).astype(self.dtype)
+        fresh = slice(self.rank, self.rank + len(pivots))
+        self._fill(fresh, numbers, inverse)
+        self.columns[numbers, fresh] = beside(lower.astype(self.dtype), self.columns)
         np.maximum(self.residual, 0.0, out=self.residual)
         self.pivots += numbers.tolist()
         self.residual[self.pivots] = 0.0
+
+    def _fill(self, fresh: slice, numbers: np.ndarray, inverse: np.ndarray) -> None:
+        """(K − FFᵀ) of the pivots, times the inverse of their factor, as columns of F."""
+        known, centres = slice(0, fresh.start), self.x.take(numbers)
+        rows = self.columns[numbers, known]
+
+        def fill(span: tuple[int, int]) -> None:
+            part = slice(*span)
+            block = cross_block(self.kernel, self.x, span, centres, self.dtype)
+            block -= self.columns[part, known] @ rows.T
+            columns = self.columns[part, fresh]
+            np.matmul(block, inverse.T, out=columns)
+            self.residual[part] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
+
+        over_blocks(self.kernel, len(self.x), fill)
+
+
+ROWS = 1 << 16  # of tensors that are computed together
+
+
+class TensorFactor(PartialFactor):
+    """The same of points that are tensors: columns and the products that make them stay there."""
+
+    def _empty(self, shape: tuple[int, int]) -> Array:
+        like = Gram(self.kernel, self.x.slice(0, 1)).diagonal()
+        return to_precision(like, self.dtype).new_empty(shape)
+
+    def _fill(self, fresh: slice, numbers: np.ndarray, inverse: np.ndarray) -> None:
+        known, centres = slice(0, fresh.start), self.x.take(numbers)
+        rows, final = self.columns[numbers, known], beside(inverse, self.columns)
+        for span in spans(len(self.x), ROWS):
+            part = slice(*span)
+            block = cross_block(self.kernel, self.x, span, centres, self.dtype)
+            columns = (block - self.columns[part, known] @ rows.T) @ final.T
+            self.columns[part, fresh] = columns
+            self.residual[part] -= on_host(to_precision(columns, np.float64).square().sum(1))
 
 
 class Minor:
@@ -212,7 +242,8 @@ class RandomlyPivoted(_Pivoted):
 
         It is one object that grows, stored in `dtype`, the precision of the points by default.
         """
-        factor = PartialFactor(kernel, x, self.count, dtype)
+        kind = TensorFactor if Gram(kernel, x).on_tensors else PartialFactor
+        factor = kind(kernel, x, self.count, dtype)
         yield from self._grown(factor, generator(self.random_state))
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Minor:
