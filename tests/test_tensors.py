@@ -191,6 +191,13 @@ class TestSolvers:
             tolerance = 1e-12 if dtype == np.float64 else 2e-5
             np.testing.assert_allclose(solved[1], solved[0], atol=tolerance)
 
+    def test_a_preconditioner_that_a_device_cannot_hold(self, monkeypatch):
+        monkeypatch.setattr("mercer.features.centres.pivoted.device_memory", lambda points: 1000)
+        gram = Gaussian().gram(torch.tensor(rows(40)))
+        problem = Problem(gram, torch.tensor(rows(40, 1)), Squared(), 1e-2)
+        with pytest.raises(MemoryError, match=r"7 columns of 40 points .* smaller rank"):
+            ConjugateGradient(rank=7).solve(problem)
+
     @pytest.mark.parametrize(
         "solver", [DualAscent(), Splitting(), StochasticFunctionalGradient(1, Constant(0.1))]
     )

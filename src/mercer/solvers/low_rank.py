@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, on_host, to_precision
+from mercer.arrays import Array, beside, namespace, on_host, to_precision
 from mercer.evaluation.budget import Memory, memory_budget
 from mercer.evaluation.tiling import spans
 from mercer.features.centres.pivoted import PartialFactor
 from mercer.panels import lower_products
 
 FEWEST = 50  # columns
-ROWS = 4096  # that are multiplied at a time
+ROWS, TENSOR_ROWS = 1 << 12, 1 << 14  # that are multiplied at a time
 ENTRY = 28  # multiply-adds that take as long as a kernel value in float64, beside one a feature
 AHEAD = 1.3  # times as many columns: how far ahead their cost is looked at
 TINY = 1e-300
@@ -222,7 +222,7 @@ class TensorColumns(Columns):
 
     def _parts(self) -> Iterator[Array]:
         """SF, some rows at a time."""
-        for start, stop in spans(len(self.roots), ROWS):
+        for start, stop in spans(len(self.roots), TENSOR_ROWS):
             yield to_precision(self.columns[start:stop], np.float64) * self.roots[start:stop]
 
     def _copy(self) -> Array:
@@ -231,12 +231,13 @@ class TensorColumns(Columns):
     def products(self, values: np.ndarray) -> Array:
         rows = beside(values, self.roots)
         total: Array = 0.0
-        for part, (start, stop) in zip(self._parts(), spans(len(rows), ROWS), strict=True):
+        for part, (start, stop) in zip(self._parts(), spans(len(rows), TENSOR_ROWS), strict=True):
             total = total + part.T @ rows[start:stop]
         return total
 
     def combinations(self, values: Array) -> np.ndarray:
-        return np.concatenate([on_host(part @ values) for part in self._parts()])
+        rows = [part @ values for part in self._parts()]
+        return on_host(namespace(values).concat(rows))
 
 
 @dataclass(frozen=True, eq=False)
