@@ -25,7 +25,11 @@ WIDE_COLUMNS = 64  # of V that are multiplied together
 PROGRAMS = 2048  # of a grid that fill a large card
 PARTIAL_BYTES = 1 << 28  # of partial sums
 INDIVISIBLE = 1024  # points that must fit
-TOO_LARGE = (triton.runtime.errors.OutOfResources, triton.runtime.errors.PTXASError)
+TOO_LARGE = tuple(  # the second one came later than the first versions that are supported
+    getattr(triton.runtime.errors, name)
+    for name in ("OutOfResources", "PTXASError")
+    if hasattr(triton.runtime.errors, name)
+)
 
 
 def interpreted() -> bool:
