@@ -2,8 +2,8 @@
 
 A product, which has to read points and to make distances too, cannot take less. With matrix
 products beside them, as distances need them, values are all of a product but its reading. One unit
-of the card computes roots and exponentials: every share of either that polynomials might take over
-is tried out.
+of the card computes roots and exponentials: several shares of either that polynomials might take
+over are tried out.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def milliseconds_of(values: Values, beside: bool, entries: float, timed: Any) ->
 def least(
     gaussian: bool, matern: bool, beside: bool, entries: float, timed: Any
 ) -> tuple[float, Values]:
-    """The best of all shares, and which it is."""
+    """The best of the shares, and which it is."""
     roots = ROOTS if matern else (0,)
     tried = [Values(gaussian, matern, *shares) for shares in product(roots, EXPONENTIALS)]
     times = ((milliseconds_of(values, beside, entries, timed), values) for values in tried)

@@ -15,6 +15,7 @@ from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu.blocks import out_of_memory
 from mercer.evaluation.gpu.distant import far_columns
+from mercer.evaluation.gpu.families import Family
 from mercer.evaluation.gpu.operands import Operands, prepare
 from mercer.evaluation.gpu.packing import PADDING
 from mercer.evaluation.gpu.source import source_of
@@ -106,9 +107,11 @@ class FusedProduct:
         )
         arrays = (a for a in operands.arrays.values() if isinstance(a, torch.Tensor))
         taken = sum(array.numel() * array.element_size() for array in arrays)
-        tables = bool(self.program.tables)
-        tile = tile_for(operands.families, self.dtype, columns, tables)
-        return tile, operands.distances, taken
+        return self.tile(operands.families, columns), operands.distances, taken
+
+    def tile(self, families: tuple[Family, ...], columns: int) -> Tile:
+        """The tile of a product with so many columns."""
+        return tile_for(families, self.dtype, columns, bool(self.program.tables))
 
 
 class _Launch:
@@ -184,8 +187,7 @@ class _Launch:
         return (blocks, -(-count // tiles)), tiles
 
     def _with_smaller_tiles(self, columns: int, run: Any) -> torch.Tensor:
-        tables = bool(self.product.program.tables)
-        tile: Tile | None = tile_for(self.operands.families, self.product.dtype, columns, tables)
+        tile: Tile | None = self.product.tile(self.operands.families, columns)
         while True:
             assert tile is not None
             try:

@@ -1,4 +1,7 @@
-"""Which tiles of K a program of the grid computes, and how it is run. Measured on an H200."""
+"""Which tiles of K a program of the grid computes, and how it is run.
+
+They were measured on an H200; they are right on any card, if not the fastest there.
+"""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from mercer.operators import Gram
 from mercer.points import PointSet
 
 CANDIDATES = (32, 512)  # fewest and most that are looked at together
+TENSOR_ROWS = 1 << 16  # that are computed together
 NOISE = 32  # rounding units that computed residuals may be off by
 FACTOR_BYTES = 4 << 30  # of the factor, where no budget is given: free memory must not decide
 Accept = Callable[["Minor"], None]
@@ -98,9 +99,6 @@ class PartialFactor:
         over_blocks(self.kernel, len(self.x), fill)
 
 
-ROWS = 1 << 16  # of tensors that are computed together
-
-
 class TensorFactor(PartialFactor):
     """The same of points that are tensors: columns and the products that make them stay there."""
 
@@ -117,7 +115,7 @@ class TensorFactor(PartialFactor):
     def _fill(self, fresh: slice, numbers: np.ndarray, inverse: np.ndarray) -> None:
         known, centres = slice(0, fresh.start), self.x.take(numbers)
         rows, final = self.columns[numbers, known], beside(inverse, self.columns)
-        for span in spans(len(self.x), ROWS):
+        for span in spans(len(self.x), TENSOR_ROWS):
             part = slice(*span)
             block = cross_block(self.kernel, self.x, span, centres, self.dtype)
             columns = (block - self.columns[part, known] @ rows.T) @ final.T
