@@ -18,17 +18,19 @@ import triton.language as tl
 
 from mercer.evaluation.gpu.elementary import (
     EX2,
+    ROOT,
     SQRT,
     hexadecimal,
     is_chosen,
+    polynomial_of_root,
     power_by_polynomial,
-    root_by_polynomial,
 )
 
-PACK = 8  # values that one piece of assembly computes
+PACK = 16  # values that one piece of assembly computes
 ROWS, COLUMNS, WARPS, PROGRAMS, PIECE = 64, 64, 4, 2112, 16
-ROOTS = (2, 3, 4, 5)  # of eight values, by polynomials
-EXPONENTIALS = (0, 1)
+ROOTS = (6, 7, 8, 10, 11)  # of sixteen values, by polynomials
+EXPONENTIALS = (0, 2)
+FACTOR, SHIFT = hexadecimal(1.75), hexadecimal(1.5)  # of a root beside a Gaussian
 
 
 @triton.jit
@@ -66,7 +68,7 @@ def accumulate(  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Values:
-    """A kernel of q = ‖x − y‖², scaled: how many of eight roots and exponentials by polynomials."""
+    """A kernel of q = ‖x − y‖², scaled: how many of 16 roots and exponentials by polynomials."""
 
     gaussian: bool
     matern: bool
@@ -79,7 +81,7 @@ class Values:
         return 2 if self.gaussian and self.matern else 3
 
     def assembly(self) -> str:
-        """PTX that adds eight values, weighed, to eight sums."""
+        """PTX that adds sixteen values, weighed, to sixteen sums."""
         lines = [line for i in range(PACK) for line in self._value(i)]
         registers = "{ .reg .f32 q, v, e, g, s, r, n, f, p, y, t, h; .reg .b32 i, k; "
         return registers + " ".join(lines) + " }"
@@ -94,13 +96,12 @@ class Values:
             yield from self._root(i)
             yield "neg.f32 r, s;"
             yield from self._exponential(i, "e")
+        if self.gaussian and self.matern:  # Gaussian + ⟨x,y⟩·Matérn
+            yield "mul.rn.ftz.f32 s, s, q; fma.rn.ftz.f32 g, e, s, g;"
+        elif self.matern:
             yield "fma.rn.ftz.f32 s, s, v, v;"
-        if self.gaussian and self.matern:  # 2·Gaussian + ⟨x,y⟩·Matérn
-            yield f"mul.rn.ftz.f32 s, s, q; fma.rn.ftz.f32 g, g, v, {total};"
-            yield f"fma.rn.ftz.f32 ${i}, e, s, g;"
-        else:
-            factors = "g, v" if self.gaussian else "e, s"
-            yield f"fma.rn.ftz.f32 ${i}, {factors}, {total};"
+        factors = "g, v" if self.gaussian else "e, s"
+        yield f"fma.rn.ftz.f32 ${i}, {factors}, {total};"
 
     def _exponential(self, i: int, target: str) -> Iterator[str]:
         if not is_chosen(i, self.exponentials, PACK):
@@ -109,12 +110,15 @@ class Values:
         yield from (line.replace(f"${i}", target) for line in power_by_polynomial(i))
 
     def _root(self, i: int) -> Iterator[str]:
-        """√q, by the card or by a polynomial."""
+        """√q, by the card or by a polynomial; beside a Gaussian, times a factor plus a shift."""
         if is_chosen(i, self.roots, PACK):
-            yield f"max.ftz.f32 q, q, {hexadecimal(0.0)};"
-            yield from (line.replace(f"${i}", "s") for line in root_by_polynomial(i))
+            yield from polynomial_of_root("q", [hexadecimal(c) for c in ROOT])
+            last = f"fma.rn.ftz.f32 s, t, p, {SHIFT};"
+            yield last if self.gaussian else "mul.rn.ftz.f32 s, t, p;"
         else:
             yield f"{SQRT} s, q;"
+            if self.gaussian:
+                yield f"fma.rn.ftz.f32 s, s, {FACTOR}, {SHIFT};"
 
 
 def milliseconds_of(values: Values, beside: bool, entries: float, timed: Any) -> float:

@@ -131,6 +131,7 @@ def test_a_product_beside_a_distance_of_one_short_matrix_product(rows, others, m
     assert crosswise((family,), 1)
     assert not crosswise((family,), 2)
     assert family.shifted == (middle != 0.0 or rows == 1)  # one point is its own middle
+    assert family.balanced != family.shifted
 
 
 @pytest.mark.parametrize("width", [5, 10, 14])

@@ -4,7 +4,7 @@ They are text, written into the generated module beside the program that calls t
 module can be imported without Triton. The polynomials are those of the CPU. In float32
 roots and exponentials are the card's own instructions, a value of which takes eight steps of its
 unit. A simple kernel waits for that unit, so that one exponential in eight is computed by a
-polynomial (`decay2`), or three roots in eight (`sqrt_mixed`). More does not pay: polynomials wait
+polynomial (`decay2`), or seven roots in sixteen (`sqrt_mixed`). More does not pay: polynomials wait
 for the multipliers, which the unit keeps from half of their work.
 """
 
@@ -29,12 +29,14 @@ MIXED = {  # so many of so many by a polynomial, and the sign of x in 2^(±x)
     "decay2_plain": (0, 1, ""),
     "decay2_root": (0, 1, "-"),
 }
-MIXED_ROOTS = 3, 8  # so many of so many by a polynomial
+MIXED_ROOTS = 7, 16  # so many of so many by a polynomial
+MORE_ROOTS = 12, 16  # beside two exponentials
 GUESS = 0x5F374000  # less half the bits of q, these are those of y, about 1/√q
 ROOT = (1.0000000011, 0.4999983399, 0.3749960866, 0.3139311820, 0.2753580508)  # to 2.3e-8
 ROUNDING = 1.5 * 2.0**23  # added and taken off again, it leaves the nearest integer
 SMALLEST = -126.0  # exponent of a normal number
 EX2, SQRT = "ex2.approx.ftz.f32", "sqrt.approx.ftz.f32"
+ROOT_REGISTERS = "{ .reg .f32 y, t, h, p; .reg .b32 i; "
 LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
 BITS = {"float32": (32, 23), "float64": (64, 52)}  # size, mantissa
 TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
@@ -226,6 +228,8 @@ def functions(dtype: str, assembly: bool) -> dict[str, str]:
         ),
         "sqrt": _function("sqrt", "x", [_square_root(dtype, assembly)]),
         "sqrt_mixed": _function("sqrt_mixed", "x", [_square_root(dtype, assembly, *MIXED_ROOTS)]),
+        "shifted_root": _shifted_root("shifted_root", assembly, *MIXED_ROOTS),
+        "shifted_root_more": _shifted_root("shifted_root_more", assembly, *MORE_ROOTS),
         "reciprocal_root": _function(
             "reciprocal_root",
             "x",
@@ -242,42 +246,63 @@ def functions(dtype: str, assembly: bool) -> dict[str, str]:
 
 
 def _square_root(dtype: str, assembly: bool, share: int = 0, pack: int = 1) -> str:
-    """√|x| or √max(x, 0): a distance that rounding made negative needs no line of its own."""
+    """√|x|, or about 0 for x < 0: a distance that rounding made negative needs no line."""
     if dtype == "float64" or not assembly:
         return "return tl.sqrt(tl.abs(x))"
+    coefficients = [hexadecimal(c) for c in ROOT]
     steps = []
     for i in range(pack):
+        q, root = f"${i + pack}", f"${i}"
         if is_chosen(i, share, pack):
-            steps += [f"max.ftz.f32 q, ${i + pack}, {hexadecimal(0.0)};", *root_by_polynomial(i)]
+            steps += [*polynomial_of_root(q, coefficients), f"mul.rn.ftz.f32 {root}, t, p;"]
         else:
-            steps += [f"abs.f32 q, ${i + pack};", f"{SQRT} ${i}, q;"]
-    code = "{ .reg .f32 q, y, t, h, p; .reg .b32 i; " + " ".join(steps) + " }"
-    return _assembly(code, pack)
+            steps += [f"abs.f32 t, {q};", f"{SQRT} {root}, t;"]
+    return _assembly(ROOT_REGISTERS + " ".join(steps) + " }", pack)
 
 
-def root_by_polynomial(i: int) -> list[str]:
-    """√q from a guess y of 1/√q by its bits, and a polynomial in how wrong it is, 1 − qy²."""
-    *lower, top = (hexadecimal(c) for c in ROOT)
+def _shifted_root(name: str, assembly: bool, share: int, pack: int) -> str:
+    """k0·√|x| + shift; k0 to k4 are the coefficients of a root's polynomial times a factor."""
+    factors = [f"k{c}" for c in range(len(ROOT))]
+    inputs = ", ".join(["x", *factors, "shift"])
+    if not assembly:
+        return _function(name, inputs, ["return k0 * tl.sqrt(tl.abs(x)) + shift"])
+    steps = []
+    for i in range(pack):
+        q, *coefficients, shift = (f"${(k + 1) * pack + i}" for k in range(len(factors) + 2))
+        if is_chosen(i, share, pack):
+            steps += [*polynomial_of_root(q, coefficients), f"fma.rn.ftz.f32 ${i}, t, p, {shift};"]
+        else:
+            steps += [f"abs.f32 t, {q};", f"{SQRT} t, t;"]
+            steps += [f"fma.rn.ftz.f32 ${i}, t, {coefficients[0]}, {shift};"]
+    code = ROOT_REGISTERS + " ".join(steps) + " }"
+    return _function(name, inputs, [_assembly(code, pack, inputs)])
+
+
+def polynomial_of_root(q: str, coefficients: list[str]) -> list[str]:
+    """PTX of t and p with √q = t·p: a guess y of 1/√q by its bits, and how wrong it is, 1 − qy².
+
+    The bits of a q a little below 0 give a y that is as good as 0, and such a root.
+    """
+    *lower, top = coefficients
     return [
-        "mov.b32 i, q;",
+        f"mov.b32 i, {q};",
         "shr.u32 i, i, 1;",
         f"sub.s32 i, {GUESS}, i;",
         "mov.b32 y, i;",
-        "mul.rn.ftz.f32 t, q, y;",
+        f"mul.rn.ftz.f32 t, {q}, y;",
         "neg.f32 h, t;",
         f"fma.rn.ftz.f32 h, h, y, {hexadecimal(1.0)};",
         f"mov.f32 p, {top};",
         *(f"fma.rn.ftz.f32 p, p, h, {c};" for c in reversed(lower)),
-        f"mul.rn.ftz.f32 ${i}, t, p;",
     ]
 
 
-def _assembly(code: str, pack: int) -> str:
-    """A line that returns so many values at a time, as a piece of assembly computes them of x."""
-    constraints = ",".join(["=&f"] * pack + ["f"] * pack)
+def _assembly(code: str, pack: int, inputs: str = "x") -> str:
+    """A line that returns so many values at a time, as a piece of assembly computes them."""
+    constraints = ",".join(["=&f"] * pack + ["f"] * (pack * len(inputs.split(", "))))
     return (
-        f"return tl.inline_asm_elementwise({code!r}, {constraints!r}, [x], dtype=tl.float32, "
-        f"is_pure=True, pack={pack})"
+        f"return tl.inline_asm_elementwise({code!r}, {constraints!r}, [{inputs}], "
+        f"dtype=tl.float32, is_pure=True, pack={pack})"
     )
 
 

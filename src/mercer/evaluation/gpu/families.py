@@ -20,7 +20,8 @@ class Family:
     the norms are columns of the operands, so that the product is the distance itself; with
     `exponent` it is even the argument of 2^x. `absorbed` is the line of the program that multiplies
     the distance by a parameter which is in the product already. `repaired` computes close pairs
-    again from differences. In "direct" mode the `width` coordinates are walked over, in registers.
+    again from differences. `balanced` rows have the scale of `balance`, their norms another one. In
+    "direct" mode the `width` coordinates are walked over, in registers.
     """
 
     mode: str
@@ -33,6 +34,7 @@ class Family:
     repaired: bool = False
     scaled: bool = False
     shifted: bool = False  # products are of centred rows, and what centring took off is added
+    balanced: bool = False
 
     @property
     def is_short_pair(self) -> bool:

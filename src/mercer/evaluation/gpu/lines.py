@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from mercer.evaluation.gpu.balance import balance_of
+from mercer.evaluation.gpu.elementary import ROOT
 from mercer.evaluation.gpu.families import Code, Family
 from mercer.evaluation.gpu.rules import cheaper, reads
 from mercer.evaluation.minimax import LOG2
@@ -46,6 +48,25 @@ def program_lines(
         return lines, program.result, dtype
     full = f"value = tl.zeros((BM, BN), tl.{dtype}) + {program.result}"
     return [*lines, full], "value", dtype
+
+
+def balanced_lines(code: Code, program: Program) -> tuple[list[str], str, str]:
+    """The lines of the form of `balance` for the only family, weighed by v."""
+    balance, form = balance_of(program), "arrays['balance0']"
+    assert balance is not None
+    q = next(n for n, pair in enumerate(program.pairs) if pair.kind == "squared_distance")
+    factors = [code.constant(f"k{c}", f"{form}.root * {ROOT[c]!r}") for c in range(len(ROOT))]
+    shift, weight = (code.constant(name, f"{form}.{name}") for name in ("shift", "weight"))
+    flat = [f"flat = decay2_root(q{q})"] if balance.decays else []
+    root = "shifted_root_more" if flat else "shifted_root"
+    lines = [
+        *flat,
+        f"u = {root}(q{q}, {', '.join(factors)}, {shift})",
+        "slope = e0 * u",
+        "steep = decay2_root(u)",
+        f"value = (slope * steep{' + flat' if flat else ''}) * (v * {weight})",
+    ]
+    return lines, "value", "float32"
 
 
 def _tabulated(line: str, tables: tuple[Table, ...], dtype: str) -> str:

@@ -33,6 +33,11 @@ def split(
         _extended(code, program, f, family, distance)
         return
     code.scale(f)
+    if family.balanced:
+        assert distance is not None
+        assert product is not None
+        _balanced(code, program, f, distance, product)
+        return
     if distance is not None:
         _norms_apart(code, program, f, family, distance)
     if product is not None:
@@ -49,6 +54,23 @@ def _product(code: Code, program: Program, f: int, family: Family, product: int)
         return
     code.rows.append(f"xs{f} = {code.row_numbers(f'XS{f}')}")
     code.tile.append(f"q{product} = (scale{f} * e{f} + xs{f}) + {code.column_numbers(f'YS{f}')}")
+
+
+def _balanced(code: Code, program: Program, f: int, distance: int, product: int) -> None:
+    """Rows have one scale and norms another one; crosswise, the lines are written for that."""
+    form = f"arrays['balance{f}']"
+    code.constant(f"twice{f}", f"2.0 * {form}.distance / {form}.product", f"tl.load(S{f} + 1)")
+    code.rows.append(f"xn{f} = {code.row_numbers(f'XN{f}')}")
+    code.tile.append(f"norms{f} = xn{f} + {code.column_numbers(f'YN{f}')}")
+    value = f"norms{f} - twice{f} * e{f}"
+    if code.crosswise:
+        code.tile.append(f"q{distance} = {value}")
+        return
+    if not forgiving_of_signs(program, distance):
+        value = f"tl.maximum({value}, 0.0)"
+    spread = code.constant(f"spread{f}", f"1.0 / {form}.distance", f"tl.load(S{f} + 2)")
+    _rescaled(code, program, distance, f"({value})", spread)
+    _rescaled(code, program, product, f"e{f}", f"scale{f}")
 
 
 def _extended(code: Code, program: Program, f: int, family: Family, distance: int) -> None:

@@ -22,6 +22,7 @@ import torch
 from mercer.arrays import precision
 from mercer.evaluation.expression import BILINEAR_KINDS, Expression
 from mercer.evaluation.folding import STRICT, forgives, near
+from mercer.evaluation.gpu.balance import Balance, balance_of
 from mercer.evaluation.gpu.distant import radial
 from mercer.evaluation.gpu.families import SHORT, Family, padded
 from mercer.evaluation.gpu.lines import absorbed_use, exponent_root, exponent_use
@@ -283,11 +284,14 @@ class _View:
         return self.program.parameters[parameter] ** 0.5 * (LOG2E if exponent else 1.0)
 
     def _norms_apart(self, x: torch.Tensor, y: torch.Tensor, repaired: bool) -> Family:
-        factor, absorbed = self._scale_of_products(repaired)
         half = "product" not in self.kinds or all(
             _similar_norms(one[: len(points)])
             for one, points in zip(self.norms, (self.x, self.y), strict=True)
         )
+        balance = None if repaired or not half else self._balance()
+        if balance is not None:
+            return self._balanced(x, y, balance)
+        factor, absorbed = self._scale_of_products(repaired)
         self._store(x, y, self.offset, [factor, factor], half=half)
         scale = 1.0 if repaired else factor**2
         self.arrays[f"XN{self.f}"], self.arrays[f"YN{self.f}"] = (n * scale for n in self.norms)
@@ -309,6 +313,25 @@ class _View:
             scaled=repaired and self.view.deferred_scales is not None,
             shifted=shifted,
         )
+
+    def _balance(self) -> Balance | None:
+        """The form of `balance`, where one short product of rows that stay in place gives it."""
+        if self.centre is not None or not self._packed(self.width):
+            return None
+        balance = balance_of(self.program)
+        fits = balance is not None and SMALL < balance.product * self.size < OVERFLOWING
+        return balance if fits else None
+
+    def _balanced(self, x: torch.Tensor, y: torch.Tensor, balance: Balance) -> Family:
+        factor = balance.product**0.5
+        self._store(x, y, self.offset, [factor, factor], half=True)
+        for name, norm in zip(("XN", "YN"), self.norms, strict=True):
+            self.arrays[f"{name}{self.f}"] = norm * balance.distance
+        scale, spread = 1.0 / balance.product, 1.0 / balance.distance
+        self.arrays[f"S{self.f}"] = self._tensor([scale, 2.0 * scale / spread, spread])
+        self.arrays |= {f"scale{self.f}": scale, f"balance{self.f}": balance}
+        width = self._stored_width(self.width)
+        return Family("split", self.numbers, width, self._parts, balanced=True)
 
     def _scale_of_products(self, repaired: bool) -> tuple[float, int]:
         """The scale of rows, and the line of a program whose factor it takes in, if it does."""

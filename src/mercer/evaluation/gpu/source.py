@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from mercer.evaluation.gpu.elementary import needed
 from mercer.evaluation.gpu.families import NARROW, Code, Family, padded
-from mercer.evaluation.gpu.lines import load_parameters, program_lines
+from mercer.evaluation.gpu.lines import balanced_lines, load_parameters, program_lines
 from mercer.evaluation.gpu.numbers import direct, load_norms, split
 from mercer.evaluation.gpu.rules import weighed
 from mercer.evaluation.program import Program
@@ -63,9 +63,11 @@ def source_of(
         else:
             direct(code, program, number, family, dtype)
     load_norms(code, program)
-    value = program_lines(code, program, dtype, exponents, families)
-    if code.crosswise:
-        value = weighed(*value)
+    if code.crosswise and families[0].balanced:
+        value = balanced_lines(code, program)
+    else:
+        value = program_lines(code, program, dtype, exponents, families)
+        value = weighed(*value) if code.crosswise else value
     tasks = [_reduction(families, columns)] if columns else [_reduce_many(dtype), _fill()]
     text = "".join(_function(code, value, task) for task in tasks)
     return HEADER + needed(text, dtype, assembly) + text

@@ -67,6 +67,8 @@ def tile_for(
 def _lying_across(family: Family, tables: bool) -> Tile:
     if tables:
         return Tile(64, 32, 4, 3, longest=PLAIN)
+    if family.balanced:
+        return Tile(64, 64, 4, 3, 88, PLAIN)
     if family.is_short_pair:  # a tile of one warp has enough to do
         return Tile(32, 32, 1, 3, 128, PLAIN)
     return Tile(64, 64, 4, 3, 64, PLAIN)
