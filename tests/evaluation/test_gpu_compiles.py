@@ -54,6 +54,7 @@ KERNELS = {
     "sigmoid": Sigmoid(0.1),
     "laplacian": Laplacian(3.0),
     "composite": 2.0 * Gaussian(2.0) + Linear() * Matern(1.5, 2.0),
+    "product": Linear() * Matern(1.5, 2.0),
 }
 
 
@@ -68,13 +69,13 @@ def packed_without_a_card(monkeypatch):
     monkeypatch.setattr(packing, "_launch", launch)
 
 
-def compiled(kernel, dtype, name, columns):
+def compiled(kernel, dtype, name, columns, middle=0.0):
     """The machine code of one function for points of ten columns."""
     draw = torch.Generator().manual_seed(0)
-    rows = [torch.rand(300, 10, dtype=dtype, generator=draw) for _ in range(2)]
+    rows = [torch.randn(300, 10, dtype=dtype, generator=draw) + middle for _ in range(2)]
     points = [kernel.points(side) for side in rows]
     product = FusedProduct(kernel.program(), *points, dtype, "float32")
-    ((_, launch),) = product._prepared()
+    (_, launch), *_ = product._prepared()
     precision = str(dtype).removeprefix("torch.")
     families = launch.operands.families
     function = getattr(load(source_of(product.program, families, precision, columns, True)), name)
@@ -106,6 +107,13 @@ def test_products_with_one_column_compile(name):
     asm = compiled(KERNELS[name], torch.float32, "reduce", 1)
     assert len(asm["cubin"]) > 1000
     assert "mma" in asm["ptx"] or name == "laplacian"
+
+
+@pytest.mark.parametrize("name", ["composite", "product"])
+def test_roots_beside_products_around_the_origin_or_not(name):
+    ptx = compiled(KERNELS[name], torch.float32, "reduce", 1)["ptx"]
+    assert ptx.count("sqrt.approx") < ptx.count("ex2.approx")  # the others are polynomials
+    assert "sqrt.approx" in compiled(KERNELS[name], torch.float32, "reduce", 1, middle=3.0)["ptx"]
 
 
 @pytest.mark.parametrize("function", ["reduce_many", "fill"])

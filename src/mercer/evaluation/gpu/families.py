@@ -35,6 +35,7 @@ class Family:
     scaled: bool = False
     shifted: bool = False  # products are of centred rows, and what centring took off is added
     balanced: bool = False
+    decays: bool = False  # of a balanced one, whether it has a decay
 
     @property
     def is_short_pair(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mercer.evaluation.gpu.balance import balance_of
 from mercer.evaluation.gpu.elementary import ROOT
 from mercer.evaluation.gpu.families import Code, Family
 from mercer.evaluation.gpu.rules import cheaper, reads
@@ -50,14 +49,13 @@ def program_lines(
     return [*lines, full], "value", dtype
 
 
-def balanced_lines(code: Code, program: Program) -> tuple[list[str], str, str]:
+def balanced_lines(code: Code, program: Program, family: Family) -> tuple[list[str], str, str]:
     """The lines of the form of `balance` for the only family, weighed by v."""
-    balance, form = balance_of(program), "arrays['balance0']"
-    assert balance is not None
+    form = "arrays['balance0']"
     q = next(n for n, pair in enumerate(program.pairs) if pair.kind == "squared_distance")
     factors = [code.constant(f"k{c}", f"{form}.root * {ROOT[c]!r}") for c in range(len(ROOT))]
     shift, weight = (code.constant(name, f"{form}.{name}") for name in ("shift", "weight"))
-    flat = [f"flat = decay2_root(q{q})"] if balance.decays else []
+    flat = [f"flat = decay2_root(q{q})"] if family.decays else []
     root = "shifted_root_more" if flat else "shifted_root"
     lines = [
         *flat,

@@ -331,7 +331,8 @@ class _View:
         self.arrays[f"S{self.f}"] = self._tensor([scale, 2.0 * scale / spread, spread])
         self.arrays |= {f"scale{self.f}": scale, f"balance{self.f}": balance}
         width = self._stored_width(self.width)
-        return Family("split", self.numbers, width, self._parts, balanced=True)
+        decays = balance.decays
+        return Family("split", self.numbers, width, self._parts, balanced=True, decays=decays)
 
     def _scale_of_products(self, repaired: bool) -> tuple[float, int]:
         """The scale of rows, and the line of a program whose factor it takes in, if it does."""

@@ -153,14 +153,19 @@ def _shared(lines: list[str], crosswise: bool) -> list[str]:
     return [line.replace(f"= {name}", f"= {other}") for line in lines]
 
 
-def weighed(lines: list[str], result: str, dtype: str) -> tuple[list[str], str, str]:
+def weighed(
+    program: Program, lines: list[str], result: str, dtype: str
+) -> tuple[list[str], str, str]:
     """The lines for a value times the weight v of its column.
 
-    (a·t + b)·s needs one multiplication less as (av·t + bv)·s, since av and bv belong to a column.
+    (a·t + b)·s needs one multiplication less as (av·t + bv)·s, since av and bv belong to a column;
+    where b is 1, bv needs no register.
 
-    >>> lines = ["t1 = p0 * t0", "t2 = t1 + p1", "t3 = t2 * t9"]
-    >>> weighed(lines, "t3", "float32")[:2]
-    (['t1 = (v * p0) * t0', 't2 = t1 + v * p1', 't3 = t2 * t9'], 't3')
+    >>> from mercer.evaluation.program import lower
+    >>> from mercer.kernels import Matern
+    >>> lines = ["t1 = p0 * t0", "t2 = t1 + p2", "t3 = t2 * t9"]
+    >>> weighed(lower(Matern(1.5).program()), lines, "t3", "float32")[:2]
+    (['t1 = (v * p0) * t0', 't2 = t1 + v', 't3 = t2 * t9'], 't3')
     """
     place = _place(lines, result)
     last = lines[place] if place >= 0 else ""
@@ -171,5 +176,7 @@ def weighed(lines: list[str], result: str, dtype: str) -> tuple[list[str], str, 
         return [*lines, f"value = {result} * v"], "value", dtype
     out = list(lines)
     out[_place(lines, affine[1])] = f"{affine[1]} = (v * {linear[1]}) * {linear[2]}"
-    out[_place(lines, product[1])] = f"{product[1]} = {affine[1]} + v * {affine[2]}"
+    ones = {f"p{n}" for n, value in enumerate(program.parameters) if value == 1.0}
+    added = "v" if affine[2] in ones else f"v * {affine[2]}"
+    out[_place(lines, product[1])] = f"{product[1]} = {affine[1]} + {added}"
     return out, result, dtype

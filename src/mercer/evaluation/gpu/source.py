@@ -64,10 +64,10 @@ def source_of(
             direct(code, program, number, family, dtype)
     load_norms(code, program)
     if code.crosswise and families[0].balanced:
-        value = balanced_lines(code, program)
+        value = balanced_lines(code, program, families[0])
     else:
         value = program_lines(code, program, dtype, exponents, families)
-        value = weighed(*value) if code.crosswise else value
+        value = weighed(program, *value) if code.crosswise else value
     tasks = [_reduction(families, columns)] if columns else [_reduce_many(dtype), _fill()]
     text = "".join(_function(code, value, task) for task in tasks)
     return HEADER + needed(text, dtype, assembly) + text

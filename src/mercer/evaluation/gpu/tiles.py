@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from mercer.evaluation.gpu.families import RESIDENT, Family, padded
-from mercer.evaluation.gpu.source import crosswise
+from mercer.evaluation.gpu.families import NARROW, RESIDENT, SHORT, UNROLLED, Family, padded
+from mercer.evaluation.gpu.source import SPREAD, crosswise
 
 FEW_COLUMNS = 8  # of V that are summed in registers; more go through matrix products
 PLAIN = 128  # tiles of columns whose sums are not compensated
@@ -48,7 +48,7 @@ def tile_for(
     if dtype == torch.float64:
         return Tile(64, 32, 4, 2)
     if any(family.mode == "direct" for family in families) or not families:
-        return Tile(32, 64, 4, 2)
+        return _of_coordinates(families, columns)
     if crosswise(families, columns):
         return _lying_across(families[0], tables)
     widest = max(padded(family.width) for family in families)
@@ -60,14 +60,21 @@ def tile_for(
         return Tile(128, 64, 4, 2)
     light = all(family.exponent for family in families)  # little is computed beside the product
     repaired = any(family.repaired for family in families)
-    large = (light or widest > 16) and not (repaired or tables)
+    short = columns == 1 and widest <= SHORT and all(family.parts == 1 for family in families)
+    large = (light or (widest > NARROW and not short)) and not (repaired or tables)
     return Tile(64, 128, 4, 3) if large else Tile(64, 64, 4, 3)
+
+
+def _of_coordinates(families: tuple[Family, ...], columns: int) -> Tile:
+    """Long tiles use a coordinate more often once it is read, where registers are left for it."""
+    simple = len(families) == 1 and (columns <= SPREAD or families[0].width > UNROLLED)
+    return Tile(32, 128 if simple else 64, 4, 2)
 
 
 def _lying_across(family: Family, tables: bool) -> Tile:
     if tables:
         return Tile(64, 32, 4, 3, longest=PLAIN)
-    if family.balanced:
+    if family.decays:
         return Tile(64, 64, 4, 3, 88, PLAIN)
     if family.is_short_pair:  # a tile of one warp has enough to do
         return Tile(32, 32, 1, 3, 128, PLAIN)
