@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from mercer.evaluation.gpu.families import NARROW, RESIDENT, SHORT, UNROLLED, Family, padded
-from mercer.evaluation.gpu.source import SPREAD, crosswise
+from mercer.evaluation.gpu.source import crosswise
 
 FEW_COLUMNS = 8  # of V that are summed in registers; more go through matrix products
 PLAIN = 128  # tiles of columns whose sums are not compensated
@@ -48,7 +48,7 @@ def tile_for(
     if dtype == torch.float64:
         return Tile(64, 32, 4, 2)
     if any(family.mode == "direct" for family in families) or not families:
-        return _of_coordinates(families, columns)
+        return _of_coordinates(families)
     if crosswise(families, columns):
         return _lying_across(families[0], tables)
     widest = max(padded(family.width) for family in families)
@@ -65,10 +65,10 @@ def tile_for(
     return Tile(64, 128, 4, 3) if large else Tile(64, 64, 4, 3)
 
 
-def _of_coordinates(families: tuple[Family, ...], columns: int) -> Tile:
-    """Long tiles use a coordinate more often once it is read, where registers are left for it."""
-    simple = len(families) == 1 and (columns <= SPREAD or families[0].width > UNROLLED)
-    return Tile(32, 128 if simple else 64, 4, 2)
+def _of_coordinates(families: tuple[Family, ...]) -> Tile:
+    """Long tiles use a coordinate more often once it is read, where few are held in registers."""
+    walked = len(families) == 1 and families[0].width > UNROLLED
+    return Tile(32, 128 if walked else 64, 4, 2)
 
 
 def _lying_across(family: Family, tables: bool) -> Tile:
