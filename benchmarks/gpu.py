@@ -218,7 +218,7 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
 
 def values_alone(effort: Effort) -> Iterator[Row]:
     """Bounds: what kernel values take without any points, over the whole Gaussian product."""
-    from benchmarks.gpu_values import least
+    from benchmarks.gpu_values import PACK, least
 
     n = effort.size(200_000)
     base = rate(Gaussian(5**0.5), n, 10)["ms"]
@@ -236,8 +236,8 @@ def values_alone(effort: Effort) -> Iterator[Row]:
                 "×",
                 ours_ms=ms,
                 larger_is_better=False,
-                note=f"no points are read; the best share by polynomials: {best.roots} of 8 roots, "
-                f"{best.exponentials} of 8 exponentials",
+                note=f"no points are read; the best share by polynomials: {best.roots} of {PACK} "
+                f"roots, {best.exponentials} of {PACK} exponentials",
             )
 
 
