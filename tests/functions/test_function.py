@@ -323,6 +323,29 @@ class TestGradient:
         monkeypatch.setattr("mercer.evaluation.gradients.STRIP_BYTES", 200)
         assert np.allclose(f.gradient(markets.normal(50, WIDTH)), whole)
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("outputs", [1, 3, 20])
+    @pytest.mark.parametrize("apart", [0.0, 1e3, 1e6])
+    def test_digits_of_close_centres_beside_far_ones(self, apart, outputs, dtype):
+        k, rng = Gaussian(0.5), np.random.default_rng(0)
+        places = np.repeat([[0.0, 0.0], [1.0, -2.0]], 20, axis=0) * apart
+        centres = (places + rng.normal(size=(40, 2))).astype(dtype)
+        x = (places[::4] + rng.normal(size=(10, 2)) / 8).astype(dtype)
+        alpha = rng.normal(size=(40, outputs)).astype(dtype)
+        gaps = x.astype(np.longdouble)[:, None] - centres[None]
+        slopes = -4 * np.exp(-2 * (gaps**2).sum(axis=-1))[:, :, None] * gaps
+        exact = np.einsum("ijk,jt->itk", slopes, alpha)
+        size = np.einsum("ijk,jt->itk", abs(slopes), abs(alpha)).max(axis=-1, keepdims=True)
+        found = k.function(centres, alpha).gradient(x)
+        assert (abs(found - exact) <= 8 * np.finfo(dtype).eps * size).all()
+
+    def test_wide_points_are_taken_some_coordinates_at_a_time(self, monkeypatch):
+        kernel = Gaussian(4.0) + Polynomial(2)
+        f, x = kernel.function(markets.normal(9, 30), np.ones(9)), markets.normal(5, 30, 4)
+        whole = f.gradient(x)
+        monkeypatch.setattr("mercer.evaluation.slope_terms.GROUP_BYTES", 8 * 9 * 7)
+        assert np.allclose(f.gradient(x), whole, rtol=1e-13)
+
     def test_float32_stays_float32(self):
         f = Gaussian().function(Z.astype(np.float32), np.ones(7, np.float32))
         assert f.gradient(Z.astype(np.float32)).dtype == np.float32

@@ -11,7 +11,6 @@ Slopes of tensors are computed in torch, on their device, a strip of points at a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +19,10 @@ import numpy as np
 from mercer.arrays import Array, beside, is_tensor, namespace, precision, to_precision
 from mercer.evaluation.budget import MEGABYTE
 from mercer.evaluation.dispatch import on_tensors
-from mercer.evaluation.expression import Expression, Number, Parameter, X, Y, numbers_of
+from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
 from mercer.evaluation.operations import derivative
 from mercer.evaluation.program import Lowerable, lower
-from mercer.evaluation.reference import evaluate
+from mercer.evaluation.slope_terms import TERMS, lengths
 from mercer.evaluation.tiling import Walk, spans
 from mercer.points import DensePoints, PointSet, View
 
@@ -43,7 +42,7 @@ def gradient(kernel: Lowerable, x: PointSet, centres: PointSet, coefficients: Ar
     out = xp.zeros(shape, dtype=coefficients.dtype, device=coefficients.device)
     for number in numbers_of(expression, twins=True):
         slope = derivative(expression, number)
-        if slope is not None and number.kind in _TERMS:
+        if slope is not None and number.kind in TERMS:
             _add_term(out, number, slope, x, centres, coefficients)
     return out
 
@@ -65,7 +64,7 @@ def _from_blocks(
 def _add_term(
     out: Array, number: Number, slope: Expression, x: Any, centres: Any, coefficients: Array
 ) -> None:
-    dtype, xp = np.dtype(precision(coefficients.dtype)), namespace(coefficients)
+    dtype = np.dtype(precision(coefficients.dtype))
     positions = x.positions(number.view)
     columns = np.arange(x.width) if positions is None else positions
     y = centres.seen(number.view, dtype)
@@ -75,8 +74,7 @@ def _add_term(
         piece = x.slice(start, stop)
         slopes = _slopes(slope, piece, centres, dtype)
         seen = piece.seen(number.view, dtype)
-        term = _TERMS[number.kind](number, slopes, seen, y, coefficients)
-        part = xp.stack([term(k) for k in range(seen.shape[1])], axis=-1)
+        part = TERMS[number.kind](number, slopes, seen, y, coefficients)
         add_columns(out[start:stop], columns, _pulled_back(part, seen, piece, number.view))
 
 
@@ -100,13 +98,7 @@ def _pulled_back(part: Array, seen: Array, x: Any, view: View) -> Array:
 def _tangential(part: Array, unit: Array, rows: Array) -> Array:
     """The chain rule of x ↦ x/‖x‖: drop what points along x, divide by ‖x‖."""
     along = (part * unit[:, None, :]).sum(axis=-1)[:, :, None] * unit[:, None, :]
-    return (part - along) / _lengths(rows)[:, :, None]
-
-
-def _lengths(rows: Array) -> Array:
-    """‖x‖ of each row as a column, and 1 where it is 0."""
-    lengths = namespace(rows).linalg.vector_norm(rows, axis=1, keepdims=True)
-    return namespace(rows).where(lengths > 0, lengths, 1.0)
+    return (part - along) / lengths(rows)[:, :, None]
 
 
 def _slopes(slope: Expression, x: Any, centres: Any, dtype: np.dtype) -> Array:
@@ -119,66 +111,3 @@ def _slopes(slope: Expression, x: Any, centres: Any, dtype: np.dtype) -> Array:
     from mercer.evaluation.cpu.tiles import FusedTiles
 
     return Walk(FusedTiles(lower(slope), x, centres, dtype), 1).dense(symmetric=False)
-
-
-# (number, slopes, x, y, coefficients) to the part of the gradient in each coordinate
-Term = Callable[[Number, Array, Array, Array, Array], Callable[[int], Any]]
-
-
-def _distance_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
-    return lambda k: 2 * (slopes * (x[:, k, None] - y[None, :, k])) @ coefficients
-
-
-def _product_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
-    return lambda k: slopes @ (y[:, k, None] * coefficients)
-
-
-def _norm_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
-    total = slopes @ coefficients
-    return lambda k: 2 * x[:, k, None] * total
-
-
-def _length_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
-    total = (slopes @ coefficients) / _lengths(x)
-    return lambda k: x[:, k, None] * total
-
-
-def _sum_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
-    term = derivative(number.term, X)
-    return lambda k: (slopes * _coordinate(term, x, y, k)) @ coefficients
-
-
-def _multiplied_term(number, slopes, x, y, coefficients):  # type: ignore[no-untyped-def]
-    """Π over the other coordinates times the slope of one, without dividing by its value."""
-    term, width = derivative(number.term, X), x.shape[1]
-
-    def part(k: int) -> Any:
-        weights = slopes * _coordinate(term, x, y, k)
-        for other in range(width):
-            if other != k:
-                weights = weights * _coordinate(number.term, x, y, other)
-        return weights @ coefficients
-
-    return part
-
-
-def _coordinate(term: Expression | None, x: Array, y: Array, k: int) -> Any:
-    """The values of a term in coordinate k, for all pairs."""
-    if term is None:
-        return 0.0 * x[:1, :1]
-    if is_tensor(x):
-        from mercer.evaluation.gpu import blocks
-
-        return blocks.evaluate(term, {X: x[:, k, None], Y: y[None, :, k]}, x)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return evaluate(term, {X: x[:, k, None], Y: y[None, :, k]}).astype(x.dtype)
-
-
-_TERMS: dict[str, Term] = {
-    "squared_distance": _distance_term,
-    "product": _product_term,
-    "x_norm": _norm_term,
-    "x_length": _length_term,
-    "coordinate_sum": _sum_term,
-    "coordinate_product": _multiplied_term,
-}
