@@ -485,7 +485,7 @@ def whole_losses(effort: Effort) -> Iterator[Row]:
         ours_ms=1e3 * seconds,
         larger_is_better=False,
         error=float(gap.norm() / exact.gradient(new[:256].double()).norm()),
-        note="slopes in plain torch, a strip of points at a time, and products with them",
+        note="slopes of a strip of points at a time, and products with them",
     )
 
 

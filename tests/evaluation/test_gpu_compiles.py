@@ -13,9 +13,11 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
 from mercer.evaluation.cpu.cache import load  # noqa: E402
+from mercer.evaluation.expression import numbers_of  # noqa: E402
 from mercer.evaluation.gpu import packing  # noqa: E402
 from mercer.evaluation.gpu.product import FusedProduct  # noqa: E402
 from mercer.evaluation.gpu.source import source_of  # noqa: E402
+from mercer.evaluation.operations import derivative  # noqa: E402
 from mercer.kernels import (  # noqa: E402
     Exponential,
     Gaussian,
@@ -47,6 +49,7 @@ KERNELS = {
     "gaussian": Gaussian(2.0),
     "steep gaussian": Gaussian(0.1),
     "exponential": Exponential(2.0),
+    "matern-1/2": Matern(0.5, 2.0),
     "matern-3/2": Matern(1.5, 2.0),
     "matern-5/2": Matern(2.5, 2.0),
     "matern-2.2": Matern(2.2, 2.0),
@@ -69,12 +72,12 @@ def packed_without_a_card(monkeypatch):
     monkeypatch.setattr(packing, "_launch", launch)
 
 
-def compiled(kernel, dtype, name, columns, middle=0.0):
+def compiled(kernel, dtype, name, columns, middle=0.0, expression=None):
     """The machine code of one function for points of ten columns."""
     draw = torch.Generator().manual_seed(0)
     rows = [torch.randn(300, 10, dtype=dtype, generator=draw) + middle for _ in range(2)]
     points = [kernel.points(side) for side in rows]
-    product = FusedProduct(kernel.program(), *points, dtype, "float32")
+    product = FusedProduct(expression or kernel.program(), *points, dtype, "float32")
     (_, launch), *_ = product._prepared()
     precision = str(dtype).removeprefix("torch.")
     families = launch.operands.families
@@ -119,6 +122,16 @@ def test_roots_beside_products_around_the_origin_or_not(name):
 @pytest.mark.parametrize("function", ["reduce_many", "fill"])
 def test_other_functions_compile(function):
     assert "mma" in compiled(KERNELS["composite"], torch.float32, function, 0)["ptx"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["matern-1/2", "matern-2.2", "composite", "laplacian"])
+def test_slopes_compile(name, dtype):
+    expression = KERNELS[name].program()
+    slopes = [derivative(expression, number) for number in numbers_of(expression, twins=True)]
+    for slope in slopes:
+        cubin = compiled(KERNELS[name], dtype, "fill", 0, expression=slope)["cubin"]
+        assert len(cubin) > 1000
 
 
 @pytest.mark.parametrize("name", ["gaussian", "matern-2.2"])

@@ -92,7 +92,10 @@ def _settles(expression: Expression, number: Number, start: float) -> bool:
 
 def steepness(expression: Expression, number: Number, size: float) -> float:
     """How much a program multiplies an error of ‖x−y‖² that is relative to `size`."""
-    slope = derivative(expression, number)
+    try:
+        slope = derivative(expression, number)
+    except NotImplementedError:  # the slope of a table's slope: nothing is known of it
+        return math.inf
     if slope is None:
         return 0.0
     distances = size * 2.0 ** -np.arange(0.0, OCTAVES)

@@ -6,7 +6,7 @@ k is a function of ⟨x,y⟩, ‖x−y‖², ‖x‖² and sums or products over
 
 with k_s, k_p, k_n its slopes in ‖x−y‖², ⟨x,y⟩ and ‖x‖², which are programs of their own. At a kink
 the slope is the mean of the slopes on both sides: 0 at x = y for a Matérn kernel with ν = ½.
-Slopes of tensors are computed in torch, on their device, a strip of points at a time.
+Slopes are computed a strip of points at a time, those of tensors on their device.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ def _tangential(part: Array, unit: Array, rows: Array) -> Array:
 
 def _slopes(slope: Expression, x: Any, centres: Any, dtype: np.dtype) -> Array:
     if on_tensors(x):
-        from mercer.evaluation.gpu import blocks, execution
+        from mercer.evaluation.gpu import execution
 
-        return blocks.values(slope, x, centres, execution.dtype_of(dtype))
+        return execution.values(slope, x, centres, execution.dtype_of(dtype))
     if isinstance(slope, Parameter):
         return np.full((len(x), len(centres)), slope.value, dtype)
     from mercer.evaluation.cpu.tiles import FusedTiles

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
 
+from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu import blocks
 from mercer.evaluation.program import Lowerable
 
@@ -43,9 +45,24 @@ def execution(kernel: Lowerable, x: Any, y: Any, dtype: torch.dtype, precision: 
         return blocks.BlockProduct(_block_of(kernel), x, y, dtype)
     if not triton_is_there() or too_old(x.rows.device):
         return blocks.BlockProduct(lambda a, b: blocks.values(expression, a, b, dtype), x, y, dtype)
+    return _fused(expression, x, y, dtype, precision)
+
+
+def _fused(
+    expression: Expression, x: Any, y: Any, dtype: torch.dtype, precision: str | None
+) -> Any:
     from mercer.evaluation.gpu.product import FusedProduct
 
     return FusedProduct(expression, x, y, dtype, precision or "float32")
+
+
+def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
+    """All values of an expression, stored: by fused code where it runs, else in plain torch."""
+    device = x.rows.device
+    runs = device.type != "cpu" or os.environ.get("TRITON_INTERPRET") == "1"
+    if runs and triton_is_there() and not too_old(device):
+        return _fused(expression, x, y, dtype, None).dense()
+    return blocks.values(expression, x, y, dtype)
 
 
 def _block_of(kernel: Lowerable) -> Any:
