@@ -9,6 +9,9 @@ import scipy.sparse
 import markets
 from mercer.evaluation import dispatch, reference
 from mercer.evaluation.cpu.vectors import COORDINATES, HARMONIC
+from mercer.evaluation.expression import numbers_of
+from mercer.evaluation.folding import steepness
+from mercer.evaluation.operations import derivative
 from mercer.kernels import ChiSquared, Gaussian, Matern
 from mercer.points import DensePoints
 
@@ -171,3 +174,11 @@ def test_chi_squared_of_points_that_have_no_harmonic_means(odd):
     rest = np.arange(9) != 4
     assert np.allclose(value[rest], usual[rest], rtol=1e-13)
     assert np.isnan(value[4]) if not odd < np.inf else value[4] < usual[4]
+
+
+def test_slopes_of_tables_are_not_expanded():
+    expression = Matern(2.2).program()
+    (number,) = numbers_of(expression)
+    slope = derivative(expression, number)
+    assert steepness(expression, number, 1.0) < np.inf
+    assert steepness(slope, number, 1.0) == np.inf
