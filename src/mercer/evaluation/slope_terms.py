@@ -20,10 +20,7 @@ from mercer.evaluation.reference import evaluate
 
 FEW_OUTPUTS = 16  # up to which a look at what cancels pays
 GROUP_BYTES = 8 * MEGABYTE  # of coefficients times coordinates
-CLOSEST = {
-    "float32": 2.0**-20,
-    "float64": 2.0**-10,
-}  # of the largest distance: digits that are kept
+CLOSEST = {"float32": 2.0**-20, "float64": 2.0**-10}  # of the farthest: less would cancel
 
 # (number, slopes, x, y, coefficients) to a part of the gradient, of shape (n, outputs, columns)
 Term = Callable[[Number, Array, Array, Array, Array], Array]
