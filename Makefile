@@ -20,7 +20,7 @@ SHARP     = (against_the_reference and float32) or own_points or right_hand or f
 bin       := $(VENV)/bin
 installed := $(VENV)/.installed
 sources    = $(shell find src tests -name '*.py') pyproject.toml
-pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=
+pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report=
 
 .DELETE_ON_ERROR:
 .PHONY: demo test test-gpu test-gpu-quick check format lint types imports coverage bench docs clean
