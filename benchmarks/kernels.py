@@ -1,4 +1,4 @@
-"""Every kernel with a program: the time of K(X, Y)v over that of the Gaussian, and two peers.
+"""Every kernel with a program: K(X, Y)v over the Gaussian's time, two peers, and gradients.
 
 Timings include everything a user's line does: `kernel.gram(X, Y) @ v` packs its points, too.
 """
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import laplacian_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from benchmarks.measure import (
     Effort,
@@ -191,9 +191,40 @@ def peers(effort: Effort) -> Iterator[Row]:
         )
 
 
+def gradients(effort: Effort) -> Iterator[Row]:
+    """Against what one writes in NumPy: a strip of K, weighed, times the centres."""
+    n, m, peer = effort.size(2000), effort.size(10_000), "rbf_kernel in strips"
+    for d in (10, 100):
+        rng = np.random.default_rng(0)
+        X, Y, v = (rng.standard_normal(shape) for shape in ((n, d), (m, d), m))
+        f = Gaussian(lengthscale=(d / 2) ** 0.5).function(Y, v)
+        works = {"mercer": partial(f.gradient, X), peer: partial(_in_strips, X, Y, v)}
+        gaps = X[:CHECKED, None].astype(np.longdouble) - Y
+        weights = np.exp(-(gaps**2).sum(axis=-1) / d) * v
+        yield faster(
+            f"∇f, Gaussian, float64, {n:,} points, {m:,} centres, d = {d}",
+            interleaved(works, effort.repeats(6)),
+            peer,
+            n * m,
+            error=relative_error(
+                f.gradient(X[:CHECKED]), -2 / d * (weights[:, :, None] * gaps).sum(axis=1)
+            ),
+        )
+
+
+def _in_strips(X: np.ndarray, Y: np.ndarray, v: np.ndarray, rows: int = 256) -> np.ndarray:
+    """∇ Σ_j v_j exp(−‖x−y_j‖²/d) at every x_i."""
+    d, parts = X.shape[1], []
+    for x in np.array_split(X, -(-len(X) // rows)):
+        weights = rbf_kernel(x, Y, gamma=1 / d) * v
+        parts.append(-2 / d * (weights.sum(axis=1)[:, None] * x - weights @ Y))
+    return np.concatenate(parts)
+
+
 GROUPS: Groups = {
     "gaussian": over_the_gaussian,
     "peers": peers,
+    "gradients": gradients,
 }
 
 run = partial(measured, "Kernels", GROUPS)

@@ -15,6 +15,7 @@ from triton.compiler import ASTSource  # noqa: E402
 from mercer.evaluation.cpu.cache import load  # noqa: E402
 from mercer.evaluation.expression import numbers_of  # noqa: E402
 from mercer.evaluation.gpu import packing  # noqa: E402
+from mercer.evaluation.gpu.elementary import MIXED_ROOTS  # noqa: E402
 from mercer.evaluation.gpu.product import FusedProduct  # noqa: E402
 from mercer.evaluation.gpu.source import source_of  # noqa: E402
 from mercer.evaluation.operations import derivative  # noqa: E402
@@ -111,11 +112,22 @@ def test_products_with_one_column_compile(name):
     assert "mma" in asm["ptx"] or name == "laplacian"
 
 
-@pytest.mark.parametrize("name", ["composite", "product"])
-def test_roots_beside_products_around_the_origin_or_not(name):
-    ptx = compiled(KERNELS[name], torch.float32, "reduce", 1)["ptx"]
-    assert ptx.count("sqrt.approx") < ptx.count("ex2.approx")  # the others are polynomials
-    assert "sqrt.approx" in compiled(KERNELS[name], torch.float32, "reduce", 1, middle=3.0)["ptx"]
+@pytest.mark.parametrize(
+    ("name", "middle", "root"),
+    [
+        ("composite", 0.0, "shifted_root_more"),
+        ("product", 0.0, "shifted_root"),
+        ("composite", 3.0, "sqrt_mixed"),
+    ],
+)
+def test_roots_that_are_left_to_the_card(name, middle, root):
+    ptx = compiled(KERNELS[name], torch.float32, "reduce", 1, middle)["ptx"]
+    polynomials, values = MIXED_ROOTS[root]
+    exponentials = 2 if name == "composite" else 1
+    roots = ptx.count("sqrt.approx") * exponentials / ptx.count("ex2.approx")
+    assert roots == pytest.approx(
+        1 - polynomials / values, rel=0.1
+    )  # an exponential may be one, too
 
 
 @pytest.mark.parametrize("function", ["reduce_many", "fill"])

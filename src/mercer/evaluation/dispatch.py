@@ -6,7 +6,6 @@ the CPU share their memory with NumPy arrays and are computed as such; tensors o
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -81,8 +80,7 @@ def on_tensors(points: Any) -> bool:
 
 def _on_host(points: Any) -> bool:
     """Whether tensors are computed as NumPy arrays: on the CPU, unless Triton interprets."""
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    return points.rows.device.type == "cpu" and not interpreted
+    return bool(_gpu().is_host(points.rows.device))
 
 
 def on_device(kernel: Lowerable, points: Any) -> bool:

@@ -36,21 +36,23 @@ def lengths(rows: Array) -> Array:
 def _distance_term(number: Number, slopes: Array, x: Array, y: Array, coefficients: Array) -> Array:
     if coefficients.shape[1] > FEW_OUTPUTS or not len(y):
         return _by_differences(slopes, x, y, coefficients)
-    wide, seen, others, weights = (
-        to_precision(array, "float64") for array in (slopes, x, y, coefficients)
-    )
-    middle = others.mean(axis=0)
-    seen, others = seen - middle, others - middle
-    part = to_precision(2 * _by_products(wide, seen, others, weights), x.dtype)
-    close = _close(wide, seen, others, weights, CLOSEST[precision(x.dtype)])
+    part, close = _by_products(slopes, x, y, coefficients)
     if bool(close.any()):
         part[close] = _by_differences(slopes[close], x[close], y, coefficients)
     return part
 
 
-def _by_products(slopes: Array, x: Array, y: Array, coefficients: Array) -> Array:
-    """Σ_j s_ij a_j x_i − Σ_j s_ij a_j y_j."""
-    return (slopes @ coefficients)[:, :, None] * x[:, None, :] - _moments(slopes, y, coefficients)
+def _by_products(slopes: Array, x: Array, y: Array, coefficients: Array) -> tuple[Array, Array]:
+    """2 Σ_j s_ij a_j x_i − 2 Σ_j s_ij a_j y_j in float64, and the rows where too much cancels."""
+    wide, seen, others, weights = (
+        to_precision(array, "float64") for array in (slopes, x, y, coefficients)
+    )
+    middle = others.mean(axis=0)
+    seen, others = seen - middle, others - middle
+    total = (wide @ weights)[:, :, None] * seen[:, None, :]
+    part = 2 * (total - _moments(wide, others, weights))
+    close = _close(wide, seen, others, weights, CLOSEST[precision(x.dtype)])
+    return to_precision(part, x.dtype), close
 
 
 def _close(slopes: Array, x: Array, y: Array, coefficients: Array, closest: float) -> Array:

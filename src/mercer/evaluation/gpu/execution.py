@@ -33,6 +33,16 @@ def too_old(device: Any) -> bool:
     return torch.cuda.get_device_capability(device)[0] < 7
 
 
+def is_host(device: Any) -> bool:
+    """Whether a device is the CPU, and Triton does not interpret there."""
+    return device.type == "cpu" and os.environ.get("TRITON_INTERPRET") != "1"
+
+
+def runs_fused_code(device: Any) -> bool:
+    """Whether Triton is there and compiles for a device, or interprets."""
+    return not is_host(device) and triton_is_there() and not too_old(device)
+
+
 def execution(kernel: Lowerable, x: Any, y: Any, dtype: torch.dtype, precision: str | None) -> Any:
     """Something with `matmul` and `dense` for K(X, Y)."""
     if x.rows.device != y.rows.device:
@@ -43,7 +53,7 @@ def execution(kernel: Lowerable, x: Any, y: Any, dtype: torch.dtype, precision: 
     expression = kernel.program()
     if expression is None:
         return blocks.BlockProduct(_block_of(kernel), x, y, dtype)
-    if not triton_is_there() or too_old(x.rows.device):
+    if not runs_fused_code(x.rows.device):
         return blocks.BlockProduct(lambda a, b: blocks.values(expression, a, b, dtype), x, y, dtype)
     return _fused(expression, x, y, dtype, precision)
 
@@ -58,9 +68,7 @@ def _fused(
 
 def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
     """All values of an expression, stored: by fused code where it runs, else in plain torch."""
-    device = x.rows.device
-    runs = device.type != "cpu" or os.environ.get("TRITON_INTERPRET") == "1"
-    if runs and triton_is_there() and not too_old(device):
+    if runs_fused_code(x.rows.device):
         return _fused(expression, x, y, dtype, None).dense()
     return blocks.values(expression, x, y, dtype)
 

@@ -60,8 +60,7 @@ def _balanced(code: Code, program: Program, f: int, distance: int, product: int)
     """Rows have one scale and norms another one; crosswise, the lines are written for that."""
     form = f"arrays['balance{f}']"
     code.constant(f"twice{f}", f"2.0 * {form}.distance / {form}.product", f"tl.load(S{f} + 1)")
-    code.rows.append(f"xn{f} = {code.row_numbers(f'XN{f}')}")
-    code.tile.append(f"norms{f} = xn{f} + {code.column_numbers(f'YN{f}')}")
+    _sum_of_norms(code, f)
     value = f"norms{f} - twice{f} * e{f}"
     if code.crosswise:
         code.tile.append(f"q{distance} = {value}")
@@ -84,8 +83,7 @@ def _extended(code: Code, program: Program, f: int, family: Family, distance: in
 
 def _norms_apart(code: Code, program: Program, f: int, family: Family, distance: int) -> None:
     """‖x‖² + ‖y‖² − 2⟨x, y⟩; all three are scaled, unless close pairs will be repaired."""
-    code.rows.append(f"xn{f} = {code.row_numbers(f'XN{f}')}")
-    code.tile.append(f"norms{f} = xn{f} + {code.column_numbers(f'YN{f}')}")
+    _sum_of_norms(code, f)
     if family.repaired:
         code.constant(f"twice{f}", f"2.0 * scale{f}")
         code.tile.append(f"q{distance} = tl.maximum(norms{f} - twice{f} * e{f}, 0.0)")
@@ -94,6 +92,11 @@ def _norms_apart(code: Code, program: Program, f: int, family: Family, distance:
     if not forgiving_of_signs(program, distance):
         value = f"tl.maximum({value}, 0.0)"
     _rescaled(code, program, distance, value, f"scale{f}")
+
+
+def _sum_of_norms(code: Code, f: int) -> None:
+    code.rows.append(f"xn{f} = {code.row_numbers(f'XN{f}')}")
+    code.tile.append(f"norms{f} = xn{f} + {code.column_numbers(f'YN{f}')}")
 
 
 def _rescaled(code: Code, program: Program, q: int, value: str, scale: str) -> None:
