@@ -79,7 +79,7 @@ def exact_rows(kernel: Any, X: Any, Y: Any, v: Any, rows: int = CHECKED) -> Any:
     from mercer.evaluation.gpu import blocks
 
     points = kernel.points(X[:rows].double()), kernel.points(Y.double())
-    return blocks.values(kernel.program(), *points, torch.float64) @ v.double()
+    return blocks.values(kernel.expression(), *points, torch.float64) @ v.double()
 
 
 def error(answer: Any, exact: Any) -> float:

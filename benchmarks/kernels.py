@@ -107,7 +107,7 @@ def points(n: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def error(kernel: Kernel, X: np.ndarray, Y: np.ndarray, v: np.ndarray, answer: Any) -> float:
     """Of an answer on some rows, relative to the program in plain NumPy and float64."""
     rows = np.linspace(0, len(X) - 1, CHECKED).astype(int)
-    program = kernel.program()
+    program = kernel.expression()
     assert program is not None
     exact = reference.block(program, kernel.points(X[rows]), kernel.points(Y))  # type: ignore[arg-type]
     return relative_error(np.asarray(answer)[rows], exact @ v.astype(np.float64))

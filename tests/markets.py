@@ -111,7 +111,7 @@ MATRIX = np.cov(np.random.default_rng(5).standard_normal((12, 40)))
 
 COMPOSITE = 2.0 * Gaussian(0.5) + Linear() * Matern(1.5, lengthscale=2.0)
 
-WITH_PROGRAM: dict[str, Kernel] = {
+WITH_EXPRESSION: dict[str, Kernel] = {
     "linear": Linear(),
     "linear-bias": Linear(bias=2.0),
     "quadratic": Polynomial(),
@@ -199,7 +199,7 @@ WITHOUT_PROGRAM: dict[str, tuple[Kernel, Any]] = {
     "precomputed": (Precomputed(MATRIX), np.arange(12)),
     "precomputed-plus-constant": (0.5 * Precomputed(MATRIX) + 1.0, [3, 3, 0, 11]),
 }
-PROGRAMS = WITH_PROGRAM | ON_TWO_COLUMNS
+PROGRAMS = WITH_EXPRESSION | ON_TWO_COLUMNS
 KERNELS: dict[str, tuple[Kernel, Any]] = {name: (kernel, None) for name, kernel in PROGRAMS.items()}
 KERNELS |= ON_THEIR_POINTS | WITHOUT_PROGRAM
 INDEFINITE: dict[str, Kernel] = {  # functions of two points, but not positive definite

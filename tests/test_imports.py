@@ -19,7 +19,7 @@ def test_nothing_heavy_is_loaded(module):
 
 
 def test_kernels_are_made_and_combined_without_numba():
-    code = "from mercer.kernels import *; k = 2.0 * Gaussian() + Linear().on([0]); k.program(); "
+    code = "from mercer.kernels import *; k = 2.0 * Gaussian() + Linear().on([0]); k.expression(); "
     assert output_of(code + PRINT) == "[]"
 
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
 
-from markets import ON_TWO_COLUMNS, WITH_PROGRAM  # noqa: E402
+from markets import ON_TWO_COLUMNS, WITH_EXPRESSION  # noqa: E402
 from mercer.arrays import on_device  # noqa: E402
 from mercer.estimators import (  # noqa: E402
     SVC,
@@ -339,16 +339,16 @@ def differences(kernel, x, z, alpha, step=1e-6):
         there = torch.zeros_like(x)
         there[:, k] = step
         ends = (
-            values(kernel.program(), kernel.points(x + s * there), kernel.points(z), x.dtype)
+            values(kernel.expression(), kernel.points(x + s * there), kernel.points(z), x.dtype)
             for s in (1, -1)
         )
         parts.append((next(ends) - next(ends)) @ alpha / (2 * step))
     return torch.stack(parts, dim=-1)
 
 
-@pytest.mark.parametrize("name", WITH_PROGRAM)
+@pytest.mark.parametrize("name", WITH_EXPRESSION)
 def test_gradients_in_torch_are_slopes(name):
-    kernel, width = WITH_PROGRAM[name], 2 if name in ON_TWO_COLUMNS else 4
+    kernel, width = WITH_EXPRESSION[name], 2 if name in ON_TWO_COLUMNS else 4
     x, z, alpha = (torch.tensor(rows(9, d, seed)) for seed, d in enumerate((width, width, 2)))
     found = gradient(kernel, kernel.points(x), kernel.points(z), alpha)
     expected = differences(kernel, x, z, alpha)
@@ -359,7 +359,7 @@ def test_gradients_in_torch_are_slopes(name):
 @pytest.mark.parametrize("name", ["matern-1/2", "composite"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_gradients_in_torch_are_those_of_the_compiled_code(name, dtype):
-    kernel = WITH_PROGRAM[name]
+    kernel = WITH_EXPRESSION[name]
     X, Z, alpha = rows(12, dtype=dtype), rows(9, seed=1, dtype=dtype), rows(9, 2, 2, dtype)
     X[0] = Z[0]  # at a centre, where kernels may have kinks
     points = (kernel.points(torch.tensor(part)) for part in (X, Z))

@@ -271,11 +271,11 @@ class TestArguments:
 class TestRounding:
     """The bound is a bound, and not a loose one."""
 
-    @pytest.mark.parametrize("name", markets.WITH_PROGRAM)
+    @pytest.mark.parametrize("name", markets.WITH_EXPRESSION)
     def test_bound_is_near_the_unit(self, name):
-        kernel = markets.WITH_PROGRAM[name]
+        kernel = markets.WITH_EXPRESSION[name]
         points = kernel.points(0.1 * markets.normal(9, 2))
-        bound = kernel_bound(kernel.program(), points, points, np.float64)
+        bound = kernel_bound(kernel.expression(), points, points, np.float64)
         size = np.abs(kernel.gram(points).dense()).max(initial=1e-300)
         assert bound.max() <= 400 * np.finfo(np.float64).eps * size + 1e-300
 

@@ -10,7 +10,7 @@ import numpy as np
 from mercer.arrays import Array, beside, on_host
 from mercer.evaluation import dispatch
 from mercer.evaluation.budget import Memory
-from mercer.evaluation.program import Lowerable
+from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet
 
 PRECISIONS = (None, "float32", "tf32", "float64")
@@ -55,7 +55,7 @@ class Gram:
 
     def __init__(
         self,
-        kernel: Lowerable,
+        kernel: EvaluableKernel,
         x: PointSet,
         y: PointSet | None = None,
         memory: Memory = None,
@@ -160,7 +160,7 @@ class Gram:
             )
         )
 
-    def sandwich(self, values: Any, middle: Callable[[int, int, Array], Array]) -> Any:
+    def row_pass(self, values: Any, middle: Callable[[int, int, Array], Array]) -> Any:
         """Kᵀ M(K V) in one pass; M maps the rows start, …, stop − 1 of K V on their own.
 
         `middle(start, stop, rows)` is called from several threads, once for each block of rows, and
@@ -170,13 +170,13 @@ class Gram:
         >>> from mercer.kernels import Gaussian
         >>> gram = Gaussian().gram(np.arange(4.0)[:, None], np.arange(2.0)[:, None])
         >>> v, w = np.ones((2, 1)), np.arange(4.0)[:, None]
-        >>> weighted = gram.sandwich(v, lambda start, stop, rows: w[start:stop] * rows)
+        >>> weighted = gram.row_pass(v, lambda start, stop, rows: w[start:stop] * rows)
         >>> np.allclose(weighted, gram.T @ (w * (gram @ v)))
         True
         """
         columns, _ = self._columns(values, len(self.y))
         self._count()
-        return dispatch.sandwich(
+        return dispatch.row_pass(
             self.kernel,
             self.x,
             self.y,

@@ -39,7 +39,7 @@ def relative_error(kernel, X, Y):
     x, y = kernel.points(X), kernel.points(Y)
     worst = 0.0
     for gram, pair in ((kernel.gram(x, y), (x, y)), (kernel.gram(y), (y, y))):
-        exact = reference.block(kernel.program(), *pair) @ v.astype(np.float64)
+        exact = reference.block(kernel.expression(), *pair) @ v.astype(np.float64)
         for columns in (v, v[:, :1]):
             gap = (gram @ columns) - exact[:, : columns.shape[1]]
             worst = max(worst, np.linalg.norm(gap) / np.linalg.norm(exact[:, : columns.shape[1]]))
@@ -101,7 +101,7 @@ def test_long_sums_in_float32():
     """Ten thousand terms are added in float64 from tile to tile."""
     X, Y = markets.normal(40, 3, 0, np.float32), markets.normal(10_000, 3, 1, np.float32)
     kernel, v = Gaussian(2.0), np.ones(10_000, np.float32)
-    exact = reference.block(kernel.program(), kernel.points(X), kernel.points(Y)) @ v
+    exact = reference.block(kernel.expression(), kernel.points(X), kernel.points(Y)) @ v
     assert np.abs((kernel.gram(X, Y) @ v) / exact - 1).max() <= 1e-6
 
 
@@ -144,7 +144,7 @@ def test_chi_squared(case, dtype):
         x, y = kernel.points(X), kernel.points(Y)
         assert origin(kernel, x, y, stored=False) == (HARMONIC if law else COORDINATES)
         assert (origin(kernel, x, y, stored=True) == HARMONIC) == (most < 1.8)
-        exact = reference.block(kernel.program(), x, y)
+        exact = reference.block(kernel.expression(), x, y)
         limit = most / 20 * LIMIT[dtype] + 8 * np.finfo(dtype).eps
         gram, v = kernel.gram(x, y), weights.astype(float)
         for values, right in (
@@ -177,7 +177,7 @@ def test_chi_squared_of_points_that_have_no_harmonic_means(odd):
 
 
 def test_slopes_of_tables_are_not_expanded():
-    expression = Matern(2.2).program()
+    expression = Matern(2.2).expression()
     (number,) = numbers_of(expression)
     slope = derivative(expression, number)
     assert steepness(expression, number, 1.0) < np.inf

@@ -120,7 +120,7 @@ k = Gaussian(0.5)
 X = np.linspace(0, 1, 50)[:, None]
 product = k.gram(X) @ np.ones(50)
 assert np.allclose(product, np.exp(-2 * (X - X.T) ** 2).sum(axis=1))
-code = load(source_of(lower(k.program()), np.float64))
+code = load(source_of(lower(k.expression()), np.float64))
 hits = sum(code.reduce.stats.cache_hits.values())
 misses = sum(code.reduce.stats.cache_misses.values())
 print(code.__file__.startswith("<"), hits, misses)
@@ -139,7 +139,7 @@ def test_products_need_no_folder(tmp_path):
 
 def test_fifty_lengthscales_compile_once():
     scales = [0.1 * i for i in range(1, 51)]
-    programs = [lower(Gaussian(scale).program()) for scale in scales]
+    programs = [lower(Gaussian(scale).expression()) for scale in scales]
     assert len({program.structure for program in programs}) == 1
     assert len({program.parameters for program in programs}) == 50
     assert len({id(cache.load(source_of(program, "float32"))) for program in programs}) == 1
@@ -147,12 +147,12 @@ def test_fifty_lengthscales_compile_once():
 
 def test_columns_and_lengthscales_of_columns_share_code():
     kernels = [Matern(1.5), Matern(1.5, [1.0, 2.0]), Matern(1.5, 3.0).on([1, 0])]
-    assert len({lower(kernel.program()).structure for kernel in kernels}) == 1
+    assert len({lower(kernel.expression()).structure for kernel in kernels}) == 1
 
 
 def test_other_kernels_and_precisions_have_other_code():
     kernels = [Gaussian(), Matern(0.5), Matern(1.5), Matern(2.5)]
-    sources = {source_of(lower(k.program()), d) for k in kernels for d in ("float32", "float64")}
+    sources = {source_of(lower(k.expression()), d) for k in kernels for d in ("float32", "float64")}
     assert len(sources) == 8
 
 
@@ -169,8 +169,8 @@ def test_the_folder_of_the_user(monkeypatch, tmp_path):
 def test_the_structure_of_a_program_decides_its_code(dtype):
     """Compiled code is found by structure alone, so that a product need not write its text."""
     sources: dict[str, set[str]] = {}
-    for kernel in markets.WITH_PROGRAM.values():
-        program = lower(kernel.program())
+    for kernel in markets.WITH_EXPRESSION.values():
+        program = lower(kernel.expression())
         sources.setdefault(program.structure, set()).add(source_of(program, dtype))
     assert len(sources) > 20
     assert {len(texts) for texts in sources.values()} == {1}

@@ -17,7 +17,7 @@ from markets import (  # noqa: E402
     ON_THEIR_POINTS,
     ON_TWO_COLUMNS,
     PROGRAMS,
-    WITH_PROGRAM,
+    WITH_EXPRESSION,
     WITHOUT_PROGRAM,
 )
 from mercer.estimators import KernelClassifier  # noqa: E402
@@ -40,7 +40,7 @@ TOLERANCE = {np.float32: 2e-6, np.float64: 1e-13}
 
 def exact(kernel, X, Y):
     x, y = (kernel.points(np.asarray(side, np.float64)) for side in (X, Y))
-    return np.asarray(reference.block(kernel.program(), x, y))
+    return np.asarray(reference.block(kernel.expression(), x, y))
 
 
 def error(answer, matrix, values):
@@ -82,7 +82,7 @@ def test_programs_on_their_own_points(name):
 @pytest.mark.parametrize("name", ["gaussian", "matern-1/2", "linear", "composite"])
 @pytest.mark.parametrize("width", [1, 12, 40, 140])
 def test_any_number_of_columns(name, width):
-    check(WITH_PROGRAM[name], points(33, width, np.float32, 0), points(70, width, np.float32, 1))
+    check(WITH_EXPRESSION[name], points(33, width, np.float32, 0), points(70, width, np.float32, 1))
 
 
 @pytest.mark.parametrize("columns", [2, 3, 9, 70])
@@ -106,7 +106,7 @@ def test_distances_keep_their_digits(name, width, case):
         Y[::2] = X[:30] + np.float32(1e-4) * points(30, width, np.float32, 2)
     else:
         X, Y = X * np.float32(1e-6), Y * np.float32(1e-6)
-    check(WITH_PROGRAM[name], X, Y)
+    check(WITH_EXPRESSION[name], X, Y)
 
 
 @pytest.mark.parametrize(("rows", "others"), [(1, 1), (31, 33), (65, 300)])
@@ -121,7 +121,7 @@ def test_a_product_beside_a_distance_of_one_short_matrix_product(rows, others, m
     Y = np.concatenate([Y, X[:3]])
     np.testing.assert_allclose(gram.dense().numpy(), matrix, rtol=0, atol=2e-6 * matrix.max())
     product = FusedProduct(
-        kernel.program(),
+        kernel.expression(),
         *(kernel.points(torch.tensor(side)) for side in (X, Y)),
         torch.float32,
         "float32",
@@ -164,7 +164,7 @@ def test_a_limit_of_registers_is_given_up_first():
     from mercer.evaluation.gpu.product import TOO_LARGE, FusedProduct
 
     product = FusedProduct(
-        Matern(1.5).program(),
+        Matern(1.5).expression(),
         *(Matern(1.5).points(torch.zeros(3, 10)) for _ in range(2)),
         torch.float32,
         "float32",
@@ -270,7 +270,7 @@ def test_blocks_in_torch_agree_where_triton_is_missing(monkeypatch):
         "normalised",
     ):
         gram, _ = check(
-            WITH_PROGRAM[name], points(9, 3, np.float64, 0), points(7, 3, np.float64, 1)
+            WITH_EXPRESSION[name], points(9, 3, np.float64, 0), points(7, 3, np.float64, 1)
         )
         assert "torch" in str(gram.plan())
 
@@ -423,11 +423,11 @@ def test_import_mercer_loads_neither_torch_nor_triton():
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_the_fused_sandwich_maps_all_rows_at_once():
+def test_the_fused_row_pass_maps_all_rows_at_once():
     X, C = points(40, 3, np.float64, 0), points(7, 3, np.float64, 1)
     V, w = points(7, 2, np.float64, 2), points(40, 1, np.float64, 3)
     weights = torch.tensor(w)
-    ours = COMPOSITE.gram(torch.tensor(X), torch.tensor(C)).sandwich(
+    ours = COMPOSITE.gram(torch.tensor(X), torch.tensor(C)).row_pass(
         torch.tensor(V), lambda start, stop, rows: weights[start:stop] * rows
     )
     matrix = exact(COMPOSITE, X, C)
@@ -450,7 +450,7 @@ def test_a_fused_fit_with_another_loss():
 def test_slopes_by_fused_code(name, dtype):
     X, Z, alpha = (points(n, d, dtype, n) for n, d in ((11, 12), (9, 12), (9, 2)))
     X[0] = Z[0]  # at a centre, where kernels may have kinks
-    f = WITH_PROGRAM[name].function(*(torch.tensor(part) for part in (Z, alpha)))
-    expected = WITH_PROGRAM[name].function(Z.astype(float), alpha.astype(float)).gradient(X)
+    f = WITH_EXPRESSION[name].function(*(torch.tensor(part) for part in (Z, alpha)))
+    expected = WITH_EXPRESSION[name].function(Z.astype(float), alpha.astype(float)).gradient(X)
     gap = np.abs(f.gradient(torch.tensor(X)).numpy() - expected).max()
     assert gap <= TOLERANCE[dtype] * np.abs(expected).max()

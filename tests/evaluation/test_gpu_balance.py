@@ -25,10 +25,10 @@ def test_the_form_is_the_kernel(weight, factor, flat, steep, order):
         product * matern,
         factor * (matern * product),
     )[order]
-    form = balance_of(lower(kernel.program()))
+    form = balance_of(lower(kernel.expression()))
     X = np.random.default_rng(0).normal(size=(7, 3))
     points = kernel.points(X)
-    exact = reference.block(kernel.program(), points, points)
+    exact = reference.block(kernel.expression(), points, points)
     q = form.distance * ((X[:, None] - X[None]) ** 2).sum(-1)
     u = form.root * np.sqrt(q) + form.shift
     value = form.product * (X @ X.T) * u * 2.0**-u
@@ -56,4 +56,4 @@ def test_the_form_is_the_kernel(weight, factor, flat, steep, order):
     ids=str,
 )
 def test_other_kernels_have_no_such_form(kernel):
-    assert balance_of(lower(kernel.program())) is None
+    assert balance_of(lower(kernel.expression())) is None

@@ -77,7 +77,7 @@ def compiled(kernel, dtype, name, columns, middle=0.0, expression=None):
     draw = torch.Generator().manual_seed(0)
     rows = [torch.randn(300, 10, dtype=dtype, generator=draw) + middle for _ in range(2)]
     points = [kernel.points(side) for side in rows]
-    product = FusedProduct(expression or kernel.program(), *points, dtype, "float32")
+    product = FusedProduct(expression or kernel.expression(), *points, dtype, "float32")
     (_, launch), *_ = product._prepared()
     precision = str(dtype).removeprefix("torch.")
     families = launch.operands.families
@@ -138,7 +138,7 @@ def test_other_functions_compile(function):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["matern-2.2", "composite"])
 def test_slopes_compile(name, dtype):
-    expression = KERNELS[name].program()
+    expression = KERNELS[name].expression()
     slopes = [derivative(expression, number) for number in numbers_of(expression, twins=True)]
     for slope in slopes:
         cubin = compiled(KERNELS[name], dtype, "fill", 0, expression=slope)["cubin"]

@@ -51,7 +51,7 @@ def tight(path, symmetric, product=""):
     gram = gram_of(path, symmetric)
     with threadpool_limits(1, user_api="blas"):
         if product.startswith("normal"):
-            return dispatch.sandwich_of(KERNEL, gram.x, gram.y, several(gram), None).memory
+            return dispatch.row_pass_of(KERNEL, gram.x, gram.y, several(gram), None).memory
         return gram.plan(columns=3).memory
 
 

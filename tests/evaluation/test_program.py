@@ -104,12 +104,12 @@ class TestLowering:
     @pytest.mark.parametrize("name", markets.PROGRAMS)
     def test_lines_compute_the_reference(self, name):
         kernel = markets.PROGRAMS[name]
-        program = lower(kernel.program())
+        program = lower(kernel.expression())
         x, y = (kernel.points(markets.normal(4, 2, seed)) for seed in (0, 1))
         scope = _scope(program, x, y)
         for line in program.lines:
             exec(line, scope)
-        assert np.allclose(scope[program.result], reference.block(kernel.program(), x, y))
+        assert np.allclose(scope[program.result], reference.block(kernel.expression(), x, y))
 
     def test_terms_are_part_of_the_structure(self):
         distance = lower(decay(coordinate_sum(absolute(X - Y))))
@@ -215,46 +215,46 @@ class TestColumns:
         assert {number.view.columns for number in numbers_of(expression)} == {(2, 0)}
 
     def test_nested_columns_are_counted_inside(self):
-        (number,) = numbers_of(Linear().on([1, -1]).on([4, 7, 5]).program())
+        (number,) = numbers_of(Linear().on([1, -1]).on([4, 7, 5]).expression())
         assert number.view.columns == (7, 5)
 
     def test_nested_names(self):
-        (number,) = numbers_of(Linear().on("b").on(["a", "b"]).program())
+        (number,) = numbers_of(Linear().on("b").on(["a", "b"]).expression())
         assert number.view.columns == ("b",)
 
     def test_columns_of_columns_that_are_not_there(self):
         with pytest.raises(
             ValueError, match="column 2 does not exist among the 2 selected columns"
         ):
-            Linear().on([2]).on([4, 7]).program()
+            Linear().on([2]).on([4, 7]).expression()
         with pytest.raises(ValueError, match="'c' is not among the selected columns"):
-            Linear().on("c").on(["a", "b"]).program()
+            Linear().on("c").on(["a", "b"]).expression()
 
     def test_shared_nodes_stay_shared(self):
         expression = restricted((1.0 + sqrt(S)) * decay(sqrt(S)), (0,))
         assert sum("sqrt" in line for line in lower(expression).lines) == 1
 
     def test_scales_are_kept(self):
-        (number,) = numbers_of(Gaussian([1.0, 2.0]).on([3, 1]).program())
+        (number,) = numbers_of(Gaussian([1.0, 2.0]).on([3, 1]).expression())
         assert number.view == View((3, 1), (1.0, 0.5))
 
     def test_terms_are_kept(self):
-        (number,) = numbers_of(Laplacian().on([2]).program())
+        (number,) = numbers_of(Laplacian().on([2]).expression())
         assert number.kind == "coordinate_sum"
         assert number.view == View((2,))
         assert number.term == absolute(X - Y)
 
     def test_maps_reach_every_number(self):
         A = np.array([[1.0, 2.0], [0.0, 1.0]])
-        views = {number.view for number in numbers_of(mapped(ArcCosine(1).program(), A))}
+        views = {number.view for number in numbers_of(mapped(ArcCosine(1).expression(), A))}
         assert {view.matrix for view in views} == {((1.0, 2.0), (0.0, 1.0))}
         assert {view.unit for view in views} == {True, False}
 
     def test_maps_after_columns(self):
-        (number,) = numbers_of(Linear().on([1]).after(np.arange(6.0).reshape(2, 3)).program())
+        (number,) = numbers_of(Linear().on([1]).after(np.arange(6.0).reshape(2, 3)).expression())
         assert number.view == View(matrix=((3.0, 4.0, 5.0),))
         with pytest.raises(ValueError, match="after a linear map columns have no names"):
-            Linear().on("a").after(np.eye(2)).program()
+            Linear().on("a").after(np.eye(2)).expression()
 
 
 class TestOwn:
@@ -268,7 +268,7 @@ class TestOwn:
         assert own(S, "x").value == 0.0
 
     def test_sums_over_coordinates_have_none(self):
-        assert own(Laplacian().program(), "x") is None
+        assert own(Laplacian().expression(), "x") is None
 
 
 EXPRESSIONS = {
@@ -277,8 +277,8 @@ EXPRESSIONS = {
     "power": S**4,
     "gaussian": decay(0.5 * S),
     "exponential": exp(0.3 * P),
-    "matern": Matern(1.5).program(),
-    "matern-5/2": Matern(2.5).program(),
+    "matern": Matern(1.5).expression(),
+    "matern-5/2": Matern(2.5).expression(),
     "root": sqrt(S + 1.0),
     "reciprocal": reciprocal_root(S + 1.0),
     "product": decay(0.2 * S) * (P + 2.0) ** 2,
@@ -393,25 +393,25 @@ class TestReference:
         assert np.allclose(reference.block(P, x, y), [[8.0, 5.0]])
         assert np.allclose(reference.block(squared_norms()[0], x, y), [[5.0, 5.0]])
         assert np.allclose(reference.block(squared_norms()[1], x, y), [[16.0, 5.0]])
-        assert np.allclose(reference.block(Gaussian(2.0).program(), x, y), [[np.exp(-5 / 8), 1]])
+        assert np.allclose(reference.block(Gaussian(2.0).expression(), x, y), [[np.exp(-5 / 8), 1]])
 
     def test_formulas(self):
         x, y = Matern().points([[0.0]]), Matern().points([[0.7]])
         r = np.sqrt(3) * 0.7 / 2
-        value = reference.block(Matern(1.5, 2.0).program(), x, y)
+        value = reference.block(Matern(1.5, 2.0).expression(), x, y)
         assert np.allclose(value, (1 + r) * np.exp(-r))
         r = np.sqrt(5) * 0.7 / 2
-        value = reference.block(Matern(2.5, 2.0).program(), x, y)
+        value = reference.block(Matern(2.5, 2.0).expression(), x, y)
         assert np.allclose(value, (1 + r + r**2 / 3) * np.exp(-r))
-        value = reference.block(Polynomial(3, 2.0).program(), y, y)
+        value = reference.block(Polynomial(3, 2.0).expression(), y, y)
         assert np.allclose(value, (0.49 + 2) ** 3)
 
     @pytest.mark.parametrize("name", markets.PROGRAMS)
     def test_diagonal(self, name):
         kernel = markets.PROGRAMS[name]
         x = kernel.points(markets.normal(5, 2))
-        block = reference.block(kernel.program(), x, x)
-        assert np.allclose(reference.diagonal(kernel.program(), x), np.diagonal(block))
+        block = reference.block(kernel.expression(), x, x)
+        assert np.allclose(reference.diagonal(kernel.expression(), x), np.diagonal(block))
 
 
 class TestKeptPrograms:

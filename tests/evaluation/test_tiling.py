@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mercer.evaluation.sandwich import Sandwich
+from mercer.evaluation.row_pass import RowPass
 from mercer.evaluation.tiling import Walk, spans, tournament
 
 
@@ -96,9 +96,9 @@ class TestWalk:
     def test_normal_matmul(self, n, m, columns, threads):
         K, V, W = matrix(n, m), matrix(m, columns), matrix(n, columns)
         tiles = KnownTiles(K)
-        assert np.allclose(Sandwich(tiles, threads).normal(V, W), K.T @ (K @ V + W))
+        assert np.allclose(RowPass(tiles, threads).normal(V, W), K.T @ (K @ V + W))
         assert (tiles.used == 1).all()
-        assert np.allclose(Sandwich(KnownTiles(K), threads).normal(V, None), K.T @ (K @ V))
+        assert np.allclose(RowPass(KnownTiles(K), threads).normal(V, None), K.T @ (K @ V))
 
     @given(n=sizes, m=sizes, threads=st.integers(1, 3))
     def test_dense(self, n, m, threads):

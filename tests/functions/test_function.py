@@ -276,7 +276,7 @@ class TestGradient:
 
     def test_without_a_program(self):
         k = (0.5 * (Gaussian() * CosineSeries([1.0, 2.0]) + Linear().on(0))).exp()
-        assert k.program() is None
+        assert k.expression() is None
         f, h = k.function(Z, np.ones(7)), 1e-6
         for i, step in enumerate(h * np.eye(WIDTH)):
             slope = (f(Z + step) - f(Z - step)) / (2 * h)

@@ -136,7 +136,7 @@ def values(kernel, X, Y=None):
     """K(X, Y) by the oracle, which compiles nothing."""
     x = kernel.points(np.asarray(X))
     y = x if Y is None else kernel.points(np.asarray(Y))
-    expression = kernel.program()
+    expression = kernel.expression()
     return kernel.block(x, y) if expression is None else reference.block(expression, x, y)
 
 

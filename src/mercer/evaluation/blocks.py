@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.program import Lowerable
+from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet
 
 
@@ -17,7 +17,7 @@ class BlockTiles:
     column_bytes = 8
     costly = True
 
-    def __init__(self, kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> None:
+    def __init__(self, kernel: EvaluableKernel, x: PointSet, y: PointSet, dtype: Any) -> None:
         self.kernel, self.x, self.y = kernel, x, y
         self.dtype = np.dtype(dtype)
         self.shape = (len(x), len(y))

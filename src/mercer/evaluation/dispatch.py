@@ -17,8 +17,8 @@ from mercer.arrays import is_tensor
 from mercer.evaluation import reference
 from mercer.evaluation.blocks import BlockTiles
 from mercer.evaluation.budget import Memory, free_memory, memory_budget
-from mercer.evaluation.program import Lowerable, Program, lower
-from mercer.evaluation.sandwich import Affine, Sandwich
+from mercer.evaluation.program import EvaluableKernel, Program, lower
+from mercer.evaluation.row_pass import Affine, RowPass
 from mercer.evaluation.threads import thread_count
 from mercer.evaluation.tiling import SMALL, Middle, Tiles, Walk
 from mercer.points import PointSet, SparsePoints, VectorPoints
@@ -83,9 +83,9 @@ def _on_host(points: Any) -> bool:
     return bool(_gpu().is_host(points.rows.device))
 
 
-def on_device(kernel: Lowerable, points: Any) -> bool:
+def on_device(kernel: EvaluableKernel, points: Any) -> bool:
     """Whether tensors are computed on their device, by a program of the kernel."""
-    return kernel.program() is not None and not _on_host(points)
+    return kernel.expression() is not None and not _on_host(points)
 
 
 def device_memory(points: Any) -> int | None:
@@ -108,7 +108,7 @@ def _through_numpy(x: Any, y: Any, compute: Callable[[Any, Any], np.ndarray]) ->
     return torch.from_numpy(np.ascontiguousarray(compute(rows, rows if y is x else y.host())))
 
 
-def _tiles(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
+def _tiles(kernel: EvaluableKernel, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
     program = _lowered(kernel)
     if program is None:
         return BlockTiles(kernel, x, y, dtype)
@@ -117,10 +117,10 @@ def _tiles(kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any) -> Tiles:
     return FusedTiles(program, *_same_storage(x, y), dtype)
 
 
-_programs: dict[int, tuple[weakref.ref[Lowerable], Program | None]] = {}  # by the kernel's id
+_programs: dict[int, tuple[weakref.ref[EvaluableKernel], Program | None]] = {}  # by the kernel's id
 
 
-def _lowered(kernel: Lowerable) -> Program | None:
+def _lowered(kernel: EvaluableKernel) -> Program | None:
     """The program of a kernel, kept as long as the kernel lives.
 
     Kernels are told apart by identity: to compare them, matrices inside them would be read.
@@ -129,7 +129,7 @@ def _lowered(kernel: Lowerable) -> Program | None:
     kept = _programs.get(key)
     if kept is not None and kept[0]() is kernel:
         return kept[1]
-    expression = kernel.program()
+    expression = kernel.expression()
     program = None if expression is None else lower(expression)
     _programs[key] = weakref.ref(kernel, lambda _: _programs.pop(key, None)), program
     return program
@@ -143,7 +143,7 @@ def _same_storage(x: Any, y: Any) -> tuple[VectorPoints, VectorPoints]:
 
 
 def walk(
-    kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory, columns: int = 1
+    kernel: EvaluableKernel, x: PointSet, y: PointSet, dtype: Any, memory: Memory, columns: int = 1
 ) -> Walk:
     """Tiles of K(X, Y) and the number of threads, within the memory budget."""
     tiles = _tiles(kernel, x, y, dtype)
@@ -152,7 +152,7 @@ def walk(
 
 
 def matmul(
-    kernel: Lowerable,
+    kernel: EvaluableKernel,
     x: PointSet,
     y: PointSet,
     values: Any,
@@ -178,7 +178,7 @@ def matmul(
 
 
 def normal_matmul(
-    kernel: Lowerable,
+    kernel: EvaluableKernel,
     x: PointSet,
     y: PointSet,
     values: Any,
@@ -198,11 +198,11 @@ def normal_matmul(
         return _gpu().normal_matmul(kernel, x, y, values, shift, precision, kept)
     if not len(x) or not len(y) or not values.shape[1]:
         return np.zeros((len(y), values.shape[1]), values.dtype)
-    return sandwich_of(kernel, x, y, values, memory).normal(values, shift)
+    return row_pass_of(kernel, x, y, values, memory).normal(values, shift)
 
 
-def sandwich(
-    kernel: Lowerable,
+def row_pass(
+    kernel: EvaluableKernel,
     x: PointSet,
     y: PointSet,
     values: Any,
@@ -215,19 +215,19 @@ def sandwich(
     if on_tensors(x):
         if _on_host(x):
             v, inside = values.numpy(), _middle_of_tensors(middle)
-            return _through_numpy(x, y, lambda a, b: sandwich(kernel, a, b, v, inside, memory))
+            return _through_numpy(x, y, lambda a, b: row_pass(kernel, a, b, v, inside, memory))
         kept = {} if kept is None else kept
-        return _gpu().sandwich(kernel, x, y, values, middle, precision, kept)
-    return sandwich_of(kernel, x, y, values, memory).product(values, middle)
+        return _gpu().row_pass(kernel, x, y, values, middle, precision, kept)
+    return row_pass_of(kernel, x, y, values, memory).product(values, middle)
 
 
-def sandwich_of(
-    kernel: Lowerable, x: PointSet, y: PointSet, values: np.ndarray, memory: Memory
-) -> Sandwich:
+def row_pass_of(
+    kernel: EvaluableKernel, x: PointSet, y: PointSet, values: np.ndarray, memory: Memory
+) -> RowPass:
     """Tiles of K(X, Y) to multiply from both sides, in as many threads as the budget admits."""
     tiles = _tiles(kernel, x, y, values.dtype)
     threads = thread_count() if len(x) * len(y) >= SMALL else 1
-    return Sandwich.within(tiles, values.shape[1], threads, memory_budget(memory))
+    return RowPass.within(tiles, values.shape[1], threads, memory_budget(memory))
 
 
 def _middle_of_tensors(middle: Middle) -> Middle:
@@ -245,7 +245,7 @@ def _middle_of_tensors(middle: Middle) -> Middle:
 
 
 def dense(
-    kernel: Lowerable,
+    kernel: EvaluableKernel,
     x: PointSet,
     y: PointSet,
     dtype: Any,
@@ -270,27 +270,27 @@ def dense(
     return walk(kernel, x, y, dtype, memory).dense(symmetric=x is y)
 
 
-def diagonal(kernel: Lowerable, x: PointSet) -> Any:
+def diagonal(kernel: EvaluableKernel, x: PointSet) -> Any:
     """All k(x_i, x_i)."""
     if on_tensors(x):
         if _on_host(x):
             return _through_numpy(x, x, lambda a, b: diagonal(kernel, a))
         return _gpu().diagonal(kernel, x)
-    expression = kernel.program()
+    expression = kernel.expression()
     if expression is None:
         return np.asarray(kernel.diagonal(x), x.dtype)
     return reference.diagonal(expression, x)  # type: ignore[arg-type]
 
 
 def plan(
-    kernel: Lowerable, x: PointSet, y: PointSet, dtype: Any, memory: Memory, columns: int
+    kernel: EvaluableKernel, x: PointSet, y: PointSet, dtype: Any, memory: Memory, columns: int
 ) -> Plan:
     """What `matmul` would do, without doing it."""
     if on_tensors(x):
         return _tensor_plan(kernel, x, y, dtype, memory, columns)
     matrix = walk(kernel, x, y, dtype, memory, columns)
     tiles = matrix.tiles
-    fused = kernel.program() is not None
+    fused = kernel.expression() is not None
     return Plan(
         execution="fused on the CPU" if fused else "blocks from the kernel's own function",
         distances=getattr(tiles, "distances", ""),
@@ -302,7 +302,7 @@ def plan(
 
 
 def _tensor_plan(
-    kernel: Lowerable, x: Any, y: Any, dtype: Any, memory: Memory, columns: int
+    kernel: EvaluableKernel, x: Any, y: Any, dtype: Any, memory: Memory, columns: int
 ) -> Plan:
     if _on_host(x):
         rows = x.host()

@@ -21,7 +21,7 @@ from mercer.evaluation.budget import MEGABYTE
 from mercer.evaluation.dispatch import on_tensors
 from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
 from mercer.evaluation.operations import derivative
-from mercer.evaluation.program import Lowerable, lower
+from mercer.evaluation.program import EvaluableKernel, lower
 from mercer.evaluation.slope_terms import TERMS, lengths
 from mercer.evaluation.tiling import Walk, spans
 from mercer.points import DensePoints, PointSet, View
@@ -30,9 +30,9 @@ STRIP_BYTES = 8 * MEGABYTE  # of the slopes at some points
 DEVICE_STRIP_BYTES = 64 * MEGABYTE
 
 
-def gradient(kernel: Lowerable, x: PointSet, centres: PointSet, coefficients: Array) -> Array:
+def gradient(kernel: EvaluableKernel, x: PointSet, centres: PointSet, coefficients: Array) -> Array:
     """∇ Σ_j α_j k(·, y_j) at every x_i; shape (n, outputs, columns)."""
-    expression = kernel.program()
+    expression = kernel.expression()
     if expression is None:
         return _from_blocks(kernel, x, centres, coefficients)
     dense = all(isinstance(p, DensePoints) or on_tensors(p) for p in (x, centres))
@@ -48,7 +48,7 @@ def gradient(kernel: Lowerable, x: PointSet, centres: PointSet, coefficients: Ar
 
 
 def _from_blocks(
-    kernel: Lowerable, x: PointSet, centres: PointSet, coefficients: np.ndarray
+    kernel: EvaluableKernel, x: PointSet, centres: PointSet, coefficients: np.ndarray
 ) -> np.ndarray:
     """From the kernel's own derivatives, a strip of points at a time."""
     width = getattr(x, "width", 1)

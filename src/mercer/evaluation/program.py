@@ -1,6 +1,6 @@
 """From an expression to a program: straight-line code over numbered inputs.
 
-`Lowerable` is all that evaluation, operators and functions know of a kernel.
+`EvaluableKernel` is all that evaluation, operators and functions know of a kernel.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from mercer.points import PointSet
 
 
 @runtime_checkable
-class Lowerable(Protocol):
+class EvaluableKernel(Protocol):
     """What a kernel owes to be evaluated: points, and a program or blocks."""
 
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel, or a `ValueError` that says what is wrong."""
 
-    def program(self) -> Expression | None:
+    def expression(self) -> Expression | None:
         """The kernel's value as an expression over the numbers of a pair, where it has one."""
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:

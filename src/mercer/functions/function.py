@@ -12,7 +12,7 @@ from mercer import linalg
 from mercer.arrays import Array, beside, is_tensor, namespace, on_host, precision, to_precision
 from mercer.evaluation.dispatch import on_device
 from mercer.evaluation.gradients import gradient
-from mercer.evaluation.program import Lowerable
+from mercer.evaluation.program import EvaluableKernel
 from mercer.operators import Gram
 from mercer.points import PointSet
 
@@ -44,7 +44,7 @@ class RKHSFunction:
     True
     """
 
-    kernel: Lowerable
+    kernel: EvaluableKernel
     points: PointSet
     coefficients: Array
 

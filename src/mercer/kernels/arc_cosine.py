@@ -65,7 +65,7 @@ class ArcCosine(Kernel):
         if self.order not in (0, 1, 2):
             raise ValueError(f"ArcCosine has order 0, 1 or 2; got {self.order!r}.")
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         if self.order == 0:
             return self._step_value().with_slopes_of((1.0 / math.pi) * self._rest()[0])
         x, y = lengths()

@@ -1,6 +1,6 @@
 """What a kernel is: a symmetric function of two points, written down once.
 
-A kernel owes its value on a pair: a `program()` over the numbers of a pair where it has one, a
+A kernel owes its value on a pair: a `expression()` over the numbers of a pair where it has one, a
 `block(x, y)` otherwise. Gram matrices, products, functions, gradients and tests are derived.
 """
 
@@ -36,13 +36,13 @@ class Kernel(Value):
 
     # ---- what a kernel owes -----------------------------------------------------------------
 
-    def program(self) -> Expression | None:
+    def expression(self) -> Expression | None:
         """The value as an expression over the numbers of a pair; None if there is none."""
         return None
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All values k(x_i, y_j), stored."""
-        if self.program() is None:
+        if self.expression() is None:
             raise NotImplementedError(
                 f"{type(self).__name__} implements neither program nor block."
             )
@@ -50,7 +50,7 @@ class Kernel(Value):
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i)."""
-        if self.program() is not None:
+        if self.expression() is not None:
             return dispatch.diagonal(self, x)
         points = (x.slice(i, i + 1) for i in range(len(x)))
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
@@ -99,11 +99,11 @@ class Kernel(Value):
     @property
     def takes_tensors(self) -> bool:
         """Whether `block` computes on tensors of torch as they are; otherwise they go to NumPy."""
-        return self.program() is not None
+        return self.expression() is not None
 
     def _column_names(self) -> tuple[str, ...]:
         """The names of the columns that the kernel looks at; none if all are read."""
-        expression = self.program()
+        expression = self.expression()
         views = [number.view for number in numbers_of(expression)] if expression else []
         if any(view.columns is None for view in views):
             return ()

@@ -59,7 +59,7 @@ class Laplacian(Kernel):
     def __post_init__(self) -> None:
         check_lengthscale(self, self.lengthscale)
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         distance = coordinate_sum(absolute(X - Y), scaled_view(self.lengthscale))
         return decay(common_scale(self.lengthscale) * distance)
 
@@ -87,7 +87,7 @@ class Cauchy(Kernel):
     def __post_init__(self) -> None:
         check_lengthscale(self, self.lengthscale)
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         scale = common_scale(self.lengthscale) ** 2
         view = scaled_view(self.lengthscale)
         return 1.0 / coordinate_product(1.0 + scale * (X - Y) ** 2, view)
@@ -105,7 +105,7 @@ class AllSubsets(Kernel):
     36.0
     """
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         return coordinate_product(1.0 + X * Y)
 
 
@@ -149,7 +149,7 @@ class ChiSquared(_Nonnegative):
     def __post_init__(self) -> None:
         check_positive(self, "gamma", self.gamma)
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         tiny = 1e-37  # keeps 0/0 at 0, and is lost in any other sum
         x, y = X + tiny, Y + tiny
         gap = x - y
@@ -170,7 +170,7 @@ class Brownian(_Nonnegative):
 
     _advice = "Measure from the smallest value: X - X.min(axis=0)."
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         return coordinate_product(minimum(X, Y))
 
 
@@ -193,7 +193,7 @@ class Spline(_Nonnegative):
 
     _advice = "Measure from the smallest value: X - X.min(axis=0)."
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         # xy + x²y/2 − x³/6 is right where x ≤ y; less it with x, y exchanged it is (y − x)³/6
         left, right = (
             a * (0.5 * b**2 + b) + (1.0 - (1.0 / 6.0) * b**3) for a, b in ((Y, X), (X, Y))

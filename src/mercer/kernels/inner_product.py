@@ -35,7 +35,7 @@ class Constant(Kernel):
     def __post_init__(self) -> None:
         check_nonnegative(self, "value", self.value, "a negative constant is not a kernel")
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         return Parameter(float(self.value))
 
     def feature_count(self, width: int) -> int | None:
@@ -65,7 +65,7 @@ class Linear(Kernel):
     def __post_init__(self) -> None:
         check_nonnegative(self, "bias", self.bias)
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         return product() + self.bias if self.bias else product()
 
     def feature_count(self, width: int) -> int | None:
@@ -103,7 +103,7 @@ class Polynomial(Kernel):
             self, "bias", self.bias, "a negative bias is not positive definite in general"
         )
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         base = product() + self.bias if self.bias else product()
         return base ** int(self.degree)
 
@@ -154,5 +154,5 @@ class Sigmoid(Kernel):
         check_finite_number(self, "scale", self.scale)
         check_finite_number(self, "bias", self.bias)
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         return tanh(float(self.scale) * product() + float(self.bias))

@@ -53,17 +53,17 @@ class LinearMap(Kernel):
         if not np.isfinite(matrix).all():
             raise ValueError("a linear map needs finite entries; got NaN or infinity.")
 
-    def program(self) -> Expression | None:
-        inner = self.kernel.program()
+    def expression(self) -> Expression | None:
+        inner = self.kernel.expression()
         return None if inner is None else mapped(inner, np.asarray(self.matrix, np.float64))
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().block(x, y)
         return self.kernel.block(self._image(x), self._image(y))
 
     def diagonal(self, x: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().diagonal(x)
         return self.kernel.diagonal(self._image(x))
 

@@ -92,7 +92,7 @@ class PeriodicBernoulli(_Periodic):
         if self.order > 8:
             raise ValueError(f"PeriodicBernoulli has an order of at most 8; got {self.order!r}.")
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         s = int(self.order)
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
         first, *others = _bernoulli_constants(s, 1.0 / factor)
@@ -205,7 +205,7 @@ class PeriodicExponential(_Periodic):
         super().__post_init__()
         check_positive(self, "alpha", self.alpha)
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         rate = 2.0 * math.pi / self.alpha
         height = (math.pi / self.alpha) / -math.expm1(-rate)
         if rate > STEEP:

@@ -44,7 +44,7 @@ class Radial(Kernel):
     def _lengthscale(self) -> Any:
         return self.lengthscale  # type: ignore[attr-defined]
 
-    def program(self) -> Expression:
+    def expression(self) -> Expression:
         if np.ndim(self._lengthscale) == 0:
             return self.profile(float(self._lengthscale) ** -2 * squared_distance())
         scales = tuple(1.0 / float(scale) for scale in self._lengthscale)

@@ -267,7 +267,7 @@ def _check_lengths(diagonal: np.ndarray) -> None:
 
 def _narrow(kernel: Kernel, points: PointSet) -> bool:
     """Whether the value of a pair does not depend on the block it is computed in."""
-    expression = kernel.program()
+    expression = kernel.expression()
     if expression is None or type(points) is not DensePoints or points.mapped:
         return False
     for number in lower(expression).pairs:

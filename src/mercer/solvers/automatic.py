@@ -80,7 +80,7 @@ def _once(key: Any, measure: Callable[[], float]) -> float:
 
 def _likeness(kernel: Any, points: PointSet) -> Any:
     """What the time of a kernel value depends on; None where it is not known."""
-    expression = kernel.program()
+    expression = kernel.expression()
     if not isinstance(points, VectorPoints) or isinstance(points, SparsePoints):
         return None
     if expression is None:

@@ -65,7 +65,7 @@ class Case:
     def bound(self, x: PointSet, y: PointSet, dtype: Any = None) -> np.ndarray:
         """By how much rounding may move K(X, Y), entry by entry."""
         dtype = np.dtype(dtype or self.dtype)
-        expression = self.kernel.program()
+        expression = self.kernel.expression()
         if expression is None or not isinstance(x, VectorPoints):
             size = float(np.abs(self.gram(x, y).dense()).max(initial=0.0))
             return np.full((len(x), len(y)), TRUSTED * float(np.finfo(dtype).eps) * size)

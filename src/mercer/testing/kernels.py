@@ -166,7 +166,7 @@ def reproducing_property(case: Case) -> None:
 @law
 def fused_is_reference(case: Case) -> None:
     """A kernel with a program runs fused, and gives the values of the reference."""
-    expression = case.kernel.program()
+    expression = case.kernel.expression()
     if expression is None or not isinstance(case.x, VectorPoints):
         return
     execution = case.gram(case.x).plan().execution
@@ -187,7 +187,7 @@ def float32_near_float64(case: Case) -> None:
     if np.abs(exact).max(initial=0.0) > np.finfo(np.float32).max / 4:
         return  # beyond what float32 can hold
     allowed = 2 * case.bound(single, single, np.float32)
-    if case.kernel.program() is None:  # its own function: half of the digits
+    if case.kernel.expression() is None:  # its own function: half of the digits
         allowed = np.sqrt(np.finfo(np.float32).eps) * np.abs(exact).max(initial=0.0)
     case.agree(case.gram(single).dense(), exact, allowed, "values in float32 and float64")
 

@@ -43,7 +43,7 @@ def kernel_bound(
     >>> from mercer.kernels import Gaussian
     >>> k = Gaussian()
     >>> points = k.points([[0.0], [1.0]])
-    >>> bool(kernel_bound(k.program(), points, points, "float64").max() < 1e-14)
+    >>> bool(kernel_bound(k.expression(), points, points, "float64").max() < 1e-14)
     True
     """
     error = _Bound(np.dtype(dtype), _PairNumbers(x, y, np.dtype(dtype), expanded))(expression)

@@ -1,6 +1,6 @@
 """The pieces of code that compute the value of a program, by the loop they stand in.
 
-Around them `source` and `sandwich` write loops over panels of columns, a few rows at a time.
+Around them `source` and `row_pass` write loops over panels of columns, a few rows at a time.
 """
 
 from __future__ import annotations

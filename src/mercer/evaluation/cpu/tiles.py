@@ -19,12 +19,12 @@ from mercer.evaluation.cpu.operands import (
     scales_of,
     source_for,
 )
-from mercer.evaluation.cpu.sandwich import sandwich_source
+from mercer.evaluation.cpu.row_pass import row_pass_source
 from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.cpu.vectors import HARMONIC, panel_width
 from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program, coordinate_code
-from mercer.evaluation.sandwich import Affine
+from mercer.evaluation.row_pass import Affine
 from mercer.evaluation.tables import Table
 from mercer.points import VectorPoints, View
 
@@ -124,7 +124,7 @@ class FusedTiles:
 
     @property
     def in_registers(self) -> bool:
-        """Whether compiled code computes all pair numbers itself, as `sandwich` needs it."""
+        """Whether compiled code computes all pair numbers itself, as `row_pass` needs it."""
         return all(isinstance(source, RegisterSource) for source in self.sources)
 
     @property
@@ -193,16 +193,16 @@ class FusedTiles:
     ) -> None:
         self.code.reduce_both(*self._inputs(rows, columns), v, w, out, out_columns)
 
-    def sandwich(
+    def row_pass(
         self, rows: PackedSide, columns: PackedSide, lines: np.ndarray, middle: Affine
     ) -> np.ndarray:
         """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ."""
-        code = load(sandwich_source(self.program, self.dtype))
+        code = load(row_pass_source(self.program, self.dtype))
         kept = middle.kept
         if kept is None:
             kept = np.empty((rows.count, len(lines) // (1 + middle.doubled)))
         padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
         out = np.zeros((middle.columns, padded), self.dtype)
         sides = middle.factors, middle.added, middle.with_factors
-        code.sandwich(*self._inputs(rows, columns), lines, middle.doubled, *sides, kept, out)
+        code.row_pass(*self._inputs(rows, columns), lines, middle.doubled, *sides, kept, out)
         return out[:, : columns.count].astype(np.float64)

@@ -38,7 +38,7 @@ def balance_of(program: Program) -> Balance | None:
     >>> from mercer.kernels import Gaussian, Linear, Matern
     >>> from mercer.evaluation.program import lower
     >>> kernel = 2.0 * Gaussian() + Linear() * Matern(1.5)
-    >>> form = balance_of(lower(kernel.program()))
+    >>> form = balance_of(lower(kernel.expression()))
     >>> round(form.distance, 4), round(form.product, 4), form.weight
     (0.7213, 0.9421, 2.0)
     """
@@ -106,7 +106,7 @@ def _tree(program: Program, name: str) -> Any:
 
     >>> from mercer.kernels import Linear, Matern
     >>> from mercer.evaluation.program import lower
-    >>> program = lower((Matern(0.5) * Linear()).program())
+    >>> program = lower((Matern(0.5) * Linear()).expression())
     >>> _tree(program, program.result)
     ('*', 'q1', ('decay', ('sqrt', ('*', 'p0', 'q0'))))
     """

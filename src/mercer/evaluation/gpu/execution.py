@@ -9,7 +9,7 @@ import torch
 
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu import blocks
-from mercer.evaluation.program import Lowerable
+from mercer.evaluation.program import EvaluableKernel
 
 
 def dtype_of(name: Any) -> torch.dtype:
@@ -43,14 +43,16 @@ def runs_fused_code(device: Any) -> bool:
     return not is_host(device) and triton_is_there() and not too_old(device)
 
 
-def execution(kernel: Lowerable, x: Any, y: Any, dtype: torch.dtype, precision: str | None) -> Any:
+def execution(
+    kernel: EvaluableKernel, x: Any, y: Any, dtype: torch.dtype, precision: str | None
+) -> Any:
     """Something with `matmul` and `dense` for K(X, Y)."""
     if x.rows.device != y.rows.device:
         raise ValueError(
             f"both sides must be on one device; got {x.rows.device} and {y.rows.device}: write "
             f"Y.to({str(x.rows.device)!r})."
         )
-    expression = kernel.program()
+    expression = kernel.expression()
     if expression is None:
         return blocks.BlockProduct(_block_of(kernel), x, y, dtype)
     if not runs_fused_code(x.rows.device):
@@ -73,7 +75,7 @@ def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.
     return blocks.values(expression, x, y, dtype)
 
 
-def _block_of(kernel: Lowerable) -> Any:
+def _block_of(kernel: EvaluableKernel) -> Any:
     """The kernel's own function of two blocks, on tensors or, where it needs NumPy, on the host."""
     if getattr(kernel, "takes_tensors", False):
         return kernel.block
@@ -84,7 +86,7 @@ Kept = dict[Any, Any]  # executions with their operands, from one product to the
 
 
 def _kept(
-    kept: Kept, kernel: Lowerable, x: Any, y: Any, dtype: torch.dtype, precision: str | None
+    kept: Kept, kernel: EvaluableKernel, x: Any, y: Any, dtype: torch.dtype, precision: str | None
 ) -> Any:
     key = id(x), id(y), dtype
     if key not in kept:
@@ -93,14 +95,14 @@ def _kept(
 
 
 def matmul(
-    kernel: Lowerable, x: Any, y: Any, values: torch.Tensor, precision: str | None, kept: Kept
+    kernel: EvaluableKernel, x: Any, y: Any, values: torch.Tensor, precision: str | None, kept: Kept
 ) -> torch.Tensor:
     """K(X, Y) V."""
     return _kept(kept, kernel, x, y, values.dtype, precision).matmul(values)
 
 
 def normal_matmul(
-    kernel: Lowerable,
+    kernel: EvaluableKernel,
     x: Any,
     y: Any,
     values: torch.Tensor,
@@ -115,8 +117,8 @@ def normal_matmul(
     return _kept(kept, kernel, y, x, values.dtype, precision).matmul(inner)
 
 
-def sandwich(
-    kernel: Lowerable,
+def row_pass(
+    kernel: EvaluableKernel,
     x: Any,
     y: Any,
     values: torch.Tensor,
@@ -136,7 +138,9 @@ def free_memory(device: Any) -> int:
     return int(torch.cuda.mem_get_info(device)[0]) + int(kept)
 
 
-def dense(kernel: Lowerable, x: Any, y: Any, dtype: torch.dtype, precision: str | None) -> Any:
+def dense(
+    kernel: EvaluableKernel, x: Any, y: Any, dtype: torch.dtype, precision: str | None
+) -> Any:
     """K(X, Y), stored on the device."""
     size = len(x) * len(y) * dtype.itemsize
     if x.rows.device.type == "cuda" and size > free_memory(x.rows.device):
@@ -148,10 +152,10 @@ def dense(kernel: Lowerable, x: Any, y: Any, dtype: torch.dtype, precision: str 
     return execution(kernel, x, y, dtype, precision).dense()
 
 
-def diagonal(kernel: Lowerable, x: Any) -> torch.Tensor:
+def diagonal(kernel: EvaluableKernel, x: Any) -> torch.Tensor:
     """All k(x_i, x_i)."""
     dtype = dtype_of(x.dtype)
-    expression = kernel.program()
+    expression = kernel.expression()
     if expression is None:
         points = x if getattr(kernel, "takes_tensors", False) else x.host()
         return torch.as_tensor(kernel.diagonal(points), dtype=dtype, device=x.rows.device)

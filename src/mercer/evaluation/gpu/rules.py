@@ -164,7 +164,7 @@ def weighed(
     >>> from mercer.evaluation.program import lower
     >>> from mercer.kernels import Matern
     >>> lines = ["t1 = p0 * t0", "t2 = t1 + p2", "t3 = t2 * t9"]
-    >>> weighed(lower(Matern(1.5).program()), lines, "t3", "float32")[:2]
+    >>> weighed(lower(Matern(1.5).expression()), lines, "t3", "float32")[:2]
     (['t1 = (v * p0) * t0', 't2 = t1 + v', 't3 = t2 * t9'], 't3')
     """
     place = _place(lines, result)

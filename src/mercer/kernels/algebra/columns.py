@@ -49,20 +49,20 @@ class Columns(Kernel):
                     "kernel.on([0, 2]) or kernel.on('age')."
                 )
 
-    def program(self) -> Expression | None:
-        inner = self.kernel.program()
+    def expression(self) -> Expression | None:
+        inner = self.kernel.expression()
         return None if inner is None else restricted(inner, self._columns())
 
     def _columns(self) -> tuple[Column, ...]:
         return tuple(c if isinstance(c, str) else int(c) for c in self.columns)
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().block(x, y)
         return self.kernel.block(self._selected(x), self._selected(y))
 
     def diagonal(self, x: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().diagonal(x)
         return self.kernel.diagonal(self._selected(x))
 

@@ -30,7 +30,7 @@ class _Pair(Kernel):
     right: Kernel
 
     def points(self, data: Any) -> PointSet:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().points(data)
         points = [side.points(data) for side in self._deciding_sides()]
         if len({_kind(p) for p in points}) > 1:
@@ -59,7 +59,7 @@ class _Pair(Kernel):
 
 
 def _is_constant(kernel: Kernel) -> bool:
-    expression = kernel.program()
+    expression = kernel.expression()
     return expression is not None and not numbers_of(expression)
 
 
@@ -78,12 +78,12 @@ class Sum(_Pair):
     True
     """
 
-    def program(self) -> Expression | None:
-        left, right = self.left.program(), self.right.program()
+    def expression(self) -> Expression | None:
+        left, right = self.left.expression(), self.right.expression()
         return None if left is None or right is None else left + right
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().block(x, y)
         return self.left.block(x, y) + self.right.block(x, y)
 
@@ -113,12 +113,12 @@ class Product(_Pair):
     True
     """
 
-    def program(self) -> Expression | None:
-        left, right = self.left.program(), self.right.program()
+    def expression(self) -> Expression | None:
+        left, right = self.left.expression(), self.right.expression()
         return None if left is None or right is None else left * right
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().block(x, y)
         return self.left.block(x, y) * self.right.block(x, y)
 
@@ -154,12 +154,12 @@ class Scaled(Wrapped):
             "write f - g",
         )
 
-    def program(self) -> Expression | None:
-        inner = self.kernel.program()
+    def expression(self) -> Expression | None:
+        inner = self.kernel.expression()
         return None if inner is None else float(self.scale) * inner
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().block(x, y)
         return self.scale * self.kernel.block(x, y)
 

@@ -29,12 +29,12 @@ class Exponentiated(Wrapped):
 
     kernel: Kernel
 
-    def program(self) -> Expression | None:
-        inner = self.kernel.program()
+    def expression(self) -> Expression | None:
+        inner = self.kernel.expression()
         return None if inner is None else exp(inner)
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().block(x, y)
         values = self.kernel.block(x, y)
         return namespace(values).exp(values)
@@ -78,8 +78,8 @@ class PolynomialOf(Wrapped):
     def __post_init__(self) -> None:
         check_weights(self, "coefficients", self.coefficients)
 
-    def program(self) -> Expression | None:
-        inner = self.kernel.program()
+    def expression(self) -> Expression | None:
+        inner = self.kernel.expression()
         if inner is None:
             return None
         *lower, top = (float(c) for c in self.coefficients)
@@ -89,7 +89,7 @@ class PolynomialOf(Wrapped):
         return value
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().block(x, y)
         return self._polynomial(self.kernel.block(x, y))
 
@@ -116,8 +116,8 @@ class Normalised(Wrapped):
 
     kernel: Kernel
 
-    def program(self) -> Expression | None:
-        inner = self.kernel.program()
+    def expression(self) -> Expression | None:
+        inner = self.kernel.expression()
         if inner is None:
             return None
         x, y = own(inner, "x"), own(inner, "y")
@@ -126,7 +126,7 @@ class Normalised(Wrapped):
         return inner * (reciprocal_root(x) * reciprocal_root(y))
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if self.program() is not None:
+        if self.expression() is not None:
             return super().block(x, y)
         rows, columns = (_reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
         return rows[:, None] * self.kernel.block(x, y) * columns

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, beside, is_tensor, namespace, on_host, to_precision
-from mercer.evaluation.sandwich import Affine
+from mercer.evaluation.row_pass import Affine
 from mercer.losses import Loss
 from mercer.solvers.centres.basis import DevicePreconditioner, Preconditioner, sample_size
 from mercer.solvers.centres.objective import Objective, Point
@@ -43,7 +43,7 @@ class Hessian:
         shift = v[-1:] if self.objective.intercept else 0.0 * v[:1]
         kept = xp.empty_like(self.problem.columns) if self.objective.intercept else None
         middle = self._coupled(shift, kept) if self.multiclass else self._apart(shift, kept)
-        moments = self.objective.passes.sandwich(beta, middle, self.dtype)
+        moments = self.objective.passes.row_pass(beta, middle, self.dtype)
         image = self.objective.basis.pull(moments) + self.problem.regularization * v[:size]
         if kept is None:
             return image

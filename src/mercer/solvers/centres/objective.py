@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, inner, namespace, to_precision
-from mercer.evaluation.sandwich import Affine
+from mercer.evaluation.row_pass import Affine
 from mercer.losses import Loss, Squared
 from mercer.solvers.centres.basis import Basis
 from mercer.solvers.centres.certificate import balanced, dual_value
@@ -99,7 +99,7 @@ class Objective:
         y, shares = self.problem.columns, self.problem.shares
         values = self._empty(beta)
         middle = Affine(shares, shift - y, values, with_factors=self.intercept)
-        moments = self.basis.pull(self.passes.sandwich(beta, middle, precision))
+        moments = self.basis.pull(self.passes.row_pass(beta, middle, precision))
         if self.intercept:
             values += self.xp.concat([shift] * (beta.shape[1] // y.shape[1]))
         return values, loss.slope(y, values[:, : y.shape[1]]), moments
@@ -119,7 +119,7 @@ class Objective:
             slopes[part] = loss.slope(y[part], values[part, :outputs])
             return to_precision(shares[part] * slopes[part], rows.dtype)
 
-        return values, slopes, self.basis.pull(self.passes.sandwich(beta, middle, precision))
+        return values, slopes, self.basis.pull(self.passes.row_pass(beta, middle, precision))
 
     def _empty(self, beta: Array) -> Array:
         """A place for K_nM β."""
@@ -178,6 +178,6 @@ class Objective:
             nothing = self.xp.zeros_like(point.theta[: self.size])
             middle = Affine(self.problem.shares, slopes)
             point.balanced_moments = self.basis.pull(
-                self.passes.sandwich(nothing, middle, point.precision)
+                self.passes.row_pass(nothing, middle, point.precision)
             )
         return slopes, point.balanced_moments

@@ -16,7 +16,7 @@ import numpy as np
 from mercer.arrays import Array, namespace, to_precision
 from mercer.evaluation.budget import Memory, memory_budget
 from mercer.evaluation.dispatch import on_tensors
-from mercer.evaluation.sandwich import LOST, Affine, product, transposed_product
+from mercer.evaluation.row_pass import LOST, Affine, product, transposed_product
 from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.evaluation.tiling import spans
 from mercer.kernels.base import Kernel
@@ -40,7 +40,7 @@ class Passes(Protocol):
     dtype: np.dtype
     count: int  # passes so far
 
-    def sandwich(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
+    def row_pass(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
         """Kᵀ M(K V) in the given precision, by default that of the points; the sum in float64."""
 
     def take(self, rows: np.ndarray) -> PointSet:
@@ -57,11 +57,11 @@ class PointPasses:
         self.gram = Gram(kernel, points, centres, memory)
         self.rows, self.dtype, self.count = len(points), self.gram.dtype, 0
 
-    def sandwich(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
+    def row_pass(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
         self.count += 1
         chosen = np.dtype(dtype or self.dtype)
         inner, joined = in_two_parts(values, middle, chosen)
-        return to_precision(self.gram.astype(chosen).sandwich(inner, joined), "float64")
+        return to_precision(self.gram.astype(chosen).row_pass(inner, joined), "float64")
 
     def take(self, rows: np.ndarray) -> PointSet:
         return self.points.take(rows)
@@ -76,9 +76,9 @@ class StoredPasses(PointPasses):
         super().__init__(kernel, points, centres, memory)
         self.matrix = self.gram.dense()
 
-    def sandwich(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
+    def row_pass(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
         if np.dtype(dtype or self.dtype) != self.dtype:
-            return super().sandwich(values, middle, dtype)
+            return super().row_pass(values, middle, dtype)
         self.count += 1
         inner, joined = in_two_parts(values, middle, self.dtype)
         parts = spans(self.rows, -(-self.rows // PARTS))
@@ -134,13 +134,13 @@ class BlockPasses:
                 "targets. Pass an iterable that gives the same blocks every time."
             )
 
-    def sandwich(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
+    def row_pass(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
         self.count += 1
         total: Any = 0.0
         for first, points in self._points():
             part = PointPasses(self.kernel, points, self.centres, self.memory)
             shifted = _moved(middle, first, len(points))
-            total = total + part.sandwich(values, shifted, dtype or self.dtype)
+            total = total + part.row_pass(values, shifted, dtype or self.dtype)
         return total
 
     def take(self, rows: np.ndarray) -> PointSet:

@@ -107,7 +107,7 @@ class CentresProblem:
             values[start:stop] = rows
             return rows
 
-        self.passes.sandwich(beta, keep, np.float64)
+        self.passes.row_pass(beta, keep, np.float64)
         square = inner(beta, self._centre_product(beta))
         shift = self.double(intercept).reshape(-1)
         return self.risk(values + shift) + 0.5 * self.regularization * square

@@ -70,7 +70,7 @@ def peak_of(gram: Gram, rows: Rows | None) -> float:
 def is_cheap(gram: Gram) -> bool:
     """Whether rows are computed about as fast as they are fetched from memory."""
     narrow = isinstance(gram.x, DensePoints) and gram.x.width <= CHEAP_WIDTH
-    return narrow and gram.kernel.program() is not None
+    return narrow and gram.kernel.expression() is not None
 
 
 def _is_whole(gram: Gram, matrix: np.ndarray) -> bool:

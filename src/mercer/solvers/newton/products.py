@@ -47,7 +47,7 @@ class Products:
         if gram.on_tensors:
             return cls._on_device(gram)
         n, budget = gram.shape[0], memory_budget(gram.memory)
-        slow = gram.kernel.program() is None
+        slow = gram.kernel.expression() is None
         if (n <= SMALL or slow) and 8 * n * n <= budget:
             matrix = gram.astype(np.float64).dense()
             stored = _stored(matrix)

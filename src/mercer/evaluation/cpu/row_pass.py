@@ -19,7 +19,7 @@ from mercer.evaluation.program import Program
 FUNCTION = """
 
 @njit(cache=True, **OPTIONS)
-def sandwich(leaves, a, b, p, tables, rows, columns, v, doubled, factors, added, extra, kept, out):
+def row_pass(leaves, a, b, p, tables, rows, columns, v, doubled, factors, added, extra, kept, out):
     widen()
     before = flush_subnormals()
     outputs = kept.shape[1]
@@ -94,7 +94,7 @@ def add_rows(block, pushes, total):
 
 
 @lru_cache(maxsize=64)
-def sandwich_source(program: Program, dtype: Any) -> str:
+def row_pass_source(program: Program, dtype: Any) -> str:
     """The module that computes Kᵀ(w ∘ (K V + B)) for a program in one precision.
 
     `v` has a line for each column of V; where `doubled`, the second half of them holds what

@@ -93,7 +93,7 @@ class Affine:
         return int(self.added.shape[1]) + self.with_factors
 
 
-class Sandwich(Threaded):
+class RowPass(Threaded):
     """A matrix in tiles that is multiplied from both sides, a strip of rows at a time."""
 
     @property
@@ -186,7 +186,7 @@ class Sandwich(Threaded):
             for start, stop in spans(parts[i][1], self.tiles.stripe, parts[i][0]):
                 rows = self.tiles.rows(start, stop)
                 part = middle.part(start, stop)
-                total = total + self.tiles.sandwich(rows, columns, lines, part)  # type: ignore[attr-defined]
+                total = total + self.tiles.row_pass(rows, columns, lines, part)  # type: ignore[attr-defined]
             partial[i] = total
 
         run(add, range(len(parts)), self.threads)

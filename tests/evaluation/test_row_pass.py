@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import markets
-from mercer.evaluation import sandwich
-from mercer.evaluation.sandwich import Affine
+from mercer.evaluation import row_pass
+from mercer.evaluation.row_pass import Affine
 from mercer.kernels import Gaussian, Linear, Matern
 from mercer.solvers.centres.passes import in_two_parts
 
@@ -28,13 +28,13 @@ def maps(rng):
 @pytest.mark.parametrize("name", ["normal", "gradient", "one of two", "each its own"])
 @pytest.mark.parametrize("dtype", KERNELS)
 def test_a_map_in_the_cache_is_the_map_of_strips(dtype, name, monkeypatch):
-    monkeypatch.setattr(sandwich, "WORTH_COMPILING", 0)
+    monkeypatch.setattr(row_pass, "WORTH_COMPILING", 0)
     rng = np.random.default_rng(0)
     middle, V = maps(rng)[name], rng.standard_normal((COLUMNS, 2))
     gram = KERNELS[dtype].gram(markets.normal(ROWS, 3, 1), markets.normal(COLUMNS, 3, 2))
     K = gram.dense()
     inner, joined = in_two_parts(V, middle, dtype)
-    found = gram.astype(dtype).sandwich(inner, joined)
+    found = gram.astype(dtype).row_pass(inner, joined)
     pushes = middle.factors * ((K @ V)[:, : middle.added.shape[1]] + middle.added)
     if middle.with_factors:
         pushes = np.column_stack([pushes, middle.factors])
@@ -43,17 +43,17 @@ def test_a_map_in_the_cache_is_the_map_of_strips(dtype, name, monkeypatch):
     assert (np.abs(found - K.T @ pushes) <= tolerance * scale).all()
     if middle.kept is not None:
         assert (np.abs(middle.kept - K @ V) <= tolerance * (np.abs(K) @ np.abs(V))).all()
-    expected = gram.astype(dtype).sandwich(inner, lambda *given: joined(*given))
+    expected = gram.astype(dtype).row_pass(inner, lambda *given: joined(*given))
     assert (np.abs(found - expected) <= tolerance * scale).all()
 
 
 def test_subnormal_numbers_are_left_as_they_were(monkeypatch):
-    monkeypatch.setattr(sandwich, "WORTH_COMPILING", 0)
+    monkeypatch.setattr(row_pass, "WORTH_COMPILING", 0)
     gram = Gaussian(0.02).gram(markets.normal(300, 3, 1, np.float32))
     v = np.full((300, 1), 1e-3, np.float32)
     expected = gram.dense().astype(float)
     expected = expected.T @ (expected @ v)
     for middle in (Affine(np.ones((1, 1)), np.zeros((1, 1))), lambda start, stop, rows: rows):
-        np.testing.assert_allclose(gram.sandwich(v, middle), expected, rtol=1e-5)
+        np.testing.assert_allclose(gram.row_pass(v, middle), expected, rtol=1e-5)
     least = np.float32(1e-40)
     assert least * np.float32(1.0) > 0.0
