@@ -15,7 +15,7 @@ from mercer.features.inputs import KernelInput
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
-from mercer.kernels.laws.measures import generator
+from mercer.kernels.measures import generator
 
 SMALLEST = 16  # of a block: what fills a vector of the processor
 ROWS = 32  # whose angles lie in the cache together

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri, roots_jacobi
 from scipy.stats import qmc
 
-from mercer.kernels import laws
+from mercer.kernels import laws, measures
 from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws import SpectralMeasure, measures
+from mercer.kernels.measures import SpectralMeasure
 from mercer.kernels.radial import Radial
 
 SAMPLINGS = ("independent", "orthogonal", "quasi-random")
