@@ -30,11 +30,11 @@ REFUSALS = {
         r"Scaled needs a finite scale ≥ 0; got -1\.0: a negative multiple of a kernel is "
         r"not positive definite; to subtract functions, write f - g",
     ),
-    "scale nan": (lambda: float("nan") * Gaussian(), "nonnegative, finite scale ≥ 0; got nan"),
-    "scale inf": (lambda: float("inf") * Gaussian(), "nonnegative, finite scale ≥ 0; got inf"),
-    "scale bool": (lambda: True * Gaussian(), "nonnegative, finite scale ≥ 0; got True"),
+    "scale nan": (lambda: float("nan") * Gaussian(), "finite scale ≥ 0; got nan"),
+    "scale inf": (lambda: float("inf") * Gaussian(), "finite scale ≥ 0; got inf"),
+    "scale bool": (lambda: True * Gaussian(), "finite scale ≥ 0; got True"),
     "negative constant": (lambda: Gaussian() + -1.0, "a negative constant is not a kernel"),
-    "constant text": (lambda: Constant("1"), "nonnegative, finite value ≥ 0; got '1'"),
+    "constant text": (lambda: Constant("1"), "finite value ≥ 0; got '1'"),
     "bias": (lambda: Linear(-0.5), r"Linear needs a finite bias ≥ 0; got -0\.5"),
     "polynomial bias": (
         lambda: Polynomial(2, -1.0),

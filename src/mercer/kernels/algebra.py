@@ -44,10 +44,8 @@ class Composite(Kernel):
     """A kernel made of others: by its expression where all of them have one, else by their blocks.
 
     Subclasses write what they do with blocks, diagonals and derivatives in `_block`, `_diagonal`
-    and `_derivative`, and say whether those compute on tensors as they are.
+    and `_derivative`.
     """
-
-    on_tensors = True
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self._block(x, y) if self.expression() is None else super().block(x, y)
@@ -71,15 +69,44 @@ class Composite(Kernel):
     def parallel(self) -> bool:
         return all(part.parallel for part in self._parts())
 
+
+class Pointwise(Composite):
+    """A function of the values of other kernels, written down once for expressions and arrays."""
+
+    def value(self, *parts: Any) -> Any:
+        """k(x, y) from the values of the parts."""
+        raise NotImplementedError
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        """The derivatives of `value` in each of the parts."""
+        raise NotImplementedError
+
+    def expression(self) -> Expression | None:
+        parts = [part.expression() for part in self._parts()]
+        return None if any(part is None for part in parts) else self.value(*parts)
+
+    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self.value(*(part.block(x, y) for part in self._parts()))
+
+    def _diagonal(self, x: PointSet) -> np.ndarray:
+        return self.value(*(part.diagonal(x) for part in self._parts()))
+
+    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        parts = self._parts()
+        slopes = self.slopes(*(part.block(x, y)[:, :, None] for part in parts))
+        inner = (part.derivative(x, y) for part in parts)
+        return sum((a * b for a, b in zip(slopes, inner, strict=True)), np.zeros(()))
+
     @property
     def takes_tensors(self) -> bool:
-        if not self.on_tensors:
-            return super().takes_tensors
         return all(part.takes_tensors for part in self._parts())
 
 
+# ---- two kernels ---------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class _Pair(Composite):
+class _Pair(Pointwise):
     """Two kernels on the same points."""
 
     left: Kernel
@@ -89,7 +116,8 @@ class _Pair(Composite):
         if self.expression() is not None:
             return super().points(data)
         points = [side.points(data) for side in self._deciding_sides()]
-        if len({_kind(p) for p in points}) > 1:
+        kinds = {VectorPoints if isinstance(p, VectorPoints) else type(p) for p in points}
+        if len(kinds) > 1:
             raise ValueError(
                 f"{self!r} combines kernels on different kinds of points, "
                 f"{' and '.join(type(p).__name__ for p in points)}: they cannot share their data."
@@ -111,10 +139,6 @@ def _is_constant(kernel: Kernel) -> bool:
     return expression is not None and not numbers_of(expression)
 
 
-def _kind(points: PointSet) -> type:
-    return VectorPoints if isinstance(points, VectorPoints) else type(points)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Sum(_Pair):
     """k₁ + k₂: its functions are the sums f₁ + f₂.
@@ -126,21 +150,14 @@ class Sum(_Pair):
     True
     """
 
-    def expression(self) -> Expression | None:
-        left, right = self.left.expression(), self.right.expression()
-        return None if left is None or right is None else left + right
+    def value(self, *parts: Any) -> Any:
+        return parts[0] + parts[1]
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        return 1.0, 1.0
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_sum(self, self.left.facts(dimension), self.right.facts(dimension))
-
-    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.left.block(x, y) + self.right.block(x, y)
-
-    def _diagonal(self, x: PointSet) -> np.ndarray:
-        return self.left.diagonal(x) + self.right.diagonal(x)
-
-    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.left.derivative(x, y) + self.right.derivative(x, y)
 
     def feature_count(self, width: int) -> int | None:
         left, right = (side.feature_count(width) for side in (self.left, self.right))
@@ -162,9 +179,11 @@ class Product(_Pair):
     True
     """
 
-    def expression(self) -> Expression | None:
-        left, right = self.left.expression(), self.right.expression()
-        return None if left is None or right is None else left * right
+    def value(self, *parts: Any) -> Any:
+        return parts[0] * parts[1]
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        return parts[1], parts[0]
 
     def normalised_expression(self) -> Expression | None:
         left, right = self.left.normalised_expression(), self.right.normalised_expression()
@@ -173,18 +192,11 @@ class Product(_Pair):
     def facts(self, dimension: int | None = None) -> Facts:
         return of_product(self, self.left.facts(dimension), self.right.facts(dimension))
 
-    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.left.block(x, y) * self.right.block(x, y)
-
-    def _diagonal(self, x: PointSet) -> np.ndarray:
-        return self.left.diagonal(x) * self.right.diagonal(x)
-
-    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        left, right = (side.block(x, y)[:, :, None] for side in (self.left, self.right))
-        return self.left.derivative(x, y) * right + left * self.right.derivative(x, y)
-
     def __repr__(self) -> str:
         return f"{bracketed(self.left, Sum)} * {bracketed(self.right, Sum, Product, Scaled)}"
+
+
+# ---- functions of one kernel ---------------------------------------------------------------------
 
 
 class Wrapped(Composite):
@@ -200,7 +212,7 @@ class Wrapped(Composite):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scaled(Wrapped):
+class Scaled(Wrapped, Pointwise):
     """c · k with c ≥ 0.
 
     >>> from mercer.kernels import Gaussian
@@ -218,24 +230,17 @@ class Scaled(Wrapped):
         )
         check_nonnegative(self, "scale", self.scale, reason)
 
-    def expression(self) -> Expression | None:
-        inner = self.kernel.expression()
-        return None if inner is None else float(self.scale) * inner
+    def value(self, *parts: Any) -> Any:
+        return float(self.scale) * parts[0]
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        return (self.scale,)
 
     def normalised_expression(self) -> Expression | None:
-        return self.kernel.normalised_expression() if self.scale else Parameter(0.0)
+        return self.kernel.normalised_expression() if self.scale else self.expression()
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_multiple(self, float(self.scale), self.kernel.facts(dimension))
-
-    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.scale * self.kernel.block(x, y)
-
-    def _diagonal(self, x: PointSet) -> np.ndarray:
-        return self.scale * self.kernel.diagonal(x)
-
-    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.scale * self.kernel.derivative(x, y)
 
     def feature_count(self, width: int) -> int | None:
         return self.kernel.feature_count(width)
@@ -248,7 +253,7 @@ class Scaled(Wrapped):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Exponentiated(Wrapped):
+class Exponentiated(Wrapped, Pointwise):
     """exp(k), as `kernel.exp()`: Σ_n k^n/n!, a sum of products.
 
     >>> import math
@@ -259,9 +264,12 @@ class Exponentiated(Wrapped):
 
     kernel: Kernel
 
-    def expression(self) -> Expression | None:
-        inner = self.kernel.expression()
-        return None if inner is None else exp(inner)
+    def value(self, *parts: Any) -> Any:
+        (inner,) = parts
+        return exp(inner) if isinstance(inner, Expression) else namespace(inner).exp(inner)
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        return (self.value(*parts),)
 
     def normalised_expression(self) -> Expression | None:
         """exp(k(x, y) − ½k(x, x) − ½k(y, y)), which cannot overflow where k is positive definite.
@@ -279,17 +287,6 @@ class Exponentiated(Wrapped):
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_exponential(self, self.kernel.facts(dimension))
-
-    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        values = self.kernel.block(x, y)
-        return namespace(values).exp(values)
-
-    def _diagonal(self, x: PointSet) -> np.ndarray:
-        values = self.kernel.diagonal(x)
-        return namespace(values).exp(values)
-
-    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self._block(x, y)[:, :, None] * self.kernel.derivative(x, y)
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel, Sum, Product, Scaled)}.exp()"
@@ -311,7 +308,7 @@ def _half_distances(expression: Expression, factor: float = 0.5) -> list[Express
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolynomialOf(Wrapped):
+class PolynomialOf(Wrapped, Pointwise):
     """p(k) = Σ_n a_n k^n with a_n ≥ 0.
 
     Parameters
@@ -330,37 +327,28 @@ class PolynomialOf(Wrapped):
 
     kernel: Kernel
     coefficients: Sequence[float] = (0.0, 1.0)
-    on_tensors = False
 
     def __post_init__(self) -> None:
         check_weights(self, "coefficients", self.coefficients)
 
-    def expression(self) -> Expression | None:
-        inner = self.kernel.expression()
-        if inner is None:
-            return None
-        *lower, top = (float(c) for c in self.coefficients)
-        value: Expression = Parameter(top)
-        for coefficient in reversed(lower):
-            value = value * inner + coefficient
-        return value
+    def value(self, *parts: Any) -> Any:
+        return _horner(self.coefficients, parts[0])
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        slopes = [n * c for n, c in enumerate(self.coefficients)][1:]
+        return (_horner(slopes or [0.0], parts[0]),)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return of_polynomial(self, self._polynomial, self.kernel.facts(dimension))
+        return of_polynomial(self, self.coefficients, self.kernel.facts(dimension))
 
-    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self._polynomial(self.kernel.block(x, y))
 
-    def _diagonal(self, x: PointSet) -> np.ndarray:
-        return self._polynomial(self.kernel.diagonal(x))
-
-    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        slopes = self._polynomial.deriv()(self.kernel.block(x, y))
-        return slopes[:, :, None] * self.kernel.derivative(x, y)
-
-    @property
-    def _polynomial(self) -> np.polynomial.Polynomial:
-        return np.polynomial.Polynomial(np.asarray(self.coefficients, np.float64))
+def _horner(coefficients: Sequence[float], x: Any) -> Any:
+    """Σ_n a_n x^n for arrays and expressions."""
+    *lower, top = (float(c) for c in coefficients)
+    value: Any = Parameter(top) if isinstance(x, Expression) else top + 0.0 * x
+    for coefficient in reversed(lower):
+        value = value * x + coefficient
+    return value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -373,7 +361,6 @@ class Normalised(Wrapped):
     """
 
     kernel: Kernel
-    on_tensors = False
 
     def expression(self) -> Expression | None:
         return self.kernel.normalised_expression()

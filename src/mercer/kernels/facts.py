@@ -113,8 +113,8 @@ QUESTIONS = (
     "spectral_density",
     "fourier_weights",
 )
-IN_ONE_DIMENSION = ("sobolev_order", "spectral_density")  # answered for a given one only
-FLAGS = ("positive_values", "constant_diagonal", "vanishes", "separates")
+NAMES = {*QUESTIONS, "finite_features", "positive_values", "constant_diagonal", "vanishes"}
+NAMES |= {"separates", "constant", "columns"}
 NO_SPACE = "it is not positive definite, so it has no space"
 
 
@@ -134,7 +134,7 @@ class Facts:
         stated.
     **stated
         Facts by name, those below: each an `Answer`, or a function that takes the dimension and
-        returns one; the four plain ones True or False.
+        returns one; plain ones as they are.
 
     Examples
     --------
@@ -151,13 +151,15 @@ class Facts:
     fourier weights    no: it tends to 0 far away, so it does not repeat
     """
 
+    same: tuple[str, ...] = ()  # facts that an operation hands on as they are
+
     def __init__(
         self, kernel: Any, dimension: int | None = None, like: Facts | None = None, **stated: Any
     ) -> None:
-        names = {*QUESTIONS, *FLAGS, "finite_features", "constant", "columns"}
-        if not names.issuperset(stated):
-            raise TypeError(f"{sorted(set(stated) - names)} are no facts; they are {sorted(names)}")
+        if not NAMES.issuperset(stated):
+            raise TypeError(f"no facts: {sorted(set(stated) - NAMES)}; those are {sorted(NAMES)}")
         self.kernel, self.dimension, self.like, self._stated = kernel, dimension, like, stated
+        self.inner = like
 
     def stating(self, **more: Any) -> Self:
         """These facts and some more, which take the place of those of the same name."""
@@ -174,13 +176,9 @@ class Facts:
     @cached_property
     def positive_definite(self) -> Answer:
         """Σ_ij v_i v_j k(x_i, x_j) ≥ 0 for all points."""
-        finite = self.finite_features
-        return first(
-            self._known("positive_definite"),
-            self._claim(),
-            finite if finite.yes else None,
-            replace(self._nothing(), advice=self._how_to_claim()),
-        )
+        finite = self.finite_features if self.finite_features.yes else None
+        unsaid = replace(self._nothing(), advice=self._how_to_claim())
+        return first(self._known("positive_definite"), self._claim(), finite, unsaid)
 
     @cached_property
     def stationary(self) -> Answer:
@@ -194,7 +192,7 @@ class Facts:
 
     @cached_property
     def bounded(self) -> Answer:
-        """k(x, x) ≤ R², the payload; a no says that k(tu, tu) → ∞ for all u > 0."""
+        """k(x, x) ≤ R², the payload; a no says that k(tu, tu) → ∞ as t → ∞ for all u > 0."""
         return first(self._known("bounded"), self._nothing())
 
     @cached_property
@@ -215,7 +213,7 @@ class Facts:
     def sobolev_order(self) -> Answer:
         """The space is, on bounded sets, the Sobolev space of the order in the payload.
 
-        Where the kernel has Fourier weights, a space of functions on the circle is meant.
+        Where the kernel has a period, a space of functions on the circle is meant.
         """
         space = no(NO_SPACE) if self.positive_definite.no else None
         return first(self._known("sobolev_order"), space, self._nothing())
@@ -236,12 +234,17 @@ class Facts:
         """k(x, y) = ⟨φ(x), φ(y)⟩ with finitely many features."""
         return first(self._known("finite_features"), self._nothing())
 
-    # ---- plain facts; False means: not known ---------------------------------------------------
+    # ---- plain facts; False and None mean: not known -------------------------------------------
 
     @cached_property
     def positive_values(self) -> bool:
         """k(x, y) > 0 for all x and y."""
         return bool(self._value("positive_values"))
+
+    @cached_property
+    def vanishes(self) -> bool:
+        """k is a function of x − y, not zero, that tends to 0 as x − y goes to infinity."""
+        return bool(self._value("vanishes"))
 
     @cached_property
     def constant_diagonal(self) -> bool:
@@ -251,35 +254,29 @@ class Facts:
         return self.stationary.yes and self.positive_definite.yes
 
     @cached_property
-    def vanishes(self) -> bool:
-        """k is a function of x − y, not zero, that tends to 0 as x − y goes to infinity."""
-        return bool(self._value("vanishes"))
-
-    @cached_property
     def separates(self) -> bool:
         """The functions of the space tell any two points apart."""
         return bool(self._value("separates")) or self.universal.yes
 
     @cached_property
     def constant(self) -> float | None:
-        """c where k(x, y) = c ≥ 0; None where it is not known to be constant."""
-        value = self._value("constant")
-        return None if value is None else float(value)
+        """c where k(x, y) = c ≥ 0."""
+        return self._value("constant")
 
     @cached_property
     def columns(self) -> frozenset[Any] | None:
-        """The columns that k looks at, by number or name; None for all, or where not known."""
+        """The columns that k looks at, by number or name; None for all of them, too."""
         return self._value("columns")
 
     @cached_property
     def period(self) -> float | None:
-        """With which k repeats on one column, 0 for a constant; None where it does not, or may."""
-        weights = self.fourier_weights
-        return weights.payload.period if weights.yes else None
+        """With which k repeats on one column, 0 for a constant."""
+        inner = self._value("period")
+        return self.fourier_weights.payload.period if self.fourier_weights.yes else inner
 
     @property
     def blind(self) -> bool:
-        """Whether some column is not looked at; always, where their number is open."""
+        """Some column is not looked at, which is so where their number is open."""
         if self.columns is None:
             return False
         return self.dimension is None or len(self.columns) < self.dimension
@@ -287,21 +284,19 @@ class Facts:
     # ---- where answers come from ----------------------------------------------------------------
 
     def _value(self, name: str) -> Any:
-        """What was stated, or holds for the facts that these are like."""
+        """What was stated, or what the inner kernel hands on."""
         if name in self._stated:
             return self._stated[name]
-        return None if self.like is None else getattr(self.like, name)
+        handed_on = self.inner is not None and (self.like is not None or name in self.same)
+        return getattr(self.inner, name) if handed_on else None
 
     def _known(self, name: str) -> Answer | None:
-        if name not in self._stated and self.like is not None:
-            answer: Answer = getattr(self.like, "dense" if name == "universal" else name)
+        answer: Any = self._value(name if name in self._stated or name != "universal" else "dense")
+        if not callable(answer):
             return answer
-        answer_of = self._stated.get(name)
-        if not callable(answer_of):
-            return answer_of
-        if self.dimension is None and name in IN_ONE_DIMENSION:
+        if self.dimension is None and name in ("sobolev_order", "spectral_density"):
             return unknown("it depends on the number of columns: write facts(dimension=d)")
-        return answer_of(self.dimension)
+        return answer(self.dimension)
 
     def _claim(self) -> Answer | None:
         """What the author of a kernel says in `positive_definite = True`."""
@@ -312,12 +307,10 @@ class Facts:
 
     def _how_to_claim(self) -> str:
         name = type(self.kernel).__name__
+        place = f"`positive_definite = True` in the class {name}"
         if hasattr(self.kernel, "positive_definite"):
-            return f"If it is, write {name}(…, positive_definite=True); kernel.check(X) tests it."
-        return (
-            f"If it is, write `positive_definite = True` in the class {name}; kernel.check(X) "
-            "tests it."
-        )
+            place = f"{name}(…, positive_definite=True)"
+        return f"If it is, write {place}; kernel.check(X) tests it."
 
     def _nothing(self) -> Answer:
         return unknown(f"nothing is known of {type(self.kernel).__name__}")

@@ -24,8 +24,26 @@ from mercer.kernels.laws.input_maps import (
 from mercer.points import Column, DensePoints, PointSet, VectorPoints, View, as_points
 
 
+class OnImages(Composite):
+    """A kernel on images of the points, which `_image` gives; subclasses have a field `kernel`."""
+
+    kernel: Kernel
+
+    def _image(self, points: Any) -> Any:
+        raise NotImplementedError
+
+    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self.kernel.block(self._image(x), self._image(y))
+
+    def _diagonal(self, x: PointSet) -> np.ndarray:
+        return self.kernel.diagonal(self._image(x))
+
+    def check_points(self, points: PointSet) -> None:
+        self.kernel.check_points(self._image(points))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Columns(Composite):
+class Columns(OnImages):
     """A kernel that looks at some columns only: `kernel.on(columns)`.
 
     Parameters
@@ -77,41 +95,36 @@ class Columns(Composite):
         highest = max((c + 1 if c >= 0 else -c for c in numbers), default=1)
         return max(highest, len(set(self.columns)))
 
-    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.kernel.block(self._selected(x), self._selected(y))
-
-    def _diagonal(self, x: PointSet) -> np.ndarray:
-        return self.kernel.diagonal(self._selected(x))
-
     def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         assert isinstance(x, VectorPoints)
-        inner = self.kernel.derivative(self._selected(x), self._selected(y))
+        inner = self.kernel.derivative(self._image(x), self._image(y))
         out = np.zeros((*inner.shape[:2], x.width))
         positions = x.positions(View(self._columns()))
         assert positions is not None
         add_columns(out, positions, inner)
         return out
 
-    def check_points(self, points: PointSet) -> None:
-        self.kernel.check_points(self._selected(points))
-
     def feature_count(self, width: int) -> int | None:
         return self.kernel.feature_count(len(self.columns))
 
     def features(self, x: PointSet) -> np.ndarray:
-        return self.kernel.features(self._selected(x))
+        return self.kernel.features(self._image(x))
 
-    def _selected(self, points: Any) -> Any:
+    def _image(self, points: Any) -> Any:
         view = View(self._columns())
         names = None if points.names is None else tuple(map(str, self.columns))
         return points.made_of(points.seen(view, points.dtype), names)
+
+    @property
+    def takes_tensors(self) -> bool:
+        return self.kernel.takes_tensors
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel, Sum, Product, Scaled)}.on({list(self.columns)!r})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinearMap(Composite):
+class LinearMap(OnImages):
     """k(Ax, Ay), as `kernel.after(A)`.
 
     With a radial kernel this is a full metric, ‖x − y‖² → (x − y)ᵀAᵀA(x − y), as metric learning
@@ -137,7 +150,6 @@ class LinearMap(Composite):
 
     kernel: Kernel
     matrix: np.ndarray
-    on_tensors = False
 
     def __post_init__(self) -> None:
         matrix = np.asarray(self.matrix)
@@ -174,17 +186,8 @@ class LinearMap(Composite):
     def columns_needed(self) -> int:
         return int(np.shape(self.matrix)[1])
 
-    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.kernel.block(self._image(x), self._image(y))
-
-    def _diagonal(self, x: PointSet) -> np.ndarray:
-        return self.kernel.diagonal(self._image(x))
-
     def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self.kernel.derivative(self._image(x), self._image(y)) @ np.asarray(self.matrix)
-
-    def check_points(self, points: PointSet) -> None:
-        self.kernel.check_points(self._image(points))
 
     def _image(self, points: Any) -> Any:
         view = View().mapped(np.asarray(self.matrix, np.float64))
@@ -193,7 +196,7 @@ class LinearMap(Composite):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Composed(Kernel):
+class Composed(OnImages):
     """k(φ(x), φ(y)), as `kernel.after(φ)`.
 
     Parameters
@@ -221,19 +224,13 @@ class Composed(Kernel):
     def columns_needed(self) -> int:
         return 1
 
-    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.kernel.block(self._image(x), self._image(y))
-
-    def diagonal(self, x: PointSet) -> np.ndarray:
-        return self.kernel.diagonal(self._image(x))
-
     def points(self, data: Any) -> PointSet:
         return as_points(data)
 
     def is_single(self, x: Any) -> bool:
         return is_single_of_any_kind(x)
 
-    def _image(self, points: PointSet) -> PointSet:
+    def _image(self, points: Any) -> Any:
         image = self.kernel.points(self.transform(points.data))
         if len(image) != len(points):
             raise ValueError(
@@ -269,7 +266,6 @@ class Weighted(Wrapped):
 
     kernel: Kernel
     weight: Callable[[Any], Any]
-    on_tensors = False
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_weighted(self, self.kernel.facts(dimension))
@@ -316,7 +312,6 @@ class GroupAverage(Composite):
 
     kernel: Kernel
     group: Sequence[np.ndarray]
-    on_tensors = False
 
     def __post_init__(self) -> None:
         shapes = {np.shape(element) for element in self.group}

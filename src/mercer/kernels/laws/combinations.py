@@ -320,7 +320,7 @@ class ProductLaws(_PairLaws):
         columns = sorted(column for group in groups for column in group)
         if self.dimension is None or columns != list(range(self.dimension)):
             return None
-        densities = [factor.inner.spectral_density for factor in factors]  # type: ignore[attr-defined]
+        densities = [factor.inner.spectral_density for factor in factors if factor.inner]
         if not all(density.yes for density in densities):
             return None
         parts = [density.payload for density in densities]

@@ -3,70 +3,37 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from mercer.kernels.facts import Answer, Facts, constant_facts, first, no, unknown, yes
 from mercer.kernels.laws.combinations import MultipleLaws, of_multiple, with_payload
 
 
-def of_exponential(kernel: Any, inner: Facts) -> Facts:
-    """The facts of exp(k)."""
-    if inner.constant is not None:
-        return constant_facts(kernel, _exponential(inner.constant), inner.dimension)
-    return ExponentialLaws(kernel, inner)
-
-
-def of_polynomial(kernel: Any, polynomial: Any, inner: Facts) -> Facts:
-    """The facts of p(k) with coefficients a_n ≥ 0; polynomials of degree 1 are sums."""
-    coefficients = polynomial.coef
-    if not coefficients[1:].any() or inner.constant is not None:
-        value = coefficients[0] if inner.constant is None else polynomial(inner.constant)
-        return constant_facts(kernel, float(value), inner.dimension)
-    if not coefficients[0] and not coefficients[2:].any():
-        return of_multiple(kernel, coefficients[1], inner)
-    return PolynomialLaws(kernel, polynomial, inner)
-
-
-def of_normalised(kernel: Any, inner: Facts) -> Facts:
-    """The facts of k(x, y)/√(k(x, x) k(y, y)); of stationary kernels it is a multiple."""
-    if inner.constant is not None:
-        return constant_facts(kernel, float(inner.constant > 0), inner.dimension)
-    total = inner.bounded.payload if inner.constant_diagonal else None
-    if total and math.isfinite(total):
-        return MultipleLaws(kernel, 1.0 / total, inner)
-    return NormalisedLaws(kernel, inner)
-
-
-def _exponential(value: float) -> float:
-    return math.exp(value) if value < 709.0 else math.inf
-
-
 class _FunctionLaws(Facts):
     """What functions of one kernel share."""
+
+    inner: Facts
+    same: tuple[str, ...] = ("columns", "period", "constant_diagonal")
 
     def __init__(self, kernel: Any, inner: Facts) -> None:
         super().__init__(kernel, inner.dimension)
         self.inner = inner
 
-    @cached_property
-    def columns(self) -> frozenset[Any] | None:
-        return self.inner.columns
-
-    @cached_property
-    def period(self) -> float | None:
-        return self.inner.period
-
-    @cached_property
-    def constant_diagonal(self) -> bool:
-        return self.inner.constant_diagonal
-
-    def of_known_sign(self, reason: str, otherwise: str) -> Answer:
+    def definite(self, reason: str, otherwise: str) -> Answer:
         """Positive definite where k is; unknown elsewhere."""
         inner = self.inner.positive_definite
         return yes(reason) if inner.yes else unknown(otherwise, advice=inner.advice)
 
-    def powers_are_as_smooth(self) -> Answer:
+    def dense_where_inner_is(self, reason: str) -> Answer:
+        if self.inner.dense.yes:
+            return yes(reason)
+        return first(self._small(), unknown("k is not known to be universal"))
+
+    def smooth_as_inner(self) -> Answer:
         order = self.inner.sobolev_order
         if not order.yes:
             return unknown("k has no known order")
@@ -80,23 +47,35 @@ class _FunctionLaws(Facts):
         return first(self._shifted(), unknown("convolution powers are not computed"))
 
 
+# ---- exp(k) = Σ_n kⁿ/n! --------------------------------------------------------------------------
+
+
+def of_exponential(kernel: Any, inner: Facts) -> Facts:
+    """The facts of exp(k)."""
+    if inner.constant is not None:
+        return constant_facts(kernel, _exponential(inner.constant), inner.dimension)
+    return ExponentialLaws(kernel, inner)
+
+
+def _exponential(value: float) -> float:
+    return math.exp(value) if value < 709.0 else math.inf
+
+
 class ExponentialLaws(_FunctionLaws):
-    """exp(k) = Σ_n kⁿ/n!."""
+    """exp(k), which is one to one: what changes k changes it."""
+
+    same = (*_FunctionLaws.same, "stationary", "isotropic")
+
+    @cached_property
+    def positive_values(self) -> bool:
+        return True
 
     @cached_property
     def positive_definite(self) -> Answer:
-        return self.of_known_sign(
+        return self.definite(
             "exp(k) = Σ kⁿ/n! is a sum of products of positive definite kernels",
             "exp(k) can be positive definite where k is not known to be",
         )
-
-    @cached_property
-    def stationary(self) -> Answer:
-        return self.inner.stationary
-
-    @cached_property
-    def isotropic(self) -> Answer:
-        return self.inner.isotropic
 
     @cached_property
     def bounded(self) -> Answer:
@@ -110,27 +89,39 @@ class ExponentialLaws(_FunctionLaws):
 
     @cached_property
     def sobolev_order(self) -> Answer:
-        return self.powers_are_as_smooth()
+        return self.smooth_as_inner()
 
     @cached_property
     def spectral_density(self) -> Answer:
         return self.convolution_powers(constant_term=True)
 
-    @cached_property
-    def positive_values(self) -> bool:
-        return True
+
+# ---- p(k) = Σ_n a_n kⁿ with a_n ≥ 0 --------------------------------------------------------------
+
+
+def of_polynomial(kernel: Any, coefficients: Sequence[float], inner: Facts) -> Facts:
+    """The facts of p(k); constants and multiples of k are known as such."""
+    lowest, *higher = coefficients
+    if not any(higher) or inner.constant is not None:
+        value = np.polynomial.Polynomial(coefficients)(inner.constant or 0.0)
+        return constant_facts(kernel, float(value), inner.dimension)
+    if not lowest and not any(higher[1:]):
+        return of_multiple(kernel, higher[0], inner)
+    return PolynomialLaws(kernel, coefficients, inner)
 
 
 class PolynomialLaws(_FunctionLaws):
-    """p(k) = Σ_n a_n kⁿ with a_n ≥ 0, not all of them 0 for n ≥ 1."""
+    """p(k) where p is not constant."""
 
-    def __init__(self, kernel: Any, polynomial: Any, inner: Facts) -> None:
+    same = (*_FunctionLaws.same, "finite_features", "positive_values")
+
+    def __init__(self, kernel: Any, coefficients: Sequence[float], inner: Facts) -> None:
         super().__init__(kernel, inner)
-        self.polynomial = polynomial
+        self.polynomial = np.polynomial.Polynomial(np.asarray(coefficients, np.float64))
 
     @cached_property
     def positive_definite(self) -> Answer:
-        return self.of_known_sign(
+        return self.definite(
             "nonnegative multiples, sums and products of positive definite kernels are ones",
             "a polynomial of k can be positive definite where k is not known to be",
         )
@@ -156,41 +147,48 @@ class PolynomialLaws(_FunctionLaws):
 
     @cached_property
     def dense(self) -> Answer:
-        if self.inner.dense.yes:
-            return yes("a power of a universal kernel is universal, and so is its sum with others")
-        return first(self._small(), unknown("k is not known to be universal"))
+        return self.dense_where_inner_is(
+            "a power of a universal kernel is universal, and so is its sum with others"
+        )
 
     @cached_property
     def sobolev_order(self) -> Answer:
-        return self.powers_are_as_smooth()
+        return self.smooth_as_inner()
 
     @cached_property
     def spectral_density(self) -> Answer:
         return self.convolution_powers(constant_term=bool(self.polynomial.coef[0]))
 
-    @cached_property
-    def finite_features(self) -> Answer:
-        return self.inner.finite_features
 
-    @cached_property
-    def positive_values(self) -> bool:
-        return self.inner.positive_values
+# ---- k(x, y)/√(k(x, x) k(y, y)) ------------------------------------------------------------------
+
+
+def of_normalised(kernel: Any, inner: Facts) -> Facts:
+    """The facts of a kernel with features of length 1; where k(x, x) is constant, of a multiple."""
+    if inner.constant is not None:
+        return constant_facts(kernel, float(inner.constant > 0), inner.dimension)
+    total = inner.bounded.payload if inner.constant_diagonal else None
+    if total and math.isfinite(total):
+        return MultipleLaws(kernel, 1.0 / total, inner)
+    return NormalisedLaws(kernel, inner)
 
 
 class NormalisedLaws(_FunctionLaws):
-    """k(x, y)/√(k(x, x) k(y, y)), and 0 where k(x, x) = 0: features of length 1."""
+    """k(x, y)/√(k(x, x) k(y, y)), and 0 where k(x, x) = 0."""
+
+    same = (*_FunctionLaws.same, "finite_features", "positive_values")
 
     @cached_property
     def positive_definite(self) -> Answer:
-        return self.of_known_sign(
-            "g(x)k(x,y)g(y) is positive definite where k is", "k is not known to be"
+        return self.definite(
+            "g(x)k(x,y)g(y) is positive definite where k is",
+            "k is not known to be positive definite",
         )
 
     @cached_property
     def stationary(self) -> Answer:
-        if self.inner.stationary.yes:
-            return self.inner.stationary
-        return unknown("normalising can remove what a shift changes")
+        inner = self.inner.stationary
+        return inner if inner.yes else unknown("normalising can remove what a shift changes")
 
     @cached_property
     def isotropic(self) -> Answer:
@@ -204,24 +202,15 @@ class NormalisedLaws(_FunctionLaws):
 
     @cached_property
     def dense(self) -> Answer:
-        if self.inner.dense.yes:
-            return yes("k is universal, and dividing by √k(x, x) > 0 keeps a space dense")
-        return first(self._small(), unknown("k is not known to be universal"))
+        return self.dense_where_inner_is(
+            "k is universal, and dividing by √k(x, x) > 0 keeps a space dense"
+        )
 
     @cached_property
     def sobolev_order(self) -> Answer:
-        if self.inner.stationary.yes:
-            return self.inner.sobolev_order
-        return unknown("√k(x, x) may be rough, or zero")
+        stationary = self.inner.stationary.yes
+        return self.inner.sobolev_order if stationary else unknown("√k(x, x) may be rough, or zero")
 
     @cached_property
     def spectral_density(self) -> Answer:
         return unknown("k is not known to be stationary")
-
-    @cached_property
-    def finite_features(self) -> Answer:
-        return self.inner.finite_features
-
-    @cached_property
-    def positive_values(self) -> bool:
-        return self.inner.positive_values

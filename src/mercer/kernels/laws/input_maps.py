@@ -31,6 +31,8 @@ class MapLaws(Facts):
     that AᵀA is a multiple of the identity, `orthant` that u > 0 gives Au > 0.
     """
 
+    inner: Facts
+    same = ("finite_features", "positive_values", "constant_diagonal")
     onto: bool
     one_to_one: bool | None
     conformal: bool
@@ -120,18 +122,6 @@ class MapLaws(Facts):
         if fits and self.one_to_one is False:
             return no("its frequencies Aᵀω fill a subspace only", measure)
         return first(self._shifted(), unknown(inner.because, measure))
-
-    @cached_property
-    def finite_features(self) -> Answer:
-        return self.inner.finite_features
-
-    @cached_property
-    def positive_values(self) -> bool:
-        return self.inner.positive_values
-
-    @cached_property
-    def constant_diagonal(self) -> bool:
-        return self.inner.constant_diagonal
 
     @cached_property
     def vanishes(self) -> bool:
@@ -304,6 +294,9 @@ def of_average(kernel: Any, group: Sequence[Any], inner: Facts) -> Facts:
 class AverageLaws(Facts):
     """(1/|G|²) Σ_{g,h} k(gx, hy) for a list of matrices other than the identity alone."""
 
+    inner: Facts
+    same = ("finite_features",)
+
     def __init__(self, kernel: Any, group: Sequence[Any], inner: Facts) -> None:
         super().__init__(kernel, inner.dimension)
         self.elements, self.inner = group, inner
@@ -349,7 +342,3 @@ class AverageLaws(Facts):
         if inner.yes and math.isinf(inner.payload):
             return inner
         return unknown("its functions are those that the group leaves in place")
-
-    @cached_property
-    def finite_features(self) -> Answer:
-        return self.inner.finite_features
