@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_count
 from mercer.kernels.base import Kernel
 from mercer.online.features import dense_rows, measure_of, waves
 from mercer.online.machine import GradientMachine
@@ -21,7 +22,6 @@ from mercer.online.state import (
 )
 from mercer.online.stream import seed_of
 from mercer.points import PointSet
-from mercer.solvers.schedules import check_count
 
 CHUNK = 64  # steps whose frequencies are drawn together
 TINY = 1e-100

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, beside, namespace, on_host, to_precision
+from mercer.checks import check_count, check_positive
 from mercer.functions import FeatureFunction
 from mercer.kernels import laws
 from mercer.points import ALL_COLUMNS, VectorPoints, beside_points
 from mercer.solvers.descent.landscape import Callback, State, target_rows
 from mercer.solvers.problem import Problem
-from mercer.solvers.schedules import Schedule, check_count, check_positive
+from mercer.solvers.schedules import Schedule
 from mercer.solvers.solution import Solution, Status
 
 PAGE = 1024  # frequencies that one seed gives

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import beside, is_tensor, on_host
+from mercer.checks import check_count, check_positive
 from mercer.evaluation.budget import Memory
 from mercer.evaluation.dispatch import device_memory
 from mercer.features.centres import RandomlyPivoted
@@ -29,7 +30,6 @@ from mercer.solvers.low_rank import (
     most_columns,
 )
 from mercer.solvers.problem import Problem, require_square_loss
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4}

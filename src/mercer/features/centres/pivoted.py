@@ -17,12 +17,12 @@ import numpy as np
 
 from mercer import linalg
 from mercer.arrays import Array, beside, on_host, to_precision
+from mercer.checks import check_count
 from mercer.evaluation.budget import Memory, memory_budget
 from mercer.evaluation.dispatch import device_memory
 from mercer.evaluation.tiling import spans
 from mercer.features.centres.choice import Centres, Choice, chosen, cross_block, over_blocks
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count
 from mercer.kernels.laws.measures import Seed, generator
 from mercer.operators import Gram
 from mercer.points import PointSet

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer import linalg
+from mercer.checks import check_positive
 from mercer.features.centres.choice import Centres, Choice, chosen, cross_block, over_blocks
 from mercer.features.centres.pivoted import candidate_count
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_positive
 from mercer.kernels.laws.measures import Seed, generator
 from mercer.operators import Gram
 from mercer.points import PointSet

@@ -10,10 +10,10 @@ import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import beside, namespace, to_precision
+from mercer.checks import check_count
 from mercer.features import frequencies
 from mercer.features.base import FeatureMap, Fill
 from mercer.features.bounds import Net, least_error
-from mercer.kernels.checks import check_count
 
 FORMS = ("pairs", "phase", "complex")
 PANEL_BYTES = 4096  # of a row of angles that lie in the cache together

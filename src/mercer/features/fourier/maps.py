@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from mercer.checks import check_count
 from mercer.features import frequencies
 from mercer.features.fourier.base import TURN, FourierFeatures
 from mercer.features.fourier.blocks import blocks_worth, pairs_in_blocks
 from mercer.features.inputs import KernelInput
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.laws.measures import generator
 from mercer.kernels.radial import Gaussian

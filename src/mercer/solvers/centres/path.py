@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mercer.arrays import to_precision
-from mercer.losses.numerics import floating
+from mercer.arrays import floating, to_precision
 from mercer.operators import Gram
 from mercer.points import beside_points
 from mercer.solvers.centres.basis import Basis, check_memory

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, inner, namespace, on_host, to_precision
+from mercer.arrays import Array, floating, inner, namespace, on_host, to_precision
+from mercer.checks import check_weights
 from mercer.losses import Loss
-from mercer.losses.numerics import floating
 from mercer.operators import Gram
 from mercer.points import beside_points
 from mercer.solvers.centres.passes import Passes
-from mercer.solvers.samples import check_targets, check_weights, target_columns
+from mercer.solvers.samples import check_targets, target_columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
+from mercer.arrays import Array, beside, floating, namespace, on_host, precision, to_precision
 from mercer.losses import one_hot
-from mercer.losses.numerics import floating
 from mercer.points import beside_points
 from mercer.solvers.problem import Problem
 

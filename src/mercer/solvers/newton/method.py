@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import on_host
+from mercer.checks import check_count, check_positive
 from mercer.errors import NotPositiveDefiniteError
 from mercer.operators import Gram
 from mercer.points import beside_points
@@ -34,7 +35,6 @@ from mercer.solvers.newton.line import At, step_length
 from mercer.solvers.newton.products import Products
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.root import Features, Root, RootMethod
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 FACTORED = 2000  # points up to which the Hessian is factored
