@@ -12,7 +12,7 @@ from mercer.losses import Loss
 from mercer.solvers.centres.basis import DevicePreconditioner, Preconditioner, sample_size
 from mercer.solvers.centres.objective import Objective, Point
 from mercer.solvers.centres.passes import StoredPasses, random_rows
-from mercer.solvers.centres.problem import CentresProblem
+from mercer.solvers.problem import Problem
 
 STALE = 0.2  # change of the curvatures, relative to their mean, that makes a preconditioner old
 
@@ -33,15 +33,15 @@ class Hessian:
             found = loss.probability(point.values)  # type: ignore[attr-defined]
             self.probabilities = to_precision(found, self.dtype)
         else:
-            bends = loss.curvature(self.problem.columns, point.values)
-            self.factors = self.problem.shares * bends
+            bends = loss.curvature(self.problem.y_columns, point.values)
+            self.factors = self.problem.shares[:, None] * bends
 
     def product(self, v: Array) -> Array:
         """H v, for a column or several."""
         size, xp = self.objective.size, namespace(v)
         beta = self.objective.split(v)[0]
         shift = v[-1:] if self.objective.intercept else 0.0 * v[:1]
-        kept = xp.empty_like(self.problem.columns) if self.objective.intercept else None
+        kept = xp.empty_like(self.problem.y_columns) if self.objective.intercept else None
         middle = self._coupled(shift, kept) if self.multiclass else self._apart(shift, kept)
         moments = self.objective.passes.row_pass(beta, middle, self.dtype)
         image = self.objective.basis.pull(moments) + self.problem.regularization * v[:size]
@@ -56,7 +56,7 @@ class Hessian:
 
     def _coupled(self, shift: Array, kept: Array | None) -> Any:
         """p(diag(q) − qqᵀ) of each row, q being the probabilities of its classes."""
-        shares, shift = (to_precision(a, self.dtype) for a in (self.problem.shares, shift))
+        shares, shift = (to_precision(a, self.dtype) for a in (self.problem.shares[:, None], shift))
         row_dots = _row_dots(shift)
 
         def middle(start: int, stop: int, rows: Array) -> Array:
@@ -78,14 +78,14 @@ def _row_dots(like: Array) -> Any:
     return lambda a, b: np.einsum("ij,ij->i", a, b)
 
 
-def mean_curvature(problem: CentresProblem, loss: Loss, values: Array) -> Array:
+def mean_curvature(problem: Problem, loss: Loss, values: Array) -> Array:
     """p·ℓ'' of each row, the mean over outputs."""
     if loss.is_multiclass:
         q = loss.probability(values)  # type: ignore[attr-defined]
         curvature = q * (1.0 - q)
     else:
-        curvature = loss.curvature(problem.columns, values)
-    return problem.shares[:, 0] * curvature.mean(axis=1)
+        curvature = loss.curvature(problem.y_columns, values)
+    return problem.shares * curvature.mean(axis=1)
 
 
 class Preconditioning:
@@ -129,8 +129,8 @@ class Preconditioning:
         passes, count = self.objective.passes, self.solver.sample
         if count is None:
             stored = isinstance(passes, StoredPasses)
-            width = 0 if stored else getattr(passes.centres, "width", 1)
-            outputs = self.objective.problem.columns.shape[1]
+            width = 0 if stored else getattr(passes.y, "width", 1)
+            outputs = self.objective.problem.y_columns.shape[1]
             rows = max(len(active), 1)
             count = sample_size(rows, self.objective.size, self.goal, width, outputs)
         among = random_rows(len(active), count, self.solver.random_state)

@@ -35,7 +35,7 @@ class Passes(Protocol):
     """K_nM as something to walk over, and a sample of its rows."""
 
     kernel: Kernel
-    centres: PointSet
+    y: PointSet  # the centres
     rows: int
     dtype: np.dtype
     count: int  # passes so far
@@ -47,13 +47,44 @@ class Passes(Protocol):
         """The points of some rows, whose numbers ascend."""
 
 
-class PointPasses:
+class Cross:
+    """What a cross Gram matrix K_nM that is walked over has in common with a `Gram`."""
+
+    symmetric = False
+    kernel: Kernel
+    x: PointSet
+    y: PointSet
+    rows: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, len(self.y)
+
+    @property
+    def on_tensors(self) -> bool:
+        return on_tensors(self.y)
+
+    def __matmul__(self, values: Array) -> Array:
+        """K V in float64."""
+        wide = values if values.ndim == 2 else values[:, None]
+        xp = namespace(wide)
+        kept = xp.empty((self.rows, wide.shape[1]), dtype=xp.float64, device=wide.device)
+
+        def keep(start: int, stop: int, rows: Array) -> Array:
+            kept[start:stop] = rows
+            return rows
+
+        self.row_pass(wide, keep, np.float64)  # type: ignore[attr-defined]
+        return kept if values.ndim == 2 else kept[:, 0]
+
+
+class PointPasses(Cross):
     """Passes over points that can be sliced: arrays, CSR matrices, memory maps, objects."""
 
     def __init__(
         self, kernel: Kernel, points: PointSet, centres: PointSet, memory: Memory = None
     ) -> None:
-        self.kernel, self.points, self.centres, self.memory = kernel, points, centres, memory
+        self.kernel, self.x, self.y, self.memory = kernel, points, centres, memory
         self.gram = Gram(kernel, points, centres, memory)
         self.rows, self.dtype, self.count = len(points), self.gram.dtype, 0
 
@@ -64,7 +95,7 @@ class PointPasses:
         return to_precision(self.gram.astype(chosen).row_pass(inner, joined), "float64")
 
     def take(self, rows: np.ndarray) -> PointSet:
-        return self.points.take(rows)
+        return self.x.take(rows)
 
 
 class StoredPasses(PointPasses):
@@ -95,7 +126,7 @@ class StoredPasses(PointPasses):
         return np.asarray(sum(sums[1:], sums[0]), np.float64)
 
 
-class BlockPasses:
+class BlockPasses(Cross):
     """Passes over an iterable of blocks of rows, started again for every pass.
 
     Parameters
@@ -118,9 +149,9 @@ class BlockPasses:
         memory: Memory = None,
     ) -> None:
         check_restartable(blocks)
-        self.kernel, self.blocks, self.centres = kernel, blocks, centres
+        self.kernel, self.blocks, self.y = kernel, blocks, centres
         self.rows, self.memory, self.count = rows, memory, 0
-        self.dtype = centres.dtype
+        self.x, self.dtype = centres, centres.dtype
 
     def _points(self) -> Iterator[tuple[int, PointSet]]:
         start = 0
@@ -138,7 +169,7 @@ class BlockPasses:
         self.count += 1
         total: Any = 0.0
         for first, points in self._points():
-            part = PointPasses(self.kernel, points, self.centres, self.memory)
+            part = PointPasses(self.kernel, points, self.y, self.memory)
             shifted = _moved(middle, first, len(points))
             total = total + part.row_pass(values, shifted, dtype or self.dtype)
         return total

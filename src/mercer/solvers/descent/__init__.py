@@ -8,7 +8,6 @@ so that f ← f − η∇J(f) is α ← α − ηg: not the gradient in α, whic
 """
 
 from mercer.solvers.descent.gradient import Discrepancy, HeldOut, KernelGradientDescent
-from mercer.solvers.descent.landscape import State, gradient_norm
 from mercer.solvers.descent.stochastic import StochasticFunctionalGradient
 from mercer.solvers.descent.subgradient import SubgradientDescent
 
@@ -16,8 +15,6 @@ __all__ = [
     "Discrepancy",
     "HeldOut",
     "KernelGradientDescent",
-    "State",
     "StochasticFunctionalGradient",
     "SubgradientDescent",
-    "gradient_norm",
 ]
