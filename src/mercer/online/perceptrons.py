@@ -10,6 +10,7 @@ import numpy as np
 from mercer.evaluation.budget import MEGABYTE
 from mercer.online.base import OnlineMachine
 from mercer.online.budgets import Budget, Forget
+from mercer.losses import Perceptron
 from mercer.online.losses import MaxMargin, Perceptron
 from mercer.online.rounds import Settings
 from mercer.online.schedules import Average, Constant

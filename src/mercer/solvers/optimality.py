@@ -249,10 +249,10 @@ def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
     """The smallest gap among the dual points of v; that of u = 0 is always there."""
     problem, xp = at.problem, namespace(at.v)
     zero, p = xp.zeros_like(problem.y), over_rows(problem.shares, at.v)
-    if not np.isscalar(problem.regularization):
-        gaps, ridge = [_plain_gap(at, zero, zero, zero)], 0.0
-    else:  # ‖λPv‖²/(2λ) is the penalty
+    if problem.has_one_ridge:  # ‖λPv‖²/(2λ) is the penalty
         gaps, ridge = [at.gap(zero, at.penalty)], float(problem.regularization)
+    else:
+        gaps, ridge = [_plain_gap(at, zero, zero, zero)], 0.0
     points = list(_dual_points(at))
     if not points:
         return gaps[0]
@@ -296,7 +296,7 @@ def _dual_points(at: Evaluation) -> Iterator[Array]:
     """The points of the dual's domain that belong to v on all points."""
     problem, loss, xp = at.problem, at.loss, namespace(at.v)
     y, p = problem.y, over_rows(problem.shares, at.v)
-    squared = np.isscalar(problem.regularization)
+    squared = problem.has_one_ridge
     if squared and problem.regularization == 0:
         return
     if squared and not (loss.is_multiclass and problem.fit_intercept):

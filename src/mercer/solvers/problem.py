@@ -24,7 +24,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, to_precision
+from mercer.arrays import Array, beside, namespace, to_precision
+from mercer.checks import is_number
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import Gram
 from mercer.solvers import admission
@@ -112,7 +113,7 @@ class Problem:
         >>> problem.objective(np.array([1.0]))  # f(x) = x: ½(½·1² + ½·0²) + ½
         0.75
         """
-        if not (np.isscalar(regularization) and regularization > 0):
+        if not (is_number(regularization) and regularization > 0):
             raise ValueError(
                 f"a problem on centres needs regularization > 0; got {regularization!r}."
             )
@@ -189,6 +190,11 @@ class Problem:
         given = self.regularization
         return SquaredNorm(given) if _is_number(given) else given
 
+    @property
+    def has_one_ridge(self) -> bool:
+        """Whether the penalty is (λ/2)‖f‖² with one number λ."""
+        return _is_number(self.regularization) and np.ndim(self.regularization) == 0
+
     @cached_property
     def y(self) -> Array:
         """The targets in float64 where the operator computes; labels of classes as rows."""
@@ -236,7 +242,7 @@ class Problem:
         """Values in float64, in the library of the targets and on their device."""
         if isinstance(self.y, np.ndarray):
             return admission.at_home(admission.on_host(values), self.operator)
-        return admission.at_home(admission.beside(values, self.y), self.operator)
+        return admission.at_home(beside(values, self.y), self.operator)
 
     # ---- the objective ---------------------------------------------------------------------------
 
@@ -299,7 +305,7 @@ def require_square_loss(solver: type, problem: Problem) -> None:
 
 def require_squared_norm(solver: Any, problem: Problem) -> None:
     """Refuse another penalty than (λ/2)‖f‖² with one λ."""
-    if not (_is_number(problem.regularization) and np.ndim(problem.regularization) == 0):
+    if not problem.has_one_ridge:
         raise ValueError(
             f"{type(solver).__name__} takes the penalty (λ/2)‖f‖² with one λ; got "
             f"regularization={problem.regularization!r}."
