@@ -41,11 +41,9 @@ FLAGS = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their me
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
 
 # where the pair numbers of a leaf come from
-PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE, HARMONIC = range(7)
+PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE = range(6)
 # (panel, total, the numbers of a coordinate of x, those of y) to the new total
 Accumulate = Callable[["Panel", Any, Sequence[Any], Sequence[Any]], Any]
-# (panel, total, what follows the coordinates of x, and of y) to what is stored
-Finish = Callable[["Panel", Any, Any, Any], Any]
 
 
 def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
@@ -177,17 +175,16 @@ class Panel(Vectors):
         scaled: bool,
         vectors: int,
         powers: int | None = None,
-        finish: Finish | None = None,
     ) -> None:
         """The loop over coordinates between fresh accumulators and their storage.
 
         With `powers` the totals are a product without its factor: `factors.powers` stand among
-        the run-time constants from there on. With `finish` a number follows all coordinates.
+        the run-time constants from there on.
         """
         self.has_scales, self.vectors = scaled, vectors
         starts = self.row_starts()
         totals = self.looped(start, starts, accumulate, powers)
-        self.store(totals if finish is None else self.finished(starts, totals, finish))
+        self.store(totals)
 
     def row_starts(self) -> list[Any]:
         """Where the rows begin in x."""
@@ -260,19 +257,6 @@ class Panel(Vectors):
             updated.append([accumulate(self, total, x, y) for y, total in pairs])
         return updated
 
-    def finished(self, starts: Any, totals: Any, finish: Finish) -> Any:
-        """Totals together with the number that follows the coordinates of each point."""
-        last = {
-            parts: self.positions(self.width, parts)[0] for parts in (self.x_parts, self.y_parts)
-        }
-        ys = self.loaded([last[self.y_parts]])
-        finished = []
-        for start, row in zip(starts, totals, strict=True):
-            x = self.broadcast(self.builder.load(self.builder.gep(start, [last[self.x_parts]])))
-            pairs = zip(ys, row, strict=True)
-            finished.append([finish(self, total, x, y[0]) for y, total in pairs])
-        return finished
-
     def loaded(self, positions: list[Any]) -> list[list[Any]]:
         """Lines of y, as many vectors of each as are computed together."""
         builder = self.builder
@@ -311,7 +295,6 @@ def panel_step(
     vectors: int = VECTORS,
     parts: tuple[int, int] = (1, 1),
     powers: int | None = None,
-    finish: Finish | None = None,
 ) -> Any:
     """A compiled step over all coordinates: from fresh accumulators to their storage."""
 
@@ -321,7 +304,7 @@ def panel_step(
     ):
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             panel = Panel(context, builder, signature, arguments, parts)
-            panel.write(start, accumulate, scaled, vectors, powers, finish)
+            panel.write(start, accumulate, scaled, vectors, powers)
             return context.get_dummy_value()
 
         integer = types.intp
