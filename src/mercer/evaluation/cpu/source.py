@@ -37,7 +37,6 @@ from mercer.evaluation.cpu.vectors import (
     TILE,
     fill_distances,
     fill_products,
-    none_opposite,
     widen,
 )
 
@@ -48,7 +47,7 @@ reciprocal_root = elementary.reciprocal_root
 ramp_angle, square_angle = elementary.ramp_angle, elementary.square_angle
 
 PANEL, STEP, LANES = {panel}, {step}, {lanes}
-ZERO, BITS = np.{dtype}(0.0), np.int{bits}
+ZERO = np.{dtype}(0.0)
 '''
 
 COORDINATES = """
@@ -102,7 +101,6 @@ def prelude(program: Program, dtype: Any) -> str:
     steps = "".join(_step(i, pair) for i, pair in enumerate(program.pairs) if pair.term)
     header = HEADER.format(
         dtype=np.dtype(dtype).name,
-        bits=8 * np.dtype(dtype).itemsize,
         panel=panel_width(dtype),
         step=column_step(dtype),
         lanes=lanes(dtype),

@@ -352,32 +352,3 @@ def fill_distances(leaf, row, column, width, step, panel):  # type: ignore[no-un
     elif source == SCALED_DIFFERENCE:
         for j in range(0, width, step):
             _scaled_difference_step(x, y, scales, row, column + j, panel, j)
-
-
-FAR = 2 - 1 / 16  # of ‖x‖² + ‖y‖²: beyond, too few digits of ‖x + y‖² are left beside ‖x − y‖²
-
-
-@intrinsic
-def _number(typing_context: Any, bits: Any, like: Any) -> Any:
-    """The number, of the type of `like`, that has these bits."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_data_type(like))
-
-    return like(bits, like), code
-
-
-@njit(**OPTIONS)
-def none_opposite(leaf, bits, x_norms, shortest, width):  # type: ignore[no-untyped-def]
-    """Whether ‖x + y‖² = 2‖x‖² + 2‖y‖² − ‖x − y‖² keeps its digits all over a block.
-
-    `bits` are those of ‖x − y‖² ≥ 0, which grow with it; `shortest` is the least ‖y‖².
-    """
-    widen()
-    if leaf[0] == TILE:
-        return False
-    farthest = bits[0, 0]
-    for j in range(width):
-        for r in range(ROWS):
-            farthest = max(farthest, bits[r, j])
-    return _number(farthest, shortest) < x_norms.dtype.type(FAR) * (x_norms.min() + shortest)
