@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.cpu.factors import looped
 from mercer.evaluation.cpu.fingerprint import fingerprint
 from mercer.evaluation.cpu.pieces import Pieces, indented
 from mercer.evaluation.expression import Number
-from mercer.evaluation.program import Program
+from mercer.evaluation.program import Program, coordinate_code
 
 # what generated code calls
 CALLED = tuple(f"mercer.evaluation.cpu.{name}" for name in ("elementary", "subnormals", "terms"))
@@ -52,7 +51,7 @@ ZERO = np.{dtype}(0.0)
 
 COORDINATES = """
 
-step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {counts}, {raw!r}, {scaled}, {powers})
+step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {counts}, {raw!r}, {scaled})
 
 
 @njit(**OPTIONS)
@@ -173,7 +172,8 @@ def _function(program: Program, dtype: str, task: Task) -> str:
 def _step(i: int, pair: Number) -> str:
     from mercer.evaluation.cpu.terms import vectors_of
 
-    code, factor = looped(pair)
+    assert pair.term is not None
+    code = coordinate_code(pair.term)
     scaled = pair.view.deferred_scales is not None
     return COORDINATES.format(
         i=i,
@@ -183,6 +183,5 @@ def _step(i: int, pair: Number) -> str:
         counts=(len(code.x_parts), len(code.y_parts)),
         raw=code.raw,
         scaled=scaled,
-        powers=None if factor is None else len(code.constants),
         columns=f"{vectors_of(code.instructions, len(code.y_parts))} * LANES",
     )

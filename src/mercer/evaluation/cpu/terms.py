@@ -173,12 +173,10 @@ def coordinate_step(
     parts: tuple[int, int],
     raw: Sequence[str],
     scaled: bool,
-    powers: int | None = None,
 ) -> Any:
     """The step of a sum or product over coordinates whose term is given by instructions.
 
     `raw` names the numbers that are coordinates themselves: scales come after their difference.
-    `powers` says where those of a factor begin that was taken out of the term.
     """
 
     def term(panel: Panel, x: Sequence[Any], y: Sequence[Any]) -> Any:
@@ -202,7 +200,7 @@ def coordinate_step(
         return combine(total, term(panel, x, y), flags=FUSED)
 
     start = 0.0 if kind == "coordinate_sum" else 1.0
-    return panel_step(start, accumulate, scaled, vectors_of(code, parts[1]), parts, powers)
+    return panel_step(start, accumulate, scaled, vectors_of(code, parts[1]), parts)
 
 
 def vectors_of(code: Sequence[Sequence[str]], parts: int) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.cpu.cache import load
-from mercer.evaluation.cpu.factors import looped, powers
 from mercer.evaluation.cpu.operands import (
     Packed,
     Parts,
@@ -98,19 +97,15 @@ class FusedTiles:
             kinds.setdefault(family, {}).setdefault(number.kind)
         self.families = list(kinds)
         return [
-            source_for(*family, list(kinds[family]), self.x, self.y, self.dtype)
-            for family in kinds
+            source_for(*family, list(kinds[family]), self.x, self.y, self.dtype) for family in kinds
         ]
 
     def _constants(self, number: Number) -> np.ndarray | None:
-        """The scales of a coordinate number, the constants of its term, powers of its factor."""
+        """The scales of a coordinate number, and the constants of its term."""
         if number.term is None:
             return None
         width = self.x.width_of(number.view)
-        code, factor = looped(number)
-        constants = code.constants_in(self.dtype)
-        if factor is not None:
-            constants += powers(factor, width)
+        constants = coordinate_code(number.term).constants
         scales = scales_of(number.view, width, self.dtype)
         return np.concatenate([scales, np.array(constants, self.dtype)])
 
