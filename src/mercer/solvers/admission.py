@@ -30,9 +30,11 @@ def at_home(values: Any, operator: Any) -> Array:
     >>> at_home([1, 2], Linear().gram([[0.0], [1.0]])).tolist()
     [1.0, 2.0]
     """
-    rows = getattr(getattr(operator, "x", None), "rows", None)
-    if is_tensor(rows):
-        values = beside(values, rows)
+    points = getattr(operator, "y", None)  # columns: blocks of rows are nowhere yet
+    if points is not None and points.home != "host":
+        values = points.vector(values)
+    elif is_tensor(getattr(operator, "x", None)):  # rows of which features are computed
+        values = beside(values, operator.x)
     elif is_tensor(values) or not hasattr(values, "__array_namespace__"):
         values = on_host(values)
     return to_precision(floating(values), "float64")

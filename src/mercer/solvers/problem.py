@@ -80,7 +80,7 @@ class Problem:
     intercept_cost: Any = None
 
     def __post_init__(self) -> None:
-        if self.on_all_points and not self.operator.symmetric:
+        if self.on_all_points and self.operator.x is not self.operator.y:
             raise ValueError(
                 "a problem on all points needs kernel.gram(X), with the same points twice; for "
                 "a cross Gram matrix write Problem.on_centres(...)."

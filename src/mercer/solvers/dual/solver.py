@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mercer.evaluation.budget import Memory
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Hinge, SquaredHinge
 from mercer.operators import Gram
+from mercer.runtime.budget import Memory
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Callback, Progress
