@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.losses import Perceptron
 from mercer.online.base import OnlineMachine
 from mercer.online.budgets import Budget, Forget
-from mercer.online.losses import MaxMargin, Perceptron
+from mercer.online.losses import MaxMargin
 from mercer.online.rounds import Settings
 from mercer.online.schedules import Average, Constant
 from mercer.operators import Gram

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.cpu import harmonic
-from mercer.evaluation.cpu.factors import looped, powers
 from mercer.evaluation.cpu.operands import (
     Packed,
     Parts,
@@ -20,7 +18,7 @@ from mercer.evaluation.cpu.operands import (
 )
 from mercer.evaluation.cpu.row_pass import row_pass_source
 from mercer.evaluation.cpu.source import source_of
-from mercer.evaluation.cpu.vectors import HARMONIC, panel_width
+from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program, coordinate_code
@@ -92,29 +90,22 @@ class FusedTiles:
 
     def _sources(self) -> list[Source]:
         kinds: dict[Family, dict[str, None]] = {}
-        laws = harmonic.laws(self.program)
         self.family_of: list[Family] = []  # of each pair number
         for number in self.program.pairs:
             family = _family(number)
             self.family_of.append(family)
             kinds.setdefault(family, {}).setdefault(number.kind)
         self.families = list(kinds)
-        alone = {self.family_of[i]: law for i, law in laws.items()}
-        alone = {f: law for f, law in alone.items() if self.family_of.count(f) == 1}
         return [
-            source_for(*family, list(kinds[family]), self.x, self.y, self.dtype, alone.get(family))
-            for family in kinds
+            source_for(*family, list(kinds[family]), self.x, self.y, self.dtype) for family in kinds
         ]
 
     def _constants(self, number: Number) -> np.ndarray | None:
-        """The scales of a coordinate number, the constants of its term, powers of its factor."""
+        """The scales of a coordinate number, and the constants of its term."""
         if number.term is None:
             return None
         width = self.x.width_of(number.view)
-        code, factor = looped(number)
-        constants = code.constants_in(self.dtype)
-        if factor is not None:
-            constants += powers(factor, width)
+        constants = coordinate_code(number.term).constants
         scales = scales_of(number.view, width, self.dtype)
         return np.concatenate([scales, np.array(constants, self.dtype)])
 
@@ -158,15 +149,13 @@ class FusedTiles:
             row[:] = np.sqrt(values) if number.kind in LENGTHS else values
         return norms
 
-    def _inputs(
-        self, rows: PackedSide, columns: PackedSide, stored: bool = False
-    ) -> tuple[Any, ...]:
+    def _inputs(self, rows: PackedSide, columns: PackedSide) -> tuple[Any, ...]:
         given = [
-            source.leaves(x, y, stored)
+            source.leaves(x, y)
             for source, x, y in zip(self.sources, rows.views, columns.views, strict=True)
         ]
         chosen = tuple(
-            leaf if constants is None or leaf[0] == HARMONIC else (*leaf[:3], constants)
+            leaf if constants is None else (*leaf[:3], constants)
             for leaf, constants in zip(
                 (given[source][kind] for source, kind in self.origins), self.constants, strict=True
             )
@@ -177,7 +166,7 @@ class FusedTiles:
     def fill(
         self, rows: PackedSide, columns: PackedSide, out: np.ndarray, row: int, column: int
     ) -> None:
-        self.code.fill(*self._inputs(rows, columns, stored=True), out, row, column)
+        self.code.fill(*self._inputs(rows, columns), out, row, column)
 
     def reduce(self, rows: PackedSide, columns: PackedSide, v: np.ndarray, out: np.ndarray) -> None:
         self.code.reduce(*self._inputs(rows, columns), v, out)
