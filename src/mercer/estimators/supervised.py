@@ -23,7 +23,7 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.operators import Gram
-from mercer.points import PointSet, beside_points
+from mercer.points import PointSet
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.definiteness import solved_for_nearest
@@ -245,7 +245,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
 
         Where there are `attributes`, made of α and b, each step is told as a part of the task.
         """
-        y = beside_points(y, found.points)
+        y = found.points.vector(y)
         problem = found.pose(y, ridge, weights, bool(self.fit_intercept), loss=loss, rows=rows)
         solver = found.solver
         if attributes is not None:

@@ -10,10 +10,9 @@ from sklearn.utils import check_array, check_consistent_length
 
 from mercer import linalg
 from mercer.checks import check_weights
-from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import Span, spans
 from mercer.features.inputs import length
 from mercer.functions import FeatureFunction
+from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
 if TYPE_CHECKING:
     from mercer.features.base import FeatureMap

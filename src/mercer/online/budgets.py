@@ -151,7 +151,7 @@ def merged(
         z = h * rows[i] + (1.0 - h) * rows[others]
         shape = places, len(others)
         between = DensePoints(z.reshape(-1, rows.shape[1]))
-        sizes = np.asarray(kernel.diagonal(between), np.float64).reshape(shape)
+        sizes = np.asarray(Gram(kernel, between).diagonal(), np.float64).reshape(shape)
         values = Gram(kernel, between, DensePoints(rows)).dense().reshape(*shape, count)
         own = values[:, :, i]
         theirs = np.take_along_axis(values, others[None, :, None], axis=2)[:, :, 0]

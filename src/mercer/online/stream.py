@@ -213,7 +213,7 @@ class Stream:
 
     def _diagonal(self, points: PointSet) -> np.ndarray:
         """k(x, x)."""
-        return self.kernel.diagonal(points)
+        return Gram(self.kernel, points).diagonal()
 
     def _check(self, diagonal: np.ndarray, weights: np.ndarray) -> None:
         """Refuse samples before anything is learned."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mercer.checks import check_count, check_positive
-from mercer.evaluation.budget import Memory
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Hinge, SquaredHinge
 from mercer.operators import Gram
+from mercer.runtime.budget import Memory
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.descent.landscape import Callback, State, weights_of
 from mercer.solvers.dual.ascent import Ascent, Listener
