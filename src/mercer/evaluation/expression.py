@@ -90,17 +90,9 @@ class Number(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Parameter(Expression):
-    """A constant, handed over when the program runs. Two parameters are never merged.
-
-    `single` is taken in float32 inside a term, where others make up for its rounding.
-    """
+    """A constant, handed over when the program runs. Two parameters are never merged."""
 
     value: float
-    single: float | None = None
-
-    @property
-    def in_single(self) -> float:
-        return self.value if self.single is None else self.single
 
 
 @dataclass(frozen=True)

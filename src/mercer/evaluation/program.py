@@ -52,6 +52,10 @@ class EvaluableKernel(Protocol):
     def parallel(self) -> bool:
         """Whether blocks may be computed in several threads at once."""
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether k(x, y) = k(y, x); a matrix that was given need not be."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -172,13 +176,8 @@ class CoordinateCode:
     instructions: tuple[Instruction, ...]
     result: str
     constants: tuple[float, ...]
-    singles: tuple[float, ...]  # the constants in float32
     x_parts: tuple[Expression, ...]
     y_parts: tuple[Expression, ...]
-
-    def constants_in(self, dtype: Any) -> tuple[float, ...]:
-        """The constants that belong to a precision."""
-        return self.singles if np.dtype(dtype) == np.float32 else self.constants
 
     @property
     def parts(self) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
@@ -224,7 +223,6 @@ class _CoordinateLowering:
             tuple(self.instructions),
             result,
             tuple(c.value for c in self.constants),
-            tuple(c.in_single for c in self.constants),
             tuple(x_parts),
             tuple(y_parts),
         )

@@ -11,13 +11,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.arrays import beside, is_tensor, namespace, on_host
-from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import Span, spans
 from mercer.features.inputs import NestedParameters, length
 from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
 from mercer.points import as_vectors
+from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
 BLOCK_BYTES = 8 << 20  # of the features of a block of rows
 BLOCK_ROWS = 64, 512  # fewest and most

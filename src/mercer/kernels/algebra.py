@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import namespace
-from mercer.checks import check_nonnegative, check_weights
+from mercer.checks import check_coefficients, check_nonnegative
 from mercer.evaluation.expression import (
     Expression,
     Number,
@@ -329,7 +329,7 @@ class PolynomialOf(Wrapped, Pointwise):
     coefficients: Sequence[float] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        check_weights(self, "coefficients", self.coefficients)
+        check_coefficients(self, "coefficients", self.coefficients)
 
     def value(self, *parts: Any) -> Any:
         return _horner(self.coefficients, parts[0])

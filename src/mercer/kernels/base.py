@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.arrays import is_tensor
-from mercer.evaluation.budget import Memory
 from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
-from mercer.evaluation.gradients import gradient
 from mercer.functions import RKHSFunction
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
 from mercer.operators import Gram
 from mercer.points import Column, PointSet, as_vectors
+from mercer.runtime.budget import Memory
 from mercer.values import Value
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class Kernel(Value):
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """∂k(x_i, y_j)/∂x_i as an array (n, m, columns)."""
         if self.expression() is not None:
-            return gradient(self, x, y, np.eye(len(y)))
+            return Gram(self, x, y).gradient(np.eye(len(y)))
         raise ValueError(
             f"{self!r} has no known derivative: gradients need kernels on vectors whose derivative "
             "is known to mercer."
@@ -137,6 +136,11 @@ class Kernel(Value):
     @property
     def parallel(self) -> bool:
         """Whether `block` may run in several threads at once."""
+        return True
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
         return True
 
     @property

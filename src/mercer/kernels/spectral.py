@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.checks import check_count, check_positive, check_weights
+from mercer.checks import check_coefficients, check_count, check_positive
 from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Facts, constant_facts, unknown, yes
 from mercer.kernels.fourier import FourierWeights
@@ -118,7 +118,7 @@ class CosineSeries(_Series):
     coefficients: Sequence[float] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
-        check_weights(self, "coefficients", self.coefficients)
+        check_coefficients(self, "coefficients", self.coefficients)
 
     def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
         weights = np.asarray(self.coefficients, np.float64)
@@ -155,7 +155,7 @@ class FourierSeries(_Series):
 
     def __post_init__(self) -> None:
         check_positive(self, "period", self.period)
-        check_weights(self, "weights", self.weights)
+        check_coefficients(self, "weights", self.weights)
         if not (np.asarray(self.weights) > 0).all():
             raise ValueError("FourierSeries needs positive weights; a weight of 0 is no norm.")
 

@@ -16,11 +16,9 @@ import numpy as np
 
 from mercer.evaluation.cpu import sparse
 from mercer.evaluation.cpu.distances import closeness, dense_distances
-from mercer.evaluation.cpu.harmonic import Harmonic, Inverses
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
-    HARMONIC,
     PRODUCT,
     ROWS,
     SCALED_DIFFERENCE,
@@ -49,8 +47,8 @@ RAW: Parts = ((X,), (Y,))
 class Packed:
     """Rows or columns of one view, ready for compiled code.
 
-    `norms`, `shifts` and `raw` come with products, `block` with sparse columns, `inverses` with
-    a harmonic law; `scratch` is memory that is reused tile by tile.
+    `norms`, `shifts` and `raw` come with products, `block` with sparse columns; `scratch` is memory
+    that is reused tile by tile.
     """
 
     operand: Any
@@ -58,7 +56,6 @@ class Packed:
     shifts: np.ndarray | None = None
     raw: np.ndarray | None = None
     block: tuple[np.ndarray, ...] | None = None
-    inverses: Inverses | None = None
     scratch: dict[str, np.ndarray] = field(default_factory=dict)
 
     def buffer(self, name: str, shape: tuple[int, int], dtype: Any) -> np.ndarray:
@@ -84,11 +81,8 @@ class Source(Protocol):
 
     def columns(self, start: int, stop: int) -> Packed: ...
 
-    def leaves(self, rows: Packed, columns: Packed, stored: bool) -> dict[str, Leaf]:
-        """The leaf of each kind of pair number that this source gives.
-
-        Where values are `stored`, each of them keeps its digits; else those of sums are enough.
-        """
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
+        """The leaf of each kind of pair number that this source gives."""
 
 
 class RegisterSource:
@@ -105,38 +99,29 @@ class RegisterSource:
         y: DensePoints,
         dtype: Any,
         parts: Parts = RAW,
-        law: Harmonic | None = None,
     ) -> None:
-        self.kinds, self.x, self.y, self.parts, self.law = kinds, x, y, parts, law
+        self.kinds, self.x, self.y, self.parts = kinds, x, y, parts
         self.dtype = np.dtype(dtype)
         self.width = x.width_of(view)
         self.whole, self.view = view, view.unscaled
         self.scales = scales_of(view, self.width, dtype)
         moved = view.matrix is not None and not view.unit and list(kinds) == ["squared_distance"]
         self.centre = y.centre(view) if moved else None  # A(x − c) keeps the digits of x − c
-        inverses = 0 if law is None else law.length(self.width)
         self.origins = ORIGINS if view.deferred_scales is None else SCALED_ORIGINS
         self.row_bytes, self.column_bytes = (
-            self.dtype.itemsize * (max(1, self.width) * len(side) + inverses) for side in parts
+            self.dtype.itemsize * max(1, self.width) * len(side) for side in parts
         )
         self.stripe = _within(4 * MEGABYTE // self.row_bytes, ROWS, 1024)
         panels = 8 * MEGABYTE // (self.column_bytes * panel_width(dtype))
         self.tile = _within(panels, 1, 4) * panel_width(dtype)
 
     def rows(self, start: int, stop: int) -> Packed:
-        rows = _padded(self._seen(self.x.slice(start, stop), self.parts[0]), ROWS)
-        return Packed(rows, inverses=self._inverses(rows))
+        return Packed(_padded(self._seen(self.x.slice(start, stop), self.parts[0]), ROWS))
 
     def columns(self, start: int, stop: int) -> Packed:
         seen = self._seen(self.y.slice(start, stop), self.parts[1])
         rows = _padded(seen, padding_step(self.dtype))
-        inverses = self._inverses(rows)
-        if inverses is not None:
-            inverses = replace(inverses, operand=np.ascontiguousarray(inverses.operand.T))
-        return Packed(np.ascontiguousarray(rows.T), inverses=inverses)
-
-    def _inverses(self, rows: np.ndarray) -> Inverses | None:
-        return None if self.law is None else self.law.inverses(rows)
+        return Packed(np.ascontiguousarray(rows.T))
 
     def _seen(self, points: DensePoints, parts: tuple[Expression, ...]) -> np.ndarray:
         """The parts of every coordinate side by side; what is no coordinate is made in float64."""
@@ -153,16 +138,7 @@ class RegisterSource:
             )
         return out.reshape(len(points), -1)
 
-    def leaves(self, rows: Packed, columns: Packed, stored: bool) -> dict[str, Leaf]:
-        x, y = rows.inverses, columns.inverses
-        if (
-            self.law is not None
-            and x is not None
-            and y is not None
-            and self.law.holds(x, y, stored)
-        ):
-            constants = self.law.constants(self.width, self.dtype)
-            return dict.fromkeys(self.kinds, (HARMONIC, x.operand, y.operand, constants))
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         operands = rows.operand, columns.operand, self.scales
         return {kind: (self.origins.get(kind, COORDINATES), *operands) for kind in self.kinds}
 
@@ -228,7 +204,7 @@ class BlasSource:
         )[0]
         return (rows.astype(np.float64) @ centre + 0.5 * centre @ centre).astype(self.dtype)
 
-    def leaves(self, rows: Packed, columns: Packed, stored: bool) -> dict[str, Leaf]:
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         x, y = rows.operand, columns.operand
         tile = np.matmul(x, y.T, out=rows.buffer("tile", (len(x), len(y)), self.dtype))
         leaves = {}
@@ -281,7 +257,7 @@ class SparseSource:
         parts = points.parts(self.view, self.dtype, start, stop)
         return Packed(parts, sparse.norms(parts))
 
-    def leaves(self, rows: Packed, columns: Packed, stored: bool) -> dict[str, Leaf]:
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         assert columns.block is not None
         shape = len(rows.operand[0]) - 1, len(columns.operand[0]) - 1
         tile = rows.buffer("tile", shape, self.dtype)
@@ -317,13 +293,7 @@ def _within(value: int, least: int, most: int) -> int:
 
 
 def source_for(
-    view: View,
-    parts: Parts | None,
-    kinds: Sequence[str],
-    x: Any,
-    y: Any,
-    dtype: Any,
-    law: Harmonic | None = None,
+    view: View, parts: Parts | None, kinds: Sequence[str], x: Any, y: Any, dtype: Any
 ) -> Source:
     """The source that suits these points: of numbers of a matrix product, or over coordinates."""
     bilinear = parts is None
@@ -337,4 +307,4 @@ def source_for(
             )
     if bilinear and x.width_of(view) > NARROW:
         return BlasSource(view, kinds, x, y, dtype)
-    return RegisterSource(view, kinds, x, y, dtype, parts or RAW, law)
+    return RegisterSource(view, kinds, x, y, dtype, parts or RAW)

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from mercer.evaluation.expression import Number, X, Y, coordinate_sum
+from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program
 
 FILLS = {"product": "fill_products", "squared_distance": "fill_distances"}
@@ -48,51 +48,6 @@ class Decays:
 
 
 @dataclass(frozen=True)
-class Parallelogram:
-    """What gives ‖x + y‖² for the price of one sum: a distance and norms that are there anyway."""
-
-    distance: int
-    x_norm: int
-    y_norm: int
-
-    @classmethod
-    def laws(cls, program: Program) -> dict[int, Parallelogram]:
-        """Those of a program, by the number of ‖x + y‖².
-
-        >>> from mercer.evaluation.expression import coordinate_sum, squared_distance, squared_norms
-        >>> from mercer.evaluation.program import lower
-        >>> x, y = squared_norms()
-        >>> program = lower(squared_distance() * x * y * coordinate_sum((X + Y) ** 2))
-        >>> Parallelogram.laws(program)
-        {1: Parallelogram(distance=0, x_norm=0, y_norm=0)}
-        """
-        found = {}
-        for i, pair in enumerate(program.pairs):
-            given = (
-                (program.pairs[:i], Number("squared_distance", pair.view)),
-                (program.x_norms, Number("x_norm", pair.view)),
-                (program.y_norms, Number("y_norm", pair.view)),
-            )
-            if pair == coordinate_sum((X + Y) ** 2, pair.view):
-                places = [group.index(wanted) for group, wanted in given if wanted in group]
-                if len(places) == len(given):
-                    found[i] = cls(*places)
-        return found
-
-    def holds(self) -> str:
-        """The code that asks whether the law keeps enough digits on a few rows of a panel."""
-        i, k = self.distance, self.x_norm
-        norms = f"a[{k}, i0:min(i0 + ROWS, rows)]"
-        shortest = f"shortest{self.y_norm}"
-        return f"none_opposite(leaves[{i}], panel{i}.view(BITS), {norms}, {shortest}, width)"
-
-    def value(self, i: int) -> list[str]:
-        """The code of ‖x + y‖², number i: by the law where it holds, else as it was filled in."""
-        both = f"n{i} = a{self.x_norm} + b{self.y_norm}"
-        return [both, f"q{i} = (n{i} - q{self.distance}) + n{i} if law{i} else Q{i}[j]"]
-
-
-@dataclass(frozen=True)
 class Pieces:
     """The lines of a program, for every place where some of them stand."""
 
@@ -102,16 +57,11 @@ class Pieces:
     def decays(self) -> Decays:
         return Decays.of(self.program)
 
-    @cached_property
-    def laws(self) -> dict[int, Parallelogram]:
-        return Parallelogram.laws(self.program)
-
     def parameters(self) -> list[str]:
         """What is known before the first row and column."""
         return [
             *(f"p{i} = p[{i}]" for i in range(len(self.program.parameters))),
             *(f"T{i} = tables[{i}]" for i in range(len(self.program.tables))),
-            *(f"shortest{law.y_norm} = b[{law.y_norm}].min()" for law in self.laws.values()),
         ]
 
     def panels(self, dtype: str) -> list[str]:
@@ -131,8 +81,6 @@ class Pieces:
     def _fill(self, i: int, pair: Number) -> list[str]:
         function = FILLS.get(pair.kind, f"fill_panel_{i}")
         fill = f"{function}(leaves[{i}], i0, j0, width, STEP, panel{i})"
-        if i in self.laws:
-            return [f"law{i} = {self.laws[i].holds()}", f"if not law{i}:", f"    {fill}"]
         if i not in self.decays.factors:
             return [fill]
         place = f"i0, min(ROWS, rows - i0), j0, width, STEP, panel{i}"
@@ -149,11 +97,8 @@ class Pieces:
     def value(self) -> list[str]:
         """The value in column j, from the numbers there."""
         norms = [f"b{i} = B{i}[j]" for i in range(len(self.program.y_norms))]
-        numbers = [line for i in range(len(self.program.pairs)) for line in self._number(i)]
+        numbers = [f"q{i} = Q{i}[j]" for i in range(len(self.program.pairs))]
         return [*norms, *numbers, *self.decays.lines]
-
-    def _number(self, i: int) -> list[str]:
-        return self.laws[i].value(i) if i in self.laws else [f"q{i} = Q{i}[j]"]
 
 
 def indented(lines: list[str], depth: int) -> str:

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.cpu.factors import looped
-from mercer.evaluation.cpu.fingerprint import fingerprint
-from mercer.evaluation.cpu.harmonic import TOGETHER, laws
 from mercer.evaluation.cpu.pieces import Pieces, indented
 from mercer.evaluation.expression import Number
-from mercer.evaluation.program import Program
+from mercer.evaluation.program import Program, coordinate_code
+from mercer.runtime.fingerprint import fingerprint
 
 # what generated code calls
 CALLED = tuple(f"mercer.evaluation.cpu.{name}" for name in ("elementary", "subnormals", "terms"))
@@ -31,15 +29,13 @@ from numba import njit
 from mercer.evaluation.cpu.elementary import nearest, sqrt
 from mercer.evaluation.cpu.elementary import in_{dtype} as elementary
 from mercer.evaluation.cpu.subnormals import flush_subnormals, restore_subnormals
-from mercer.evaluation.cpu.terms import coordinate_step, decay_panel, harmonic_step
+from mercer.evaluation.cpu.terms import coordinate_step, decay_panel
 from mercer.evaluation.cpu.vectors import (
-    HARMONIC,
     OPTIONS,
     ROWS,
     TILE,
     fill_distances,
     fill_products,
-    none_opposite,
     widen,
 )
 
@@ -50,25 +46,19 @@ reciprocal_root = elementary.reciprocal_root
 ramp_angle, square_angle = elementary.ramp_angle, elementary.square_angle
 
 PANEL, STEP, LANES = {panel}, {step}, {lanes}
-ZERO, BITS = np.{dtype}(0.0), np.int{bits}
+ZERO = np.{dtype}(0.0)
 '''
 
 COORDINATES = """
 
-step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {counts}, {raw!r}, {scaled}, {powers})
+step_{i} = coordinate_step({kind!r}, {code!r}, {result!r}, {counts}, {raw!r}, {scaled})
 
 
 @njit(**OPTIONS)
 def fill_panel_{i}(leaf, row, column, width, step, panel):
     widen()
-{law}    for j in range(0, width, {columns}):
+    for j in range(0, width, {columns}):
         step_{i}(leaf[1], leaf[2], leaf[3], row, column + j, panel, j)
-"""
-
-LAW = """    if leaf[0] == HARMONIC:
-        for j in range(0, width, {together} * LANES):
-            harmonic_step(leaf[1], leaf[2], leaf[3], row, column + j, panel, j)
-        return
 """
 
 FUNCTION = """
@@ -107,15 +97,9 @@ def prelude(program: Program, dtype: Any) -> str:
     """What generated code begins with: imports, sizes, and the steps over coordinates."""
     from mercer.evaluation.cpu.vectors import column_step, lanes, panel_width
 
-    harmonic = laws(program)
-    steps = "".join(
-        _step(i, pair, LAW.format(together=TOGETHER) if i in harmonic else "")
-        for i, pair in enumerate(program.pairs)
-        if pair.term
-    )
+    steps = "".join(_step(i, pair) for i, pair in enumerate(program.pairs) if pair.term)
     header = HEADER.format(
         dtype=np.dtype(dtype).name,
-        bits=8 * np.dtype(dtype).itemsize,
         panel=panel_width(dtype),
         step=column_step(dtype),
         lanes=lanes(dtype),
@@ -185,10 +169,11 @@ def _function(program: Program, dtype: str, task: Task) -> str:
     )
 
 
-def _step(i: int, pair: Number, law: str) -> str:
+def _step(i: int, pair: Number) -> str:
     from mercer.evaluation.cpu.terms import vectors_of
 
-    code, factor = looped(pair)
+    assert pair.term is not None
+    code = coordinate_code(pair.term)
     scaled = pair.view.deferred_scales is not None
     return COORDINATES.format(
         i=i,
@@ -197,8 +182,6 @@ def _step(i: int, pair: Number, law: str) -> str:
         result=code.result,
         counts=(len(code.x_parts), len(code.y_parts)),
         raw=code.raw,
-        law=law,
         scaled=scaled,
-        powers=None if factor is None else len(code.constants),
         columns=f"{vectors_of(code.instructions, len(code.y_parts))} * LANES",
     )

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.cpu import harmonic
-from mercer.evaluation.cpu.cache import load
-from mercer.evaluation.cpu.factors import looped, powers
 from mercer.evaluation.cpu.operands import (
     Packed,
     Parts,
@@ -21,12 +18,13 @@ from mercer.evaluation.cpu.operands import (
 )
 from mercer.evaluation.cpu.row_pass import row_pass_source
 from mercer.evaluation.cpu.source import source_of
-from mercer.evaluation.cpu.vectors import HARMONIC, panel_width
+from mercer.evaluation.cpu.vectors import panel_width
+from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program, coordinate_code
-from mercer.evaluation.row_pass import Affine
 from mercer.evaluation.tables import Table
 from mercer.points import VectorPoints, View
+from mercer.runtime.cache import load
 
 MIXED_STRIPE, MIXED_TILE = 512, 1024
 LENGTHS = ("x_length", "y_length")
@@ -92,29 +90,22 @@ class FusedTiles:
 
     def _sources(self) -> list[Source]:
         kinds: dict[Family, dict[str, None]] = {}
-        laws = harmonic.laws(self.program)
         self.family_of: list[Family] = []  # of each pair number
         for number in self.program.pairs:
             family = _family(number)
             self.family_of.append(family)
             kinds.setdefault(family, {}).setdefault(number.kind)
         self.families = list(kinds)
-        alone = {self.family_of[i]: law for i, law in laws.items()}
-        alone = {f: law for f, law in alone.items() if self.family_of.count(f) == 1}
         return [
-            source_for(*family, list(kinds[family]), self.x, self.y, self.dtype, alone.get(family))
-            for family in kinds
+            source_for(*family, list(kinds[family]), self.x, self.y, self.dtype) for family in kinds
         ]
 
     def _constants(self, number: Number) -> np.ndarray | None:
-        """The scales of a coordinate number, the constants of its term, powers of its factor."""
+        """The scales of a coordinate number, and the constants of its term."""
         if number.term is None:
             return None
         width = self.x.width_of(number.view)
-        code, factor = looped(number)
-        constants = code.constants_in(self.dtype)
-        if factor is not None:
-            constants += powers(factor, width)
+        constants = coordinate_code(number.term).constants
         scales = scales_of(number.view, width, self.dtype)
         return np.concatenate([scales, np.array(constants, self.dtype)])
 
@@ -158,15 +149,13 @@ class FusedTiles:
             row[:] = np.sqrt(values) if number.kind in LENGTHS else values
         return norms
 
-    def _inputs(
-        self, rows: PackedSide, columns: PackedSide, stored: bool = False
-    ) -> tuple[Any, ...]:
+    def _inputs(self, rows: PackedSide, columns: PackedSide) -> tuple[Any, ...]:
         given = [
-            source.leaves(x, y, stored)
+            source.leaves(x, y)
             for source, x, y in zip(self.sources, rows.views, columns.views, strict=True)
         ]
         chosen = tuple(
-            leaf if constants is None or leaf[0] == HARMONIC else (*leaf[:3], constants)
+            leaf if constants is None else (*leaf[:3], constants)
             for leaf, constants in zip(
                 (given[source][kind] for source, kind in self.origins), self.constants, strict=True
             )
@@ -177,7 +166,7 @@ class FusedTiles:
     def fill(
         self, rows: PackedSide, columns: PackedSide, out: np.ndarray, row: int, column: int
     ) -> None:
-        self.code.fill(*self._inputs(rows, columns, stored=True), out, row, column)
+        self.code.fill(*self._inputs(rows, columns), out, row, column)
 
     def reduce(self, rows: PackedSide, columns: PackedSide, v: np.ndarray, out: np.ndarray) -> None:
         self.code.reduce(*self._inputs(rows, columns), v, out)
@@ -194,15 +183,22 @@ class FusedTiles:
         self.code.reduce_both(*self._inputs(rows, columns), v, w, out, out_columns)
 
     def row_pass(
-        self, rows: PackedSide, columns: PackedSide, lines: np.ndarray, middle: Affine
+        self,
+        rows: PackedSide,
+        columns: PackedSide,
+        lines: np.ndarray,
+        row_map: Affine,
+        values: np.ndarray | None,
     ) -> np.ndarray:
-        """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ."""
+        """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ.
+
+        `values` receives K V where it is an array.
+        """
         code = load(row_pass_source(self.program, self.dtype))
-        kept = middle.kept
-        if kept is None:
-            kept = np.empty((rows.count, len(lines) // (1 + middle.doubled)))
+        if values is None:
+            values = np.empty((rows.count, len(lines) // (1 + row_map.split)))
         padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
-        out = np.zeros((middle.columns, padded), self.dtype)
-        sides = middle.factors, middle.added, middle.with_factors
-        code.row_pass(*self._inputs(rows, columns), lines, middle.doubled, *sides, kept, out)
+        out = np.zeros((row_map.columns, padded), self.dtype)
+        sides = row_map.factors, row_map.added, row_map.with_factors
+        code.row_pass(*self._inputs(rows, columns), lines, row_map.split, *sides, values, out)
         return out[:, : columns.count].astype(np.float64)

@@ -260,11 +260,11 @@ def _term(code: Code, program: Program, q: int) -> list[str]:
     return [*lines, f"q{q} = q{q} {sign} {names[term.result]}"]
 
 
-def coordinate_constants(term: Expression, dtype: str = "float64") -> tuple[float, ...]:
+def coordinate_constants(term: Expression) -> tuple[float, ...]:
     """The constants of a term of coordinates, and of its parts that depend on one point alone."""
     code = coordinate_code(term)
     parts = (part for side in code.parts for part in side)
-    return code.constants_in(dtype) + tuple(value for part in parts for value in _values(part))
+    return code.constants + tuple(value for part in parts for value in _values(part))
 
 
 def _values(node: Expression) -> list[float]:

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from mercer.arrays import precision
 from mercer.evaluation.expression import BILINEAR_KINDS, Expression
 from mercer.evaluation.folding import STRICT, forgives, near
 from mercer.evaluation.gpu.balance import Balance, balance_of
@@ -169,7 +168,7 @@ class _View:
         for q in self.numbers:
             term = self.program.pairs[q].term
             if term is not None:
-                constants = coordinate_constants(term, precision(self.dtype))
+                constants = coordinate_constants(term)
                 self.arrays[f"K{q}"] = self._tensor(constants or (0.0,))
         return Family("direct", self.numbers, self.width, scaled=scaled)
 

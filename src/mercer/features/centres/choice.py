@@ -10,12 +10,11 @@ import numpy as np
 
 from mercer import linalg
 from mercer.checks import check_count
-from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import spans
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, generator
 from mercer.operators import Gram
 from mercer.points import PointSet
+from mercer.runtime.threads import run, single_threaded_blas, spans, thread_count
 from mercer.values import Value
 
 ROWS = 2048  # of a block: it depends on nothing, so that results do not depend on threads

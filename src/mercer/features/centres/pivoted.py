@@ -18,14 +18,13 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, beside, on_host, to_precision
 from mercer.checks import check_count
-from mercer.evaluation.budget import Memory, memory_budget
-from mercer.evaluation.dispatch import device_memory
-from mercer.evaluation.tiling import spans
 from mercer.features.centres.choice import Centres, Choice, chosen, cross_block, over_blocks
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, generator
 from mercer.operators import Gram
 from mercer.points import PointSet
+from mercer.runtime.budget import Memory, memory_budget
+from mercer.runtime.threads import spans
 
 CANDIDATES = (32, 512)  # fewest and most that are looked at together
 TENSOR_ROWS = 1 << 16  # that are computed together
@@ -103,8 +102,8 @@ class TensorFactor(PartialFactor):
     """The same of points that are tensors: columns and the products that make them stay there."""
 
     def _empty(self, shape: tuple[int, int]) -> Array:
-        free, needed = device_memory(self.x), math.prod(shape) * self.dtype.itemsize
-        if free is not None and needed > free:
+        free, needed = self.x.free_memory(), math.prod(shape) * self.dtype.itemsize
+        if needed > free:
             raise MemoryError(
                 f"{shape[1]} columns of {shape[0]} points take {needed / 2**30:.1f} GB, more than "
                 f"is free on the device ({free / 2**30:.1f} GB): ask for a smaller rank."
