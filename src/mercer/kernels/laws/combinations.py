@@ -356,6 +356,6 @@ def bare(facts: Facts) -> Facts:
 
 def _sees_all_of(side: Facts, whole: Facts) -> bool:
     """Whether a summand looks at all the columns that the sum looks at."""
-    if side.columns is None:
+    if side.columns is None or not side.blind:
         return True
     return whole.columns is not None and whole.columns <= side.columns

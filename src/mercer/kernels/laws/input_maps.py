@@ -63,7 +63,7 @@ class MapLaws(Facts):
         inner = self.inner.stationary
         if inner.yes or self.onto:
             return inner
-        return unknown("the map does not reach every shift")
+        return first(self._growing(), unknown("the map does not reach every shift"))
 
     @cached_property
     def isotropic(self) -> Answer:
