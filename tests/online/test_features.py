@@ -99,7 +99,7 @@ def test_doubly_stochastic_steps_are_those_of_the_notes():
 
 def test_refusals():
     X, y, _ = samples()
-    with pytest.raises(ValueError, match="random features take a stationary kernel"):
+    with pytest.raises(ValueError, match="random Fourier features need a spectral measure"):
         RandomFeatureMachine(Linear()).fit(X, y)
     with pytest.raises(ValueError, match="steps that are known in advance"):
         DoublyStochasticMachine(step=schedules.Adaptive()).fit(X, y)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.features.frequencies import FrequencySampler
 from mercer.kernels.base import Kernel
-from mercer.online.features import dense_rows, measure_of, waves
+from mercer.online.features import dense_rows, waves
 from mercer.online.machine import GradientMachine
 from mercer.online.rounds import Rounds, Settings
 from mercer.online.state import (
@@ -41,19 +42,19 @@ class DoublyStream(Rounds):
                 f"got {settings.step!r}."
             )
         self.points = points.slice(0, 0)
-        self.measure = measure_of(kernel, dense_rows(points.slice(0, 1)).shape[1])
+        self.sampler = FrequencySampler(kernel, dense_rows(points.slice(0, 1)).shape[1])
         self.seed = seed_of(settings.random_state)
         self.arrays = empty_arrays(1, outputs, UNBOUNDED, False, 0, 0, 0)
         self.chunks: list[np.ndarray] = []  # (2·pairs·CHUNK, outputs) each
 
     def frequencies(self, chunk: int) -> np.ndarray:
         """Those of a chunk of steps, as columns, always the same."""
-        draw = self.measure.sample(CHUNK * self.pairs, np.random.default_rng([self.seed, chunk]))
-        return np.ascontiguousarray(draw.T)
+        drawn, _ = self.sampler.block(chunk, CHUNK * self.pairs, self.seed)
+        return np.ascontiguousarray(drawn.T)
 
     def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
         """Learn samples in their order; all of them, or none where one is refused."""
-        sizes = weights * self.measure.total
+        sizes = weights * self.sampler.amplitude
         self._check_steps(self._steps(len(points)), sizes)
         kept = list(self.chunks), self.arrays
         if self.chunks:
@@ -78,7 +79,7 @@ class DoublyStream(Rounds):
         if chunk == len(self.chunks):
             self.chunks.append(np.zeros((2 * CHUNK * self.pairs, self.outputs)))
         own, half = self.chunks[chunk], CHUNK * self.pairs
-        steps = self._steps(len(points))
+        steps, share = self._steps(len(points)), self.sampler.amplitude / self.pairs
         for i in range(len(points)):
             place = integers[ROUNDS] % CHUNK * self.pairs
             f, y = reals[SCALE] * (before[i] + here[i : i + 1] @ own), targets[i : i + 1]
@@ -89,7 +90,7 @@ class DoublyStream(Rounds):
                 self._clear(before, own)
             else:
                 reals[SCALE] *= factor
-            push = -steps[i] * weights[i] * slope * self.measure.total / self.pairs / reals[SCALE]
+            push = -steps[i] * weights[i] * slope * share / reals[SCALE]
             for start in (place, half + place):  # the cosines, and the sines
                 new = slice(start, start + self.pairs)
                 own[new] = here[i, new][:, None] * push

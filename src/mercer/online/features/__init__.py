@@ -1,6 +1,6 @@
 """Online learning on features: random Fourier features, Nyström features of the first points."""
 
-from mercer.online.features.fourier import FourierFeatures, dense_rows, measure_of, waves
+from mercer.online.features.fourier import FourierFeatures, dense_rows, waves
 from mercer.online.features.machines import NystroemMachine, RandomFeatureMachine
 from mercer.online.features.streams import FeatureStream, FourierStream, NystroemStream
 from mercer.online.features.streams import _OnCentres as _OnCentres  # older pickles look here
@@ -13,6 +13,5 @@ __all__ = [
     "NystroemStream",
     "RandomFeatureMachine",
     "dense_rows",
-    "measure_of",
     "waves",
 ]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.features.frequencies import FrequencySampler
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws import spectral_density
 from mercer.points import DensePoints, PointSet
 
 
@@ -20,10 +20,9 @@ class FourierFeatures:
     """
 
     def __init__(self, kernel: Kernel, width: int, count: int, seed: int) -> None:
-        measure = measure_of(kernel, width)
-        frequencies = measure.sample((count + 1) // 2, np.random.default_rng(seed))
-        self.frequencies = np.ascontiguousarray(frequencies.T)
-        self.amplitude = math.sqrt(measure.total / frequencies.shape[0])
+        sampler = FrequencySampler(kernel, width)
+        self.frequencies = np.ascontiguousarray(sampler.draw((count + 1) // 2, seed).T)
+        self.amplitude = math.sqrt(sampler.amplitude / self.frequencies.shape[1])
 
     @property
     def feature_count(self) -> int:
@@ -41,17 +40,6 @@ class FourierFeatures:
         """Whether another map has the same frequencies."""
         same = isinstance(other, FourierFeatures)
         return same and np.array_equal(self.frequencies, other.frequencies)
-
-
-def measure_of(kernel: Kernel, width: int) -> Any:
-    """The spectral measure of a stationary kernel; others are refused."""
-    answer = spectral_density(kernel, dimension=width)
-    if answer.payload is None:
-        raise ValueError(
-            f"{kernel!r} has no spectral measure that is known ({answer}): random features take a "
-            "stationary kernel, as Gaussian. Write NystroemMachine for others."
-        )
-    return answer.payload
 
 
 def waves(points: PointSet, frequencies: np.ndarray) -> np.ndarray:
