@@ -65,8 +65,8 @@ class FrequencySampler:
         if answer.payload is None:
             raise ValueError(
                 "random Fourier features need a spectral measure that can be sampled, and "
-                f"{self.kernel!r} has none on {self.dimension} columns: {answer.because}. Nystroem, "
-                "NystroemMachine and CentresNewton take any kernel."
+                f"{self.kernel!r} has none on {self.dimension} columns: {answer.because}. "
+                "Nystroem, NystroemMachine and CentresNewton take any kernel."
             )
         object.__setattr__(self, "measure", answer.payload)
 

@@ -6,12 +6,15 @@ Arrays of other libraries (tensors) are admitted and handed back here; the other
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 from mercer.arrays import beside, is_tensor, on_host
+from mercer.evaluation.threads import run, single_threaded_blas, thread_count
+from mercer.evaluation.tiling import Span, spans
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
@@ -20,6 +23,8 @@ from mercer.points import PointSet, VectorPoints, as_vectors
 SMALL_INPUT = (
     4096  # numbers; checking so few takes less time than scikit-learn's look at their type
 )
+BLOCK_ROWS = 2048  # enough for a matrix product, few enough for all threads to have work
+FOREIGN_ROWS = 1 << 16  # enough to keep a GPU busy, with 1,000 columns half a gigabyte
 
 
 class KernelInput:
@@ -201,3 +206,17 @@ def as_numpy(X: Any) -> Any:
 def placed_like(values: Any, X: Any) -> Any:
     """Numbers as an array of the library of X, and where X is."""
     return beside(values, X)
+
+
+def over_rows(points: PointSet, parallel: bool, work: Callable[[Span], None]) -> None:
+    """Call `work` on (start, stop) of every block of rows of some points.
+
+    Where they are arrays of NumPy it runs in threads, with BLAS held to one; other libraries have
+    threads of their own, and get large blocks. Blocks depend on nothing else, so that results do
+    not depend on the number of threads.
+    """
+    if is_tensor(getattr(points, "rows", None)):
+        run(work, spans(len(points), FOREIGN_ROWS), 1)
+        return
+    with single_threaded_blas():
+        run(work, spans(len(points), BLOCK_ROWS), thread_count() if parallel else 1)

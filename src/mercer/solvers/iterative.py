@@ -15,7 +15,7 @@ from mercer.arrays import beside, is_tensor, on_host
 from mercer.evaluation.budget import Memory
 from mercer.evaluation.dispatch import device_memory
 from mercer.features.centres import RandomlyPivoted
-from mercer.features.centres.pivoted import PartialFactor
+from mercer.features.partial_cholesky import PartialFactor
 from mercer.operators import Gram
 from mercer.solvers.conjugate import conjugate_steps
 from mercer.solvers.descent.landscape import Callback, State

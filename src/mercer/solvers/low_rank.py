@@ -13,7 +13,7 @@ from mercer import linalg
 from mercer.arrays import Array, beside, namespace, on_host, to_precision
 from mercer.evaluation.budget import Memory, memory_budget
 from mercer.evaluation.tiling import spans
-from mercer.features.centres.pivoted import PartialFactor
+from mercer.features.partial_cholesky import PartialFactor
 from mercer.panels import lower_products
 
 FEWEST = 50  # columns
