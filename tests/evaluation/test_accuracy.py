@@ -158,7 +158,7 @@ def test_chi_squared(case, dtype):
 
 def origin(kernel, x, y, stored):
     """Where the only pair number of a kernel comes from."""
-    tiles = dispatch._tiles(kernel, x, y, x.dtype)
+    tiles = dispatch.execution_for(kernel, x, y, x.dtype).tiles
     packed = tiles.rows(0, len(x)).views[0], tiles.columns(0, len(y)).views[0]
     return tiles.sources[0].leaves(*packed, stored)["coordinate_sum"][0]
 

@@ -22,6 +22,7 @@ from markets import (  # noqa: E402
 )
 from mercer.estimators import KernelClassifier  # noqa: E402
 from mercer.evaluation import reference  # noqa: E402
+from mercer.evaluation.execution import MappedRows  # noqa: E402
 from mercer.kernels import (  # noqa: E402
     BlockKernel,
     Gaussian,
@@ -428,10 +429,10 @@ def test_the_fused_row_pass_maps_all_rows_at_once():
     V, w = points(7, 2, np.float64, 2), points(40, 1, np.float64, 3)
     weights = torch.tensor(w)
     ours = COMPOSITE.gram(torch.tensor(X), torch.tensor(C)).row_pass(
-        torch.tensor(V), lambda start, stop, rows: weights[start:stop] * rows
+        torch.tensor(V), lambda start, stop, rows: MappedRows(weights[start:stop] * rows)
     )
     matrix = exact(COMPOSITE, X, C)
-    np.testing.assert_allclose(ours.numpy(), matrix.T @ (w * (matrix @ V)), rtol=1e-12)
+    np.testing.assert_allclose(ours.product.numpy(), matrix.T @ (w * (matrix @ V)), rtol=1e-12)
 
 
 def test_a_fused_fit_with_another_loss():

@@ -12,7 +12,6 @@ triton = pytest.importorskip("triton")
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
-from mercer.evaluation.cpu.cache import load  # noqa: E402
 from mercer.evaluation.expression import numbers_of  # noqa: E402
 from mercer.evaluation.gpu import packing  # noqa: E402
 from mercer.evaluation.gpu.elementary import MIXED_ROOTS  # noqa: E402
@@ -28,6 +27,7 @@ from mercer.kernels import (  # noqa: E402
     RationalQuadratic,
     Sigmoid,
 )
+from mercer.runtime.cache import load  # noqa: E402
 
 pytestmark = [
     pytest.mark.skipif(

@@ -9,7 +9,6 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import markets
-from mercer.evaluation import dispatch
 from mercer.kernels import Gaussian
 
 PATHS = {  # enough rows for three stripes and for threads to be used
@@ -51,7 +50,7 @@ def tight(path, symmetric, product=""):
     gram = gram_of(path, symmetric)
     with threadpool_limits(1, user_api="blas"):
         if product.startswith("normal"):
-            return dispatch.row_pass_of(KERNEL, gram.x, gram.y, several(gram), None).memory
+            return gram.execution().tiled_row_pass(3).memory
         return gram.plan(columns=3).memory
 
 

@@ -418,8 +418,10 @@ class TestKeptPrograms:
     def test_a_kernel_is_lowered_once_and_forgotten_with_it(self):
         kernel = Gaussian(0.37)
         key = id(kernel)
-        assert dispatch._lowered(kernel) is dispatch._lowered(kernel)
-        assert dispatch._lowered(Gaussian(0.38)).parameters != dispatch._lowered(kernel).parameters
+        assert dispatch.program_of(kernel) is dispatch.program_of(kernel)
+        assert (
+            dispatch.program_of(Gaussian(0.38)).parameters != dispatch.program_of(kernel).parameters
+        )
         del kernel
         gc.collect()
         assert key not in dispatch._programs

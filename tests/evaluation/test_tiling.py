@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mercer.evaluation.row_pass import RowPass
-from mercer.evaluation.tiling import Walk, spans, tournament
+from mercer.evaluation.execution import Affine
+from mercer.evaluation.row_pass import TiledRowPass
+from mercer.evaluation.tiling import Walk, tournament
+from mercer.runtime.threads import spans
 
 
 class KnownTiles:
@@ -96,9 +98,9 @@ class TestWalk:
     def test_normal_matmul(self, n, m, columns, threads):
         K, V, W = matrix(n, m), matrix(m, columns), matrix(n, columns)
         tiles = KnownTiles(K)
-        assert np.allclose(RowPass(tiles, threads).normal(V, W), K.T @ (K @ V + W))
+        found = TiledRowPass(tiles, threads).product(V, Affine(np.ones((1, 1)), W))
+        assert np.allclose(found.product, K.T @ (K @ V + W))
         assert (tiles.used == 1).all()
-        assert np.allclose(RowPass(KnownTiles(K), threads).normal(V, None), K.T @ (K @ V))
 
     @given(n=sizes, m=sizes, threads=st.integers(1, 3))
     def test_dense(self, n, m, threads):

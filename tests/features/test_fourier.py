@@ -247,7 +247,7 @@ def test_uniform_errors_fall_with_features_and_grow_with_the_ball():
         (lambda X: RandomFourierFeatures(Linear()).fit(X), "has none on 5 columns: it is not stat"),
         (lambda X: RandomFourierFeatures(form="triples").fit(X), "form must be one of"),
         (lambda X: RandomFourierFeatures(sampling="lazy").fit(X), "sampling must be one of"),
-        (lambda X: RandomFourierFeatures(n_components=0).fit(X), "n_components that is a whole"),
+        (lambda X: RandomFourierFeatures(n_components=0).fit(X), "whole number n_components ≥ 1"),
         (
             lambda X: RandomFourierFeatures(Laplacian(), sampling="orthogonal").fit(X),
             "orthogonal sampling needs a kernel of the distance",
@@ -259,7 +259,7 @@ def test_uniform_errors_fall_with_features_and_grow_with_the_ball():
         ),
         (lambda X: Fastfood(Gaussian([1.0, 2.0])).fit(X), "2 lengthscales were given for points"),
         (lambda X: ReLUFeatures(order=3).fit(X), "ArcCosine has order 0, 1 or 2; got 3"),
-        (lambda X: TensorSketch(coef0=-1.0).fit(X), "nonnegative, finite coef0"),
+        (lambda X: TensorSketch(coef0=-1.0).fit(X), "finite coef0 ≥ 0"),
         (lambda X: MercerFeatures(Matern(1.5)).fit(X), "are not known: they are for"),
         (lambda X: MercerFeatures(sampling="some").fit(X), "sampling must be one of"),
         (

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse
 
 from mercer.errors import ApproximationWarning
-from mercer.evaluation.dispatch import on_tensors
 from mercer.features.centres import Given, Uniform
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss, Squared
@@ -153,10 +152,7 @@ def _count_of(centres: Any) -> int | None:
 def _chosen(kernel: Kernel, points: PointSet, centres: Any, random_state: Any) -> PointSet:
     if isinstance(centres, Integral):
         centres = Uniform(min(int(centres), len(points)), random_state)
-    if isinstance(centres, (Uniform, Given)) or not on_tensors(points):
-        return centres.choose(kernel, points).points
-    found = centres.choose(kernel, points.host())  # type: ignore[attr-defined]
-    return points.take(found.indices)
+    return centres.choose(kernel, points).points
 
 
 def _seed(random_state: Any) -> int:

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from mercer.arrays import beside, is_tensor, on_device, on_host, to_precision
+from mercer.checks import check_weights
 from mercer.errors import IndefiniteKernelWarning, NotPositiveDefiniteError
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.callbacks import CallbackSupportMixin, FitTask, iterations_of, told
@@ -22,7 +23,7 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.operators import Gram
-from mercer.points import PointSet, beside_points
+from mercer.points import PointSet
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.definiteness import solved_for_nearest
@@ -110,13 +111,8 @@ class SupervisedEstimator(KernelEstimator):
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         else:
             weights = np.asarray(sample_weight, np.float64)
-            if weights.shape != (len(X),) or not np.isfinite(weights).all():
-                raise ValueError(
-                    f"sample_weight must be one finite number for each of {len(X)} samples; got "
-                    f"shape {weights.shape}."
-                )
-        if (weights < 0).any() or not weights.any():
-            raise ValueError("sample_weight must be nonnegative and not all zero.")
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        check_weights(weights, rows, "sample_weight")
         return weights
 
     def _fitted(
@@ -249,7 +245,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
 
         Where there are `attributes`, made of α and b, each step is told as a part of the task.
         """
-        y = beside_points(y, found.points)
+        y = found.points.vector(y)
         problem = found.pose(y, ridge, weights, bool(self.fit_intercept), loss=loss, rows=rows)
         solver = found.solver
         if attributes is not None:

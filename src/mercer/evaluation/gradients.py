@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, beside, is_tensor, namespace, precision, to_precision
-from mercer.evaluation.budget import MEGABYTE
-from mercer.evaluation.dispatch import on_tensors
 from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
 from mercer.evaluation.operations import derivative
 from mercer.evaluation.program import EvaluableKernel, lower
 from mercer.evaluation.slope_terms import TERMS, lengths
-from mercer.evaluation.tiling import Walk, spans
+from mercer.evaluation.tiling import Walk
 from mercer.points import DensePoints, PointSet, View
+from mercer.runtime.budget import MEGABYTE
+from mercer.runtime.threads import spans
 
 STRIP_BYTES = 8 * MEGABYTE  # of the slopes at some points
 DEVICE_STRIP_BYTES = 64 * MEGABYTE
@@ -35,7 +35,7 @@ def gradient(kernel: EvaluableKernel, x: PointSet, centres: PointSet, coefficien
     expression = kernel.expression()
     if expression is None:
         return _from_blocks(kernel, x, centres, coefficients)
-    dense = all(isinstance(p, DensePoints) or on_tensors(p) for p in (x, centres))
+    dense = all(isinstance(p, DensePoints) or p.home != "host" for p in (x, centres))
     if not dense:
         raise ValueError("gradients of sparse points are dense: pass X.toarray().")
     xp, shape = namespace(coefficients), (len(x), coefficients.shape[1], x.width)  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ def _tangential(part: Array, unit: Array, rows: Array) -> Array:
 
 
 def _slopes(slope: Expression, x: Any, centres: Any, dtype: np.dtype) -> Array:
-    if on_tensors(x):
+    if x.home != "host":
         from mercer.evaluation.gpu import execution
 
         return execution.values(slope, x, centres, execution.dtype_of(dtype))

@@ -52,6 +52,10 @@ class EvaluableKernel(Protocol):
     def parallel(self) -> bool:
         """Whether blocks may be computed in several threads at once."""
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether k(x, y) = k(y, x); a matrix that was given need not be."""
+
 
 @dataclass(frozen=True)
 class Program:

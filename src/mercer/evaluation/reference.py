@@ -1,4 +1,4 @@
-"""The oracle: a program in plain NumPy, in extended precision where the machine has it."""
+"""The oracle: an expression in plain NumPy, in extended precision where the machine has it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.expression import (
     COORDINATE_KINDS,
     Expression,
@@ -18,7 +19,8 @@ from mercer.evaluation.expression import (
     numbers_of,
 )
 from mercer.evaluation.operations import OPERATIONS
-from mercer.points import VectorPoints
+from mercer.evaluation.program import EvaluableKernel
+from mercer.points import PointSet, VectorPoints
 
 
 def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.ndarray:
@@ -93,3 +95,43 @@ def _own_number(number: Number, x: VectorPoints) -> np.ndarray:
 def _own_terms(number: Number, rows: np.ndarray) -> np.ndarray:
     terms = _terms(number, rows, rows)
     return terms.sum(axis=-1) if number.kind == "coordinate_sum" else terms.prod(axis=-1)
+
+
+class Reference:
+    """K(X, Y) in float64, stored for every product: the execution that others are compared with."""
+
+    def __init__(self, kernel: EvaluableKernel, x: PointSet, y: PointSet) -> None:
+        self.kernel, self.x, self.y = kernel, x, y
+
+    def product(self, values: np.ndarray) -> np.ndarray:
+        return self.block() @ values
+
+    def transposed_product(self, values: np.ndarray) -> np.ndarray:
+        return self.block().T @ values
+
+    def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
+        matrix = self.block()
+        mapped = row_map(0, len(matrix), matrix @ values)
+        return RowPass(matrix.T @ mapped.product, mapped.sums, mapped.values)
+
+    def block(self) -> np.ndarray:
+        expression = self.kernel.expression()
+        if expression is None:
+            return np.asarray(self.kernel.block(self.x, self.y), np.float64)
+        return block(expression, self.x, self.y)  # type: ignore[arg-type]
+
+    def diagonal(self) -> np.ndarray:
+        expression = self.kernel.expression()
+        if expression is None:
+            return np.asarray(self.kernel.diagonal(self.x), np.float64)
+        return diagonal(expression, self.x)  # type: ignore[arg-type]
+
+    def gradient(self, values: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def parameter_gradient(self, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def plan(self, columns: int) -> Plan:
+        n, m = len(self.x), len(self.y)
+        return Plan("the reference in NumPy", "differences", (n, m), 1, False, 16 * n * m)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, is_tensor, namespace, precision, to_precision
-from mercer.evaluation.budget import MEGABYTE
 from mercer.evaluation.expression import Expression, Number, X, Y
 from mercer.evaluation.operations import derivative
 from mercer.evaluation.reference import evaluate
+from mercer.runtime.budget import MEGABYTE
 
 FEW_OUTPUTS = 16  # up to which a look at what cancels pays
 GROUP_BYTES = 8 * MEGABYTE  # of coefficients times coordinates

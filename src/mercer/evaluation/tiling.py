@@ -14,8 +14,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from mercer.evaluation.budget import MEGABYTE
-from mercer.evaluation.threads import run, single_threaded_blas
+from mercer.runtime.budget import MEGABYTE
+from mercer.runtime.threads import Span, run, single_threaded_blas, spans
 
 CHUNK_BYTES = 8 * MEGABYTE  # packed columns that are kept while all rows pass by
 SEGMENTS = 16  # into which the columns are cut where there are few stripes of rows
@@ -23,9 +23,7 @@ PARTIAL_BYTES = 16 * MEGABYTE  # of partial sums that may be kept apart
 MIRROR = 128  # rows and columns of a block that is transposed within the cache
 SMALL = 1 << 16  # kernel values below which threads cost more than they give
 
-Span = tuple[int, int]
 Packer = Callable[[int, int], Any]
-Middle = Callable[[int, int, np.ndarray], np.ndarray]
 
 
 class Tiles(Protocol):
@@ -68,11 +66,6 @@ class Tiles(Protocol):
         out_columns: np.ndarray,
     ) -> None:
         """Add block @ v to out and block.T @ w to out_columns."""
-
-
-def spans(stop: int, step: int, start: int = 0) -> list[Span]:
-    """[start, stop) cut into pieces of `step`."""
-    return [(a, min(a + step, stop)) for a in range(start, stop, step)]
 
 
 def refuse(memory: int, budget: int) -> None:

@@ -13,12 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import namespace
 from mercer.checks import check_between, check_nonnegative
-from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import Span, spans
 from mercer.features.inputs import KernelInput, as_numpy, is_foreign, length, placed_like
 from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
+from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
 Fill = Callable[[Any, np.ndarray], None]
 """(rows, out): write the features of rows into out. Threads share it."""

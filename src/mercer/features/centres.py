@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -25,14 +25,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer import linalg
-from mercer.evaluation.budget import Memory, memory_budget
+from mercer.checks import check_count, check_positive
 from mercer.features.inputs import over_rows
 from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_positive
 from mercer.kernels.laws.measures import Seed, generator
 from mercer.operators import Gram
 from mercer.points import PointSet
+from mercer.runtime.budget import Memory, memory_budget
 from mercer.values import Value
 
 __all__ = [
@@ -97,7 +97,7 @@ class Centres:
     @cached_property
     def cholesky(self) -> linalg.Factor:
         """The Cholesky factor of K_SS in float64, with the smallest jitter that works."""
-        matrix = Gram(self.kernel, self.points).astype(np.float64).dense()
+        matrix = Gram(self.kernel, self.points.host()).astype(np.float64).dense()
         return linalg.cholesky(matrix, overwrite=True)
 
     @cached_property
@@ -129,11 +129,11 @@ class Centres:
 
     def residuals(self, points: Any) -> np.ndarray:
         """k(x, x) − k̂(x, x) ≥ 0: the squared distance of k(x, ·) from the span of the centres."""
-        x = self.kernel.points(points)
+        x, centres = self.kernel.points(points).host(), self.points.host()
         rest, factor = _diagonal(self.kernel, x), self.cholesky
 
         def subtract(span: tuple[int, int]) -> None:
-            part = Gram(self.kernel, x.slice(*span), self.points).astype(np.float64)
+            part = Gram(self.kernel, x.slice(*span), centres).astype(np.float64)
             rest[slice(*span)] -= _column_squares(factor.half_solve(part.dense().T))
 
         over_rows(x, self.kernel.parallel, subtract)
@@ -141,7 +141,7 @@ class Centres:
 
 
 def _diagonal(kernel: Kernel, x: PointSet) -> np.ndarray:
-    return Gram(kernel, x).diagonal().astype(np.float64)
+    return Gram(kernel, x.host()).diagonal().astype(np.float64)
 
 
 def _column_squares(matrix: np.ndarray) -> np.ndarray:
@@ -173,9 +173,13 @@ class Choice(Value):
         x = kernel.points(points)
         if not len(x):
             raise ValueError("centres are chosen among points; there are none.")
-        return self._choose(kernel, x)
+        centres = self._choose(kernel, x)
+        if centres.source is x:
+            return centres
+        return replace(centres, points=x.take(centres.indices))
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
+        """Centres among x, or among x.host() where NumPy does the work."""
         raise NotImplementedError
 
 
@@ -262,6 +266,7 @@ class KMeansPlusPlus(Choice):
     tuning: ClassVar[Tuning] = Tuning()
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
+        x = x.host()
         random, own = generator(self.random_state), _diagonal(kernel, x)
         distances = np.full(len(x), np.inf)
         negligible = float(np.finfo(x.dtype).eps) * own.max(initial=0.0)
@@ -347,7 +352,7 @@ class LeverageScores(Choice):
             check_positive(self, "regularization", self.regularization)
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
-        random = generator(self.random_state)
+        x, random = x.host(), generator(self.random_state)
         n, count = len(x), min(self.count, len(x))
         order = random.permutation(n)
         sizes = [n]
@@ -428,7 +433,7 @@ class _Pivoted(Choice):
         yield from self._grown(factor, generator(self.random_state))
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
-        random = generator(self.random_state)
+        x, random = x.host(), generator(self.random_state)
         rows = self._pool_size(x)
         drawn = None if rows >= len(x) else np.sort(random.choice(len(x), rows, replace=False))
         among = x if drawn is None else x.take(drawn)

@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import namespace, to_precision
+from mercer.checks import check_count
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
 from mercer.features.inputs import placed_like
-from mercer.kernels.checks import check_count
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.laws.measures import generator
 from mercer.kernels.radial import Gaussian

@@ -13,12 +13,11 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from mercer.arrays import beside, is_tensor, on_host
-from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import Span, spans
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
 from mercer.points import PointSet, VectorPoints, as_vectors
+from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
 SMALL_INPUT = (
     4096  # numbers; checking so few takes less time than scikit-learn's look at their type
@@ -215,7 +214,7 @@ def over_rows(points: PointSet, parallel: bool, work: Callable[[Span], None]) ->
     threads of their own, and get large blocks. Blocks depend on nothing else, so that results do
     not depend on the number of threads.
     """
-    if is_tensor(getattr(points, "rows", None)):
+    if points.home != "host":
         run(work, spans(len(points), FOREIGN_ROWS), 1)
         return
     with single_threaded_blas():

@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_count, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_positive
 from mercer.kernels.laws.measures import generator
 from mercer.kernels.radial import Gaussian
 

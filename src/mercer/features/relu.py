@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_count, check_nonnegative
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_nonnegative
 from mercer.kernels.laws.measures import generator
 
 NODES = 64  # of the rule for second moments

@@ -12,9 +12,9 @@ import scipy.sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_count, check_nonnegative, check_positive
 from mercer.features.base import FeatureMap, Fill
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_nonnegative, check_positive
 from mercer.kernels.inner_product import Polynomial
 
 

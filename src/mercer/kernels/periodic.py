@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from mercer.checks import check_coefficients, check_count, check_positive
 from mercer.evaluation.expression import (
     Expression,
     Parameter,
@@ -24,7 +25,6 @@ from mercer.evaluation.expression import (
     nearest,
 )
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_positive, check_weights
 from mercer.points import PointSet, VectorPoints, View
 
 DEPRESSED = 4  # orders up to which a coefficient fewer is worth more than the digits it costs
@@ -288,7 +288,7 @@ class CosineSeries(FeatureProducts):
     coefficients: Sequence[float] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
-        check_weights(self, "coefficients", self.coefficients)
+        check_coefficients(self, "coefficients", self.coefficients)
 
     def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
         weights = np.asarray(self.coefficients, np.float64)
@@ -320,7 +320,7 @@ class FourierSeries(FeatureProducts):
 
     def __post_init__(self) -> None:
         check_positive(self, "period", self.period)
-        check_weights(self, "weights", self.weights)
+        check_coefficients(self, "weights", self.weights)
         if not (np.asarray(self.weights) > 0).all():
             raise ValueError("FourierSeries needs positive weights; a weight of 0 is no norm.")
 

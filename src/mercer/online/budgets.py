@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from mercer.checks import check_count
 from mercer.online.state import (
     FORGETTING,
     LEAST_LOSS,
@@ -26,7 +27,6 @@ from mercer.online.state import (
     RANDOMLY,
     SMALLEST,
 )
-from mercer.solvers.schedules import check_count
 from mercer.values import Value
 
 

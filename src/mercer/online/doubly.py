@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_count
 from mercer.features.frequencies import FrequencySampler
 from mercer.kernels.base import Kernel
 from mercer.online.features import dense_rows, waves
@@ -22,7 +23,6 @@ from mercer.online.state import (
 )
 from mercer.online.stream import seed_of
 from mercer.points import PointSet
-from mercer.solvers.schedules import check_count
 
 CHUNK = 64  # steps whose frequencies are drawn together
 TINY = 1e-100

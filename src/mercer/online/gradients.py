@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mercer.checks import check_positive
 from mercer.losses import EpsilonInsensitive, Hinge, Loss
 from mercer.online.base import OnlineMachine
 from mercer.online.budgets import Budget, Oldest
@@ -12,7 +13,6 @@ from mercer.online.losses import MaxMargin
 from mercer.online.machine import GradientMachine
 from mercer.online.rounds import Settings
 from mercer.online.schedules import Aggressive, Average, Constant, InverseSquareRoot, InverseTime
-from mercer.solvers.schedules import check_positive
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import linalg
+from mercer.checks import check_positive
 from mercer.functions import RKHSFunction
 from mercer.losses import Loss
 from mercer.operators import Gram
-from mercer.solvers.schedules import check_positive
 
 STEPS = 4000
 HALVINGS = 100

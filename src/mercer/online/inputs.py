@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
+from mercer.checks import check_weights
 from mercer.losses import Loss
 from mercer.online import encoded
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
@@ -61,12 +62,7 @@ def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
         return np.ones(n)
     weights = np.asarray(sample_weight, np.float64)
     weights = np.full(n, float(weights)) if weights.ndim == 0 else weights
-    if weights.shape != (n,):
-        raise ValueError(
-            f"sample_weight must be one number for each of {n} samples; got shape {weights.shape}."
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and nonnegative.")
+    check_weights(weights, n, "sample_weight", all_zero=True)
     return weights
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.evaluation import dispatch
 from mercer.kernels.base import Kernel
 from mercer.online.state import COUNT, Arrays
 from mercer.operators import Gram
@@ -28,7 +27,7 @@ def merge_outside(kernel: Kernel, points: PointSet, arrays: Arrays) -> PointSet:
     z = PLACES[:, None, None] * rows[i] + (1.0 - PLACES)[:, None, None] * rows[others]
     places = DensePoints(np.ascontiguousarray(z.reshape(-1, rows.shape[1])))
     shape = (len(PLACES), len(others))
-    sizes = np.asarray(dispatch.diagonal(kernel, places), np.float64).reshape(shape)
+    sizes = np.asarray(Gram(kernel, places).diagonal(), np.float64).reshape(shape)
     values = Gram(kernel, places, DensePoints(rows)).dense().reshape(*shape, count)
     own = values[:, :, i]
     theirs = np.take_along_axis(values, others[None, :, None], axis=2)[:, :, 0]

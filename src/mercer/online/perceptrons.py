@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.budget import MEGABYTE
 from mercer.online.base import OnlineMachine
 from mercer.online.budgets import Budget, Forget
 from mercer.online.losses import MaxMargin, Perceptron
@@ -15,6 +14,7 @@ from mercer.online.rounds import Settings
 from mercer.online.schedules import Average, Constant
 from mercer.operators import Gram
 from mercer.points import PointSet
+from mercer.runtime.budget import MEGABYTE
 
 VOTES = ("last", "average", "vote")
 

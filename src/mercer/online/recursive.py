@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.checks import check_count, check_nonnegative, check_positive
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
@@ -13,7 +14,6 @@ from mercer.online.base import OnlineMachine
 from mercer.online.state import block_of, padded
 from mercer.online.stream import BLOCK, BLOCK_BYTES, Centres
 from mercer.points import PointSet
-from mercer.solvers.schedules import check_count, check_nonnegative, check_positive
 
 
 class Recursion(NamedTuple):

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_positive
 from mercer.functions import RKHSFunction
 from mercer.online.hindsight import best_in_ball
 from mercer.online.rounds import Recorded, Settings
 from mercer.online.schedules import Constant, InverseTime
 from mercer.online.state import UNBOUNDED
 from mercer.operators import Gram
-from mercer.solvers.schedules import check_positive
 
 MATCH = 1e-9  # how near λ times the scale of 1/t steps is to 1
 

@@ -9,15 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from mercer.checks import check_positive
 from mercer.online.state import ADAPTIVE, AGGRESSIVE, GIVEN, SOFT_AGGRESSIVE
-from mercer.solvers.schedules import (
-    Average,
-    Constant,
-    InverseSquareRoot,
-    InverseTime,
-    Schedule,
-    check_positive,
-)
+from mercer.solvers.schedules import Average, Constant, InverseSquareRoot, InverseTime, Schedule
 
 InverseSqrt = InverseSquareRoot
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation import dispatch
+from mercer.evaluation.dispatch import check_pair
 from mercer.evaluation.expression import BILINEAR_KINDS
 from mercer.evaluation.program import lower
 from mercer.functions import RKHSFunction
@@ -69,7 +69,7 @@ class Centres:
 
     def diagonal(self, points: PointSet) -> np.ndarray:
         """k(x, x) in float64."""
-        return np.asarray(dispatch.diagonal(self.kernel, points), np.float64)
+        return np.asarray(Gram(self.kernel, points).diagonal(), np.float64)
 
     def keep(self, points: PointSet, columns: np.ndarray, count: int) -> None:
         """The points of the centres, after a block that left them at `columns`."""
@@ -80,7 +80,7 @@ class Centres:
 
     def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
         """Learn samples in their order; all of them, or none where one is refused."""
-        dispatch.check_pair(points, self.points)
+        check_pair(points, self.points)
         targets = np.array(targets, np.float64, order="C")  # one layout, so one compilation
         kept, rounds = (self.points, self.arrays), len(self.recorded or ())
         self.arrays = self._working_copy(len(points))

@@ -9,13 +9,16 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 import scipy.sparse
 
+from mercer.arrays import Array, beside, on_host
+from mercer.runtime.budget import free_memory
+
 Column = int | str
 CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
 
 
 @runtime_checkable
 class PointSet(Protocol):
-    """What every kind of points owes: a length, a slice, a selection, and the user's own form."""
+    """A set of points: its length, parts of it, the user's own form, and where it lives."""
 
     def __len__(self) -> int: ...
 
@@ -35,6 +38,47 @@ class PointSet(Protocol):
     @property
     def dtype(self) -> np.dtype:
         """The precision in which kernel values on these points are computed."""
+
+    @property
+    def home(self) -> str:
+        """Where numbers about the points live: "host" for NumPy arrays, else a device of torch."""
+
+    def vector(self, values: Any) -> Array:
+        """Numbers of any library as an array of the library of the points, on their device."""
+
+    def admitted(self, values: Any) -> tuple[Array, Callable[[Array], Array]]:
+        """A user's numbers at home, and the way back to the user's library; others are refused."""
+
+    def free_memory(self) -> int:
+        """Bytes that are free where the points live."""
+
+    def host(self) -> PointSet:
+        """The same points in the memory of the host."""
+
+
+class HostPoints:
+    """Points in the memory of the host: numbers about them are NumPy arrays."""
+
+    home = "host"
+
+    def vector(self, values: Any) -> Array:
+        """Numbers of any library as a NumPy array.
+
+        >>> IndexPoints(np.arange(2)).vector([1.0, 2.0]).tolist()
+        [1.0, 2.0]
+        """
+        return on_host(values)
+
+    def admitted(self, values: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Array]]:
+        if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
+            return np.asarray(values), lambda result: result
+        return on_host(values), lambda result: beside(result, values)
+
+    def free_memory(self) -> int:
+        return free_memory()
+
+    def host(self) -> Self:
+        return self
 
 
 @dataclass(frozen=True)
@@ -96,7 +140,7 @@ def _float_dtype(dtype: np.dtype) -> np.dtype:
 
 
 @dataclass(frozen=True, eq=False)
-class VectorPoints:
+class VectorPoints(HostPoints):
     """Points that are rows of numbers: what dense and sparse points share."""
 
     rows: Any
@@ -303,7 +347,7 @@ class SparsePoints(VectorPoints):
 
 
 @dataclass(frozen=True, eq=False)
-class ObjectPoints:
+class ObjectPoints(HostPoints):
     """Points that are any Python objects: strings, trees, graphs."""
 
     objects: Sequence[Any]
@@ -330,7 +374,7 @@ class ObjectPoints:
 
 
 @dataclass(frozen=True, eq=False)
-class IndexPoints:
+class IndexPoints(HostPoints):
     """Points known by number only: the rows and columns of a matrix given in advance."""
 
     indices: np.ndarray

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from mercer.arrays import Array, beside, is_tensor, on_host
+from mercer.arrays import is_tensor
 from mercer.points.kinds import (
     DensePoints,
     ObjectPoints,
@@ -18,16 +18,6 @@ from mercer.points.kinds import (
     check_finite,
     row_blocks,
 )
-
-
-def beside_points(values: Any, points: Any) -> Array:
-    """Values as a tensor on the device of points that are tensors, else as an array of NumPy.
-
-    >>> beside_points([1.0, 2.0], as_vectors([[0.0], [1.0]])).tolist()
-    [1.0, 2.0]
-    """
-    rows = getattr(points, "rows", None)
-    return beside(values, rows) if is_tensor(rows) else on_host(values)
 
 
 def as_vectors(data: Any, names: Sequence[str] = ()) -> VectorPoints:

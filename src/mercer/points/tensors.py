@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from mercer.arrays import beside
 from mercer.points import DensePoints, SparsePoints, VectorPoints, View
 
 FLOATS = (torch.float32, torch.float64)
@@ -25,6 +26,25 @@ class TensorPoints(VectorPoints):
     def device(self) -> Any:
         return self.rows.device
 
+    @property
+    def home(self) -> str:  # type: ignore[override]
+        return str(self.rows.device)
+
+    def vector(self, values: Any) -> torch.Tensor:
+        """Numbers of any library as a tensor on the device of the points."""
+        return beside(values, self.rows)
+
+    def admitted(self, values: Any) -> tuple[torch.Tensor, Any]:
+        check_beside(values, self.device)
+        return torch.as_tensor(values, device=self.device).detach(), lambda result: result
+
+    def free_memory(self) -> int:
+        """Bytes that are free on the device, those included that torch holds for itself."""
+        if self.device.type != "cuda":
+            return super().free_memory()
+        held = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return int(torch.cuda.mem_get_info(self.device)[0]) + int(held)
+
     def take(self, indices: Any) -> Self:
         return replace(self, rows=self.rows[torch.as_tensor(indices, device=self.device)])
 
@@ -34,7 +54,7 @@ class TensorPoints(VectorPoints):
     def made_of(self, rows: Any, names: tuple[str, ...] | None = None) -> TensorPoints:
         return TensorPoints(rows, names)
 
-    def host(self) -> DensePoints:
+    def host(self) -> DensePoints:  # type: ignore[override]
         """The same points as a NumPy array; without a copy where they are on the CPU."""
         return DensePoints(self.rows.detach().cpu().numpy(), self.names)
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, beside, namespace, on_host, to_precision
+from mercer.checks import check_count, check_positive
 from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction
-from mercer.points import ALL_COLUMNS, VectorPoints, beside_points
+from mercer.points import ALL_COLUMNS, VectorPoints
 from mercer.solvers.descent.landscape import Callback, State, target_rows
 from mercer.solvers.problem import Problem
-from mercer.solvers.schedules import Schedule, check_count, check_positive
+from mercer.solvers.schedules import Schedule
 from mercer.solvers.solution import Solution, Status
 
 PAGE = 1024  # frequencies that one seed gives
@@ -81,7 +82,7 @@ class SeededFeatures:
     def values(self, x: Any, weights: Array) -> Array:
         """Σ_s w_s φ_s(x), a page at a time; a tensor on its device where x is one."""
         points = self.kernel.points(x)
-        weights = to_precision(beside_points(weights, points), "float64")
+        weights = to_precision(points.vector(weights), "float64")
         xp, shape = namespace(weights), (len(points), weights.shape[1])
         out = xp.zeros(shape, dtype=xp.float64, device=weights.device)
         for first in range(0, len(points), ROWS):
@@ -192,7 +193,7 @@ class _Run:
 
     def __init__(self, solver: DoublyStochastic, problem: Problem) -> None:
         self.solver, self.problem = solver, problem
-        y = beside_points(target_rows(problem), problem.gram.x)
+        y = problem.gram.x.vector(target_rows(problem))
         self.single, self.targets = y.ndim == 1, y.reshape(len(y), -1)
         self.features, xp = solver.features(problem), namespace(y)
         shape = self.features.count, self.targets.shape[1]

@@ -21,7 +21,6 @@ import numpy as np
 from mercer.arrays import on_host
 from mercer.losses import Logistic, Loss, Multinomial, Poisson
 from mercer.losses.numerics import beyond_noise, increasing_root
-from mercer.points import beside_points
 from mercer.solvers.descent.landscape import columns, target_rows, weights_of
 from mercer.solvers.problem import Problem
 
@@ -80,7 +79,7 @@ def certified_gap(
     0.0
     """
     gram = problem.gram
-    multiply = multiply or (lambda v: on_host(gram @ beside_points(v, gram.x)))
+    multiply = multiply or (lambda v: on_host(gram @ gram.x.vector(v)))
     intercept = on_host(intercept)
     y, p = targets_on_host(problem), shares_of(problem)
     alpha = on_host(coefficients).astype(np.float64)

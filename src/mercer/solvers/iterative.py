@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import beside, is_tensor, on_host
-from mercer.evaluation.budget import Memory
-from mercer.evaluation.dispatch import device_memory
+from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
 from mercer.features.partial_cholesky import PartialFactor
 from mercer.operators import Gram
+from mercer.runtime.budget import Memory
 from mercer.solvers.conjugate import conjugate_steps
 from mercer.solvers.descent.landscape import Callback, State
 from mercer.solvers.low_rank import (
@@ -29,7 +29,6 @@ from mercer.solvers.low_rank import (
     most_columns,
 )
 from mercer.solvers.problem import Problem, require_square_loss
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4}
@@ -154,8 +153,9 @@ def columns_for(solver: ConjugateGradient, problem: Problem, until: float = math
 
 def _room(gram: Gram) -> Memory:
     """The memory budget for columns: half of what is free on a card, if nothing else is said."""
-    free = device_memory(gram.x)
-    return gram.memory if free is None or gram.memory is not None else free // 2
+    if gram.memory is not None or not gram.x.home.startswith("cuda"):
+        return gram.memory
+    return gram.x.free_memory() // 2
 
 
 def _in_time(factors: Iterator[PartialFactor], until: float) -> Iterator[PartialFactor]:

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, on_host, to_precision
+from mercer.arrays import Array, beside, floating, namespace, on_host, to_precision
+from mercer.checks import check_weights
 from mercer.losses import Loss, Squared
-from mercer.losses.numerics import floating
 from mercer.operators import Gram
-from mercer.solvers.samples import check_targets, check_weights
+from mercer.solvers.samples import check_targets
 from mercer.solvers.solution import Solution
 
 

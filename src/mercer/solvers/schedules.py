@@ -10,9 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mercer.checks import check_count as check_count
-from mercer.checks import check_nonnegative as check_nonnegative
-from mercer.checks import check_positive as check_positive
+from mercer.checks import check_count, check_nonnegative, check_positive
 
 
 class Schedule(Protocol):

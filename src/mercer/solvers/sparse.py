@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import linalg
+from mercer.checks import check_count, check_positive
 from mercer.solvers.gaps import Gap, shares_of
 from mercer.solvers.problem import Problem, require_arrays, require_square_loss
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 SINGULAR = 1e-10  # relative pivots below which columns count as dependent

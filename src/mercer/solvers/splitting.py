@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
+from mercer.checks import check_count, check_positive
 from mercer.errors import NotPositiveDefiniteError
 from mercer.solvers.descent.landscape import Callback, State, columns, plain
 from mercer.solvers.gaps import Gap, certified_gap, shares_of, targets_on_host
 from mercer.solvers.problem import Problem, require_arrays
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 CHECKS = 10  # steps between two looks at the gap

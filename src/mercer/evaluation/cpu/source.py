@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.cpu.factors import looped
-from mercer.evaluation.cpu.fingerprint import fingerprint
 from mercer.evaluation.cpu.harmonic import TOGETHER, laws
 from mercer.evaluation.cpu.pieces import Pieces, indented
 from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program
+from mercer.runtime.fingerprint import fingerprint
 
 # what generated code calls
 CALLED = tuple(f"mercer.evaluation.cpu.{name}" for name in ("elementary", "subnormals", "terms"))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.cpu import harmonic
-from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.cpu.factors import looped, powers
 from mercer.evaluation.cpu.operands import (
     Packed,
@@ -22,11 +21,12 @@ from mercer.evaluation.cpu.operands import (
 from mercer.evaluation.cpu.row_pass import row_pass_source
 from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.cpu.vectors import HARMONIC, panel_width
+from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program, coordinate_code
-from mercer.evaluation.row_pass import Affine
 from mercer.evaluation.tables import Table
 from mercer.points import VectorPoints, View
+from mercer.runtime.cache import load
 
 MIXED_STRIPE, MIXED_TILE = 512, 1024
 LENGTHS = ("x_length", "y_length")
@@ -194,15 +194,22 @@ class FusedTiles:
         self.code.reduce_both(*self._inputs(rows, columns), v, w, out, out_columns)
 
     def row_pass(
-        self, rows: PackedSide, columns: PackedSide, lines: np.ndarray, middle: Affine
+        self,
+        rows: PackedSide,
+        columns: PackedSide,
+        lines: np.ndarray,
+        row_map: Affine,
+        values: np.ndarray | None,
     ) -> np.ndarray:
-        """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ."""
+        """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ.
+
+        `values` receives K V where it is an array.
+        """
         code = load(row_pass_source(self.program, self.dtype))
-        kept = middle.kept
-        if kept is None:
-            kept = np.empty((rows.count, len(lines) // (1 + middle.doubled)))
+        if values is None:
+            values = np.empty((rows.count, len(lines) // (1 + row_map.split)))
         padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
-        out = np.zeros((middle.columns, padded), self.dtype)
-        sides = middle.factors, middle.added, middle.with_factors
-        code.row_pass(*self._inputs(rows, columns), lines, middle.doubled, *sides, kept, out)
+        out = np.zeros((row_map.columns, padded), self.dtype)
+        sides = row_map.factors, row_map.added, row_map.with_factors
+        code.row_pass(*self._inputs(rows, columns), lines, row_map.split, *sides, values, out)
         return out[:, : columns.count].astype(np.float64)

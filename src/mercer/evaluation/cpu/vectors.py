@@ -19,7 +19,7 @@ from numba import config, njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.evaluation.cpu.cache import compiled_and_kept
+from mercer.runtime.cache import compiled_and_kept
 
 
 def _features() -> dict[str, bool]:

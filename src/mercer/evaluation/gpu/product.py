@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import triton
 
-from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu.blocks import out_of_memory
 from mercer.evaluation.gpu.distant import far_columns
@@ -21,6 +20,7 @@ from mercer.evaluation.gpu.packing import PADDING
 from mercer.evaluation.gpu.source import source_of
 from mercer.evaluation.gpu.tiles import FEW_COLUMNS, Tile, tile_for
 from mercer.evaluation.program import Program, lower
+from mercer.runtime.cache import load
 
 WIDE_COLUMNS = 64  # of V that are multiplied together
 PROGRAMS = 2048  # of a grid that fill a large card

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_count
 from mercer.kernels.base import Kernel
 from mercer.online.features.streams import FourierStream, NystroemStream
 from mercer.online.machine import GradientMachine
 from mercer.online.schedules import Average
 from mercer.points import PointSet
-from mercer.solvers.schedules import check_count
 
 
 class RandomFeatureMachine(GradientMachine):

@@ -11,12 +11,13 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
-from mercer.evaluation.budget import MEGABYTE, Memory, free_memory, memory_budget
-from mercer.evaluation.tiling import mirror, spans
+from mercer.evaluation.tiling import mirror
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
 from mercer.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.points import PointSet
+from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
+from mercer.runtime.threads import spans
 from mercer.solvers.centres.passes import Passes
 
 JITTERS = 10.0  # units in the last place, of the mean of the diagonal, added to K_MM

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, inner, to_precision
-from mercer.evaluation.dispatch import on_tensors
 from mercer.losses import Squared
 from mercer.solvers.centres.basis import Basis
 from mercer.solvers.centres.hessian import Hessian, Preconditioning
 from mercer.solvers.centres.objective import Objective, Point
-from mercer.solvers.centres.passes import StoredPasses
 from mercer.solvers.centres.problem import CentresProblem
 from mercer.solvers.centres.smoothing import Smoothed, has_curvature
 from mercer.solvers.conjugate import conjugate_steps
@@ -61,12 +59,12 @@ class Descent:
 
     @property
     def _stored(self) -> bool:
-        return isinstance(self.passes, StoredPasses)
+        return self.passes.stored
 
     @property
     def _refines(self) -> bool:
         """Whether float32 products are so much quicker that float64 only corrects them."""
-        return self._stored or on_tensors(self.passes.centres)
+        return self._stored or self.passes.centres.home != "host"
 
     # ---- the whole run -----------------------------------------------------------------------
 

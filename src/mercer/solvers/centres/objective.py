@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, inner, namespace, to_precision
-from mercer.evaluation.row_pass import Affine
 from mercer.losses import Loss, Squared
+from mercer.operators import Affine, MappedRows
 from mercer.solvers.centres.basis import Basis
 from mercer.solvers.centres.certificate import balanced, dual_value
 from mercer.solvers.centres.problem import CentresProblem
@@ -38,6 +38,30 @@ class Point:
     @property
     def precise(self) -> bool:
         return self.precision == np.float64
+
+
+@dataclass(frozen=True, eq=False)
+class LossSlopes:
+    """The row map K β ↦ p ∘ ℓ'(y, Kβ + b); values and slopes are handed back side by side.
+
+    Only the first columns of β, as many as y has, have slopes.
+    """
+
+    loss: Loss
+    targets: Array
+    shares: Array
+    shift: Any
+
+    def __call__(self, start: int, stop: int, rows: Array) -> MappedRows:
+        y, outputs = self.targets[start:stop], self.targets.shape[1]
+        xp, wide = namespace(rows), to_precision(rows, "float64")
+        columns = [
+            wide[:, first : first + outputs] + self.shift
+            for first in range(0, rows.shape[1], outputs)
+        ]
+        slopes = self.loss.slope(y, columns[0])
+        product = to_precision(self.shares[start:stop] * slopes, rows.dtype)
+        return MappedRows(product, None, xp.concat([*columns, slopes], axis=1))
 
 
 class Objective:
@@ -97,34 +121,22 @@ class Objective:
     ) -> tuple[Array, Array, Array]:
         """Slopes are f − y, an affine map of each row, which compiled code does on the way."""
         y, shares = self.problem.columns, self.problem.shares
-        values = self._empty(beta)
-        middle = Affine(shares, shift - y, values, with_factors=self.intercept)
-        moments = self.basis.pull(self.passes.row_pass(beta, middle, precision))
+        row_map = Affine(shares, shift - y, keep_values=True, with_factors=self.intercept)
+        found = self.passes.row_pass(beta, row_map, precision)
+        moments, values = self.basis.pull(found.product), found.values
         if self.intercept:
-            values += self.xp.concat([shift] * (beta.shape[1] // y.shape[1]))
+            values = values + self.xp.concat([shift] * (beta.shape[1] // y.shape[1]))
         return values, loss.slope(y, values[:, : y.shape[1]]), moments
 
     def _of_any(
         self, beta: Array, shift: Any, loss: Loss, precision: Any
     ) -> tuple[Array, Array, Array]:
         y, shares = self.problem.columns, self.problem.shares
-        values = self._empty(beta)
-        slopes, outputs = self.xp.empty_like(y), y.shape[1]
-
-        def middle(start: int, stop: int, rows: Array) -> Array:
-            part = slice(start, stop)
-            for first in range(0, rows.shape[1], outputs):
-                columns = slice(first, first + outputs)
-                values[part, columns] = rows[:, columns] + shift
-            slopes[part] = loss.slope(y[part], values[part, :outputs])
-            return to_precision(shares[part] * slopes[part], rows.dtype)
-
-        return values, slopes, self.basis.pull(self.passes.row_pass(beta, middle, precision))
-
-    def _empty(self, beta: Array) -> Array:
-        """A place for K_nM β."""
-        shape = self.problem.passes.rows, beta.shape[1]
-        return self.xp.empty(shape, dtype=self.xp.float64, device=beta.device)
+        row_map = LossSlopes(loss, y, shares, shift)
+        found = self.passes.row_pass(beta, row_map, precision)
+        values = found.values
+        slopes = values[:, beta.shape[1] :]
+        return values[:, : beta.shape[1]], slopes, self.basis.pull(found.product)
 
     def _point(self, theta: Any, values: Any, slopes: Any, moments: Any, loss: Loss) -> Point:
         ridge, gamma = self.problem.regularization, theta[: self.size]
@@ -176,8 +188,8 @@ class Objective:
             return slopes, point.moments - point.mean_moments * constant
         if point.balanced_moments is None:
             nothing = self.xp.zeros_like(point.theta[: self.size])
-            middle = Affine(self.problem.shares, slopes)
+            row_map = Affine(self.problem.shares, slopes)
             point.balanced_moments = self.basis.pull(
-                self.passes.row_pass(nothing, middle, point.precision)
+                self.passes.row_pass(nothing, row_map, point.precision).product
             )
         return slopes, point.balanced_moments

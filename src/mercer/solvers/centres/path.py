@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mercer.arrays import to_precision
-from mercer.losses.numerics import floating
+from mercer.arrays import floating, to_precision
 from mercer.operators import Gram
-from mercer.points import beside_points
 from mercer.solvers.centres.basis import Basis, check_memory
 from mercer.solvers.centres.descent import Descent
 from mercer.solvers.centres.problem import CentresProblem
@@ -78,8 +76,7 @@ def _risk(problem: CentresProblem, solution: Solution, held_out: tuple[Any, Any]
     passes = problem.passes
     gram = Gram(passes.kernel, passes.kernel.points(points), passes.centres)
     shift, y = (
-        to_precision(floating(beside_points(part, gram.x)), "float64")
-        for part in (solution.intercept, y)
+        to_precision(floating(gram.x.vector(part)), "float64") for part in (solution.intercept, y)
     )
     values = to_precision(gram @ solution.coefficients, "float64")
     return float(problem.loss.risk(y, values + shift))

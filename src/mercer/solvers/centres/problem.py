@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, inner, namespace, on_host, to_precision
+from mercer.arrays import Array, floating, inner, on_host, to_precision
+from mercer.checks import check_weights
 from mercer.losses import Loss
-from mercer.losses.numerics import floating
 from mercer.operators import Gram
-from mercer.points import beside_points
 from mercer.solvers.centres.passes import Passes
-from mercer.solvers.samples import check_targets, check_weights, target_columns
+from mercer.solvers.samples import check_targets, target_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ class CentresProblem:
 
     def double(self, values: Any) -> Array:
         """Values in float64, in the library of the centres and on their device."""
-        return to_precision(floating(beside_points(values, self.passes.centres)), "float64")
+        return to_precision(floating(self.passes.centres.vector(values)), "float64")
 
     @property
     def single(self) -> bool:
@@ -101,13 +100,7 @@ class CentresProblem:
     def objective(self, coefficients: Any, intercept: Any = 0.0) -> float:
         """The objective at β and b, recomputed in float64 from scratch: one pass."""
         beta = self.double(coefficients).reshape(len(self.passes.centres), -1)
-        values = namespace(beta).empty_like(self.columns)
-
-        def keep(start: int, stop: int, rows: Array) -> Array:
-            values[start:stop] = rows
-            return rows
-
-        self.passes.row_pass(beta, keep, np.float64)
+        values = self.passes.operator.astype(np.float64) @ beta
         square = inner(beta, self._centre_product(beta))
         shift = self.double(intercept).reshape(-1)
         return self.risk(values + shift) + 0.5 * self.regularization * square

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from mercer.checks import check_count, check_positive
 from mercer.losses import Loss
 from mercer.solvers.centres.basis import Basis, check_memory
 from mercer.solvers.centres.descent import Descent
 from mercer.solvers.centres.problem import CentresProblem
 from mercer.solvers.centres.smoothing import has_curvature
 from mercer.solvers.descent.landscape import Callback
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution
 
 SMOOTH_TOLERANCE = {"float64": 1e-6, "float32": 1e-3}

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
+from mercer.arrays import Array, beside, floating, namespace, on_host, precision, to_precision
 from mercer.losses import one_hot
-from mercer.losses.numerics import floating
-from mercer.points import beside_points
 from mercer.solvers.problem import Problem
 
 LANCZOS_STEPS = 30
@@ -135,7 +133,7 @@ class Landscape:
         def multiply(v: np.ndarray) -> np.ndarray:
             scaled = roots * v.astype(roots.dtype)
             constant = scaled.sum() if self.problem.fit_intercept else 0.0
-            image = on_host(self.gram @ beside_points(scaled, self.gram.x))
+            image = on_host(self.gram @ self.gram.x.vector(scaled))
             return (roots * (image + constant)).astype(np.float64)
 
         return largest_eigenvalue(multiply, len(roots))

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mercer.evaluation.budget import Memory
+from mercer.checks import check_count, check_positive
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Hinge, SquaredHinge
 from mercer.operators import Gram
+from mercer.runtime.budget import Memory
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.descent.landscape import Callback, State, weights_of
 from mercer.solvers.dual.ascent import Ascent, Listener
@@ -19,7 +20,6 @@ from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.problem import Problem, require_arrays
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 MIXED_SIZE = 2000  # points from which float64 problems are first solved with float32 rows

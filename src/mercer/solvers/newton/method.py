@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import on_host
+from mercer.checks import check_count, check_positive
 from mercer.errors import NotPositiveDefiniteError
 from mercer.operators import Gram
-from mercer.points import beside_points
 from mercer.solvers.descent.landscape import Callback, State, columns, plain
 from mercer.solvers.gaps import (
     UNATTAINED,
@@ -34,7 +34,6 @@ from mercer.solvers.newton.line import At, step_length
 from mercer.solvers.newton.products import Products
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.root import Features, Root, RootMethod
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 FACTORED = 2000  # points up to which the Hessian is factored
@@ -142,7 +141,7 @@ class Newton:
         if method is None:
             return Products.of(gram), None
         if gram.on_tensors:  # roots are arrays of NumPy
-            gram = Gram(gram.kernel, gram.x.host(), memory=gram.memory)  # type: ignore[attr-defined]
+            gram = Gram(gram.kernel, gram.x.host(), memory=gram.memory)
         root = method.of(gram)
         return Products.of(gram, root), root
 
@@ -358,12 +357,12 @@ class _Descent:
         advice = "" if converged else self._advice(gap.relative)
         points, intercept = self.problem.gram.x, plain(self.intercept)
         return Solution(
-            coefficients=beside_points(coefficients, points),
+            coefficients=points.vector(coefficients),
             status=Status(converged, ("Solved: " if converged else "Stopped: ") + message, advice),
             objective=gap.objective,
             gap=gap.absolute,
             history=self.history,
-            intercept=beside_points(intercept, points) if np.ndim(intercept) else intercept,
+            intercept=points.vector(intercept) if np.ndim(intercept) else intercept,
         )
 
     def _advice(self, relative: float) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mercer.evaluation.budget import free_memory, memory_budget
+from mercer.runtime.budget import free_memory, memory_budget
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_the_environment_decides_where_nothing_was_said(monkeypatch):
 
 def test_a_share_of_what_is_free_otherwise(monkeypatch):
     monkeypatch.delenv("MERCER_MEMORY", raising=False)
-    monkeypatch.setattr("mercer.evaluation.budget.free_memory", lambda: 400)
+    monkeypatch.setattr("mercer.runtime.budget.free_memory", lambda: 400)
     assert memory_budget() == 100
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from numba import njit
 
 import mercer
-from mercer.evaluation.cpu.fingerprint import fingerprint
+from mercer.runtime.fingerprint import fingerprint
 
 
 def cache_folder() -> Path:

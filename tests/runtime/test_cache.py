@@ -10,11 +10,11 @@ from numba import njit
 
 import markets
 import mercer
-from mercer.evaluation.cpu import cache
-from mercer.evaluation.cpu.fingerprint import _reached, fingerprint
 from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.program import lower
 from mercer.kernels import Gaussian, Matern
+from mercer.runtime import cache
+from mercer.runtime.fingerprint import _reached, fingerprint
 from processes import output_of
 
 SOURCE = "VALUE = 'ours'\n"
@@ -111,7 +111,7 @@ def test_without_a_folder_code_runs_in_memory(tmp_path, monkeypatch):
 
 PRODUCT = """
 import numpy as np
-from mercer.evaluation.cpu.cache import load
+from mercer.runtime.cache import load
 from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.program import lower
 from mercer.kernels import Gaussian
@@ -185,7 +185,7 @@ def test_a_fingerprint_reaches_all_that_compiled_code_is_built_from():
 
 
 def test_a_fingerprint_changes_with_what_is_imported(tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.evaluation.cpu.fingerprint.ROOT", tmp_path)
+    monkeypatch.setattr("mercer.runtime.fingerprint.ROOT", tmp_path)
     (tmp_path / "caller.py").write_text("from mercer.helper import (\n    LIMIT,  # own\n)\n")
     (tmp_path / "helper.py").write_text("LIMIT = 1\n")
     (tmp_path / "stranger.py").write_text("LIMIT = 1\n")

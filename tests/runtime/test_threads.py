@@ -11,8 +11,8 @@ import scipy.linalg  # noqa: F401  # its BLAS is there from the start
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import markets
-from mercer.evaluation import threads
 from mercer.kernels import BlockKernel, Gaussian, Matern
+from mercer.runtime import threads
 from processes import output_of
 
 
@@ -53,7 +53,7 @@ def test_a_child_forked_inside_a_product_gets_blas_back():
         warnings.simplefilter("ignore")
         import numpy as np
         from threadpoolctl import threadpool_limits
-        from mercer.evaluation import threads
+        from mercer.runtime import threads
         from mercer.kernels import Gaussian
         threadpool_limits(2, user_api="blas")
         before = threads._blas_threads()

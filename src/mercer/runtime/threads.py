@@ -19,6 +19,16 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 Work = Callable[[Any], None]
+Span = tuple[int, int]  # start and stop
+
+
+def spans(stop: int, step: int, start: int = 0) -> list[Span]:
+    """The numbers start, …, stop − 1 cut into pieces of `step`.
+
+    >>> spans(10, 4)
+    [(0, 4), (4, 8), (8, 10)]
+    """
+    return [(a, min(a + step, stop)) for a in range(start, stop, step)]
 
 
 class _State:
