@@ -142,7 +142,7 @@ class _Sums:
     """ΦᵀWΦ, ΦᵀWy and Φᵀw, summed over chunks in an order that depends on sizes alone."""
 
     def __init__(self, features: FeatureMap, X: Any, y: np.ndarray, weights: Any) -> None:
-        dtype = features._dtype(X)
+        dtype = features.dtype(X)
         if dtype.kind == "c":
             raise ValueError('normal equations are real: write form="pairs" for the features.')
         count, rows = features.feature_count, length(X)

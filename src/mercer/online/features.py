@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer import linalg
 from mercer.checks import check_count
-from mercer.features.frequencies import spectral_measure
+from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.online.machine import OnlineMachine
@@ -45,16 +45,16 @@ class FourierFeatures:
     pages: int = 1
 
     @cached_property
-    def measure(self) -> Any:
-        return spectral_measure(self.kernel, self.width)
+    def sampler(self) -> FrequencySampler:
+        return FrequencySampler(self.kernel, self.width)
 
     @cached_property
     def _single_group(self) -> np.ndarray:
         return self._drawn(0)
 
     def _drawn(self, page: int) -> np.ndarray:
-        random = np.random.default_rng([self.seed, page])
-        return np.ascontiguousarray(self.measure.sample(self.count * self.groups, random).T)
+        frequencies, _ = self.sampler.block(page, self.count * self.groups, self.seed)
+        return np.ascontiguousarray(frequencies.T)
 
     def frequencies(self, page: int = 0) -> np.ndarray:
         """Those of a page, as columns, always the same."""
@@ -75,7 +75,7 @@ class FourierFeatures:
         waves = np.empty((len(angles), self.groups, 2, self.count))
         np.cos(angles.reshape(shape), out=waves[:, :, 0])
         np.sin(angles.reshape(shape), out=waves[:, :, 1])
-        waves *= math.sqrt(self.measure.total / self.count)
+        waves *= math.sqrt(self.sampler.amplitude / self.count)
         return waves.reshape(len(angles), -1)
 
     def values(self, x: Any, weights: np.ndarray) -> np.ndarray:

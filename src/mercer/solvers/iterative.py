@@ -14,7 +14,7 @@ import numpy as np
 from mercer.arrays import beside, is_tensor, on_host
 from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
-from mercer.features.centres.pivoted import PartialFactor
+from mercer.features.partial_cholesky import PartialFactor
 from mercer.operators import Gram
 from mercer.runtime.budget import Memory
 from mercer.solvers.driver import Callback, Progress
