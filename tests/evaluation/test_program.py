@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import markets
 from mercer.evaluation import dispatch, reference
-from mercer.evaluation.cpu.tiles import FusedTiles
+from mercer.evaluation.cpu.execution import Cpu
 from mercer.evaluation.expression import (
     Number,
     Parameter,
@@ -46,7 +46,6 @@ from mercer.evaluation.expression import (
 )
 from mercer.evaluation.operations import OPERATIONS, derivative
 from mercer.evaluation.program import coordinate_code, lower
-from mercer.evaluation.tiling import Walk
 from mercer.kernels import ArcCosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Precomputed
 from mercer.kernels.bessel import bessel_table
 from mercer.points import DensePoints, View
@@ -148,8 +147,7 @@ def _scope(program, x, y):
 
 def _values(expression, x, y):
     """The matrix of an expression, compiled."""
-    tiles = FusedTiles(lower(expression), DensePoints(x), DensePoints(y), x.dtype)
-    return Walk(tiles, 1).dense(symmetric=False)
+    return Cpu(None, lower(expression), DensePoints(x), DensePoints(y), x.dtype).block()
 
 
 class TestTerms:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from mercer.evaluation.blocks import OwnBlocks
 from mercer.evaluation.execution import Execution
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.reference import Reference
-from mercer.evaluation.tiled import OwnBlocks
 from mercer.points import PointSet, VectorPoints
 from mercer.runtime.budget import Memory
 
