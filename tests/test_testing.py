@@ -157,7 +157,7 @@ class TestEvaluation:
         ("law", "method"),
         [
             ("product", "__matmul__"),
-            ("transposed_product", "_transposed_product"),
+            ("transposed_product", "transposed_product"),
             ("normal_product", "normal_matmul"),
             ("chosen_columns", "columns"),
             ("no_rows", "__matmul__"),

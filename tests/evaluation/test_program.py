@@ -409,15 +409,18 @@ class TestReference:
 
 class TestKeptPrograms:
     def test_a_kernel_is_lowered_once_and_forgotten_with_it(self):
-        kernel = Gaussian(0.37)
+        kernel = Gaussian(0.37) + Gaussian(2.0)
         key = id(kernel)
         assert dispatch.program_of(kernel) is dispatch.program_of(kernel)
-        assert (
-            dispatch.program_of(Gaussian(0.38)).parameters != dispatch.program_of(kernel).parameters
-        )
         del kernel
         gc.collect()
         assert key not in dispatch._programs
+
+    def test_kernels_with_equal_numbers_share_a_program(self):
+        program = dispatch.program_of(Gaussian(0.37))
+        assert dispatch.program_of(Gaussian(0.37)) is program
+        assert dispatch.program_of(Gaussian(0.38)).parameters != program.parameters
+        assert dispatch.program_of(Polynomial(2)) is not dispatch.program_of(Polynomial(2.0))
 
     def test_matrices_are_not_read(self, monkeypatch):
         monkeypatch.setattr(Precomputed, "_identity", lambda self: pytest.fail("compared"))

@@ -26,7 +26,7 @@ class KnownTiles(Tiled):
         self.__dict__.update(sizes)
         self.used = np.zeros(matrix.shape, int)
 
-    def threads(self, shared, each):
+    def threads(self, shared, each, work=None):
         return self.used_threads
 
     def rows(self, start, stop):

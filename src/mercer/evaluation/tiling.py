@@ -8,7 +8,7 @@ so results are bit-identical for any number of threads and any budget.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -116,10 +116,11 @@ class Tiled:
 
     # ---- memory and threads --------------------------------------------------------------------
 
-    def threads(self, shared: int, each: int) -> int:
+    def threads(self, shared: int, each: int, work: int | None = None) -> int:
         """As many threads as the budget and the size of the work admit.
 
         A product takes `shared` bytes, and `each` for every thread, beside its input and output.
+        The work is counted in kernel values, by default all of them.
         """
         budget = memory_budget(self.memory)
         if shared + each > budget:
@@ -128,7 +129,8 @@ class Tiled:
                 f"beside its input and output; the budget is {budget / MEGABYTE:.0f} MB. Raise "
                 "memory= or MERCER_MEMORY."
             )
-        if not self.parallel or self.shape[0] * self.shape[1] < self.tuning.threaded_values:
+        work = self.shape[0] * self.shape[1] if work is None else work
+        if not self.parallel or work < self.tuning.threaded_values:
             return 1
         return int(min(thread_count(), 1 + (budget - shared - each) // max(1, each)))
 
@@ -137,15 +139,9 @@ class Tiled:
         (n, m), tuning = self.shape, self.tuning
         rows = min(n, self.stripe)
         each = rows * (self.row_bytes + min(m, self.tile) * self.dtype.itemsize)
-        packed = min(self._chunk, m) * self.column_bytes
+        packed = min(m * self.column_bytes, tuning.chunk_bytes + self.tile * self.column_bytes)
         partial = min(tuning.partial_bytes, tuning.segments * 8 * (n + m) * columns)
         return packed + partial, each
-
-    @property
-    def _chunk(self) -> int:
-        """Columns that are packed together: a multiple of the tile."""
-        size = self.tuning.chunk_bytes // max(1, self.column_bytes * self.tile)
-        return max(1, size) * self.tile
 
     def plan(self, columns: int) -> Plan:
         shared, each = self.product_memory(columns)
@@ -172,16 +168,16 @@ class Tiled:
         (n, m), columns = self.shape, values.shape[1]
         if not n or not m or not columns:
             return np.zeros((n, columns), self.dtype)
-        threads = self.threads(*self.product_memory(columns))
-        halved = n > 2 * self.stripe and 16 * n * columns <= self.tuning.partial_bytes
-        # BLAS in one thread gives equal bits; a few columns of cheap values do not call it.
+        alone = n <= self.stripe and m <= self.tile
+        threads = self.threads(*self.product_memory(columns), 1 if alone else n * m)
+        # BLAS in one thread gives equal bits; one column of cheap values does not call it.
         quiet = threads == columns == 1 and not self.costly
-        held: AbstractContextManager[None] = nullcontext() if quiet else single_threaded_blas()
-        with held:
-            if n <= self.stripe and m <= self.tile:
+        with nullcontext() if quiet else single_threaded_blas():
+            if alone:
                 out = np.zeros((n, columns))
                 self._add_tile(self.rows(0, n), self.columns(0, m), values, out)
                 return out.astype(self.dtype, copy=False)
+            halved = n > 2 * self.stripe and 16 * n * columns <= self.tuning.partial_bytes
             if self.symmetric and halved:
                 return self._symmetric_product(values, threads)
             return self._product(values, threads)
@@ -198,7 +194,8 @@ class Tiled:
         n, m = self.shape
         out = np.zeros((n, values.shape[1]), self.dtype)
         stripes, segments = spans(n, self.stripe), self.tuning.segments
-        for chunk in spans(m, self._chunk):
+        tiles = max(1, self.tuning.chunk_bytes // (self.column_bytes * self.tile))
+        for chunk in spans(m, tiles * self.tile):
             packed = self._packed(chunk, threads)
             few = len(stripes) < segments // 2
             step = -(-len(packed) // -(-segments // len(stripes))) if few else len(packed)

@@ -87,7 +87,7 @@ class Kernel(Value):
 
     def check_points(self, points: PointSet) -> None:
         """Refuse points that the kernel, or a kernel inside it, is not made for."""
-        for part in self.get_params(deep=False).values():
+        for part in vars(self).values():
             if isinstance(part, Kernel):
                 part.check_points(points)
 

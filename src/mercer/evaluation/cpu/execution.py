@@ -60,8 +60,8 @@ class Cpu(Tiled):
         self.stripe, self.tile = self.operands.stripe, self.operands.tile
         self.costly, self.distances = self.operands.costly, self.operands.distances
         self.in_registers = self.operands.in_registers
-        self.row_bytes, self.column_bytes = self.operands.point_bytes(x, y)
-        self.centres = self.operands.centres(y)
+        self.row_bytes, self.column_bytes = self.operands.bytes or self.operands.measured(x, y)
+        self.centres = self.operands.unmoved or self.operands.centres(y)
 
     def _transposed(self) -> Cpu:
         more = self.dtype, self.memory, self.tuning
@@ -70,14 +70,17 @@ class Cpu(Tiled):
     def rows(self, start: int, stop: int) -> Side:
         points, parts = self.rows_of, zip(self.operands.each, self.centres, strict=True)
         packed = [operand.rows(points, start, stop, centre) for operand, centre in parts]
-        return Side(stop - start, packed, self._norms(self.program.x_norms, points, start, stop))
+        norms = self._norms(self.program.x_norms, points, start, stop)
+        return Side(stop - start, packed, norms)
 
     def columns(self, start: int, stop: int) -> Side:
         points, parts = self.columns_of, zip(self.operands.each, self.centres, strict=True)
         packed = [operand.columns(points, start, stop, centre) for operand, centre in parts]
-        return Side(stop - start, packed, self._norms(self.program.y_norms, points, start, stop))
+        norms = self._norms(self.program.y_norms, points, start, stop)
+        return Side(stop - start, packed, norms)
 
     def _norms(self, numbers: Any, points: VectorPoints, start: int, stop: int) -> np.ndarray:
+        """‖x‖² or ‖x‖ of some points in every view that needs it, a line for each."""
         norms = np.empty((len(numbers), stop - start), self.dtype)
         for row, number in zip(norms, numbers, strict=True):
             values = points.slice(start, stop).squared_norms(number.view)
@@ -86,10 +89,15 @@ class Cpu(Tiled):
 
     def _inputs(self, rows: Side, columns: Side) -> tuple[Any, ...]:
         """What compiled code takes: a leaf for each pair number, norms, constants, sizes."""
-        plan = self.operands
-        leaves = plan.leaves(rows.operands, columns.operands)
+        plan, leaves = self.operands, []
+        for operand, x, y in zip(plan.each, rows.operands, columns.operands, strict=True):
+            leaves.append(operand.leaves(x, y))
+        chosen = []
+        for i, kind, constants in plan.numbers:
+            leaf = leaves[i][kind]
+            chosen.append(leaf if constants is None else (*leaf[:3], constants))
         sizes = rows.count, columns.count
-        return leaves, rows.norms, columns.norms, plan.parameters, plan.tables, *sizes
+        return tuple(chosen), rows.norms, columns.norms, plan.parameters, plan.tables, *sizes
 
     def fill(self, rows: Side, columns: Side, out: np.ndarray, row: int, column: int) -> None:
         self.operands.code.fill(*self._inputs(rows, columns), out, row, column)

@@ -101,8 +101,8 @@ class Operand(Protocol):
     distances: str  # how distances are obtained, in words
     costly: bool  # whether a pair costs more than moving its value through memory
 
-    def point_bytes(self, x: Any, y: Any) -> tuple[int, int]:
-        """Bytes of a packed row with its scratch space, and of a packed column."""
+    bytes: tuple[int, int]  # of a packed row with its scratch space, and of a packed column
+    moved: bool  # whether something is taken off all points
 
     def centre(self, y: Any) -> np.ndarray | None:
         """What is taken off all points; None for nothing."""
@@ -141,9 +141,6 @@ class RegisterOperand:
         self.stripe = min(1024, max(ROWS, tuning.stripe_bytes // row))
         self.tile = min(4, max(1, tuning.tile_bytes // (column * panel))) * panel
 
-    def point_bytes(self, x: Any, y: Any) -> tuple[int, int]:
-        return self.bytes
-
     def centre(self, y: DensePoints) -> np.ndarray | None:
         return y.centre(self.whole) if self.moved else None
 
@@ -176,8 +173,10 @@ class RegisterOperand:
         return np.concatenate([out, np.repeat(out[-1:], missing, axis=0)]) if missing else out
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
-        operands = rows.operand, columns.operand, self.scales
-        return {kind: (origin, *operands) for kind, origin in self.origins}
+        leaves = {}
+        for kind, origin in self.origins:
+            leaves[kind] = origin, rows.operand, columns.operand, self.scales
+        return leaves
 
 
 def scales_of(view: View, width: int, dtype: Any) -> np.ndarray:
@@ -201,15 +200,14 @@ class BlasOperand:
         self.view, self.kinds, self.dtype = view, kinds, np.dtype(dtype)
         self.measured = "squared_distance" in kinds
         self.scales = scales_of(view, width, dtype)
-        self.row = (2 if self.measured else 1) * width * self.dtype.itemsize
-        self.stripe = min(512, max(16, tuning.stripe_bytes // self.row))
-        self.tile = min(1024, max(16, tuning.tile_bytes // self.row))
-
-    def point_bytes(self, x: Any, y: Any) -> tuple[int, int]:
-        return self.row + 2 * self.tile * self.dtype.itemsize, self.row
+        self.moved = self.measured and not view.unit
+        row = (2 if self.measured else 1) * width * self.dtype.itemsize
+        self.stripe = min(512, max(16, tuning.stripe_bytes // row))
+        self.tile = min(1024, max(16, tuning.tile_bytes // row))
+        self.bytes = row + 2 * self.tile * self.dtype.itemsize, row
 
     def centre(self, y: DensePoints) -> np.ndarray | None:
-        return y.centre(self.view) if self.measured and not self.view.unit else None
+        return y.centre(self.view) if self.moved else None
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         part = points.slice(start, stop)
@@ -257,6 +255,8 @@ class SparseOperand:
 
     distances = "sparse products, close pairs by differences"
     costly = True
+    bytes = 0, 0  # depend on how many entries the points have
+    moved = False
 
     def __init__(
         self, view: View, kinds: Sequence[str], width: int, dtype: Any, tuning: Tuning
@@ -266,7 +266,8 @@ class SparseOperand:
         self.common = self.tile // tuning.common
         self.scales = np.ones(1, dtype)  # rows are scaled when they are packed
 
-    def point_bytes(self, x: SparsePoints, y: SparsePoints) -> tuple[int, int]:
+    def measured(self, x: SparsePoints, y: SparsePoints) -> tuple[int, int]:
+        """Bytes of a packed row with its scratch space, and of a packed column."""
         entries, others = (max(1, side.rows.nnz // max(1, len(side))) for side in (x, y))
         row = entries * 16 + 2 * self.tile * self.dtype.itemsize
         return row, others * (self.common * self.dtype.itemsize + 16)
@@ -344,26 +345,20 @@ class OperandPlan:
     costly: bool
     in_registers: bool  # whether compiled code computes all pair numbers itself
     distances: str
+    bytes: tuple[int, int] | None  # as for an operand; None where they depend on the points
+    unmoved: list[None] | None  # a None for each operand, where nothing is taken off
 
-    def point_bytes(self, x: Any, y: Any) -> tuple[int, int]:
+    def measured(self, x: Any, y: Any) -> tuple[int, int]:
         """Bytes of a packed row with its scratch space, and of a packed column."""
-        sizes = [operand.point_bytes(x, y) for operand in self.each]
-        return sum([row for row, _ in sizes]), sum([column for _, column in sizes]) or 8
+        sizes = [
+            operand.measured(x, y) if isinstance(operand, SparseOperand) else operand.bytes
+            for operand in self.each
+        ]
+        return sum([row for row, _ in sizes]), sum([column for _, column in sizes])
 
     def centres(self, y: Any) -> list[np.ndarray | None]:
         """What each operand takes off all points."""
         return [operand.centre(y) for operand in self.each]
-
-    def leaves(self, rows: list[Packed], columns: list[Packed]) -> tuple[Any, ...]:
-        """The leaf of each pair number."""
-        given = [
-            operand.leaves(x, y) for operand, x, y in zip(self.each, rows, columns, strict=True)
-        ]
-        leaves = [
-            given[i][kind] if constants is None else (*given[i][kind][:3], constants)
-            for i, kind, constants in self.numbers
-        ]
-        return tuple(leaves)
 
 
 @lru_cache(maxsize=256)
@@ -388,6 +383,8 @@ def operand_plan(
         if number.kind == "squared_distance"
     )
     stripe, tile = TUNING.mixed
+    rows, columns = (sum(operand.bytes[side] for operand in each) for side in (0, 1))
+    known = not any(isinstance(operand, SparseOperand) for operand in each)
     return OperandPlan(
         code=_code(program, dtype),
         parameters=np.array(program.parameters, dtype),
@@ -402,6 +399,8 @@ def operand_plan(
         costly=any(operand.costly for operand in each),
         in_registers=all(isinstance(operand, RegisterOperand) for operand in each),
         distances="; ".join(distances),
+        bytes=(rows, columns or 8) if known else None,
+        unmoved=None if any(operand.moved for operand in each) else [None] * len(each),
     )
 
 
