@@ -44,19 +44,18 @@ def host(kernel, X, Y, precision=None):
 
 
 def tensors(kernel, X, Y):
-    return host(kernel, torch.tensor(X), torch.tensor(Y)) if X is not Y else _same(kernel, X)
-
-
-def _same(kernel, X):
-    x = kernel.points(torch.tensor(X))
-    return execution_for(kernel, x, x, X.dtype)
+    return execution_for(kernel, *as_tensors(kernel, X, Y), X.dtype)
 
 
 def plain_torch(kernel, X, Y):
     from mercer.evaluation.gpu.execution import Torch
 
+    return Torch(kernel, *as_tensors(kernel, X, Y), X.dtype, None)
+
+
+def as_tensors(kernel, X, Y):
     x = kernel.points(torch.tensor(X))
-    return Torch(kernel, x, x if X is Y else kernel.points(torch.tensor(Y)), X.dtype, None)
+    return x, x if X is Y else kernel.points(torch.tensor(Y))
 
 
 EXECUTIONS = {

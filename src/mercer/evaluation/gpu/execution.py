@@ -81,9 +81,16 @@ class OnDevice:
         self.kernel, self.x, self.y, self.precision = kernel, x, y, precision
         self.dtype = dtype_of(dtype)
 
-    def _matrix(self, x: Any, y: Any) -> Any:
-        """Something with `matmul` and `dense` for K(X, Y)."""
+    def _of(self, expression: Expression, x: Any, y: Any) -> Any:
+        """Something with `matmul` and `dense` for the matrix of an expression."""
         raise NotImplementedError
+
+    def _matrix(self, x: Any, y: Any) -> Any:
+        """The same for K(X, Y)."""
+        expression = self.kernel.expression()
+        if expression is None:
+            return blocks.BlockProduct(_block_of(self.kernel), x, y, self.dtype)
+        return self._of(expression, x, y)
 
     @cached_property
     def matrix(self) -> Any:
@@ -146,14 +153,6 @@ class OnDevice:
             raise ValueError(f"{self.kernel!r} has no expression, so no known derivatives.")
         return parameters.parameter_gradient(self, left, right)
 
-    def _of(self, expression: Expression, x: Any, y: Any) -> Any:
-        """The matrix of another expression: by fused code where it runs, else in plain torch."""
-        if runs_fused_code(self.x.device):
-            return _fused(expression, x, y, self.dtype, self.precision)
-        return blocks.BlockProduct(
-            lambda a, b: blocks.values(expression, a, b, self.dtype), x, y, self.dtype
-        )
-
     def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
         """All values of an expression, stored."""
         return self._of(expression, x, y).dense()
@@ -170,10 +169,10 @@ class OnDevice:
 class Triton(OnDevice):
     """Fused code on a GPU, or interpreted."""
 
-    def _matrix(self, x: Any, y: Any) -> Any:
-        expression = self.kernel.expression()
-        assert expression is not None
-        return self._of(expression, x, y)
+    def _of(self, expression: Expression, x: Any, y: Any) -> Any:
+        from mercer.evaluation.gpu.product import FusedProduct
+
+        return FusedProduct(expression, x, y, self.dtype, self.precision or "float32")
 
     def plan(self, columns: int) -> Plan:
         tile, distances, taken = self._matrix(self.x, self.y).describe(columns)
@@ -184,24 +183,16 @@ class Triton(OnDevice):
 class Torch(OnDevice):
     """Blocks of values in plain torch, or of the kernel's own function."""
 
-    def _matrix(self, x: Any, y: Any) -> blocks.BlockProduct:
-        expression = self.kernel.expression()
-        if expression is None:
-            return blocks.BlockProduct(_block_of(self.kernel), x, y, self.dtype)
-        return self._of(expression, x, y)
+    def _of(self, expression: Expression, x: Any, y: Any) -> blocks.BlockProduct:
+        def values(rows: Any, columns: Any) -> torch.Tensor:
+            return blocks.values(expression, rows, columns, self.dtype)
+
+        return blocks.BlockProduct(values, x, y, self.dtype)
 
     def plan(self, columns: int) -> Plan:
         side = self.matrix.side
         name = f"blocks in torch on {self.x.device}"
         return Plan(name, "differences", (side, side), 1, False, side**2)
-
-
-def _fused(
-    expression: Expression, x: Any, y: Any, dtype: torch.dtype, precision: str | None
-) -> Any:
-    from mercer.evaluation.gpu.product import FusedProduct
-
-    return FusedProduct(expression, x, y, dtype, precision or "float32")
 
 
 def _block_of(kernel: EvaluableKernel) -> Any:
