@@ -18,7 +18,7 @@ from benchmarks.spine import Effort
 from mercer.kernels import Gaussian, Linear, Matern, RationalQuadratic
 from mercer.losses import Squared
 from mercer.solvers import Direct, Problem
-from mercer.solvers.conjugate import conjugate_gradients
+from mercer.solvers.krylov import conjugate_gradients
 
 CHECKED = 256  # rows that are compared with float64
 REPEATS = 5

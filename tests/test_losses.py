@@ -792,7 +792,7 @@ def test_bad_shapes_of_several_classes():
 
 
 def test_bad_weights():
-    with pytest.raises(ValueError, match=r"each sample, of shape \(2,\); got shape \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"each of the 2 points; got shape \(2, 1\)"):
         Squared().risk(np.ones(2), np.zeros(2), np.ones((2, 1)))
 
 

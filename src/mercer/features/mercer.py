@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.features.base import FeatureMap, Fill
-from mercer.features.bounds import check_probability
+from mercer.checks import check_count, check_positive
+from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_positive
 from mercer.kernels.laws.measures import generator
 from mercer.kernels.radial import Gaussian
 
@@ -155,6 +154,7 @@ def eigensystem(kernel: Kernel, columns: int, deviation: float) -> Eigensystem:
     return Torus(twice[None, :], 1.0, period)
 
 
+@dataclass(eq=False, repr=False)
 class MercerFeatures(FeatureMap):
     """φ_i(x) = √λ_i ψ_i(x) for eigenfunctions ψ_i of the kernel, sampled or the leading ones.
 
@@ -194,20 +194,12 @@ class MercerFeatures(FeatureMap):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        n_components: int = 100,
-        *,
-        sampling: str = "leading",
-        deviation: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.sampling = sampling
-        self.deviation = deviation
-        self.random_state = random_state
+    kernel: Any = None
+    n_components: int = 100
+    _: KW_ONLY
+    sampling: str = "leading"
+    deviation: float = 1.0
+    random_state: Any = None
 
     @property
     def unbiased(self) -> bool:  # type: ignore[override]
@@ -261,7 +253,7 @@ class MercerFeatures(FeatureMap):
         r = k(x, x) − k̂(x, x).
         """
         check_is_fitted(self)
-        x, y = (np.asarray(part, np.float64) for part in (X, Y))
+        x, y = dense_pairs(X, Y)
         if self.sampling == "leading":
             rest = [self._residuals(part) for part in (x, y)]
             return np.sqrt(rest[0] * rest[1])
@@ -277,16 +269,14 @@ class MercerFeatures(FeatureMap):
         own = self.kernel_.gram(x).diagonal()
         return np.maximum(own - np.einsum("ij,ij->i", features, features), 0.0)
 
-    def uniform_error(self, radius: float, probability: float = 0.9) -> float:
-        """What the error stays below for all x, y of the ball ‖x‖ ≤ radius.
+    def _uniform_error(self, radius: float, probability: float) -> float:
+        """By bounds on the eigenfunctions.
 
         On the circle |ψ_i| ≤ √2, so the leading features leave at most 2 Σλ_i over those left out.
         Sampled ones have the error 2 Σ_i |p̂_i − p_i| Σλ at most, p̂_i being how often i was drawn
         for p_i = λ_i/Σλ; its mean is at most 2 Σλ Σ√p_i/√S, and Markov's inequality does the rest.
         For the Gaussian kernel, whose eigenfunctions are not bounded, none is known: infinite.
         """
-        check_is_fitted(self)
-        check_probability(probability)
         system = self._system()
         if not isinstance(system, Torus):
             return math.inf

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 
 from mercer import linalg
+from mercer.checks import check_weights
 from mercer.features.inputs import length
 from mercer.functions import FeatureFunction
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
@@ -124,13 +125,7 @@ def _checked_targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np
     if sample_weight is None:
         return targets, None
     weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (len(targets),) or not np.isfinite(weights).all():
-        raise ValueError(
-            f"sample_weight must be one finite number for each of {len(targets)} samples; got "
-            f"shape {weights.shape}."
-        )
-    if (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight must be nonnegative and not all zero.")
+    check_weights(weights, len(targets), "sample_weight")
     return targets, weights
 
 
@@ -147,7 +142,7 @@ class _Sums:
     """ΦᵀWΦ, ΦᵀWy and Φᵀw, summed over chunks in an order that depends on sizes alone."""
 
     def __init__(self, features: FeatureMap, X: Any, y: np.ndarray, weights: Any) -> None:
-        dtype = features._dtype(X)
+        dtype = features.dtype(X)
         if dtype.kind == "c":
             raise ValueError('normal equations are real: write form="pairs" for the features.')
         count, rows = features.feature_count, length(X)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_lengthscale, check_positive
 from mercer.evaluation.expression import (
     Expression,
     X,
@@ -19,7 +20,6 @@ from mercer.evaluation.expression import (
     minimum,
 )
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_lengthscale, check_positive
 from mercer.kernels.radial import Lengthscale
 from mercer.points import ALL_COLUMNS, PointSet, View
 

@@ -9,9 +9,9 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from mercer.checks import check_count, check_finite, check_nonnegative
 from mercer.evaluation.expression import Expression, Parameter, product, tanh
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_finite_number, check_nonnegative
 from mercer.points import ALL_COLUMNS, PointSet, VectorPoints
 
 
@@ -151,8 +151,8 @@ class Sigmoid(Kernel):
     bias: float = 0.0
 
     def __post_init__(self) -> None:
-        check_finite_number(self, "scale", self.scale)
-        check_finite_number(self, "bias", self.bias)
+        check_finite(self, "scale", self.scale)
+        check_finite(self, "bias", self.bias)
 
     def expression(self) -> Expression:
         return tanh(float(self.scale) * product() + float(self.bias))

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from mercer.checks import check_coefficients, check_count, check_positive
 from mercer.evaluation.expression import (
     Expression,
     X,
@@ -23,7 +24,6 @@ from mercer.evaluation.expression import (
     nearest,
 )
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_positive, check_weights
 from mercer.points import PointSet, VectorPoints, View
 
 STEEP = 60.0  # 2π/α beyond which exponentials of single points might leave float32
@@ -234,7 +234,7 @@ class CosineSeries(FeatureProducts):
     coefficients: Sequence[float] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
-        check_weights(self, "coefficients", self.coefficients)
+        check_coefficients(self, "coefficients", self.coefficients)
 
     def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
         weights = np.asarray(self.coefficients, np.float64)
@@ -266,7 +266,7 @@ class FourierSeries(FeatureProducts):
 
     def __post_init__(self) -> None:
         check_positive(self, "period", self.period)
-        check_weights(self, "weights", self.weights)
+        check_coefficients(self, "weights", self.weights)
         if not (np.asarray(self.weights) > 0).all():
             raise ValueError("FourierSeries needs positive weights; a weight of 0 is no norm.")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_lengthscale, check_positive
 from mercer.evaluation.expression import (
     Expression,
     Parameter,
@@ -19,7 +20,6 @@ from mercer.evaluation.expression import (
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.bessel import bessel_table, half_integer_coefficients
-from mercer.kernels.checks import check_lengthscale, check_positive
 from mercer.points import View
 
 Lengthscale = float | Sequence[float] | np.ndarray

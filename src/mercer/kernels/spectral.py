@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.checks import check_count, check_positive
+from mercer.checks import check_count, check_positive
 from mercer.kernels.periodic import FeatureProducts, cosine_features
 
 

@@ -20,7 +20,7 @@ Quantile(level=0.9)
 
 from mercer.losses.base import Loss
 from mercer.losses.counts import Poisson
-from mercer.losses.margin import Hinge, Logistic, MarginLoss, SquaredHinge
+from mercer.losses.margin import Hinge, Logistic, MarginLoss, Perceptron, SquaredHinge
 from mercer.losses.multinomial import Multinomial, one_hot
 from mercer.losses.residual import (
     Absolute,
@@ -40,6 +40,7 @@ __all__ = [
     "Loss",
     "MarginLoss",
     "Multinomial",
+    "Perceptron",
     "Poisson",
     "Quantile",
     "ResidualLoss",

@@ -7,7 +7,7 @@ import math
 from typing import Any, ClassVar
 
 from mercer.arrays import Array, namespace
-from mercer.losses.checks import check_step, finite_targets
+from mercer.checks import check_one_each, check_step, finite_targets
 from mercer.losses.numerics import aligned, implicit_step, like
 from mercer.values import Value
 
@@ -94,17 +94,7 @@ class Loss(Value):
             losses = xp.sum(losses, axis=tuple(range(1, losses.ndim)))
         if weights is None:
             return xp.mean(losses)
-        weights = _checked_weights(like(weights, losses), losses)
+        weights = like(weights, losses)
+        check_one_each("weights", weights, losses.shape[0])
         counted = xp.where(weights > 0, losses, 0.0)  # what has no weight may be infinite
         return xp.sum(weights * counted) / xp.sum(weights)
-
-    # ---- a value like any other -----------------------------------------------------------------
-
-
-def _checked_weights(weights: Array, losses: Array) -> Array:
-    if weights.shape != losses.shape:
-        raise ValueError(
-            f"weights must be one number for each sample, of shape {tuple(losses.shape)}; got "
-            f"shape {tuple(weights.shape)}."
-        )
-    return weights

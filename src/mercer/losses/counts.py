@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from mercer.arrays import Array
+from mercer.arrays import Array, floating
+from mercer.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.base import Loss
-from mercer.losses.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.numerics import (
     aligned,
     exponential,
     exponential_root,
-    floating,
     like,
     negative_entropy,
 )

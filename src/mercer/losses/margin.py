@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, floating, namespace
+from mercer.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.base import Loss
-from mercer.losses.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.numerics import (
     aligned,
-    floating,
     implicit_step,
     indicator,
     like,
@@ -189,6 +188,33 @@ class SquaredHinge(MarginLoss):
     def _proximal(self, m: Array, step: Array) -> Array:
         """1 − (1 − m)/(1 + 2·step) below the margin."""
         return namespace(m).where(m < 1, 1.0 - _missing(m) / (1.0 + 2.0 * step), m)
+
+
+@dataclass(frozen=True)
+class Perceptron(MarginLoss):
+    """The loss of the perceptron, max(−yf, 0). Its slope at the kink yf = 0 is −y: a mistake.
+
+    >>> Perceptron().value(1.0, [-2.0, 0.0, 3.0]).tolist()
+    [2.0, 0.0, 0.0]
+    """
+
+    _least_slope: ClassVar[float] = -1.0
+
+    def _value(self, m: Array) -> Array:
+        return namespace(m).clip(-m, min=0.0)
+
+    def _slope(self, m: Array) -> Array:
+        return -indicator(m <= 0, m)
+
+    def _curvature(self, m: Array) -> Array:
+        return namespace(m).zeros_like(m)
+
+    def _conjugate(self, v: Array) -> Array:
+        return namespace(v).zeros_like(v)
+
+    def _proximal(self, m: Array, step: Array) -> Array:
+        xp = namespace(m)
+        return xp.where(m + step < 0, m + step, xp.clip(m, min=0.0))
 
 
 def _missing(m: Array) -> Array:

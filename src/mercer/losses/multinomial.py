@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, floating, namespace
+from mercer.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.base import Loss
-from mercer.losses.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.numerics import (
     beyond_noise,
     exponential_root,
-    floating,
     increasing_root,
     like,
     log_omega,

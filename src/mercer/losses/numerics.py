@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, floating, namespace
 
 HALVINGS = 120  # of a bracket, at most; Newton's steps make it fewer than ten where smooth
 OMEGA_STEPS = 6  # of Newton's method from the bound below, for all 53 digits
@@ -29,17 +27,6 @@ def aligned(y: Array, f: Array) -> tuple[Any, Array, Array]:
             f"{tuple(f.shape)}, which would be paired all with all. Write y[:, None] or f[:, 0]."
         )
     return (xp, y, f) if y.shape == f.shape else (xp, *xp.broadcast_arrays(y, f))
-
-
-def floating(values: Array) -> Array:
-    """Values as an array of real numbers; float32 stays float32."""
-    if isinstance(values, (bool, int, float, list, tuple)):
-        values = np.asarray(values)
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return values  # what `isdtype` would take ten times as long to find out
-    xp = namespace(values)
-    real = xp.isdtype(values.dtype, "real floating")
-    return values if real else xp.astype(values, xp.float64)
 
 
 def like(values: Array, f: Array) -> Array:

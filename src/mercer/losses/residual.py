@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer.arrays import Array, namespace
-from mercer.checks import check_between, check_nonnegative
+from mercer.checks import check_between, check_nonnegative, check_step
 from mercer.losses.base import Loss
-from mercer.losses.checks import check_step
 from mercer.losses.numerics import aligned, implicit_step, indicator, like
 
 

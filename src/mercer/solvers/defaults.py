@@ -7,8 +7,8 @@ from mercer.losses.margin import Hinge
 from mercer.losses.residual import Absolute, EpsilonInsensitive, Quantile
 from mercer.solvers.direct import Direct
 from mercer.solvers.dual import DualAscent
-from mercer.solvers.gaps import is_smooth
 from mercer.solvers.newton import Newton
+from mercer.solvers.optimality import is_smooth
 from mercer.solvers.problem import Solver
 from mercer.solvers.splitting import Splitting
 

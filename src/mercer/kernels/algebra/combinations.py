@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_nonnegative
 from mercer.evaluation.expression import Expression, numbers_of
 from mercer.kernels.algebra.derivatives import derivative_of
 from mercer.kernels.algebra.wrapped import Wrapped
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_nonnegative
 from mercer.kernels.inner_product import Constant
 from mercer.points import PointSet, VectorPoints
 

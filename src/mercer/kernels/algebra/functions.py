@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.arrays import namespace
+from mercer.checks import check_coefficients
 from mercer.evaluation.expression import Expression, Parameter, exp, own, reciprocal_root
 from mercer.kernels.algebra.combinations import Product, Scaled, Sum, bracketed
 from mercer.kernels.algebra.derivatives import derivative_of
 from mercer.kernels.algebra.wrapped import Wrapped
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_weights
 from mercer.points import PointSet
 
 
@@ -76,7 +76,7 @@ class PolynomialOf(Wrapped):
     coefficients: Sequence[float] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        check_weights(self, "coefficients", self.coefficients)
+        check_coefficients(self, "coefficients", self.coefficients)
 
     def expression(self) -> Expression | None:
         inner = self.kernel.expression()

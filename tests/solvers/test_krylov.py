@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.solvers.conjugate import conjugate_gradients
+from mercer.solvers.krylov import conjugate_gradients
 
 EPS = np.finfo(np.float64).eps
 

@@ -8,21 +8,23 @@ import numpy as np
 
 from mercer.evaluation.cpu.vectors import widen
 from mercer.online.compiled.bumps import (
+    apart,
+    copy_row,
     decay,
     drop,
-    drop_column,
     gaussian_exponents,
+    inner,
+    least,
     remove,
     shrink,
 )
-from mercer.online.compiled.inner import apart, copy_row, inner, least
 from mercer.online.compiled.losses import ROWS_FROM, one_loss, row_loss
 from mercer.online.state import (
     COUNT,
     FORGETTING,
+    INSERTIONS,
     LEAST_LOSS,
     OFFSET,
-    OLDEST,
     PROJECTION,
     RANDOM,
     RANDOMLY,
@@ -32,32 +34,41 @@ from mercer.online.state import (
     UPDATES,
 )
 
-NEWTON_STEPS, PLACE_TOLERANCE = 40, 1e-7  # of the place of a merged bump; the error is its square
-SHARE = 15.0 / 32.0  # of the mistakes that forgetting may spend (Dekel et al.)
+FORGETRON_SHARE = 15.0 / 32.0  # of the mistakes, which forgetting may cost: Dekel et al., theorem 2
+FAR = 1e4  # exponents beyond are cut here: e^{−1e4} is 0, and 0·∞ would be no number
 
 
 @inner
-def maintain(arrays, rules):  # type: ignore[no-untyped-def]
-    """Bring the number of bumps back to the budget."""
-    policy = rules.policy
-    if policy == OLDEST:
-        remove(arrays, _oldest(arrays))
-    elif policy == SMALLEST:
-        count = arrays.integers[COUNT] - 1
-        remove(arrays, _smallest(arrays.a, arrays.diagonal, count))
+def keep_more(state, block, t, slot, row, rules):  # type: ignore[no-untyped-def]
+    """What some policies keep of a new bump beside its numbers."""
+    if len(state.targets):
+        copy_row(state.targets, slot, block.targets, t)
+    if len(state.gram):
+        gram = state.gram
+        for j in range(slot):
+            gram[slot, j] = gram[j, slot] = row[j]
+        gram[slot, slot] = block.diagonal[t]
+    if rules.policy == PROJECTION:
+        _border(state, slot, rules.jitter)
+
+
+@inner
+def maintain(state, rules):  # type: ignore[no-untyped-def]
+    """Bring the number of bumps back to the budget; the newest stays, unless it is projected."""
+    policy, older = rules.policy, state.integers[COUNT] - 1
+    if policy == SMALLEST:
+        remove(state, _smallest(state.a, state.diagonal, older))
     elif policy == RANDOMLY:
-        remove(arrays, _drawn(arrays, arrays.integers[COUNT] - 1))
+        remove(state, _drawn(state.integers, older))
     elif policy == LEAST_LOSS:
-        remove(arrays, _least_loss(arrays, rules))
+        remove(state, _least_loss(state, rules))
     elif policy == PROJECTION:
-        _project(arrays)
+        _project(state)
     elif policy == FORGETTING:
-        _forget(arrays)
+        _forget(state)
 
 
-@inner
-def _oldest(arrays):  # type: ignore[no-untyped-def]
-    return least(arrays.ages, arrays.integers[COUNT])
+# ---- dropping ------------------------------------------------------------------------------------
 
 
 @inner
@@ -76,25 +87,25 @@ def _smallest(a, diagonal, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _drawn(arrays, count):  # type: ignore[no-untyped-def]
+def _drawn(integers, count):  # type: ignore[no-untyped-def]
     """A number below `count`, from a generator whose state is part of the model (xorshift)."""
-    x = arrays.integers[RANDOM]
+    x = integers[RANDOM]
     x ^= (x << 13) & 0x7FFFFFFFFFFFFFFF
     x ^= x >> 7
     x ^= (x << 17) & 0x7FFFFFFFFFFFFFFF
-    arrays.integers[RANDOM] = x
+    integers[RANDOM] = x
     return (x >> 11) % count
 
 
 @inner
-def _least_loss(arrays, rules):  # type: ignore[no-untyped-def]
+def _least_loss(state, rules):  # type: ignore[no-untyped-def]
     """The bump without which the samples that are kept have the least loss; not the newest."""
     apart()
-    count, scale, offset = arrays.integers[COUNT], arrays.reals[SCALE], arrays.reals[OFFSET]
-    values = _values_at_centres(arrays.a, arrays.gram, scale, count)
+    count, scale, offset = state.integers[COUNT], state.reals[SCALE], state.reals[OFFSET]
+    values = _values_at_centres(state.a, state.gram, scale, count)
     best, lowest = 0, math.inf
     for i in range(count - 1):
-        total = _loss_without(i, arrays, rules, values, scale, offset, lowest)
+        total = _loss_without(i, state, rules, values, scale, offset, lowest)
         if total < lowest:
             best, lowest = i, total
     return best
@@ -102,6 +113,7 @@ def _least_loss(arrays, rules):  # type: ignore[no-untyped-def]
 
 @inner
 def _values_at_centres(a, gram, scale, count):  # type: ignore[no-untyped-def]
+    """f(c_j) for all centres."""
     widen()
     values = np.zeros((count, a.shape[1]))
     for i in range(count):
@@ -113,14 +125,14 @@ def _values_at_centres(a, gram, scale, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _loss_without(i, arrays, rules, values, scale, offset, limit):  # type: ignore[no-untyped-def]
+def _loss_without(i, state, rules, values, scale, offset, limit):  # type: ignore[no-untyped-def]
     """Σ_j ℓ(y_j, f(c_j) − a_i k(c_i, c_j)); the sum ends where it exceeds the limit."""
     outputs = values.shape[1]
     f, slope, total = np.empty(outputs), np.empty(outputs), 0.0
     for j in range(len(values)):
-        y = arrays.targets[j]
+        y = state.targets[j]
         for o in range(outputs):
-            f[o] = values[j, o] - scale * arrays.a[i, o] * arrays.gram[i, j]
+            f[o] = values[j, o] - scale * state.a[i, o] * state.gram[i, j]
         if rules.loss >= ROWS_FROM:
             total += row_loss(rules.loss, rules.loss_numbers, y, f, slope)
         else:
@@ -132,25 +144,50 @@ def _loss_without(i, arrays, rules, values, scale, offset, limit):  # type: igno
 
 
 @inner
-def _project(arrays):  # type: ignore[no-untyped-def]
+def _forget(state):  # type: ignore[no-untyped-def]
+    """Shrink f so far that the oldest bump may go without spending more than the mistakes allow."""
+    apart()
+    count, scale = state.integers[COUNT], state.reals[SCALE]
+    oldest = least(state.ages, count)
+    value = 0.0
+    for j in range(count):
+        value += scale * state.a[j, 0] * state.gram[oldest, j]
+    weight = scale * state.a[oldest, 0]
+    size, margin = abs(weight), math.copysign(1.0, weight) * value
+    square, line = size * size - 2.0 * size * margin, 2.0 * size
+    allowed = FORGETRON_SHARE * state.integers[UPDATES] - state.reals[SPENT]
+    factor = 1.0
+    if square + line > allowed:
+        factor = 2.0 * allowed / (line + math.sqrt(max(line * line + 4.0 * square * allowed, 0.0)))
+    state.reals[SPENT] += square * factor * factor + line * factor
+    shrink(state.reals, state.integers, state.a, state.b, factor, False)
+    if state.integers[COUNT] == count:
+        remove(state, oldest)
+
+
+# ---- projection ----------------------------------------------------------------------------------
+
+
+@inner
+def _project(state):  # type: ignore[no-untyped-def]
     """Leave out the bump that the others replace best; they take over its projection.
 
     With A = (K + τI)⁻¹, leaving out p costs ‖a_p‖²/A_pp, and a ← a − A_:p a_p/A_pp sets a_p to 0.
     """
     apart()
-    count, inverse = arrays.integers[COUNT], arrays.inverse
-    best = _cheapest(arrays.a, inverse, count)
+    count, inverse = state.integers[COUNT], state.inverse
+    best = _cheapest(state.a, inverse, count)
     column = np.empty(count)
     for j in range(count):
         column[j] = inverse[best, j]
-    _carry(arrays.a, column, best)
-    if len(arrays.b):
-        _carry(arrays.b, column, best)
+    _carry(state.a, column, best)
+    if len(state.b):
+        _carry(state.b, column, best)
     for i in range(count):
         line, factor = inverse[i], column[i] / column[best]
         for j in range(count):
             line[j] -= factor * column[j]
-    remove(arrays, best)
+    remove(state, best)
 
 
 @inner
@@ -176,7 +213,79 @@ def _carry(a, column, best):  # type: ignore[no-untyped-def]
 
 
 @inner
-def merge(integers, a, b, diagonal, ages, columns, centres, rows):  # type: ignore[no-untyped-def]
+def _ridge(diagonal, count, jitter):  # type: ignore[no-untyped-def]
+    """τ, a share of the largest k(c, c); never 0, so that bumps which are 0 have an inverse too."""
+    largest = 1e-200
+    for j in range(count):
+        largest = max(largest, diagonal[j])
+    return jitter * largest
+
+
+@inner
+def _border(state, slot, jitter):  # type: ignore[no-untyped-def]
+    """The inverse of K + τI with one more row and column.
+
+    It is computed anew after as many insertions as the budget has bumps, as updates lose digits,
+    and when a larger k(c, c) than all before doubles τ: the inverse was that of another matrix.
+    """
+    apart()
+    widen()
+    ridge = _ridge(state.diagonal, slot + 1, jitter)
+    grown = slot > 0 and ridge > 2.0 * _ridge(state.diagonal, slot, jitter)
+    if grown or state.integers[INSERTIONS] % max(len(state.a) - 1, 16) == 0:
+        _invert(state.gram, ridge, slot + 1, state.inverse)
+        return
+    inverse, row = state.inverse, state.gram[slot]
+    u = np.empty(slot)
+    for i in range(slot):
+        total = 0.0
+        for j in range(slot):
+            total += inverse[i, j] * row[j]
+        u[i] = total
+    left = state.diagonal[slot] + ridge
+    for j in range(slot):
+        left -= row[j] * u[j]
+    left = max(left, ridge)
+    for i in range(slot):
+        line, factor = inverse[i], u[i] / left
+        for j in range(slot):
+            line[j] += factor * u[j]
+        inverse[slot, i] = inverse[i, slot] = -factor
+    inverse[slot, slot] = 1.0 / left
+
+
+@inner
+def _invert(gram, ridge, count, inverse):  # type: ignore[no-untyped-def]  # noqa: C901
+    """(K + τI)⁻¹ = L⁻ᵀL⁻¹ from the Cholesky factor L."""
+    apart()
+    widen()
+    lower, rows = np.zeros((count, count)), np.zeros((count, count))  # L, and L⁻ᵀ
+    for i in range(count):
+        for j in range(i + 1):
+            total = gram[i, j] + (ridge if i == j else 0.0)
+            for k in range(j):
+                total -= lower[i, k] * lower[j, k]
+            lower[i, j] = np.sqrt(max(total, ridge)) if i == j else total / lower[j, j]
+    for j in range(count):
+        rows[j, j] = 1.0 / lower[j, j]
+        for i in range(j + 1, count):
+            total = 0.0
+            for k in range(j, i):
+                total += lower[i, k] * rows[j, k]
+            rows[j, i] = -total / lower[i, i]
+    for i in range(count):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(i, count):
+                total += rows[i, k] * rows[j, k]
+            inverse[i, j] = inverse[j, i] = total
+
+
+# ---- merging, for a Gaussian kernel --------------------------------------------------------------
+
+
+@inner
+def merge(integers, a, b, diagonal, ages, columns, centres, rows, rules):  # type: ignore[no-untyped-def]
     """Merge the smallest bump with the one for which that changes f least.
 
     z = h c_i + (1 − h) c_j has k(z, c_i) = κ^{(1−h)²} and k(z, c_j) = κ^{h²}, κ = k(c_i, c_j), and
@@ -190,8 +299,10 @@ def merge(integers, a, b, diagonal, ages, columns, centres, rows):  # type: igno
     for k in range(len(centres)):
         centre[0, k] = centres[k, i]
     gaussian_exponents(centres, centre, 0, count, exponents)
+    for j in range(count):
+        exponents[j] = FAR if exponents[j] > FAR else exponents[j]
     j, h = _partner(a, i, exponents)
-    h = _refined(a, i, j, h, exponents[j])
+    h = _refined(a, i, j, h, exponents[j], rules.merge_steps, rules.merge_tolerance)
     first, second = decay(exponents[j] * (1.0 - h) * (1.0 - h)), decay(exponents[j] * h * h)
     _mix(a, i, j, first, second)
     if len(b):
@@ -200,8 +311,7 @@ def merge(integers, a, b, diagonal, ages, columns, centres, rows):  # type: igno
         centres[k, j] = h * centres[k, i] + (1.0 - h) * centres[k, j]
     _mix(rows, i, j, h, 1.0 - h)
     ages[j] = max(ages[i], ages[j])
-    drop(integers, a, b, diagonal, ages, columns, i)
-    drop_column(centres, count - 1, i)
+    drop(integers, a, b, diagonal, ages, columns, centres, i)
     copy_row(rows, i, rows, count - 1)
 
 
@@ -297,10 +407,10 @@ def _merging_losses(own, cross, theirs, exponents, losses):  # type: ignore[no-u
 
 
 @inner
-def _refined(a, i, j, h, exponent):  # type: ignore[no-untyped-def]
+def _refined(a, i, j, h, exponent, steps, tolerance):  # type: ignore[no-untyped-def]
     """The best place between the two eighths around h: Newton's steps, halving where they leave."""
     low, high = max(h - 0.125, 0.0), min(h + 0.125, 1.0)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(steps):
         slope, bend = _gain_slopes(a, i, j, h, exponent)
         if slope > 0.0:
             low = h
@@ -310,7 +420,7 @@ def _refined(a, i, j, h, exponent):  # type: ignore[no-untyped-def]
         if not low < h + step < high:
             step = 0.5 * (low + high) - h
         h += step
-        if abs(step) < PLACE_TOLERANCE:
+        if abs(step) < tolerance:
             break
     return h
 
@@ -329,24 +439,3 @@ def _gain_slopes(a, i, j, h, exponent):  # type: ignore[no-untyped-def]
         bend += twice * (tilt * tilt + value * (away * away * mine + h * h * theirs))
         bend -= value * value
     return slope, bend
-
-
-@inner
-def _forget(arrays):  # type: ignore[no-untyped-def]
-    """Shrink f so far that the oldest bump may go without spending more than the mistakes allow."""
-    apart()
-    count, oldest, scale = arrays.integers[COUNT], _oldest(arrays), arrays.reals[SCALE]
-    value = 0.0
-    for j in range(count):
-        value += scale * arrays.a[j, 0] * arrays.gram[oldest, j]
-    weight = scale * arrays.a[oldest, 0]
-    size, margin = abs(weight), math.copysign(1.0, weight) * value
-    square, line = size * size - 2.0 * size * margin, 2.0 * size
-    allowed = SHARE * arrays.integers[UPDATES] - arrays.reals[SPENT]
-    factor = 1.0
-    if square + line > allowed:
-        factor = 2.0 * allowed / (line + math.sqrt(max(line * line + 4.0 * square * allowed, 0.0)))
-    arrays.reals[SPENT] += square * factor * factor + line * factor
-    shrink(arrays.reals, arrays.integers, arrays.a, arrays.b, factor)
-    if arrays.integers[COUNT] == count:
-        remove(arrays, oldest)
