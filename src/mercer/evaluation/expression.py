@@ -14,7 +14,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -298,6 +298,23 @@ def transformed(
                 twin = visit(node.twin) if twins and node.twin is not None else None
                 made = replace(node, arguments=arguments, twin=twin)
             done[node] = change(made)
+        return done[node]
+
+    return visit(expression)
+
+
+def substituted(
+    expression: Expression, replacements: Mapping[Expression, Expression]
+) -> Expression:
+    """A copy in which some nodes are replaced, the outermost ones first."""
+    done: dict[Expression, Expression] = dict(replacements)
+
+    def visit(node: Expression) -> Expression:
+        if node not in done:
+            made = node
+            if isinstance(node, Operation):
+                made = replace(node, arguments=tuple(map(visit, node.arguments)), twin=None)
+            done[node] = made
         return done[node]
 
     return visit(expression)

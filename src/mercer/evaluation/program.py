@@ -79,10 +79,13 @@ class StraightLine:
     @property
     def lines(self) -> list[str]:
         """The steps as text that Numba and Triton understand."""
-        return [
-            f"t{i} = {OPERATIONS[name].code.format(*arguments)}"
-            for i, (name, *arguments) in enumerate(self.steps)
-        ]
+        return [f"t{i} = {text}" for i, text in enumerate(map(written, self.steps))]
+
+
+def written(step: Step) -> str:
+    """One step as text."""
+    name, *arguments = step
+    return OPERATIONS[name].code.format(*arguments)
 
 
 def straight_line(

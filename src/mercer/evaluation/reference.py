@@ -17,7 +17,7 @@ from mercer.evaluation.expression import (
     Y,
     numbers_of,
 )
-from mercer.evaluation.operations import OPERATIONS
+from mercer.evaluation.operations import apply
 from mercer.points import VectorPoints
 
 
@@ -35,14 +35,6 @@ def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.nd
         return done[node]
 
     return visit(expression)
-
-
-def apply(node: Operation, *arguments: np.ndarray) -> np.ndarray:
-    """One operation on values."""
-    oracle = OPERATIONS[node.name].oracle
-    if node.name == "power":
-        return oracle(*arguments, node.exponent)
-    return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
 
 
 def block(expression: Expression, x: VectorPoints, y: VectorPoints) -> np.ndarray:

@@ -27,12 +27,11 @@ from mercer.evaluation.expression import (
     sqrt,
     transformed,
 )
-from mercer.evaluation.minimax import LOG2, LOG2E
+from mercer.evaluation.minimax import LOG2E
 from mercer.evaluation.operations import OPERATIONS, apply
 
 Rule = Callable[[Operation], Expression | None]
 NONNEGATIVE = ("squared_distance", "x_norm", "y_norm", "x_length", "y_length")
-MODEST = 4.0  # exponent up to which log₂ of a GPU, right to 3e-7, keeps the digits of a power
 
 
 def rewritten(expression: Expression, rules: Sequence[Rule]) -> Expression:
@@ -316,16 +315,6 @@ def base_two(node: Operation) -> Expression | None:
     return None
 
 
-def power_by_logarithm(node: Operation) -> Expression | None:
-    """2^(a·log(1 + x)) = 2^((a·log 2)·log₂(1 + x)) for a modest power: a GPU has both."""
-    match node:
-        case Operation(
-            "exp2", (Operation("multiply", (Parameter(a), Operation("log1p", (x,)))),)
-        ) if abs(a) * LOG2 <= MODEST:
-            return Operation("exp2", (LOG2 * a * Operation("log2_1p", (x,)),))
-    return None
-
-
 def factor_into_exponent(node: Operation) -> Expression | None:
     """a·2^x = 2^(x + log₂a) for a > 0: the sum is fused with the product that made x."""
     match node:
@@ -347,7 +336,17 @@ def root_of_factor(node: Operation) -> Expression | None:
     return None
 
 
-BINARY: tuple[Rule, ...] = (base_two, power_by_logarithm, root_of_factor)
+BINARY: tuple[Rule, ...] = (
+    base_two,
+    root_of_factor,
+    constants_folded,
+    zero_and_one,
+    constants_first,
+    constant_into_sum,
+    like_terms,
+    exponentials_last,
+    factor_into_exponent,
+)
 
 
 # ---- decays that are computed with their number --------------------------------------------------
