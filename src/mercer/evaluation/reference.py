@@ -18,7 +18,7 @@ from mercer.evaluation.expression import (
     Y,
     numbers_of,
 )
-from mercer.evaluation.operations import OPERATIONS
+from mercer.evaluation.operations import apply
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet, VectorPoints
 
@@ -37,14 +37,6 @@ def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.nd
         return done[node]
 
     return visit(expression)
-
-
-def apply(node: Operation, *arguments: np.ndarray) -> np.ndarray:
-    """One operation on values."""
-    oracle = OPERATIONS[node.name].oracle
-    if node.name == "power":
-        return oracle(*arguments, node.exponent)
-    return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
 
 
 def block(expression: Expression, x: VectorPoints, y: VectorPoints) -> np.ndarray:

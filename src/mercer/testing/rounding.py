@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.expression import Expression, Number, Operation, Parameter, X, Y
-from mercer.evaluation.reference import apply
+from mercer.evaluation.operations import apply
 from mercer.points import VectorPoints, View
 
 Carried = tuple[np.ndarray, np.ndarray]  # a value, and how far it may be off
@@ -89,7 +89,7 @@ class _Bound:
         """The rounding of the operation itself."""
         if node.name in EXACT:
             return np.asarray(0.0)
-        if node.name in ("exp", "decay"):
+        if node.name in ("exp", "exp2", "decay"):
             return (np.abs(values[0]) + EXPONENTIAL) * self.unit * result + 4 * self.tiny
         return ELEMENTARY.get(node.name, node.exponent) * self.unit * np.abs(result)
 
@@ -283,6 +283,7 @@ _CARRIED: dict[str, Rule] = {
     "divide": _divide,
     "power": _power,
     "exp": _exponential,
+    "exp2": _exponential,
     "decay": _exponential,
     "log": _log,
     "log1p": _log1p,
