@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
 from mercer.evaluation.expression import numbers_of  # noqa: E402
-from mercer.evaluation.gpu import operands  # noqa: E402
+from mercer.evaluation.gpu import packing  # noqa: E402
 from mercer.evaluation.gpu.product import FusedProduct, tile_for  # noqa: E402
 from mercer.evaluation.gpu.source import source_of  # noqa: E402
 from mercer.evaluation.operations import derivative  # noqa: E402
@@ -68,7 +68,7 @@ def packed_without_a_card(monkeypatch):
         if OUT is not None:
             OUT.zero_()[: len(rows)] = (rows - CENTRE).square().sum(1)
 
-    monkeypatch.setattr(operands, "_launch", launch)
+    monkeypatch.setattr(packing, "_launch", launch)
 
 
 def compiled(kernel, dtype, name, columns, middle=0.0, expression=None):

@@ -307,6 +307,7 @@ EXPRESSIONS = {
     "over-constant": P / 4.0,
     "log": log(1.0 + S),
     "base-two": Operation("exp2", (-0.3 * S,)),
+    "logarithm-to-base-two": Operation("log2_1p", (S,)),
     "tanh": tanh(0.7 * P),
     "arcsin": arcsin(0.2 * S),
     "ramp-angle": ramp_angle(0.2 * S),

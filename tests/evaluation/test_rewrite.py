@@ -159,6 +159,7 @@ APPLIED = {  # rule: an expression, and what it becomes, written with the same p
     "factor_into_power": [(two * P**2, None), (two * (P**2 * S), None)],
     "formula": [(tanh(P), None)],
     "base_two": [(D, Operation("exp2", (Constant(-LOG2E) * S,)))],
+    "power_by_logarithm": [(Operation("exp2", (-2.0 * log1p(S),)), None)],
     "factor_into_exponent": [
         (two * Operation("exp2", (S,)), None),
         (two * (P * Operation("exp2", (S,))), None),

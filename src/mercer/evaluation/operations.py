@@ -123,6 +123,11 @@ OPERATIONS: dict[str, Rule] = {
     "log1p": Rule(
         _function("log1p"), "log1p({0})", lambda node: (1.0 / (1.0 + node.arguments[0]),)
     ),
+    "log2_1p": Rule(  # log₂(1 + x)
+        lambda x: _library(x).log2(1.0 + x),
+        "log2_1p({0})",
+        lambda node: (1.0 / (LOG2 + LOG2 * node.arguments[0]),),
+    ),
     "tanh": Rule(
         _function("tanh"),
         "",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.expression import Expression, Number, Operation, Parameter, X, Y
+from mercer.evaluation.minimax import LOG2E
 from mercer.evaluation.operations import apply
 from mercer.points import VectorPoints, View
 
@@ -23,6 +24,7 @@ EXPONENTIAL = 8.0  # units in the last place, beside those of its argument
 ELEMENTARY = {
     "log": 4.0,
     "log1p": 4.0,
+    "log2_1p": 6.0,
     "tanh": 4.0,
     "arcsin": 4.0,
     "ramp_angle": 6.0,
@@ -287,6 +289,7 @@ _CARRIED: dict[str, Rule] = {
     "decay": _exponential,
     "log": _log,
     "log1p": _log1p,
+    "log2_1p": lambda *given: LOG2E * _log1p(*given),
     "tanh": _as_much,
     "arcsin": _arcsin,
     "ramp_angle": _three_times,

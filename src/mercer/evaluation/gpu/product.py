@@ -14,19 +14,14 @@ import triton
 
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu.blocks import out_of_memory
-from mercer.evaluation.gpu.operands import PADDING, pad_zeros
-from mercer.evaluation.gpu.plan import (
-    RESIDENT,
-    Operands,
-    TileCode,
-    far_columns,
-    prepare,
-    stored_width,
-)
+from mercer.evaluation.gpu.operands import Operands, far_columns, prepare
+from mercer.evaluation.gpu.packing import PADDING, pad_zeros
+from mercer.evaluation.gpu.plan import RESIDENT, TileCode, stored_width
 from mercer.evaluation.gpu.source import UNROLLED, source_of
 from mercer.runtime.cache import load
 
 TOO_LARGE = triton.runtime.errors.OutOfResources
+ARITHMETIC = ("add", "subtract", "multiply")
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,7 @@ class Tuning:
     wide_columns: int = 64  # of V that are multiplied together: beyond, tiles no longer fit
     narrow: int = 16  # columns of operands beside which registers are left for sums
     short: int = 32  # the same, where all parts lie side by side
-    light: int = 3  # steps of an expression up to which the matrix product takes longer
+    light: int = 1  # functions in an expression up to which the matrix product takes longer
     programs: int = 2048  # of a grid that fill a large card
     partial_bytes: int = 1 << 28  # of partial sums
     indivisible: int = 1024  # points that must fit into memory
@@ -85,7 +80,7 @@ def tile_for(code: TileCode, columns: int, tuning: Tuning = TUNING) -> Tile:
         return Tile(64, 64, 4, 2)
     if widest > 64:
         return Tile(128, 64, 4, 2)
-    light = len(code.steps) <= tuning.light
+    light = sum(name not in ARITHMETIC for name, *_ in code.steps) <= tuning.light
     one = all(plan.parts == 1 for plan in code.plans)
     repaired = any(plan.repaired for plan in code.plans)
     short = columns == 1 and widest <= tuning.short and one
