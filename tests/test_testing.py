@@ -276,5 +276,5 @@ class TestRounding:
         assert bound.max() <= 400 * np.finfo(np.float64).eps * size + 1e-300
 
     def test_abstract_kernels_are_not_evaluated(self):
-        with pytest.raises(NotImplementedError, match="implements neither program nor block"):
+        with pytest.raises(NotImplementedError, match="implements neither expression nor block"):
             Kernel().gram(X).dense()

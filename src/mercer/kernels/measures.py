@@ -376,7 +376,8 @@ class Mapped(SpectralMeasure):
     @property
     def has_formula(self) -> bool:
         rows, columns = self.matrix.shape
-        return rows == columns and self.inner.has_formula
+        invertible = rows == columns and np.linalg.matrix_rank(self.matrix) == rows
+        return bool(invertible) and self.inner.has_formula
 
     def _unit_density(self, rows: np.ndarray) -> np.ndarray:
         if not self.has_formula:
