@@ -7,7 +7,7 @@ form is not plain arithmetic).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,8 +129,12 @@ OPERATIONS: dict[str, Rule] = {
 }
 
 
-def derivative(expression: Expression, number: Expression) -> Expression | None:
+def derivative(
+    expression: Expression, number: Expression, rules: Mapping[str, Any] = OPERATIONS
+) -> Expression | None:
     """∂(expression)/∂(number) as another expression; None where it is identically zero.
+
+    `rules` holds the slopes of operations: losses have a few more than kernels.
 
     >>> from mercer.evaluation.expression import decay, product, squared_distance
     >>> derivative(decay(squared_distance()), product()) is None
@@ -148,7 +152,7 @@ def derivative(expression: Expression, number: Expression) -> Expression | None:
 
     def chain(node: Operation) -> Expression | None:
         total: Expression | None = None
-        slopes = OPERATIONS[node.name].slopes(node)
+        slopes = rules[node.name].slopes(node)
         for argument, outer in zip(node.arguments, slopes, strict=True):
             inner = visit(argument)
             if inner is not None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mercer.evaluation.expression import Expression
 from mercer.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -21,6 +22,7 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
+from mercer.losses.expressions import positive_part
 from mercer.online import state
 
 
@@ -32,22 +34,13 @@ class Perceptron(MarginLoss):
     [2.0, 0.0, 0.0]
     """
 
-    _least_slope: ClassVar[float] = -1.0
+    lipschitz = 1.0
 
-    def _value(self, m: Any) -> Any:
-        return np.maximum(-m, 0.0)
+    def of_margin(self, m: Expression) -> Expression:
+        return positive_part(m) - m
 
-    def _slope(self, m: Any) -> Any:
-        return np.where(m <= 0, -1.0, 0.0)
-
-    def _curvature(self, m: Any) -> Any:
-        return np.zeros_like(m)
-
-    def _conjugate(self, v: Any) -> Any:
-        return np.zeros_like(v)
-
-    def _proximal(self, m: Any, step: Any) -> Any:
-        return np.where(m + step < 0, m + step, np.maximum(m, 0.0))
+    def conjugate_of(self, v: Expression) -> Expression:
+        return 0.0 * v
 
 
 @dataclass(frozen=True)
@@ -120,7 +113,7 @@ def code_of(loss: Loss) -> tuple[int, np.ndarray]:
 
 
 def _tube(loss: Any) -> tuple[int, tuple[float, ...]]:
-    return state.TUBE, (*loss._slopes, loss._width)
+    return state.TUBE, (*loss.domain(None), loss.quadratic_conjugate.kink)
 
 
 _RULES: dict[type, Any] = {

@@ -11,7 +11,6 @@ so every u of its domain bounds the least objective from below. Two of them belo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -146,7 +145,7 @@ def _dual_points(problem: Problem, alpha: np.ndarray, values: np.ndarray, interc
         yield balanced(own, *loss.domain(y), p) if problem.fit_intercept else own
     if not problem.fit_intercept:
         yield loss.slope(y, values + np.asarray(intercept, np.float64))
-    elif is_smooth(loss) and _has_best_intercept(loss, y, p):
+    elif loss.is_smooth and _has_best_intercept(loss, y, p):
         u = loss.slope(y, values + centring_intercept(loss, y, values, p, intercept))
         sums, sizes = (rows * u).sum(axis=0), np.abs(rows * u).sum(axis=0)
         if np.all(np.abs(sums) <= ROUNDING * sizes + UNIT):
@@ -200,16 +199,6 @@ def _with_slope(pair: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.nda
 
 
 # ---- the constant --------------------------------------------------------------------------------
-
-
-def is_smooth(loss: Loss) -> bool:
-    """Whether the loss has a slope everywhere, so that Newton's method is made for it.
-
-    >>> from mercer.losses import Hinge, Huber, Poisson
-    >>> is_smooth(Huber()), is_smooth(Poisson()), is_smooth(Hinge())
-    (True, True, False)
-    """
-    return math.isfinite(loss.smoothness) or isinstance(loss, Poisson)
 
 
 def centring_intercept(

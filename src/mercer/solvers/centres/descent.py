@@ -16,7 +16,7 @@ from mercer.solvers.centres.hessian import Hessian, Preconditioning
 from mercer.solvers.centres.objective import Objective, Point
 from mercer.solvers.centres.passes import StoredPasses
 from mercer.solvers.centres.problem import CentresProblem
-from mercer.solvers.centres.smoothing import Smoothed, has_curvature
+from mercer.solvers.centres.smoothing import Smoothed
 from mercer.solvers.conjugate import conjugate_steps
 from mercer.solvers.descent.landscape import State
 from mercer.solvers.solution import Solution, Status
@@ -72,7 +72,7 @@ class Descent:
 
     def run(self, start: Solution | None) -> Solution:
         theta = self.objective.zero() if start is None else self.objective.coordinates(start)
-        if has_curvature(self.problem.loss):
+        if self.problem.loss.is_smooth:
             point = self._newton(theta, self.goal)
         else:
             point = self._through_widths(theta)

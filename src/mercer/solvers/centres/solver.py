@@ -10,7 +10,6 @@ from mercer.losses import Loss
 from mercer.solvers.centres.basis import Basis, check_memory
 from mercer.solvers.centres.descent import Descent
 from mercer.solvers.centres.problem import CentresProblem
-from mercer.solvers.centres.smoothing import has_curvature
 from mercer.solvers.descent.landscape import Callback
 from mercer.solvers.solution import Solution
 
@@ -86,4 +85,4 @@ class CentresNewton:
         """The relative gap at which to stop."""
         if self.tolerance is not None:
             return self.tolerance
-        return SMOOTH_TOLERANCE[str(dtype)] if has_curvature(loss) else KINKED_TOLERANCE
+        return SMOOTH_TOLERANCE[str(dtype)] if loss.is_smooth else KINKED_TOLERANCE

@@ -19,7 +19,6 @@ from mercer.solvers.gaps import (
     UNATTAINED,
     centring_intercept,
     certified_gap,
-    is_smooth,
     shares_of,
     targets_on_host,
 )
@@ -183,7 +182,7 @@ def _easier_first(problem: Problem) -> list[Problem]:
 def check_smooth(owner: object, problem: Problem) -> None:
     """Refuse losses with kinks, and λ = 0."""
     name, loss = type(owner).__name__, problem.loss
-    if not is_smooth(loss):
+    if not loss.is_smooth:
         raise ValueError(
             f"{name} needs a smooth loss; got {loss!r}, which has kinks. Write DualAscent() or "
             "Splitting()."
