@@ -14,7 +14,7 @@ from mercer.arrays import Array, beside, namespace, on_host, to_precision
 from mercer.evaluation.budget import Memory, memory_budget
 from mercer.evaluation.tiling import spans
 from mercer.features.centres.pivoted import PartialFactor
-from mercer.panels import lower_products
+from mercer.linalg.panels import lower_products
 
 FEWEST = 50  # columns
 ROWS, TENSOR_ROWS = 1 << 12, 1 << 14  # that are multiplied at a time

@@ -13,9 +13,9 @@ from mercer.arrays import Array, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.evaluation.tiling import mirror, spans
+from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
-from mercer.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.points import PointSet
 from mercer.solvers.centres.passes import Passes
 
