@@ -38,6 +38,7 @@ from mercer.losses import (
     Loss,
     MarginLoss,
     Multinomial,
+    Perceptron,
     Poisson,
     Quantile,
     ResidualLoss,
@@ -87,6 +88,7 @@ LOSSES = [
     Logistic(),
     Hinge(),
     SquaredHinge(),
+    Perceptron(),
     Poisson(),
     Multinomial(),
 ]

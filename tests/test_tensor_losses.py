@@ -59,11 +59,10 @@ from mercer.solvers import (  # noqa: E402
 )
 from mercer.solvers.centres import (  # noqa: E402
     CentresNewton,
-    CentresProblem,
     centres_path,
     passes,
 )
-from mercer.solvers.gaps import duality_gap  # noqa: E402
+from mercer.solvers.optimality import duality_gap  # noqa: E402
 from mercer.solvers.root import PivotedCholesky  # noqa: E402
 from mercer.solvers.schedules import Constant  # noqa: E402
 
@@ -96,7 +95,7 @@ def on_centres(made, loss, dtype=np.float64, fit_intercept=True):
     X, y = data(loss, dtype=dtype)
     kernel, weights = Gaussian(1.5), np.arange(80.0) % 4
     rows = passes(kernel, kernel.points(made(X)), kernel.points(made(X[::5])))
-    return CentresProblem(rows, made(y), loss, 1e-3, made(weights), fit_intercept)
+    return Problem.on_centres(rows, made(y), loss, 1e-3, made(weights), fit_intercept)
 
 
 class TestCentres:

@@ -23,11 +23,10 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.operators import Gram
-from mercer.points import PointSet, beside_points
+from mercer.points import PointSet
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.definiteness import solved_for_nearest
-from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 ALL_ROWS = 20_000  # of tensors up to which a loss with kinks has all of them as centres
@@ -244,7 +243,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
 
         Where there are `attributes`, made of α and b, each step is told as a part of the task.
         """
-        y = beside_points(y, found.points)
+        y = found.points.vector(y)
         problem = found.pose(y, ridge, weights, bool(self.fit_intercept), loss=loss, rows=rows)
         solver = found.solver
         if attributes is not None:
@@ -252,7 +251,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
         try:
             return solver.solve(problem)
         except NotPositiveDefiniteError:
-            if not (isinstance(self.solver, str) and isinstance(problem, Problem)):
+            if not (isinstance(self.solver, str) and problem.on_all_points):
                 raise
             return solved_for_nearest(problem, solver)
 

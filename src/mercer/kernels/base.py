@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.arrays import is_tensor
-from mercer.evaluation import dispatch
-from mercer.evaluation.budget import Memory
+from mercer.evaluation.dispatch import execution_for
 from mercer.evaluation.expression import Expression, numbers_of
 from mercer.functions import RKHSFunction
 from mercer.operators import Gram
 from mercer.points import Column, PointSet, as_vectors
+from mercer.runtime.budget import Memory
 from mercer.values import Value
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ class Kernel(Value):
             raise NotImplementedError(
                 f"{type(self).__name__} implements neither program nor block."
             )
-        return dispatch.dense(self, x, y, np.result_type(x.dtype, y.dtype), None)
+        return execution_for(self, x, y, np.result_type(x.dtype, y.dtype)).block()
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i)."""
         if self.expression() is not None:
-            return dispatch.diagonal(self, x)
+            return execution_for(self, x, x, x.dtype).diagonal()
         points = (x.slice(i, i + 1) for i in range(len(x)))
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
 
@@ -87,13 +87,18 @@ class Kernel(Value):
 
     def check_points(self, points: PointSet) -> None:
         """Refuse points that the kernel, or a kernel inside it, is not made for."""
-        for part in self.get_params(deep=False).values():
+        for part in vars(self).values():
             if isinstance(part, Kernel):
                 part.check_points(points)
 
     @property
     def parallel(self) -> bool:
         """Whether `block` may run in several threads at once."""
+        return True
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
         return True
 
     @property

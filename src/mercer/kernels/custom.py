@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,20 @@ class Precomputed(Kernel):
             )
         single = np.asarray(self.matrix).dtype == np.float32
         return IndexPoints(indices, np.dtype(np.float32 if single else np.float64))
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether the matrix is square and symmetric up to rounding."""
+        matrix = np.asarray(self.matrix)
+        if matrix.shape[0] != matrix.shape[1]:
+            return False
+        unit = float(np.finfo(np.result_type(matrix.dtype, np.float32)).eps)
+        scale = float(np.abs(matrix).max(initial=0))
+        gaps = (
+            np.abs(matrix[a : a + 512] - matrix[:, a : a + 512].T).max()
+            for a in range(0, len(matrix), 512)
+        )
+        return all(gap <= 16 * unit * scale for gap in gaps)
 
     def is_single(self, x: Any) -> bool:
         return np.ndim(x) == 0 and not isinstance(x, PointSet)

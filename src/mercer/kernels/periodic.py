@@ -13,7 +13,6 @@ import numpy as np
 from mercer.checks import check_coefficients, check_count, check_positive
 from mercer.evaluation.expression import (
     Expression,
-    Parameter,
     X,
     Y,
     absolute,
@@ -27,7 +26,6 @@ from mercer.evaluation.expression import (
 from mercer.kernels.base import Kernel
 from mercer.points import PointSet, VectorPoints, View
 
-DEPRESSED = 4  # orders up to which a coefficient fewer is worth more than the digits it costs
 STEEP = 60.0  # 2π/α beyond which exponentials of single points might leave float32
 
 
@@ -95,65 +93,13 @@ class PeriodicBernoulli(_Periodic):
     def expression(self) -> Expression:
         s = int(self.order)
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
-        first, *others = _bernoulli_constants(s, 1.0 / factor)
+        *lower, top = (factor * float(c) for c in bernoulli_at_middle(s))
+        lower[0] += 1.0
         square = self._from_middle()
-        term: Expression = square + first
-        argument = term if s <= DEPRESSED else square
-        if s == 4:  # y⁴ + c₂y² + c₃y + c₄ with c₂ = 0, which rounding to float32 may change
-            half = Parameter(0.0, 0.5 * others[0].in_single)
-            term = (term * term + half) ** 2 + (others[1] * term + others[2])
-        else:
-            for constant in others:
-                term = term * argument + constant
-        return coordinate_product(factor * term)
-
-
-@lru_cache(maxsize=16)
-def _bernoulli_constants(order: int, added: float) -> tuple[Parameter, ...]:
-    """B_{2s}(½ + w) plus a number as ((w² + c₁)·y + c₂)·y + …, y = w² or, for short, y = w² + c₁.
-
-    In the second case c₁ is chosen so that y^{s−1} has no coefficient: there is one constant fewer.
-    """
-    lowest, *higher = bernoulli_at_middle(order)
-    coefficients = [lowest + Fraction(added), *higher]
-    exact = coefficients[-2::-1]
-    if order <= DEPRESSED:
-        shift = coefficients[-2] / order
-        exact = [shift, *reversed(moved(coefficients, -shift)[: order - 1])]
-    values = [float(constant) for constant in exact]
-    singles = _rounded_together(values, [float(c) for c in coefficients])
-    return tuple(Parameter(*pair) for pair in zip(values, singles, strict=True))
-
-
-def _rounded_together(constants: list[float], coefficients: list[float]) -> list[float]:
-    """The constants in float32, each fitted to what rounding left of those before it.
-
-    Their errors would be the same for all pairs of points, and grow with the number of columns.
-    """
-    order, first = len(constants), float(np.float32(constants[0]))
-    squares = 0.125 - 0.125 * np.cos(np.pi * (np.arange(64) + 0.5) / 64)  # from 0 to ¼
-    argument = squares + first if order <= DEPRESSED else squares
-    rest = np.polynomial.polynomial.polyval(squares, coefficients)
-    rest -= (squares + first) * argument ** (order - 1)
-    rounded = [first]
-    for power in reversed(range(order - 1)):
-        fitted = np.polynomial.polynomial.polyfit(argument, rest, power)[power]
-        rounded.append(float(np.float32(fitted)))
-        rest -= rounded[-1] * argument**power
-    return rounded
-
-
-def moved(coefficients: Sequence[Fraction], shift: Fraction) -> list[Fraction]:
-    """The coefficients of p(x + shift), lowest first.
-
-    >>> [str(c) for c in moved([Fraction(5), Fraction(4), Fraction(1)], Fraction(-2))]
-    ['1', '0', '1']
-    """
-    powers = range(len(coefficients))
-    return [
-        sum((coefficients[p] * math.comb(p, k) * shift ** (p - k) for p in powers[k:]), Fraction(0))
-        for k in powers
-    ]
+        term: Expression = top * square + lower[-1]
+        for coefficient in reversed(lower[:-1]):
+            term = term * square + coefficient
+        return coordinate_product(term)
 
 
 @lru_cache(maxsize=16)

@@ -19,7 +19,7 @@ Quantile(level=0.9)
 """
 
 from mercer.losses.base import Loss, MarginLoss, QuadraticConjugate, ResidualLoss
-from mercer.losses.margin import Hinge, Logistic, SquaredHinge
+from mercer.losses.margin import Hinge, Logistic, Perceptron, SquaredHinge
 from mercer.losses.multinomial import Multinomial, one_hot
 from mercer.losses.regression import (
     Absolute,
@@ -39,6 +39,7 @@ __all__ = [
     "Loss",
     "MarginLoss",
     "Multinomial",
+    "Perceptron",
     "Poisson",
     "QuadraticConjugate",
     "Quantile",

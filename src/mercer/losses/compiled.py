@@ -20,10 +20,10 @@ from numba.core.imputils import impl_ret_untracked
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.expression import Expression
 from mercer.losses.base import Loss
 from mercer.losses.expressions import RULES, Code, F, U, Variable, Y, code_of, simplified, slope_of
+from mercer.runtime.cache import load
 
 NEWTON_STEPS = 100  # at most, each of which halves the bracket where Newton's step leaves it
 

@@ -13,7 +13,7 @@ the few below. Its slope and curvature are derivatives of that expression. All b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from mercer.arrays import Array, namespace
 from mercer.evaluation.expression import Expression, Operation, Parameter, as_expression
 from mercer.evaluation.operations import OPERATIONS, ZERO, derivative
+from mercer.evaluation.rewrite import constants_first, constants_folded, rewritten
 from mercer.losses import numerics
 
 
@@ -119,7 +120,7 @@ RULES: dict[str, Rule] = {
     "exp": _shared("exp", lambda xp, x: xp.exp(x)),
     "log": _shared("log", lambda xp, x: xp.log(x)),
     "log1p": _shared("log1p", lambda xp, x: xp.log1p(x)),
-    "tanh": _shared("tanh", lambda xp, x: xp.tanh(x)),
+    "tanh": _shared("tanh", lambda xp, x: xp.tanh(x), "tanh({0})"),
     "sqrt": _shared("sqrt", lambda xp, x: xp.sqrt(x)),
     "reciprocal_root": _shared(
         "reciprocal_root",
@@ -169,77 +170,57 @@ KINKED = ("absolute", "choose", "minimum", "maximum", "sign", "step")
 
 
 def slope_of(expression: Expression, variable: Variable) -> Expression:
-    """∂(expression)/∂(variable), with constants folded."""
+    """∂(expression)/∂(variable), simplified."""
     return simplified(derivative(expression, variable, RULES) or ZERO)
 
 
 def simplified(expression: Expression) -> Expression:
-    """An equal expression without operations on constants, factors 1 and terms 0.
-
-    Factors and terms go into `choose`, so that what is not chosen, and may be infinite, is never
-    multiplied by 0.
-    """
-    done: dict[Expression, Expression] = {}
-
-    def visit(node: Expression) -> Expression:
-        if node not in done:
-            if isinstance(node, Operation):
-                arguments = tuple(visit(argument) for argument in node.arguments)
-                done[node] = _folded(replace(node, arguments=arguments))
-            else:
-                done[node] = node
-        return done[node]
-
-    return visit(expression)
+    """An equal expression with fewer operations."""
+    return rewritten(expression, SIMPLER)
 
 
-def _folded(node: Operation) -> Expression:
-    match node.name, node.arguments:
-        case ("add" | "subtract" | "multiply" | "divide") as name, (Parameter(a), Parameter(b)):
-            return Parameter(float(RULES[name].on_arrays(np, a, b)))
-        case "add" | "subtract", (x, Parameter(0.0)):
+def neutral(node: Operation) -> Expression | None:
+    """1·x = x, 0·x = 0, x ± 0 = x, also for parameters: arrays are long, and codes are short."""
+    match node:
+        case Operation("multiply", (Parameter(1.0), x) | (x, Parameter(1.0))):
             return x
-        case "add", (x, y):
-            return _sum(x, y)
-        case "multiply", (x, Parameter() as constant):
-            return _product(constant, x)
-        case "multiply", (x, y):
-            return _product(x, y)
-    return node
-
-
-def _sum(x: Expression, y: Expression) -> Expression:
-    """x + y: 0 + y is y, and two choices by the same number are one."""
-    match x, y:
-        case Parameter(0.0), _:
-            return y
-        case Operation("choose", (z, a, b)), Operation("choose", (t, c, d)) if z == t:
-            return _choice(z, _folded(a + c), _folded(b + d))
-    return x + y
-
-
-def _product(x: Expression, y: Expression) -> Expression:
-    """xy: 1y is y, 0y is 0, a(by) is (ab)y, and a factor goes into a choice."""
-    match x, y:
-        case Parameter(0.0), _:
+        case Operation("multiply", (Parameter(0.0), _) | (_, Parameter(0.0))):
             return ZERO
-        case Parameter(1.0), _:
-            return y
-        case Parameter(a), Operation("multiply", (Parameter(b), z)):
-            return _product(Parameter(a * b), z)
-        case (Operation("choose", (z, a, b)), c) | (c, Operation("choose", (z, a, b))):
-            return _choice(z, _folded(a * c), _folded(b * c))
-    return Operation("multiply", (x, y))
+        case Operation("add", (Parameter(0.0), x) | (x, Parameter(0.0))):
+            return x
+        case Operation("subtract", (x, Parameter(0.0))):
+            return x
+    return None
 
 
-def _choice(x: Expression, above: Expression, otherwise: Expression) -> Expression:
-    """`choose`, where a choice by the same x inside it, or between equal numbers, is none."""
-    if isinstance(above, Operation) and above.name == "choose" and above.arguments[0] == x:
-        above = above.arguments[1]
-    match above, otherwise:
-        case Parameter(a), Parameter(b) if a == b:
-            return above
-    return choose(x, above, otherwise)
+def into_choices(node: Operation) -> Expression | None:
+    """c·(a if x > 0 else b) = ca if x > 0 else cb, and sums likewise.
+
+    So what is not chosen, and may be infinite, is never multiplied by 0.
+    """
+    match node:
+        case Operation(
+            "multiply", (Operation("choose", (x, a, b)), c) | (c, Operation("choose", (x, a, b)))
+        ):
+            return choose(x, a * c, b * c)
+        case Operation("add", (Operation("choose", (x, a, b)), Operation("choose", (z, c, d)))) if (
+            x == z
+        ):
+            return choose(x, a + c, b + d)
+    return None
+
+
+def no_choice(node: Operation) -> Expression | None:
+    """A choice between equal numbers, or by x once more where x > 0, is none."""
+    match node:
+        case Operation("choose", (_, Parameter(a) as number, Parameter(b))) if a == b:
+            return number
+        case Operation("choose", (x, Operation("choose", (z, a, _)), b)) if x == z:
+            return choose(x, a, b)
+    return None
+
+
+SIMPLER = (constants_folded, neutral, constants_first, into_choices, no_choice)
 
 
 def has_kinks(expression: Expression) -> bool:

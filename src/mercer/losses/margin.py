@@ -70,3 +70,20 @@ class SquaredHinge(MarginLoss):
 
     def of_margin(self, m: Expression) -> Expression:
         return positive_part(1.0 - m) ** 2
+
+
+@dataclass(frozen=True)
+class Perceptron(MarginLoss):
+    """The loss of the perceptron, max(−yf, 0). Its slope at the kink yf = 0 is −y: a mistake.
+
+    >>> Perceptron().value(1.0, [-2.0, 0.0, 3.0]).tolist()
+    [2.0, 0.0, 0.0]
+    """
+
+    lipschitz = 1.0
+
+    def of_margin(self, m: Expression) -> Expression:
+        return positive_part(m) - m
+
+    def conjugate_of(self, v: Expression) -> Expression:
+        return 0.0 * v

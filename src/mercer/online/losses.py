@@ -1,4 +1,4 @@
-"""Losses of online machines: what compiled code is told of them, and two that it adds."""
+"""Losses of online machines: what compiled code is told of them, and one that it adds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.evaluation.expression import Expression
 from mercer.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -15,32 +14,14 @@ from mercer.losses import (
     Huber,
     Logistic,
     Loss,
-    MarginLoss,
     Multinomial,
+    Perceptron,
     Poisson,
     Quantile,
     Squared,
     SquaredHinge,
 )
-from mercer.losses.expressions import positive_part
 from mercer.online import state
-
-
-@dataclass(frozen=True)
-class Perceptron(MarginLoss):
-    """The loss of the perceptron, max(−yf, 0). Its slope at the kink yf = 0 is −y: a mistake.
-
-    >>> Perceptron().value(1.0, [-2.0, 0.0, 3.0]).tolist()
-    [2.0, 0.0, 0.0]
-    """
-
-    lipschitz = 1.0
-
-    def of_margin(self, m: Expression) -> Expression:
-        return positive_part(m) - m
-
-    def conjugate_of(self, v: Expression) -> Expression:
-        return 0.0 * v
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.evaluation.gradients import gradient
+from mercer.evaluation.dispatch import execution_for
 from mercer.kernels.base import Kernel
 from mercer.points import PointSet
 
@@ -13,4 +13,4 @@ def derivative_of(kernel: Kernel, x: PointSet, y: PointSet) -> np.ndarray:
     """∂k(x_i, y_j)/∂x_i, shape (n, m, columns), with or without a program."""
     if kernel.expression() is None:
         return kernel.derivative(x, y)
-    return gradient(kernel, x, y, np.eye(len(y)))
+    return execution_for(kernel, x, y, np.float64).gradient(np.eye(len(y)))

@@ -238,15 +238,17 @@ class Tabulated(SpectralMeasure):
         return np.asarray(draw(count, random), np.float64).reshape(size, self.dimension)
 
     def _interpolated(self, count: int, random: np.random.Generator) -> np.ndarray:
-        """From the density that is linear between the nodes, with a random sign."""
+        """From the density that is linear between the nodes, by its inverse distribution."""
         values = np.asarray(self.function(self.table), np.float64)
-        means = 0.5 * (values[1:] + values[:-1])
-        interval = random.choice(len(means), count, p=means / means.sum())
+        mass = np.append(0.0, np.cumsum(0.5 * (values[1:] + values[:-1])))
+        signed = 2.0 * random.random(count) - 1.0
+        area = np.abs(signed) * mass[-1]
+        interval = np.clip(np.searchsorted(mass, area, side="right") - 1, 0, len(mass) - 2)
         start, slope = values[interval], np.diff(values)[interval]
-        area = random.random(count) * means[interval]
-        place = 2.0 * area / (start + np.sqrt(start**2 + 2.0 * slope * area))
+        area -= mass[interval]
+        place = 2.0 * area / (start + np.sqrt(np.maximum(start**2 + 2.0 * slope * area, 0.0)))
         frequencies = self.table[interval] + place * np.diff(self.table)[interval]
-        return frequencies * random.choice((-1.0, 1.0), count)
+        return np.copysign(frequencies, signed)
 
 
 # ---- measures from measures ----------------------------------------------------------------------
