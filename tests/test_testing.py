@@ -11,7 +11,6 @@ import pytest
 
 import markets
 from mercer.evaluation.cpu.execution import Cpu
-from mercer.evaluation.cpu.tiles import FusedTiles
 from mercer.evaluation.expression import Parameter
 from mercer.evaluation.operations import OPERATIONS
 from mercer.functions import RKHSFunction
@@ -163,13 +162,13 @@ class TestEvaluation:
         assert "diagonal()" in broken("diagonal", Wrong(np.dot))
 
     def test_fused_values(self, monkeypatch):
-        fill = FusedTiles.fill
+        fill = Cpu.fill
 
         def wrong(self, rows, columns, out, *place):
             fill(self, rows, columns, out, *place)
             out *= 1 + 1e-12
 
-        monkeypatch.setattr(FusedTiles, "fill", wrong)
+        monkeypatch.setattr(Cpu, "fill", wrong)
         assert "the reference" in broken("fused_is_reference", Gaussian())
 
     def test_fused_plan(self, monkeypatch):
@@ -180,7 +179,7 @@ class TestEvaluation:
         ("contract", "method"),
         [
             ("product", "__matmul__"),
-            ("transposed_product", "_transposed_product"),
+            ("transposed_product", "transposed_product"),
             ("normal_product", "normal_matmul"),
             ("chosen_columns", "columns"),
             ("no_rows", "__matmul__"),

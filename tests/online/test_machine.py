@@ -127,6 +127,15 @@ def test_passive_aggressive_steps_mend_the_loss():
         assert after[label] - after[rival] >= 1 - 1e-12
 
 
+@pytest.mark.parametrize("variant", ["PA", "PA-I", "PA-II"])
+def test_passive_aggressive_steps_skip_what_no_step_mends(variant):
+    X, y, _ = samples()
+    X[::2] = 0.0  # k(x, x) = 0
+    machine = PassiveAggressive(Linear(), variant=variant).partial_fit(X, y, classes=[-1, 1])
+    assert np.isfinite(machine.decision_function(X)).all()
+    assert not (machine.function_.centres == 0).all(axis=1).any()
+
+
 def test_votes_and_averages_of_perceptrons():
     X, y, _ = samples(n=60)
     K, alpha, history = GAUSSIAN(X), np.zeros(60), []
@@ -186,6 +195,17 @@ REFUSED = {
         {},
         lambda m: m.learn_one(X[0], 7),
         r"label 7 was never announced; the classes are \[-1, 1\]",
+    ),
+    "no label": ({}, lambda m: m.learn_one(X[0], None), "target y is None"),
+    "a label of another kind": (
+        {},
+        lambda m: m.learn_one(X[0], "one"),
+        "'one' was never announced",
+    ),
+    "a label that is not finite": (
+        {},
+        lambda m: m.partial_fit(X[:2], [1.0, np.nan]),
+        "NaN or infinity, which is no label",
     ),
     "first labels": (
         {},

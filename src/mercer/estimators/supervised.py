@@ -27,7 +27,6 @@ from mercer.points import PointSet
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.definiteness import solved_for_nearest
-from mercer.solvers.optimality import is_smooth
 from mercer.solvers.solution import Solution
 
 ALL_ROWS = 20_000  # of tensors up to which a loss with kinks has all of them as centres
@@ -266,7 +265,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
             )
         if not (isinstance(self.tol, (int, float, np.number)) and 0 < self.tol < np.inf):
             raise ValueError(f"tol must be a positive number; got {self.tol!r}.")
-        kinked = not is_smooth(loss)
+        kinked = not loss.is_smooth
         if self.centres is not None or (kinked and is_tensor(getattr(points, "rows", None))):
             tolerance = max(float(self.tol), CentresNewton().goal(loss, points.dtype))
             return CentresNewton(tolerance)

@@ -69,7 +69,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self._draw(self._checked(as_numpy(X), reset=True))
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Any:
         """φ(x) for every row of X, in its precision and in its array library."""
         X = self._admitted(X)
         if is_foreign(X):
@@ -80,42 +80,39 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         def write(span: Span) -> None:
             fill(X[slice(*span)], out[slice(*span)])
 
-        self._run(write, self._spans(X))
+        self._run(X, write, self._spans(X))
         return out
 
-    def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
+    def values(self, x: Any, weights: Any) -> Any:
         """⟨φ(x), w⟩ for every point and every column of weights; the features are not stored.
 
         Where features or weights are complex, this is the real part.
         """
         X = self._admitted(x)
-        if is_foreign(X):
-            return self._foreign_values(X, weights)
-        dtype = np.result_type(self.dtype(X), weights.dtype)
-        weights = np.ascontiguousarray(weights, dtype)
-        out = np.empty((length(X), weights.shape[1]), dtype.type(0).real.dtype)
-        block = self._block_of(X)
+        weights, block, pieces = placed_like(weights, X), self._block_of(X), self._spans(X)
+        parts: list[Any] = [weights[:0]] * len(pieces)
 
-        def multiply(span: Span) -> None:
-            out[slice(*span)] = (block(span) @ weights).real
+        def multiply(i: int) -> None:
+            parts[i] = _product(block(pieces[i]), weights).real
 
-        self._run(multiply, self._spans(X))
-        return out
+        self._run(X, multiply, range(len(pieces)))
+        return namespace(weights).concat(parts or [weights[:0]])
 
-    def weighted_sum(self, X: Any, coefficients: Any) -> np.ndarray:
+    def weighted_sum(self, X: Any, coefficients: Any) -> Any:
         """Σ_i α_i φ(x_i), with a column for each column of α; the features are not stored."""
-        X, alpha = self._admitted(as_numpy(X)), np.asarray(as_numpy(coefficients))
-        columns = alpha.reshape(len(alpha), -1)
-        dtype = np.result_type(self.dtype(X), columns.dtype, np.float64)
-        block, pieces, stripes = self._block_of(X), self._spans(X), self.tuning.stripes
-        parts = np.zeros((min(stripes, len(pieces)), self.feature_count, columns.shape[1]), dtype)
+        X = self._admitted(X)
+        alpha, block, pieces = placed_like(coefficients, X), self._block_of(X), self._spans(X)
+        columns, stripes = alpha.reshape((len(alpha), -1)), self.tuning.stripes
+        xp, parts = namespace(alpha), dict[int, Any]()
 
         def add(stripe: int) -> None:
             for span in pieces[stripe::stripes]:
-                parts[stripe] += block(span).T @ columns[slice(*span)]
+                part = _product(block(span).T, columns[slice(*span)])
+                part = xp.astype(part, xp.result_type(part, xp.float64))
+                parts[stripe] = parts[stripe] + part if stripe in parts else part
 
-        self._run(add, range(len(parts)))
-        total = parts.sum(axis=0)
+        self._run(X, add, range(min(stripes, len(pieces))))
+        total = sum(parts[stripe] for stripe in sorted(parts))
         return total[:, 0] if alpha.ndim == 1 else total
 
     def normal_equations(self, X: Any, y: Any, sample_weight: Any = None) -> NormalEquations:
@@ -197,16 +194,10 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _refusal_of_tensors(self) -> str:
         return ""
 
-    def _foreign_values(self, X: Any, weights: Any) -> Any:
-        xp, weights, parts = namespace(X), placed_like(weights, X), []
-        for start in range(0, max(len(X), 1), self.tuning.foreign_rows):
-            block = self._formula(X[start : start + self.tuning.foreign_rows])
-            dtype = xp.result_type(block, weights)
-            parts.append((xp.astype(block, dtype) @ xp.astype(weights, dtype)).real)
-        return xp.concat(parts)
-
-    def _block_of(self, X: Any) -> Callable[[Span], np.ndarray]:
+    def _block_of(self, X: Any) -> Callable[[Span], Any]:
         """A function that computes the features of the rows from start to stop."""
+        if is_foreign(X):
+            return lambda span: self._formula(X[slice(*span)])
         fill, dtype = self._filler(_precision(X)), self.dtype(X)
 
         def block(span: Span) -> np.ndarray:
@@ -218,10 +209,15 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _spans(self, X: Any) -> list[Span]:
         """Blocks of rows, which depend on sizes alone."""
+        if is_foreign(X):
+            return spans(len(X), self.tuning.foreign_rows)
         rows = self.tuning.block_bytes // (self.feature_count * self.dtype(X).itemsize)
         return spans(length(X), min(max(rows, self.tuning.fewest_rows), self.tuning.most_rows))
 
-    def _run(self, work: Callable[[Any], None], items: Any) -> None:
+    def _run(self, X: Any, work: Callable[[Any], None], items: Any) -> None:
+        if is_foreign(X):  # which has threads of its own
+            run(work, items, 1)
+            return
         with single_threaded_blas():
             run(work, items, thread_count() if self._parallel else 1)
 
@@ -249,6 +245,13 @@ def dense_pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
             f"pairs are rows of two arrays of one shape; got {first.shape} and {second.shape}."
         )
     return first, second
+
+
+def _product(left: Any, right: Any) -> Any:
+    """A matrix product in the wider type of both, in any array library."""
+    xp = namespace(left)
+    dtype = xp.result_type(left, right)
+    return xp.astype(left, dtype, copy=False) @ xp.astype(right, dtype, copy=False)
 
 
 def _precision(X: Any) -> np.dtype:

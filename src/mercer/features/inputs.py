@@ -203,8 +203,8 @@ def as_numpy(X: Any) -> Any:
 
 
 def placed_like(values: Any, X: Any) -> Any:
-    """Numbers as an array of the library of X, and where X is."""
-    return beside(values, X)
+    """Numbers as an array of the library of X, where X is; of NumPy's where X is no array."""
+    return beside(values, X) if is_tensor(X) else on_host(values)
 
 
 def over_rows(points: PointSet, parallel: bool, work: Callable[[Span], None]) -> None:

@@ -136,7 +136,7 @@ class Kernel(Value):
 
     def _parts(self) -> list[Kernel]:
         """The kernels that this one is made of."""
-        return [part for part in self.get_params(deep=False).values() if isinstance(part, Kernel)]
+        return [part for part in vars(self).values() if isinstance(part, Kernel)]
 
     @property
     def parallel(self) -> bool:

@@ -214,8 +214,12 @@ def _carry(a, column, best):  # type: ignore[no-untyped-def]
 
 @inner
 def _ridge(diagonal, count, jitter):  # type: ignore[no-untyped-def]
-    """τ, a share of the largest k(c, c); never 0, so that bumps which are 0 have an inverse too."""
-    largest = 1e-200
+    """τ, a share of the largest k(c, c).
+
+    It is never 0, so that bumps which are 0 have an inverse too, and large enough that products of
+    two entries of the inverse are finite.
+    """
+    largest = 1e-140
     for j in range(count):
         largest = max(largest, diagonal[j])
     return jitter * largest

@@ -12,9 +12,9 @@ from mercer import linalg
 from mercer.arrays import Array, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.tiling import mirror
+from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
-from mercer.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.points import PointSet
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.runtime.threads import spans

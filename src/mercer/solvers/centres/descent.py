@@ -13,7 +13,7 @@ from mercer.losses import Squared
 from mercer.solvers.centres.basis import Basis
 from mercer.solvers.centres.hessian import Hessian, Preconditioning
 from mercer.solvers.centres.objective import Objective, Point
-from mercer.solvers.centres.smoothing import Smoothed, has_curvature
+from mercer.solvers.centres.smoothing import Smoothed
 from mercer.solvers.driver import Progress
 from mercer.solvers.krylov import conjugate_steps
 from mercer.solvers.problem import Problem
@@ -70,7 +70,7 @@ class Descent:
 
     def run(self, start: Solution | None) -> Solution:
         theta = self.objective.zero() if start is None else self.objective.coordinates(start)
-        if has_curvature(self.problem.loss):
+        if self.problem.loss.is_smooth:
             point = self._newton(theta, self.goal)
         else:
             point = self._through_widths(theta)

@@ -9,7 +9,6 @@ from mercer.checks import check_count, check_positive
 from mercer.losses import Loss
 from mercer.solvers.centres.basis import Basis, check_memory
 from mercer.solvers.centres.descent import Descent
-from mercer.solvers.centres.smoothing import has_curvature
 from mercer.solvers.driver import Callback
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
@@ -89,4 +88,4 @@ class CentresNewton:
         """The relative gap at which to stop."""
         if self.tolerance is not None:
             return self.tolerance
-        return SMOOTH_TOLERANCE[str(dtype)] if has_curvature(loss) else KINKED_TOLERANCE
+        return SMOOTH_TOLERANCE[str(dtype)] if loss.is_smooth else KINKED_TOLERANCE

@@ -24,7 +24,7 @@ from mercer.solvers.newton.directions import (
 )
 from mercer.solvers.newton.line import At, step_length
 from mercer.solvers.newton.products import Products
-from mercer.solvers.optimality import UNATTAINED, centring_intercept, certified_gap, is_smooth
+from mercer.solvers.optimality import UNATTAINED, centring_intercept, certified_gap
 from mercer.solvers.problem import Problem, has_few_features, over_rows
 from mercer.solvers.root import Features, Root, RootMethod
 from mercer.solvers.solution import Solution, Status, plain_intercept
@@ -175,7 +175,7 @@ def _easier_first(problem: Problem) -> list[Problem]:
 def check_smooth(owner: object, problem: Problem) -> None:
     """Refuse losses with kinks, and λ = 0."""
     name, loss = type(owner).__name__, problem.loss
-    if not is_smooth(loss):
+    if not loss.is_smooth:
         raise ValueError(
             f"{name} needs a smooth loss; got {loss!r}, which has kinks. Write DualAscent() or "
             "Splitting()."

@@ -1,10 +1,10 @@
-"""What routines on matrices ask of their arguments, and refuse in words."""
+"""Checks of matrices and right-hand sides, and what is read off a diagonal."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, is_tensor, namespace
 
 
 def require_matrix(matrix: Array) -> None:
@@ -13,8 +13,8 @@ def require_matrix(matrix: Array) -> None:
     require_floating(matrix)
     if matrix.ndim != 2:
         raise ValueError(
-            f"Expected a matrix with rows and columns, got an array of shape {shape(matrix)}: "
-            "write x[:, None] for one column."
+            "Expected a matrix with rows and columns, got an array of shape "
+            f"{tuple(matrix.shape)}: write x[:, None] for one column."
         )
 
 
@@ -23,8 +23,9 @@ def require_square(matrix: Array) -> None:
     require_matrix(matrix)
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(
-            f"Expected a square matrix, got shape {shape(matrix)}: write kernel.gram(X).dense() "
-            "for the points against themselves, or qr(matrix) for a rectangular one."
+            f"Expected a square matrix, got shape {tuple(matrix.shape)}: write "
+            "kernel.gram(X).dense() for the points against themselves, or qr(matrix) for a "
+            "rectangular one."
         )
 
 
@@ -33,7 +34,7 @@ def require_rows(matrix: Array, b: Array) -> None:
     if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
         raise ValueError(
             f"Expected a right-hand side of {matrix.shape[0]} rows, one column or many, got shape "
-            f"{shape(b)}: write b.T if the right-hand sides are its rows."
+            f"{tuple(b.shape)}: write b.T if the right-hand sides are its rows."
         )
 
 
@@ -56,7 +57,7 @@ def require_finite(matrix: Array) -> None:
         bad = int(xp.count_nonzero(~xp.isfinite(matrix)))
         raise ValueError(
             f"Expected finite numbers, got {bad} NaN or infinite entries in a matrix of shape "
-            f"{shape(matrix)}: remove or impute those points first."
+            f"{tuple(matrix.shape)}: remove or impute those points first."
         )
 
 
@@ -90,11 +91,6 @@ def of_one_type(matrix: Array, b: Array) -> tuple[Array, Array]:
     return xp.astype(matrix, dtype, copy=False), xp.astype(b, dtype, copy=False)
 
 
-def shape(array: Array) -> tuple[int, ...]:
-    """The shape as a tuple, for messages."""
-    return tuple(array.shape)
-
-
 def diagonal(matrix: Array) -> Array:
     """The diagonal of a matrix."""
     return namespace(matrix).linalg.diagonal(matrix)
@@ -109,3 +105,34 @@ def largest(array: Array) -> float:
 def rounding_unit(array: Array) -> float:
     """The distance from 1 to the next number."""
     return float(namespace(array).finfo(array.dtype).eps)
+
+
+def shift_diagonal(matrix: Array, amount: float) -> Array:
+    """A + amount·I; arrays of NumPy and tensors are changed in place.
+
+    >>> import numpy as np
+    >>> shift_diagonal(np.zeros((2, 2)), 3.0).tolist()
+    [[3.0, 0.0], [0.0, 3.0]]
+    """
+    if is_tensor(matrix):
+        matrix.diagonal().add_(amount)
+        return matrix
+    if namespace(matrix) is not np:
+        return shifted(matrix, amount)
+    with np.errstate(over="ignore"):  # what is too large is refused where it is factored
+        np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
+    return matrix
+
+
+def shifted(matrix: Array, jitter: float) -> Array:
+    """A + jitter·I, as a new array where there is any jitter."""
+    if not jitter:
+        return matrix
+    xp = namespace(matrix)
+    return matrix + jitter * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+
+
+def scale(matrix: Array) -> float:
+    """The mean of |A_ii|, or, on a diagonal of zeros, what else can tell the size of A."""
+    xp = namespace(matrix)
+    return float(xp.mean(xp.abs(diagonal(matrix)))) or largest(matrix) or 1.0

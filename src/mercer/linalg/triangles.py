@@ -1,10 +1,57 @@
-"""Triangular systems on a device, for a few columns: panel by panel."""
+"""Triangular systems: by substitution, and by panels on a device."""
 
 from __future__ import annotations
 
-from mercer.arrays import Array, namespace
+import numpy as np
+import scipy  # its parts are loaded where they are used
 
-PANEL = 1024  # rows of a triangle that are solved together
+from mercer.arrays import Array, namespace
+from mercer.linalg.matrices import (
+    of_one_type,
+    require_nonzero_diagonal,
+    require_rows,
+    require_square,
+)
+from mercer.linalg.panels import TUNING
+
+
+def triangular_solve(
+    matrix: Array,
+    b: Array,
+    *,
+    lower: bool = True,
+    transposed: bool = False,
+    overwrite: bool = False,
+) -> Array:
+    """Solve T x = b, or Tᵀ x = b where `transposed`, for a triangular T and one or many columns b.
+
+    Only the lower triangle of T is read, or the upper one where `lower` is False. With `overwrite`
+    x may take the memory of b, as it does for columns of NumPy that lie one after the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L, b = np.asarray([[2.0, 0.0], [1.0, 3.0]]), np.asarray([2.0, 7.0])
+    >>> bool(np.allclose(L @ triangular_solve(L, b), b))
+    True
+    >>> bool(np.allclose(L.T @ triangular_solve(L, b, transposed=True), b))
+    True
+    """
+    require_square(matrix)
+    matrix, b = of_one_type(matrix, b)
+    require_rows(matrix, b)
+    require_nonzero_diagonal(matrix)
+    xp = namespace(matrix)
+    if xp is np:
+        return scipy.linalg.solve_triangular(
+            matrix, b, lower=lower, trans=int(transposed), overwrite_b=overwrite, check_finite=False
+        )
+    if not hasattr(xp.linalg, "solve_triangular"):  # the standard has none, torch has
+        triangle = xp.tril(matrix) if lower else xp.triu(matrix)
+        return xp.linalg.solve(triangle.T if transposed else triangle, b)
+    triangle, upper = (matrix.T, lower) if transposed else (matrix, not lower)
+    columns = b if b.ndim == 2 else b[:, None]
+    return xp.reshape(xp.linalg.solve_triangular(triangle, columns, upper=upper), b.shape)
 
 
 class Triangle:
@@ -15,7 +62,9 @@ class Triangle:
     `refined`.
     """
 
-    def __init__(self, lower: Array, panel: int = PANEL, *, refined: bool = True) -> None:
+    def __init__(
+        self, lower: Array, panel: int = TUNING.device_panel, *, refined: bool = True
+    ) -> None:
         xp, self.lower, self.refined = namespace(lower), lower, refined
         self.spans = [(a, min(a + panel, len(lower))) for a in range(0, len(lower), panel)]
         self.inverses = [

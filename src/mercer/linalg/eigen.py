@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mercer.arrays import Array, namespace
-from mercer.linalg.diagonals import scale
-from mercer.requirements import (
+from mercer.linalg.matrices import (
     largest,
     of_one_type,
     require_finite,
@@ -12,6 +11,7 @@ from mercer.requirements import (
     require_rows,
     require_square,
     rounding_unit,
+    scale,
 )
 
 
@@ -83,8 +83,8 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
 def is_negative(values: Array, matrix: Array, dtype: str = "") -> bool:
     """Whether the least of the eigenvalues of A, ascending, is negative beyond rounding.
 
-    What `cholesky` forgives is rounding, with the rounding unit of `dtype` where entries were
-    computed in less precision than they are stored.
+    The limit is the largest jitter that `cholesky` tries, with the rounding unit of `dtype` where
+    entries were computed in less precision than they are stored.
     """
     xp = namespace(matrix)
     unit = float(xp.finfo(getattr(xp, dtype)).eps) if dtype else rounding_unit(matrix)

@@ -7,33 +7,65 @@ threads on processors with 512-bit vectors.
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
-PANEL = 4096  # columns
-LARGE = {"float64": 12_288, "float32": 24_576}  # rows from which panels are used
-SMALL = 2.0**-60  # in float32; of size 1 is what it stands beside
-LEAF = 256  # columns of a triangular system that is not halved
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes at which matrices are treated in pieces.
+
+    Parameters
+    ----------
+    panel : int
+        Columns that are factored together. Matrix products with this many columns run at full
+        speed, and the copy of a diagonal block stays small beside the matrix.
+    large : int
+        Bytes of a column from which a factorisation goes by panels: 12,288 rows of float64, well
+        below the 16,000 at which OpenBLAS fails.
+    leaf : int
+        Columns of a triangular system that is not halved further.
+    smallest : float
+        Numbers of float32 below this become zero, beside others of size 1: the square of a smaller
+        one is subnormal, with which processors are slower by a factor of ten and more.
+    device_panel : int
+        Rows of a triangle that are solved together on a device.
+    few_columns : int
+        Right-hand sides up to which a large triangle on a device is solved by panels.
+    panels_on_host : bool
+        Whether tensors on the CPU are solved by panels, too; LAPACK is faster there.
+    """
+
+    panel: int = 4096
+    large: int = 8 * 12_288
+    leaf: int = 256
+    smallest: float = 2.0**-60
+    device_panel: int = 1024
+    few_columns: int = 32
+    panels_on_host: bool = False
 
 
-def factor_lower_triangle(columns: np.ndarray) -> int:
+TUNING = Tuning()
+
+
+def factor_lower_triangle(columns: np.ndarray, tuning: Tuning = TUNING) -> int:
     """Overwrite the lower triangle of a NumPy array in Fortran's order by its Cholesky factor.
 
     What stands above the diagonal is left as it is. The result is the order of the first minor that
     is not positive definite, or 0.
     """
-    if len(columns) >= LARGE.get(str(columns.dtype), math.inf):
-        return factor_in_panels(columns)
+    if len(columns) * columns.itemsize >= tuning.large:
+        return factor_in_panels(columns, tuning.panel)
     (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
     lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
     _into(columns, lower)
     return int(failing_order)
 
 
-def factor_in_panels(columns: np.ndarray, panel: int = PANEL) -> int:
+def factor_in_panels(columns: np.ndarray, panel: int) -> int:
     """Overwrite the lower triangle of A, stored by columns, by L with LLᵀ = A; leave the upper one.
 
     Returns 0, or the order of the first leading minor that is not positive.
@@ -109,12 +141,11 @@ def add_lower_products(rows: np.ndarray, total: np.ndarray) -> None:
     _into(total, syrk(1.0, rows, trans=1, lower=1, beta=1.0, c=total, overwrite_c=1))
 
 
-def solve_rows(lower: np.ndarray, rows: np.ndarray) -> None:
+def solve_rows(lower: np.ndarray, rows: np.ndarray, tuning: Tuning = TUNING) -> None:
     """Overwrite the rows r of a NumPy array in Fortran's order by L⁻¹r.
 
     Halves of L are solved one after the other, so that most of the work is a matrix product. In
-    float32, numbers below 2⁻⁶⁰ become zero: their products would be too small to be normal, with
-    which processors are slower by a factor of ten and more.
+    float32, numbers below 2⁻⁶⁰ become zero.
 
     >>> import numpy as np
     >>> rows = np.array([[2.0, 7.0]], order="F")
@@ -123,23 +154,19 @@ def solve_rows(lower: np.ndarray, rows: np.ndarray) -> None:
     [[1.0, 2.0]]
     """
     trsm, gemm = scipy.linalg.blas.get_blas_funcs(("trsm", "gemm"), (lower, rows))
-    _solve_rows(trsm, gemm, lower, rows)
-
-
-def _solve_rows(trsm: Any, gemm: Any, lower: np.ndarray, rows: np.ndarray) -> None:
     half = len(lower) // 2
-    if len(lower) <= LEAF:
+    if len(lower) <= tuning.leaf:
         _into(rows, trsm(1.0, lower, rows, side=1, lower=1, trans_a=1, overwrite_b=1))
-        clear_small(rows)
+        clear_small(rows, tuning)
         return
     left, right = rows[:, :half], rows[:, half:]
-    _solve_rows(trsm, gemm, lower[:half, :half], left)
+    solve_rows(lower[:half, :half], left, tuning)
     below = lower[half:, :half]
     _into(right, gemm(-1.0, left, below, trans_b=1, beta=1.0, c=right, overwrite_c=1))
-    _solve_rows(trsm, gemm, lower[half:, half:], right)
+    solve_rows(lower[half:, half:], right, tuning)
 
 
-def clear_small(array: np.ndarray) -> None:
+def clear_small(array: np.ndarray, tuning: Tuning = TUNING) -> None:
     """Put zeros for what is below 2⁻⁶⁰ in float32, so that no product is subnormal.
 
     >>> import numpy as np
@@ -149,7 +176,7 @@ def clear_small(array: np.ndarray) -> None:
     [[1.0, 0.0]]
     """
     if array.dtype == np.float32:
-        array *= np.abs(array) >= SMALL
+        array *= np.abs(array) >= tuning.smallest
 
 
 def _into(place: np.ndarray, result: np.ndarray) -> None:
