@@ -114,14 +114,13 @@ class MapLaws(Facts):
     def spectral_density(self) -> Answer:
         inner = self.inner.spectral_density
         measure = None if inner.payload is None else self.measure(inner.payload)
-        if self.one_to_one and (inner.yes or self.invertible):
-            if inner.yes and measure is None:
-                return unknown("columns have names, and the order of the frequencies is not known")
-            return Answer(inner.value, inner.because, measure)
-        fits = self.inner.stationary.yes and self.inner.positive_definite.yes
-        if fits and self.one_to_one is False:
-            return no("its frequencies Aᵀω fill a subspace only", measure)
-        return first(self._shifted(), unknown(inner.because, measure))
+        if measure is not None:
+            return Answer(measure.has_density, "its frequencies are Aᵀω", measure)
+        if inner.no and self.invertible:
+            return inner
+        if self.stationary.yes and self.positive_definite.yes and self.one_to_one is False:
+            return no("its frequencies Aᵀω fill a subspace only")
+        return first(self._shifted(), unknown("the frequencies on the images are not known"))
 
     @cached_property
     def vanishes(self) -> bool:
@@ -172,17 +171,11 @@ class ColumnsLaws(MapLaws):
     def fourier_weights(self) -> Answer:
         return self.inner.fourier_weights if self.rows == 1 else super().fourier_weights
 
-    @property
-    def group(self) -> list[int] | None:
-        """The numbers of the columns, where each occurs once and the number of all is known."""
-        if not self.onto or self.dimension is None or isinstance(self.chosen[0], str):  # type: ignore[index]
-            return None
-        return [int(column) for column in self.chosen or ()]
-
     def measure(self, inner: SpectralMeasure) -> SpectralMeasure | None:
         if self.dimension is None or self.chosen is None or isinstance(self.chosen[0], str):
             return None
-        which = self.group or np.eye(self.dimension)[list(self.chosen)]
+        columns = list(self.chosen)
+        which = columns if self.onto else np.eye(self.dimension)[columns]
         return Images(self.dimension, inner.total, [inner], [which])
 
 
