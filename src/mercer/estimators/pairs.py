@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimators.callbacks import FitTask
+from mercer.estimators.progress import FitTask
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import memory_budget
@@ -86,13 +86,13 @@ class OneVersusOne:
 
         def work(k: int) -> None:
             pair = self.pairs[k]
-            told = task and task.part("pair")
+            part_task = task and task.part("pair")
             members = self.members(pair)
             labels = np.repeat([1.0, -1.0], self.sizes[list(pair)])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
             machines[k] = fit(part, labels, self.weights[members], rows_of(pair))
-            if told:
-                told.end()
+            if part_task:
+                part_task.end()
 
         with single_threaded_blas():
             run(work, range(len(machines)), threads)
