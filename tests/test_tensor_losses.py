@@ -308,7 +308,7 @@ class TestEstimators:
             fitted.predict(scipy.sparse.csr_array(on_host(X)))
 
     def test_too_many_rows_for_kinks_without_centres(self, monkeypatch):
-        monkeypatch.setattr("mercer.estimators.supervised.ALL_ROWS", 50)
+        monkeypatch.setattr("mercer.estimators.losses.MOST_CENTRES", 50)
         X, y = (tensor(part) for part in data(Hinge()))
         with pytest.raises(ValueError, match=r"Hinge has kinks, and 80 rows.*centres=5000"):
             KernelClassifier("hinge").fit(X, y)
