@@ -26,7 +26,7 @@ from mercer.estimators.supervised import ScoredOnHost, SupervisedEstimator
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.solvers.direct import Direct
-from mercer.solvers.path import SpectralPath
+from mercer.solvers.spectral import SpectralPath
 from mercer.solvers.solution import Solution
 
 

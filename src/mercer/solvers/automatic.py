@@ -21,9 +21,10 @@ from mercer.runtime.budget import Memory, free_memory, memory_budget
 from mercer.runtime.threads import thread_count
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.centres.basis import expected_steps, memory_needed, sample_size
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import MIXED_SIZE, Direct
-from mercer.solvers.iterative import ConjugateGradient
-from mercer.solvers.low_rank import ENTRY, Worth, default_rank, most_columns
+from mercer.solvers.preconditioners import TUNING as LOW_RANK
+from mercer.solvers.preconditioners import RankBudget, default_rank, most_columns
 
 SMALL = 3000  # rows up to which a factorisation is always right, and nothing is measured
 ROUNDING = 1.5  # times as long may a solution take that is right to rounding, not to a tolerance
@@ -337,9 +338,9 @@ def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, 
     sample = points.take(np.linspace(0, n - 1, min(n, SPECTRUM)).astype(int))
     matrix = Gram(kernel, sample).astype(np.float64).dense()
     values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
-    entry = 0.5 * (ENTRY + getattr(points, "width", 0))  # iterations are in float32
-    worth = Worth(ridge, ConjugateGradient().goal(Gram(kernel, points)), n, entry)
-    rank, iterations = worth.foreseen(values[: len(values) // 3], most_columns(n, 4))
+    entry = 0.5 * (LOW_RANK.entry + getattr(points, "width", 0))  # iterations are in float32
+    budget = RankBudget(ridge, ConjugateGradient().goal(Gram(kernel, points)), n, entry)
+    rank, iterations = budget.foreseen(values[: len(values) // 3], most_columns(n, 4))
     return min(n, int(1.5 * rank)), iterations  # they are added some at a time
 
 

@@ -152,7 +152,12 @@ class HeldOut:
 
 
 def drive(
-    solver: Any, problem: Problem, start: Solution | None = None, *, resume: Any = None
+    solver: Any,
+    problem: Problem,
+    start: Solution | None = None,
+    *,
+    resume: Any = None,
+    shared: Any = None,
 ) -> Solution:
     """Run an iterative solver on a problem to its end.
 
@@ -167,11 +172,15 @@ def drive(
         Coefficients to begin from.
     resume : path, optional
         A checkpoint of the same solver on the same problem to go on from.
+    shared : object, optional
+        What `solver.shared(problem)` made for the problems of a path.
     """
     asked, problem = problem, admission.admitted(solver, problem)
     stopping = getattr(solver, "stopping", None)
     watch = EarlyStopping(stopping, problem) if isinstance(stopping, HeldOut) else None
-    state = solver.begin(problem if watch is None else watch.fitted, start)
+    fitted = problem if watch is None else watch.fitted
+    more = {} if shared is None else {"shared": shared}
+    state = solver.begin(fitted, start, **more)
     state.asked = problem
     if resume is not None:
         restore(state, resume)
