@@ -203,7 +203,7 @@ class TestSolvers:
     )
     def test_solvers_of_the_cpu_say_so(self, solver):
         gram = Gaussian().gram(torch.tensor(rows(20)))
-        with pytest.raises(ValueError, match=r"computes on the CPU.*CentresNewton"):
+        with pytest.raises(ValueError, match=r"computes on the CPU.*Newton"):
             solver.solve(Problem(gram, torch.ones(20), Squared(), 1e-2))
 
     def test_a_float32_factor_refined(self):

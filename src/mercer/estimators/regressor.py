@@ -42,12 +42,12 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
     centres : int or choice of `mercer.features.centres`, optional
-        Seek f among functions with so many centres, by `CentresNewton`, to the larger of `tol` and
+        Seek f among functions with so many centres, by `Newton`, to the larger of `tol` and
         its own tolerance.
     random_state : int, Generator, RandomState or None
         Draws the centres.
     device : str, torch.device or None, default=None
-        As in `KernelRidge`. On tensors a loss with kinks is minimised by `CentresNewton`, up to
+        As in `KernelRidge`. On tensors a loss with kinks is minimised by `Newton`, up to
         20,000 rows with all of them as centres.
 
     Attributes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +16,11 @@ from mercer.errors import ApproximationWarning
 from mercer.features.centres import Given, Uniform
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss, Squared
-from mercer.operators import Gram
+from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
 from mercer.points import PointSet
 from mercer.solvers import automatic
-from mercer.solvers.centres import BlockPasses, CentresNewton, passes
-from mercer.solvers.centres.passes import check_restartable, random_rows, taken
+from mercer.solvers.newton import Newton
+from mercer.solvers.preconditioners import random_rows
 from mercer.solvers.problem import Problem, has_few_features
 
 
@@ -69,15 +70,13 @@ def setting(
                 kernel, points, loss, outputs=outputs, centres=count, ridge=ridge
             )
             solver, count = choice.chosen.solver, choice.chosen.centres
-    elif isinstance(solver, CentresNewton) and centres is None:
-        count = min(len(points), automatic.default_centres(len(points)))
     if count is None and centres is None:
         return Setting(kernel, points, solver, choice, _posed_on_all(kernel, points, loss), True)
     _check_takes_centres(solver)
     if centres is None and choice is not None:
         _warn(choice)
     chosen = _chosen(kernel, points, count if centres is None else centres, random_state)
-    rows = passes(kernel, points, chosen)
+    rows = cross_gram(kernel, points, chosen)
     return Setting(kernel, chosen, solver, choice, _posed_on_centres(rows, loss))
 
 
@@ -89,9 +88,9 @@ def _is_automatic(solver: Any) -> bool:
 
 
 def _check_takes_centres(solver: Any) -> None:
-    if not isinstance(solver, CentresNewton):
+    if not isinstance(solver, Newton):
         raise ValueError(
-            f"centres are for CentresNewton; got solver={solver!r}: write solver=CentresNewton(), "
+            f"centres are for Newton; got solver={solver!r}: write solver=Newton(), "
             'solver="auto", or leave centres out.'
         )
 
@@ -106,20 +105,20 @@ def block_setting(
     else:
         count = _count_of(centres) or automatic.default_centres(rows)
         chosen = _drawn(kernel, blocks, random_rows(rows, count, _seed(random_state)))
-    found = CentresNewton() if isinstance(solver, str) else solver
-    walked = BlockPasses(kernel, blocks, chosen, rows)
+    found = Newton() if isinstance(solver, str) else solver
+    walked = BlockedGram(kernel, blocks, chosen, rows)
     return Setting(kernel, chosen, found, None, _posed_on_centres(walked, Squared()))
 
 
 def _drawn(kernel: Kernel, blocks: Any, wanted: np.ndarray) -> PointSet:
-    def numbered() -> Any:
-        first = 0
-        for block in blocks:
-            points = kernel.points(block)
-            yield first, points
-            first += len(points)
-
-    return taken(numbered(), wanted)
+    """The points with these numbers, which ascend."""
+    first, parts = 0, list[PointSet]()
+    for block in blocks:
+        points = kernel.points(block)
+        parts.append(points.take(wanted[(wanted >= first) & (wanted < first + len(points))] - first))
+        first += len(points)
+    drawn = [part for part in parts if len(part)]
+    return functools.reduce(lambda a, b: a.concatenated(b), drawn)
 
 
 def is_blocks(X: Any) -> bool:
@@ -175,7 +174,8 @@ def _posed_on_centres(walked: Any, loss: Loss) -> Callable[..., Any]:
     def matrix(rows: Any) -> Any:
         if rows is None:
             return walked
-        return passes(walked.kernel, walked.take(rows), walked.y)
+        part = walked[rows, :]
+        return cross_gram(part.kernel, part.x, part.y)
 
     return _posed(Problem.on_centres, matrix, loss)
 

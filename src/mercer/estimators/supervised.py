@@ -23,7 +23,7 @@ from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.points import PointSet
-from mercer.solvers.centres import CentresNewton
+from mercer.solvers.newton import Newton, default_tolerance
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.definiteness import solved_for_nearest
 from mercer.solvers.optimality import is_smooth
@@ -209,8 +209,8 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
         kernel = self._resolved_kernel(X)
         points = self._training_points(kernel, X)
         solver, centres = self._solver(loss, points), self.centres
-        if centres is None and isinstance(self.solver, str) and isinstance(solver, CentresNewton):
-            centres = _all_of(points, loss)
+        if centres is None and isinstance(self.solver, str) and isinstance(solver, Newton):
+            centres = None if is_smooth(loss) else _all_of(points, loss)
         return setting(
             kernel,
             points,
@@ -272,8 +272,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
             raise ValueError(f"tol must be a positive number; got {self.tol!r}.")
         kinked = not is_smooth(loss)
         if self.centres is not None or (kinked and is_tensor(getattr(points, "rows", None))):
-            tolerance = max(float(self.tol), CentresNewton().goal(loss, points.dtype))
-            return CentresNewton(tolerance)
+            return Newton(max(float(self.tol), default_tolerance(loss, points.dtype)))
         return default_solver(loss, float(self.tol))
 
     def _keep(self, solution: Solution, attributes: dict[str, Any]) -> None:

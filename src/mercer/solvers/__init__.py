@@ -1,7 +1,6 @@
 """Problems, the solvers that solve them, and the solutions they return."""
 
 from mercer.solvers import schedules
-from mercer.solvers.centres import CentresNewton
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.constrained import Constrained
 from mercer.solvers.defaults import default_solver
@@ -32,7 +31,6 @@ from mercer.solvers.splitting import Splitting
 __all__ = [
     "L1",
     "Ball",
-    "CentresNewton",
     "Cholesky",
     "ConjugateGradient",
     "Constrained",

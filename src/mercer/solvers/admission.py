@@ -29,6 +29,7 @@ __all__ = [
     "column_memory",
     "on_device",
     "on_host",
+    "recomputes_faster",
     "returned",
 ]
 
@@ -55,6 +56,11 @@ def on_device(operator: Any) -> bool:
     return getattr(operator, "on_tensors", False)
 
 
+def recomputes_faster(gram: Any) -> bool:
+    """Whether K is computed faster than a stored K is read: so it is on a card with fused code."""
+    return on_device(gram)
+
+
 def column_memory(gram: Any) -> Memory:
     """The memory budget for columns of K: half of what is free on a device, if none was set."""
     if gram.memory is not None or not on_device(gram):
@@ -68,7 +74,7 @@ def check_host_only(solver: Any, problem: Problem) -> None:
         raise ValueError(
             f"{type(solver).__name__} computes on the CPU and takes arrays of NumPy: write "
             "X.cpu().numpy(). Direct, SpectralPath and ConjugateGradient (square loss), Newton "
-            "(smooth losses) and CentresNewton (every loss, on centres) take tensors."
+            "(smooth losses on all points, every loss on centres) take tensors."
         )
 
 

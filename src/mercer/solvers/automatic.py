@@ -19,12 +19,18 @@ from mercer.operators import Gram
 from mercer.points import PointSet, SparsePoints, VectorPoints
 from mercer.runtime.budget import Memory, free_memory, memory_budget
 from mercer.runtime.threads import thread_count
-from mercer.solvers.centres import CentresNewton
-from mercer.solvers.centres.basis import expected_steps, memory_needed, sample_size
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import MIXED_SIZE, Direct
+from mercer.solvers.newton import Newton, default_tolerance
 from mercer.solvers.preconditioners import TUNING as LOW_RANK
-from mercer.solvers.preconditioners import RankBudget, default_rank, most_columns
+from mercer.solvers.preconditioners import (
+    RankBudget,
+    default_rank,
+    expected_steps,
+    memory_needed,
+    most_columns,
+    sample_size,
+)
 
 SMALL = 3000  # rows up to which a factorisation is always right, and nothing is measured
 ROUNDING = 1.5  # times as long may a solution take that is right to rounding, not to a tolerance
@@ -229,7 +235,7 @@ def choose(
     >>> choose(k, k.points(X), rates=rates).chosen.name
     'ConjugateGradient'
     >>> choose(k, k.points(X), rates=rates, centres=2000).chosen.name
-    'CentresNewton'
+    'Newton'
     """
     loss = Squared() if loss is None else loss
     n = len(points)
@@ -345,8 +351,8 @@ def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, 
 
 
 def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: Rates) -> Candidate:
-    n, solver, dtype = len(points), CentresNewton(), str(points.dtype)
-    goal = solver.goal(loss, points.dtype)
+    n, solver, dtype = len(points), Newton(), str(points.dtype)
+    goal = default_tolerance(loss, dtype)
     sample = sample_size(n, count, goal, rates.width, outputs)
     newton = NEWTON_STEPS[isinstance(loss, Squared)]
     factor = newton * 1.2 * sample * count**2 / rates.multiply_adds[dtype]
@@ -355,4 +361,4 @@ def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: R
     value = TWO_SIDES[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
     memory = memory_needed(n, count, outputs, points.dtype, loss=loss)
     seconds = factor + passes * n * count * value
-    return Candidate("CentresNewton", solver, seconds, memory, False, centres=count)
+    return Candidate("Newton", solver, seconds, memory, False, centres=count)

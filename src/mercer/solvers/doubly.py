@@ -50,7 +50,7 @@ class SeededFeatures:
         if measure.payload is None:
             raise ValueError(
                 f"doubly stochastic gradients need a kernel with a spectral measure; got "
-                f"{self.kernel!r}. Use StochasticFunctionalGradient, or CentresNewton."
+                f"{self.kernel!r}. Use StochasticFunctionalGradient, or Newton."
             )
         self.measure = measure.payload
         self._pages: dict[Any, tuple[Array, Array]] = {}
