@@ -28,7 +28,7 @@ from mercer import (
 from mercer.errors import IndefiniteKernelWarning
 from mercer.kernels import Gaussian, PairKernel
 from mercer.losses import Hinge, Huber, Logistic, Multinomial, Poisson, Quantile, SquaredHinge
-from mercer.solvers import CentresNewton, DualAscent, Newton, Splitting
+from mercer.solvers import DualAscent, Newton, Splitting
 
 RNG = np.random.default_rng(5)
 N = 70
@@ -343,7 +343,7 @@ def test_what_makes_no_sense_is_refused_in_words(model, y, text):
 )
 def test_all_rows_as_centres_are_the_whole_problem(model, y):
     exact = clone(model).set_params(tol=1e-12).fit(X, y, WEIGHTS)
-    every = clone(model).set_params(centres=N, random_state=0, solver=CentresNewton(1e-12))
+    every = clone(model).set_params(centres=N, random_state=0, solver=Newton(1e-12))
     every.fit(X, y, WEIGHTS)
     values = (getattr(m, "decision_function", m.predict)(NEW) for m in (every, exact))
     np.testing.assert_allclose(*values, atol=1e-4)

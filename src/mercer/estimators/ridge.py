@@ -28,8 +28,8 @@ from mercer.kernels.base import Kernel
 from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.direct import Direct
-from mercer.solvers.path import SpectralPath
 from mercer.solvers.solution import Solution
+from mercer.solvers.spectral import SpectralPath
 
 
 class _Ridge(CallbackSupportMixin, KernelInput):
