@@ -180,28 +180,13 @@ def _has_own_sampler(measure: Any) -> bool:
 
 @dataclass(frozen=True)
 class Rules:
-    """Sizes of the numerical rules for errors, and of single draws.
+    """Sizes of the numerical rules behind errors."""
 
-    Attributes
-    ----------
-    drawn : int
-        Numbers that are drawn together when only the lengths of frequencies are needed: 8 MB.
-    pairs : int
-        Pairs of lengths in the fixed sample behind covariances, whose relative error is 1/√pairs.
-    nodes : int
-        Of the rule over a direction. It is exact to rounding for arguments up to `reach`, which is
-        where the waves become too fast for it; Bessel functions serve beyond.
-    reach : float
-    nearly_normal : int
-        Columns beyond which a coordinate of a uniform direction is taken on ten deviations 1/√D
-        only: what lies outside is below rounding, and Jacobi's weights underflow.
-    """
-
-    drawn: int = 1 << 20
-    pairs: int = 4096
-    nodes: int = 96
-    reach: float = 64.0
-    nearly_normal: int = 64
+    drawn: int = 1 << 20  # numbers drawn together where only their lengths are needed: 8 MB
+    pairs: int = 4096  # of lengths behind a covariance, whose relative error is 1/√pairs
+    nodes: int = 96  # of the rule over a direction, exact to rounding for arguments up to `reach`
+    reach: float = 64.0  # beyond, Bessel functions serve: cosines are too fast for the rule
+    nearly_normal: int = 64  # columns beyond which ten deviations 1/√D hold a direction's law
 
 
 @dataclass(frozen=True)
