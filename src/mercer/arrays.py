@@ -165,8 +165,3 @@ def on_device(values: Array, device: Any) -> Array:
             "(torch.cuda.is_available() is False): write device=None to compute on the CPU."
         )
     return torch.as_tensor(values, device=device)
-
-
-def contiguous(array: Array) -> Array:
-    """An array whose numbers lie in C order, a copy only where they do not."""
-    return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)

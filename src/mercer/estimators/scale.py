@@ -18,7 +18,7 @@ from mercer.losses import Loss, Squared
 from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.solvers import automatic
-from mercer.solvers.centres import BlockPasses, CentresNewton, CentresProblem, passes
+from mercer.solvers.centres import BlockPasses, CentresNewton, passes
 from mercer.solvers.centres.passes import check_restartable, random_rows, taken
 from mercer.solvers.problem import Problem, has_few_features
 
@@ -172,9 +172,9 @@ def _posed_on_centres(walked: Any, loss: Loss) -> Callable[..., Any]:
     def matrix(rows: Any) -> Any:
         if rows is None:
             return walked
-        return passes(walked.kernel, walked.take(rows), walked.centres)
+        return passes(walked.kernel, walked.take(rows), walked.y)
 
-    return _posed(CentresProblem, matrix, loss)
+    return _posed(Problem.on_centres, matrix, loss)
 
 
 def _posed(

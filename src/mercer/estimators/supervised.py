@@ -27,8 +27,6 @@ from mercer.points import PointSet
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.definiteness import solved_for_nearest
-from mercer.solvers.gaps import is_smooth
-from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 ALL_ROWS = 20_000  # of tensors up to which a loss with kinks has all of them as centres
@@ -253,7 +251,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
         try:
             return solver.solve(problem)
         except NotPositiveDefiniteError:
-            if not (isinstance(self.solver, str) and isinstance(problem, Problem)):
+            if not (isinstance(self.solver, str) and problem.on_all_points):
                 raise
             return solved_for_nearest(problem, solver)
 
@@ -267,7 +265,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
             )
         if not (isinstance(self.tol, (int, float, np.number)) and 0 < self.tol < np.inf):
             raise ValueError(f"tol must be a positive number; got {self.tol!r}.")
-        kinked = not is_smooth(loss)
+        kinked = not loss.is_smooth
         if self.centres is not None or (kinked and is_tensor(getattr(points, "rows", None))):
             tolerance = max(float(self.tol), CentresNewton().goal(loss, points.dtype))
             return CentresNewton(tolerance)

@@ -29,7 +29,7 @@ from mercer.checks import check_count, check_positive
 from mercer.features.inputs import over_rows
 from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws.measures import Seed, generator
+from mercer.kernels.measures import Seed, generator
 from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.runtime.budget import Memory, memory_budget

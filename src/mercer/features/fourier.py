@@ -18,7 +18,7 @@ from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
 from mercer.features.inputs import placed_like
 from mercer.kernels.conversion import as_kernel
-from mercer.kernels.laws.measures import generator
+from mercer.kernels.measures import generator
 from mercer.kernels.radial import Gaussian
 
 FORMS = ("pairs", "phase", "complex")

@@ -20,8 +20,7 @@ from scipy.stats import qmc
 from mercer.kernels import laws
 from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws import SpectralMeasure
-from mercer.kernels.laws.measures import Seed, generator
+from mercer.kernels.measures import Seed, SpectralMeasure, generator
 from mercer.kernels.radial import Radial
 
 SAMPLINGS = ("independent", "orthogonal", "quasi-random")

@@ -19,7 +19,7 @@ from mercer.checks import check_count, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws.measures import generator
+from mercer.kernels.measures import generator
 from mercer.kernels.radial import Gaussian
 
 SAMPLINGS = ("random", "leading")

@@ -120,7 +120,7 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
     kept = vectors[:, values >= 0]
     matrix = (kept * values[values >= 0]) @ kept.T
     nearest = Precomputed(0.5 * (matrix + matrix.T)).gram(np.arange(gram.shape[0]))
-    found = solver.solve(replace(problem, gram=nearest))
+    found = solver.solve(replace(problem, operator=nearest))
     status = Status(
         False,
         f"No minimum: {sentence(gram, vectors[:, 0])}. Solved for the nearest positive "

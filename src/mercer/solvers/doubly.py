@@ -14,7 +14,7 @@ from mercer.checks import check_count, check_positive
 from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction
 from mercer.points import ALL_COLUMNS, VectorPoints
-from mercer.solvers.descent.landscape import Callback, State, target_rows
+from mercer.solvers.driver import Callback, Progress
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import Schedule
 from mercer.solvers.solution import Solution, Status
@@ -130,7 +130,7 @@ class DoublyStochastic:
     random_state : int, default=0
     time_limit : float, optional
         Seconds after which to stop.
-    callback : function of (step, State), optional
+    callback : function of (step, Progress), optional
         Called after each step, with the mean loss of its batch as objective; True stops.
 
     References
@@ -193,7 +193,7 @@ class _Run:
 
     def __init__(self, solver: DoublyStochastic, problem: Problem) -> None:
         self.solver, self.problem = solver, problem
-        y = problem.gram.x.vector(target_rows(problem))
+        y = problem.gram.x.vector(problem.y)
         self.single, self.targets = y.ndim == 1, y.reshape(len(y), -1)
         self.features, xp = solver.features(problem), namespace(y)
         shape = self.features.count, self.targets.shape[1]
@@ -254,7 +254,7 @@ class _Run:
         elif limit is not None and self.history["seconds"][-1] >= limit:
             self.stopped = f"the time limit of {limit:g} s"
         elif self.solver.callback is not None:
-            state = State(self._coefficients(), 0.0 * self.raw[0, :], loss)
+            state = Progress(self._coefficients(), 0.0 * self.raw[0, :], loss)
             self.stopped = "the callback" if self.solver.callback(t, state) else ""
         return bool(self.stopped)
 

@@ -12,7 +12,7 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, beside, namespace, on_host, to_precision
 from mercer.features.partial_cholesky import PartialFactor
-from mercer.panels import lower_products
+from mercer.linalg.panels import lower_products
 from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.threads import spans
 

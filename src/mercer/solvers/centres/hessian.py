@@ -13,7 +13,7 @@ from mercer.operators import Affine, MappedRows
 from mercer.solvers.centres.basis import DevicePreconditioner, Preconditioner, sample_size
 from mercer.solvers.centres.objective import Objective, Point
 from mercer.solvers.centres.passes import random_rows
-from mercer.solvers.centres.problem import CentresProblem
+from mercer.solvers.problem import Problem
 
 STALE = 0.2  # change of the curvatures, relative to their mean, that makes a preconditioner old
 
@@ -34,8 +34,8 @@ class Hessian:
             found = loss.probability(point.values)  # type: ignore[attr-defined]
             self.probabilities = to_precision(found, self.dtype)
         else:
-            bends = loss.curvature(self.problem.columns, point.values)
-            self.factors = self.problem.shares * bends
+            bends = loss.curvature(self.problem.y_columns, point.values)
+            self.factors = self.problem.shares[:, None] * bends
 
     def product(self, v: Array) -> Array:
         """H v, for a column or several."""
@@ -56,7 +56,7 @@ class Hessian:
         return Affine(self.factors, shift, keep_values=keep)
 
     def _coupled(self, shift: Array, keep: bool) -> MultinomialCurvature:
-        shares, shift = (to_precision(a, self.dtype) for a in (self.problem.shares, shift))
+        shares, shift = (to_precision(a, self.dtype) for a in (self.problem.shares[:, None], shift))
         return MultinomialCurvature(self.probabilities, shares, shift, keep)
 
 
@@ -82,14 +82,14 @@ def _row_dots(a: Array, b: Array) -> Any:
     return (a * b).sum(axis=1) if is_tensor(a) else np.einsum("ij,ij->i", a, b)
 
 
-def mean_curvature(problem: CentresProblem, loss: Loss, values: Array) -> Array:
+def mean_curvature(problem: Problem, loss: Loss, values: Array) -> Array:
     """p·ℓ'' of each row, the mean over outputs."""
     if loss.is_multiclass:
         q = loss.probability(values)  # type: ignore[attr-defined]
         curvature = q * (1.0 - q)
     else:
-        curvature = loss.curvature(problem.columns, values)
-    return problem.shares[:, 0] * curvature.mean(axis=1)
+        curvature = loss.curvature(problem.y_columns, values)
+    return problem.shares * curvature.mean(axis=1)
 
 
 class Preconditioning:
@@ -132,8 +132,8 @@ class Preconditioning:
         """Some of the rows that bend the objective."""
         passes, count = self.objective.passes, self.solver.sample
         if count is None:
-            width = 0 if passes.stored else getattr(passes.centres, "width", 1)
-            outputs = self.objective.problem.columns.shape[1]
+            width = 0 if passes.stored else getattr(passes.y, "width", 1)
+            outputs = self.objective.problem.y_columns.shape[1]
             rows = max(len(active), 1)
             count = sample_size(rows, self.objective.size, self.goal, width, outputs)
         among = random_rows(len(active), count, self.solver.random_state)

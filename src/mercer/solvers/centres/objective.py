@@ -16,7 +16,7 @@ from mercer.losses import Loss, Squared
 from mercer.operators import Affine, MappedRows
 from mercer.solvers.centres.basis import Basis
 from mercer.solvers.centres.certificate import balanced, dual_value
-from mercer.solvers.centres.problem import CentresProblem
+from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 
@@ -67,10 +67,10 @@ class LossSlopes:
 class Objective:
     """What is minimised, evaluated by passes over the rows."""
 
-    def __init__(self, problem: CentresProblem, basis: Basis) -> None:
-        self.problem, self.basis, self.passes = problem, basis, problem.passes
+    def __init__(self, problem: Problem, basis: Basis) -> None:
+        self.problem, self.basis, self.passes = problem, basis, problem.operator
         self.size, self.intercept = basis.size, problem.fit_intercept
-        self.xp = namespace(problem.columns)
+        self.xp = namespace(problem.y_columns)
 
     # ---- coefficients and coordinates ------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class Objective:
 
     def coordinates(self, start: Solution) -> Array:
         """θ of a solution on the same centres."""
-        beta, shift = map(self.problem.double, (start.coefficients, start.intercept))
+        beta, shift = map(self.problem.array, (start.coefficients, start.intercept))
         gamma = self.basis.coordinates(beta.reshape(self.size, -1))
         if not self.intercept:
             return gamma
@@ -89,7 +89,7 @@ class Objective:
 
     def zero(self) -> Array:
         """θ = 0."""
-        y, xp = self.problem.columns, self.xp
+        y, xp = self.problem.y_columns, self.xp
         shape = self.size + self.intercept, y.shape[1]
         return xp.zeros(shape, dtype=xp.float64, device=y.device)
 
@@ -120,7 +120,7 @@ class Objective:
         self, beta: Array, shift: Any, loss: Loss, precision: Any
     ) -> tuple[Array, Array, Array]:
         """Slopes are f − y, an affine map of each row, which compiled code does on the way."""
-        y, shares = self.problem.columns, self.problem.shares
+        y, shares = self.problem.y_columns, self.problem.shares[:, None]
         row_map = Affine(shares, shift - y, keep_values=True, with_factors=self.intercept)
         found = self.passes.row_pass(beta, row_map, precision)
         moments, values = self.basis.pull(found.product), found.values
@@ -131,7 +131,7 @@ class Objective:
     def _of_any(
         self, beta: Array, shift: Any, loss: Loss, precision: Any
     ) -> tuple[Array, Array, Array]:
-        y, shares = self.problem.columns, self.problem.shares
+        y, shares = self.problem.y_columns, self.problem.shares[:, None]
         row_map = LossSlopes(loss, y, shares, shift)
         found = self.passes.row_pass(beta, row_map, precision)
         values = found.values
@@ -142,14 +142,14 @@ class Objective:
         ridge, gamma = self.problem.regularization, theta[: self.size]
         gradient = moments + ridge * gamma
         if self.intercept:
-            constant = (self.problem.shares * slopes).sum(axis=0, keepdims=True)
+            constant = (self.problem.shares[:, None] * slopes).sum(axis=0, keepdims=True)
             gradient = self.xp.concat([gradient, constant])
         objective = self.value(loss, values, gamma)
         return Point(theta, values, slopes, gradient, objective, moments)
 
     def value(self, loss: Loss, values: Array, gamma: Array) -> float:
         """The objective with a loss, from the values f(x_i) + b and γ."""
-        risk = self.problem.risk(values, loss)
+        risk = float(loss.risk(self.problem.y_columns, values, self.problem.sample_weights))
         return risk + 0.5 * self.problem.regularization * inner(gamma, gamma)
 
     # ---- the truth -------------------------------------------------------------------------------
@@ -184,11 +184,11 @@ class Objective:
         """Slopes that sum to 0 and L⁻¹K_Mn(pu) of them; a pass, unless the loss is the square."""
         slopes = balanced(self.problem, point.slopes)
         if point.mean_moments is not None:
-            constant = (self.problem.shares * point.slopes).sum(axis=0)
+            constant = (self.problem.shares[:, None] * point.slopes).sum(axis=0)
             return slopes, point.moments - point.mean_moments * constant
         if point.balanced_moments is None:
             nothing = self.xp.zeros_like(point.theta[: self.size])
-            row_map = Affine(self.problem.shares, slopes)
+            row_map = Affine(self.problem.shares[:, None], slopes)
             point.balanced_moments = self.basis.pull(
                 self.passes.row_pass(nothing, row_map, point.precision).product
             )

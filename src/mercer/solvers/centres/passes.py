@@ -33,8 +33,22 @@ class Passes:
     def __init__(self, operator: Gram | BlockedGram) -> None:
         self.operator, self.count = operator, 0
         self.kernel: Any = operator.kernel
-        self.centres, self.memory = operator.y, operator.memory
+        self.y, self.memory = operator.y, operator.memory
+        self.x = operator.y if isinstance(operator, BlockedGram) else operator.x
         self.rows, self.dtype = operator.shape[0], operator.dtype
+
+    symmetric = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operator.shape
+
+    @property
+    def on_tensors(self) -> bool:
+        return bool(self.y.home != "host")
+
+    def __matmul__(self, values: Array) -> Array:
+        return self.operator.astype(np.float64) @ values
 
     @property
     def stored(self) -> bool:
