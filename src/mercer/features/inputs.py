@@ -7,6 +7,7 @@ Arrays of other libraries (tensors) are admitted and handed back here; the other
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -79,7 +80,7 @@ class KernelInput:
             return self.kernel
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
-            kernel = _Bound(kernel, dict(self.kernel_params))
+            kernel = partial(kernel, **self.kernel_params)
         options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
 
@@ -157,16 +158,6 @@ class KernelInput:
         tags.input_tags.sparse = not self._is_precomputed()
         tags.input_tags.pairwise = self._is_precomputed()
         return tags
-
-
-class _Bound:
-    """A kernel function with keyword arguments, which can be pickled if the function can."""
-
-    def __init__(self, function: Any, extra: dict[str, Any]) -> None:
-        self.function, self.extra = function, extra
-
-    def __call__(self, x: Any, y: Any) -> Any:
-        return self.function(x, y, **self.extra)
 
 
 def _targets_of(X: Any, y: Any) -> Any:
