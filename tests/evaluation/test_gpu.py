@@ -362,6 +362,7 @@ def applied(X, OUT, B: tl.constexpr):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_the_card(name):
     from mercer.evaluation.cpu.cache import load
+
     from mercer.evaluation.gpu.elementary import needed
     from mercer.evaluation.gpu.source import HEADER
     from mercer.evaluation.operations import OPERATIONS
@@ -380,6 +381,7 @@ def test_functions_of_the_card(name):
 @pytest.mark.parametrize("name", ["sqrt", "sqrt_by_polynomial"])
 def test_roots_of_what_rounding_made_negative(name):
     from mercer.evaluation.cpu.cache import load
+
     from mercer.evaluation.gpu.elementary import needed
     from mercer.evaluation.gpu.source import HEADER
 
