@@ -30,7 +30,9 @@ from mercer.estimators import (  # noqa: E402
 from mercer.features import Nystroem  # noqa: E402
 from mercer.features.centres import KMeansPlusPlus  # noqa: E402
 from mercer.kernels import Gaussian  # noqa: E402
-from mercer.linalg import cholesky  # noqa: E402
+from mercer.linalg import Factor, cholesky  # noqa: E402
+from mercer.linalg.panels import Tuning  # noqa: E402
+from mercer.linalg.triangles import Triangle  # noqa: E402
 from mercer.losses import (  # noqa: E402
     EpsilonInsensitive,
     Hinge,
@@ -61,7 +63,6 @@ from mercer.solvers.newton import Tuning  # noqa: E402
 from mercer.solvers.optimality import duality_gap  # noqa: E402
 from mercer.solvers.root import PivotedCholesky  # noqa: E402
 from mercer.solvers.schedules import Constant  # noqa: E402
-from mercer.triangles import Triangle  # noqa: E402
 
 DEVICE = os.environ.get("MERCER_DEVICE", "cpu")
 tensor = partial(torch.tensor, device=DEVICE)
@@ -375,17 +376,16 @@ class TestDescents:
         checked(f(like), solver.function(problems[0], expected)(X), like, 1e-9)
 
 
-def test_a_triangle_by_panels(monkeypatch):
+def test_a_triangle_by_panels():
     rng = np.random.default_rng(0)
     X = np.sort(rng.uniform(size=(50, 1)), axis=0)
     matrix = tensor(Gaussian(0.3).gram(X).dense() + 1e-12 * np.eye(50))  # condition 1e13
     b = tensor(rng.standard_normal((50, 2)))
     factor = cholesky(matrix)
     expected = factor.half_solve(b), factor.other_half_solve(b)
-    monkeypatch.setattr("mercer.linalg.factors.TRIANGLE", 16)
-    monkeypatch.setattr("mercer.linalg.factors._is_on_a_device", lambda matrix: True)
+    factor = Factor(factor.lower, 0.0, Tuning(device_panel=16, panels_on_host=True))
     panels = Triangle(factor.lower, panel=16)
-    assert factor._takes(b)
+    assert factor.by_panels(b)
     for found, x, L in (
         (panels.solve(b), expected[0], factor.lower),
         (panels.transposed_solve(b), expected[1], factor.lower.T),

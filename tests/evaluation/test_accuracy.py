@@ -8,8 +8,8 @@ import scipy.sparse
 
 import markets
 from mercer.evaluation import reference
+from mercer.evaluation.accuracy import steepness
 from mercer.evaluation.expression import numbers_of
-from mercer.evaluation.folding import steepness
 from mercer.evaluation.operations import derivative
 from mercer.kernels import ChiSquared, Gaussian, Matern
 from mercer.points import DensePoints

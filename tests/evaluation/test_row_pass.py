@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import markets
-from mercer.evaluation import row_pass
 from mercer.evaluation.execution import Affine, MappedRows, joined, split_halves
+from mercer.evaluation.tiling import TUNING
 from mercer.kernels import Gaussian, Linear, Matern
 
+ALWAYS_COMPILED = replace(TUNING, compiled_values=0)
 ROWS, COLUMNS = 1037, 203  # not multiples of anything
 KERNELS = {"float32": Gaussian(0.7), "float64": Matern(1.5) * Linear() + Gaussian(2.0)}
 
@@ -26,15 +29,16 @@ def maps(rng):
 
 @pytest.mark.parametrize("name", ["normal", "gradient", "one of two", "each its own"])
 @pytest.mark.parametrize("dtype", KERNELS)
-def test_a_map_in_the_cache_is_the_map_of_strips(dtype, name, monkeypatch):
-    monkeypatch.setattr(row_pass, "WORTH_COMPILING", 0)
+def test_a_map_in_the_cache_is_the_map_of_strips(dtype, name):
     rng = np.random.default_rng(0)
     middle, V = maps(rng)[name], rng.standard_normal((COLUMNS, 2))
     gram = KERNELS[dtype].gram(markets.normal(ROWS, 3, 1), markets.normal(COLUMNS, 3, 2))
     K = gram.dense()
     halves, split = split_halves(V, dtype)
     row_map = joined(middle) if split else middle
-    found = gram.astype(dtype).row_pass(halves, row_map)
+    execution = gram.astype(dtype).execution()
+    execution.tuning = ALWAYS_COMPILED
+    found = execution.row_pass(halves, row_map)
     pushes = middle.factors * ((K @ V)[:, : middle.added.shape[1]] + middle.added)
     if middle.with_factors:
         pushes = np.column_stack([pushes, middle.factors])
@@ -44,13 +48,13 @@ def test_a_map_in_the_cache_is_the_map_of_strips(dtype, name, monkeypatch):
     assert (found.values is not None) == middle.keep_values
     if middle.keep_values:
         assert (np.abs(found.values - K @ V) <= tolerance * (np.abs(K) @ np.abs(V))).all()
-    expected = gram.astype(dtype).row_pass(halves, lambda *given: row_map(*given))
+    expected = execution.row_pass(halves, lambda *given: row_map(*given))
     assert (np.abs(found.product - expected.product) <= tolerance * scale).all()
 
 
-def test_subnormal_numbers_are_left_as_they_were(monkeypatch):
-    monkeypatch.setattr(row_pass, "WORTH_COMPILING", 0)
+def test_subnormal_numbers_are_left_as_they_were():
     gram = Gaussian(0.02).gram(markets.normal(300, 3, 1, np.float32))
+    gram.execution().tuning = ALWAYS_COMPILED
     v = np.full((300, 1), 1e-3, np.float32)
     expected = gram.dense().astype(float)
     expected = expected.T @ (expected @ v)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from mercer.runtime.budget import free_memory, memory_budget
+from mercer.runtime.budget import Tuning, free_memory, memory_budget
 
 
 @pytest.mark.parametrize(
@@ -41,8 +43,10 @@ def test_the_environment_decides_where_nothing_was_said(monkeypatch):
 
 def test_a_share_of_what_is_free_otherwise(monkeypatch):
     monkeypatch.delenv("MERCER_MEMORY", raising=False)
-    monkeypatch.setattr("mercer.runtime.budget.free_memory", lambda: 400)
-    assert memory_budget() == 100
+    tuning = Tuning(share=0.5, seconds=0.0)
+    assert memory_budget(tuning=tuning) == pytest.approx(0.5 * free_memory(), rel=0.2)
+    kept = Tuning(share=0.5, seconds=math.inf)
+    assert memory_budget(tuning=kept) == memory_budget(tuning=kept)
 
 
 def test_free_memory_is_a_number_of_bytes():

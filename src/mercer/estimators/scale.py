@@ -151,10 +151,7 @@ def _count_of(centres: Any) -> int | None:
 def _chosen(kernel: Kernel, points: PointSet, centres: Any, random_state: Any) -> PointSet:
     if isinstance(centres, Integral):
         centres = Uniform(min(int(centres), len(points)), random_state)
-    if isinstance(centres, (Uniform, Given)) or points.home == "host":
-        return centres.choose(kernel, points).points
-    found = centres.choose(kernel, points.host())
-    return points.take(found.indices)
+    return centres.choose(kernel, points).points
 
 
 def _seed(random_state: Any) -> int:

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from mercer.arrays import beside, is_tensor, on_device, on_host, to_precision
+from mercer.checks import check_weights
 from mercer.errors import IndefiniteKernelWarning, NotPositiveDefiniteError
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.callbacks import CallbackSupportMixin, FitTask, iterations_of, told
@@ -26,7 +27,6 @@ from mercer.points import PointSet
 from mercer.solvers.newton import Newton, default_tolerance
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.definiteness import solved_for_nearest
-from mercer.solvers.optimality import is_smooth
 from mercer.solvers.solution import Solution
 
 ALL_ROWS = 20_000  # of tensors up to which a loss with kinks has all of them as centres
@@ -109,13 +109,8 @@ class SupervisedEstimator(KernelEstimator):
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         else:
             weights = np.asarray(sample_weight, np.float64)
-            if weights.shape != (len(X),) or not np.isfinite(weights).all():
-                raise ValueError(
-                    f"sample_weight must be one finite number for each of {len(X)} samples; got "
-                    f"shape {weights.shape}."
-                )
-        if (weights < 0).any() or not weights.any():
-            raise ValueError("sample_weight must be nonnegative and not all zero.")
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        check_weights(weights, rows, "sample_weight")
         return weights
 
     def _fitted(
@@ -210,7 +205,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
         points = self._training_points(kernel, X)
         solver, centres = self._solver(loss, points), self.centres
         if centres is None and isinstance(self.solver, str) and isinstance(solver, Newton):
-            centres = None if is_smooth(loss) else _all_of(points, loss)
+            centres = None if loss.is_smooth else _all_of(points, loss)
         return setting(
             kernel,
             points,
@@ -270,7 +265,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
             )
         if not (isinstance(self.tol, (int, float, np.number)) and 0 < self.tol < np.inf):
             raise ValueError(f"tol must be a positive number; got {self.tol!r}.")
-        kinked = not is_smooth(loss)
+        kinked = not loss.is_smooth
         if self.centres is not None or (kinked and is_tensor(getattr(points, "rows", None))):
             return Newton(max(float(self.tol), default_tolerance(loss, points.dtype)))
         return default_solver(loss, float(self.tol))

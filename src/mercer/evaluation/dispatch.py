@@ -8,10 +8,10 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from mercer.evaluation.blocks import OwnBlocks
 from mercer.evaluation.execution import Execution
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.reference import Reference
-from mercer.evaluation.tiled import OwnBlocks
 from mercer.points import PointSet, VectorPoints
 from mercer.runtime.budget import Memory
 
@@ -51,22 +51,37 @@ def execution_for(
     return Cpu(kernel, program, x, y, dtype, memory)
 
 
-_programs: dict[int, tuple[weakref.ref[EvaluableKernel], Program | None]] = {}  # by the kernel's id
+PLAIN = frozenset({bool, int, float, str, type(None)})  # fields by which kernels are compared
+LIMIT = 512  # programs that are cached
+_programs: dict[Any, Program | None] = {}
+_owners: dict[int, weakref.ref[EvaluableKernel]] = {}  # of programs that are cached by identity
 
 
 def program_of(kernel: EvaluableKernel) -> Program | None:
-    """The program of a kernel, cached as long as the kernel lives.
+    """The program of a kernel; None where it has no expression.
 
-    Kernels are told apart by identity: to compare them, matrices inside them would be read.
+    It is found again by the class and the fields of the kernel where these are numbers and texts.
+    Other kernels are told apart by identity, as long as they live: to compare them, matrices inside
+    them would be read.
     """
-    key = id(kernel)
-    cached = _programs.get(key)
-    if cached is not None and cached[0]() is kernel:
-        return cached[1]
-    expression = kernel.expression()
-    program = None if expression is None else lower(expression)
-    _programs[key] = weakref.ref(kernel, lambda _: _programs.pop(key, None)), program
-    return program
+    fields = tuple(vars(kernel).values())
+    kinds = tuple(map(type, fields))
+    key: Any = (type(kernel), fields, kinds) if PLAIN.issuperset(kinds) else id(kernel)
+    if key not in _programs:
+        expression = kernel.expression()
+        program = None if expression is None else lower(expression)
+        if isinstance(key, int):
+            _owners[key] = weakref.ref(kernel, lambda _: _forget(key))
+        elif len(_programs) >= LIMIT:
+            _programs.clear()
+            _owners.clear()
+        _programs[key] = program
+    return _programs[key]
+
+
+def _forget(key: int) -> None:
+    _programs.pop(key, None)
+    _owners.pop(key, None)
 
 
 def check_pair(x: PointSet, y: PointSet) -> None:

@@ -18,7 +18,7 @@ from mercer.evaluation.expression import (
     Y,
     numbers_of,
 )
-from mercer.evaluation.operations import OPERATIONS
+from mercer.evaluation.operations import apply
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet, VectorPoints
 
@@ -37,14 +37,6 @@ def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.nd
         return done[node]
 
     return visit(expression)
-
-
-def apply(node: Operation, *arguments: np.ndarray) -> np.ndarray:
-    """One operation on values."""
-    oracle = OPERATIONS[node.name].oracle
-    if node.name == "power":
-        return oracle(*arguments, node.exponent)
-    return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
 
 
 def block(expression: Expression, x: VectorPoints, y: VectorPoints) -> np.ndarray:
@@ -100,6 +92,8 @@ def _own_terms(number: Number, rows: np.ndarray) -> np.ndarray:
 class Reference:
     """K(X, Y) in float64, stored for every product: the execution that others are compared with."""
 
+    strip_bytes = 8 << 20  # of slopes at some points, which gradients take together
+
     def __init__(self, kernel: EvaluableKernel, x: PointSet, y: PointSet) -> None:
         self.kernel, self.x, self.y = kernel, x, y
 
@@ -127,10 +121,29 @@ class Reference:
         return diagonal(expression, self.x)  # type: ignore[arg-type]
 
     def gradient(self, values: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        from mercer.evaluation import gradients
+
+        if self.kernel.expression() is None:
+            return gradients.from_blocks(self.kernel, self.x, self.y, values)
+        return gradients.gradient(self, values)
 
     def parameter_gradient(self, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
-        raise NotImplementedError
+        from mercer.evaluation import parameters
+
+        return parameters.parameter_gradient(self, left, right)
+
+    def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
+        """All values of an expression, stored."""
+        return block(expression, x, y)
+
+    def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
+        """E V, E being the matrix of the values of an expression."""
+        return block(expression, self.x, self.y) @ values  # type: ignore[arg-type]
+
+    def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
+        """The value of a term in coordinates."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return evaluate(term, numbers)
 
     def plan(self, columns: int) -> Plan:
         n, m = len(self.x), len(self.y)

@@ -1,6 +1,6 @@
-"""Kᵀ M(K V): each kernel value is computed once and used on both sides, and K is never stored.
+"""Kᵀ M(K V) on the host: each kernel value is computed once and used on both sides.
 
-Where M is affine in each row and pair numbers are computed in registers, compiled code keeps a few
+Where M is affine in each row and pair numbers are computed in registers, compiled code holds a few
 rows of K in the cache. Any other M is called for strips of K, which are stored one at a time.
 """
 
@@ -9,118 +9,96 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.evaluation.execution import Affine, RowMap, RowPass
-from mercer.evaluation.tiling import (
-    PARTIAL_BYTES,
-    SEGMENTS,
-    Packer,
-    Threaded,
-    column_store,
-)
-from mercer.runtime.budget import MEGABYTE
 from mercer.runtime.threads import run, single_threaded_blas, spans
 
-BLOCK_BYTES = 8 * MEGABYTE  # of a strip of K that is used twice
-LEAST_STRIP = 64  # rows of it, whatever their length
-WORTH_COMPILING = 1 << 21  # kernel values from which code of its own is compiled
-FEW = 3  # columns that are multiplied one by one
+if TYPE_CHECKING:
+    from mercer.evaluation.tiling import Tiled
 
 
-class TiledRowPass(Threaded):
-    """A matrix in tiles that is multiplied from both sides, a strip of rows at a time."""
+def row_pass(tiled: Tiled, values: np.ndarray, row_map: RowMap, threads: int) -> RowPass:
+    """Kᵀ M(K V); strips are added in float64, and the sum is left so.
 
-    @property
-    def memory_per_thread(self) -> int:
-        """Bytes of packed rows and a strip of K."""
-        rows, columns = min(self.strip, self.tiles.shape[0]), self.tiles.shape[1]
-        return rows * (self.tiles.row_bytes + columns * self.tiles.dtype.itemsize)
+    Solving with K_MM needs the digits of the sum.
+    """
+    n, m = tiled.shape
+    in_registers = getattr(tiled, "in_registers", False)
+    if isinstance(row_map, Affine) and in_registers and n * m >= tiled.tuning.compiled_values:
+        return _in_cache(tiled, values, row_map, threads)
+    return _by_strips(tiled, values, row_map, threads)
 
-    @property
-    def memory(self) -> int:
-        """Bytes that it takes at most, beside its input and output."""
-        n, m = self.tiles.shape
-        kept = m * self.tiles.column_bytes
-        partial = min(n, self._partials) * 8 * m * self.right_columns
-        return self.threads * self.memory_per_thread + kept + partial
 
-    def product(self, values: np.ndarray, row_map: RowMap) -> RowPass:
-        """Kᵀ M(K V), where M maps the rows start, …, stop − 1 of K V on their own.
+def row_pass_memory(tiled: Tiled, columns: int) -> tuple[int, int]:
+    """Bytes that a row pass takes in all, and for each thread, beside its input and output."""
+    n, m = tiled.shape
+    partial = min(n, _parts(tiled, columns)) * 8 * m * columns
+    each = min(_strip(tiled), n) * (tiled.row_bytes + m * tiled.dtype.itemsize)
+    return m * tiled.column_bytes + partial, each
 
-        Strips are added in float64, and the sum is left so: solving with K_MM needs its digits.
-        """
-        n, m = self.tiles.shape
-        compiled = getattr(self.tiles, "in_registers", False) and n * m >= WORTH_COMPILING
-        if isinstance(row_map, Affine) and compiled:
-            return self._in_cache(values, row_map)
-        return self._by_strips(values, row_map)
 
-    # ---- strips --------------------------------------------------------------------------------
+def _parts(tiled: Tiled, columns: int) -> int:
+    """In how many parts rows are summed, each with a sum of its own."""
+    size = 8 * tiled.shape[1] * columns
+    return int(max(1, min(tiled.tuning.segments, tiled.tuning.partial_bytes // max(1, size))))
 
-    def _by_strips(self, values: np.ndarray, row_map: RowMap) -> RowPass:
-        n, m = self.tiles.shape
-        parts = spans(n, -(-n // self._partials))
-        sums = Sums(len(parts), n)
-        store = column_store(self.tiles)
-        rows = min(self.strip, parts[0][1] - parts[0][0])
-        compiled = getattr(self.tiles, "compiled", False)
-        blocks: list[np.ndarray] = []  # that no thread uses now: fresh memory costs time
 
-        def add(i: int) -> None:
-            block = blocks.pop() if blocks else np.empty((rows, m), self.tiles.dtype)
-            for start, stop in spans(parts[i][1], rows, parts[i][0]):
-                strip = self._strip_of_matrix(block, start, stop, store)
-                sums.add(i, strip, start, stop, values, row_map, compiled)
-            blocks.append(block)
+def _strip(tiled: Tiled) -> int:
+    """Rows of a strip of K."""
+    rows = tiled.tuning.strip_bytes // max(1, tiled.shape[1] * tiled.dtype.itemsize)
+    return int(min(tiled.stripe, max(tiled.tuning.least_strip, rows // 8 * 8)))
 
-        with single_threaded_blas():
-            run(add, range(len(parts)), self.threads)
-        return sums.total()
 
-    @property
-    def _partials(self) -> int:
-        size = 8 * self.tiles.shape[1] * self.right_columns
-        return int(max(1, min(SEGMENTS, PARTIAL_BYTES // max(1, size))))
+def _by_strips(tiled: Tiled, values: np.ndarray, row_map: RowMap, threads: int) -> RowPass:
+    n, m = tiled.shape
+    parts = spans(n, -(-n // _parts(tiled, values.shape[1])))
+    sums, store = Sums(len(parts), n), tiled.column_store()
+    rows = min(_strip(tiled), parts[0][1] - parts[0][0])
+    free: list[np.ndarray] = []  # strips that no thread uses now: fresh memory costs time
 
-    @property
-    def strip(self) -> int:
-        """Rows of a strip."""
-        rows = BLOCK_BYTES // max(1, self.tiles.shape[1] * self.tiles.dtype.itemsize)
-        return int(min(self.tiles.stripe, max(LEAST_STRIP, rows // 8 * 8)))
+    def add(i: int) -> None:
+        block = free.pop() if free else np.empty((rows, m), tiled.dtype)
+        for start, stop in spans(parts[i][1], rows, parts[i][0]):
+            strip, packed = block[: stop - start], tiled.rows(start, stop)
+            for a, b in spans(m, tiled.tile):
+                tiled.fill(packed, store(a, b), strip, 0, a)
+            sums.add(i, strip, start, stop, values, row_map, tiled.compiled)
+        free.append(block)
 
-    def _strip_of_matrix(
-        self, block: np.ndarray, start: int, stop: int, store: Packer
-    ) -> np.ndarray:
-        strip = block[: stop - start]
-        rows = self.tiles.rows(start, stop)
-        for a, b in spans(self.tiles.shape[1], self.tiles.tile):
-            self.tiles.fill(rows, store(a, b), strip, 0, a)
-        return strip
+    with single_threaded_blas():
+        run(add, range(len(parts)), threads)
+    return sums.total()
 
-    # ---- a few rows in the cache -----------------------------------------------------------------
 
-    def _in_cache(self, values: np.ndarray, row_map: Affine) -> RowPass:
-        n, m = self.tiles.shape
-        lines, row_map, exponent = scaled(values, row_map)
-        parts = spans(n, -(-n // self._partials))
-        partial: list[Any] = [None] * len(parts)
-        columns = self.tiles.columns(0, m)
-        kept = np.empty((n, len(lines) // (1 + row_map.split))) if row_map.keep_values else None
+def _in_cache(tiled: Any, values: np.ndarray, row_map: Affine, threads: int) -> RowPass:
+    """By compiled code. In float32 w is brought to size 1 by a power of 2.
 
-        def add(i: int) -> None:
-            total: Any = 0.0
-            for start, stop in spans(parts[i][1], self.tiles.stripe, parts[i][0]):
-                rows, part = self.tiles.rows(start, stop), row_map.part(start, stop)
-                place = None if kept is None else kept[start:stop]
-                total = total + self.tiles.row_pass(rows, columns, lines, part, place)  # type: ignore[attr-defined]
-            partial[i] = total
+    Shares of many rows times small values of a kernel would else be too small for float32.
+    """
+    n, m = tiled.shape
+    lines, exponent = np.ascontiguousarray(values.T), 0
+    if values.dtype == np.float32:
+        exponent = int(np.frexp(np.abs(row_map.factors).max(initial=0.0))[1])
+        row_map = replace(row_map, factors=np.ldexp(row_map.factors, -exponent))
+    parts = spans(n, -(-n // _parts(tiled, values.shape[1])))
+    partial: list[Any] = [None] * len(parts)
+    columns = tiled.columns(0, m)
+    kept = np.empty((n, len(lines) // (1 + row_map.split))) if row_map.keep_values else None
 
-        run(add, range(len(parts)), self.threads)
-        total = np.asarray(sum(partial[1:], partial[0]), np.float64)
-        return RowPass(np.ldexp(total, exponent).T, None, kept)
+    def add(i: int) -> None:
+        total: Any = 0.0
+        for start, stop in spans(parts[i][1], tiled.stripe, parts[i][0]):
+            place = None if kept is None else kept[start:stop]
+            rows, part = tiled.rows(start, stop), row_map.part(start, stop)
+            total = total + tiled.compiled_row_pass(rows, columns, lines, part, place)
+        partial[i] = total
+
+    run(add, range(len(parts)), threads)
+    total = np.asarray(sum(partial[1:], partial[0]), np.float64)
+    return RowPass(np.ldexp(total, exponent).T, None, kept)
 
 
 class Sums:
@@ -163,26 +141,14 @@ class Sums:
         return RowPass(products, sum(given[1:], given[0]) if given else None, self.values)
 
 
-def scaled(values: np.ndarray, row_map: Affine) -> tuple[np.ndarray, Affine, int]:
-    """The rows of Vᵀ; in float32 with w of size 1, and the exponent of 2 that was taken out.
-
-    Shares of many rows times small values of a kernel would else be too small for float32.
-    """
-    lines = np.ascontiguousarray(values.T)
-    if values.dtype != np.float32:
-        return lines, row_map, 0
-    exponent = int(np.frexp(np.abs(row_map.factors).max(initial=0.0))[1])
-    return lines, replace(row_map, factors=np.ldexp(row_map.factors, -exponent)), exponent
-
-
 def product(strip: np.ndarray, values: np.ndarray, compiled: bool = True) -> np.ndarray:
-    """K V; a few columns one by one, which reads a strip more often and copies it never.
+    """K V; two or three columns one by one, which reads a strip more often and copies it never.
 
     Where K was computed by compiled code, subnormal numbers are taken for zero here, too: with them
     processors are slower by a factor of ten and more.
     """
     with _flushed() if compiled else nullcontext():
-        if not 1 < values.shape[1] <= FEW:
+        if values.shape[1] not in (2, 3):
             return np.asarray(strip @ values)
         return np.stack([strip @ column for column in values.T.copy()], axis=1)
 

@@ -94,7 +94,7 @@ def code_of(loss: Loss) -> tuple[int, np.ndarray]:
 
 
 def _tube(loss: Any) -> tuple[int, tuple[float, ...]]:
-    return state.TUBE, (*loss._slopes, loss._width)
+    return state.TUBE, (*loss.domain(None), loss.quadratic_conjugate.kink)
 
 
 _RULES: dict[type, Any] = {

@@ -88,16 +88,16 @@ class StoredGram(Gram):
             return self
         return Gram(self.kernel, self.x, self.y, self.memory, self.precision).astype(dtype)
 
-    def _product(self, values: Any) -> Array:
+    def __matmul__(self, values: Any) -> Array:
         columns, back = self._columns(values, self.y)
         if columns.dtype != self.matrix.dtype:
-            return super()._product(values)
+            return super().__matmul__(values)
         return back(self.matrix @ columns)
 
-    def _transposed_product(self, values: Any) -> Array:
+    def transposed_product(self, values: Any) -> Array:
         columns, back = self._columns(values, self.x)
         if columns.dtype != self.matrix.dtype:
-            return super()._transposed_product(values)
+            return super().transposed_product(values)
         return back(self.matrix.T @ columns)
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
@@ -148,15 +148,7 @@ class BlockedGram(Operator):
     ) -> None:
         check_restartable(blocks)
         self.kernel, self.blocks, self.y, self.rows, self.memory = kernel, blocks, y, rows, memory
-        self._dtype = np.dtype(dtype or y.dtype)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.rows, len(self.y)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._dtype
+        self.shape, self.dtype = (rows, len(y)), np.dtype(dtype or y.dtype)
 
     def astype(self, dtype: Any) -> BlockedGram:
         return BlockedGram(self.kernel, self.blocks, self.y, self.rows, self.memory, dtype)
@@ -174,11 +166,11 @@ class BlockedGram(Operator):
                 "targets. Pass an iterable that gives the same blocks every time."
             )
 
-    def _product(self, values: Any) -> Array:
+    def __matmul__(self, values: Any) -> Array:
         parts = [gram @ values for _, gram in self._grams()]
         return namespace(parts[0]).concat(parts)
 
-    def _transposed_product(self, values: Any) -> Array:
+    def transposed_product(self, values: Any) -> Array:
         total: Any = 0.0
         for first, gram in self._grams():
             total = total + gram.T @ values[first : first + gram.shape[0]]
@@ -236,14 +228,7 @@ class MixedPrecision(Operator):
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.operator.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype(np.float64)
+        self.shape, self.dtype = operator.shape, np.dtype(np.float64)
 
     def astype(self, dtype: Any) -> MixedPrecision:
         return MixedPrecision(self.operator.astype(dtype))
@@ -255,11 +240,11 @@ class MixedPrecision(Operator):
         total = joined_halves(product) if split else product
         return total[:, 0] if values.ndim == 1 else total
 
-    def _product(self, values: Any) -> Array:
-        return self._halves(values, self.operator._product)
+    def __matmul__(self, values: Any) -> Array:
+        return self._halves(values, self.operator.__matmul__)
 
-    def _transposed_product(self, values: Any) -> Array:
-        return self._halves(values, self.operator._transposed_product)
+    def transposed_product(self, values: Any) -> Array:
+        return self._halves(values, self.operator.transposed_product)
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
         halves, split = split_halves(values, self.operator.dtype)
@@ -298,26 +283,20 @@ class FeatureMatrix(Operator):
 
     def __init__(self, features: Features, x: Any, tuning: Tuning = TUNING) -> None:
         self.features, self.x, self.tuning = features, x, tuning
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.x.shape[0], self.features.feature_count
-
-    @property
-    def dtype(self) -> np.dtype:
-        single = str(getattr(self.x, "dtype", "")).endswith("float32")
-        return np.dtype(np.float32 if single else np.float64)
+        self.shape = x.shape[0], features.feature_count
+        single = str(getattr(x, "dtype", "")).endswith("float32")
+        self.dtype = np.dtype(np.float32 if single else np.float64)
 
     def astype(self, dtype: Any) -> FeatureMatrix:
         same = np.dtype(dtype) == self.dtype
         x = self.x if same else to_precision(self.x, dtype)
         return FeatureMatrix(self.features, x, self.tuning)
 
-    def _product(self, values: Any) -> Array:
+    def __matmul__(self, values: Any) -> Array:
         product = self.features.values(self.x, values.reshape(len(values), -1))
         return product.reshape((-1, *values.shape[1:]))
 
-    def _transposed_product(self, values: Any) -> Array:
+    def transposed_product(self, values: Any) -> Array:
         return self.features.weighted_sum(self.x, values)
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
@@ -342,27 +321,20 @@ class Identity(Operator):
     """The identity of a size."""
 
     def __init__(self, size: int, dtype: Any = np.float64) -> None:
-        self.size, self._dtype = size, np.dtype(dtype)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._dtype
+        self.shape, self.dtype = (size, size), np.dtype(dtype)
 
     @property
     def T(self) -> Identity:
         return self
 
-    def _product(self, values: Any) -> Array:
+    def __matmul__(self, values: Any) -> Array:
         return values
 
-    _transposed_product = _product
+    def transposed_product(self, values: Any) -> Array:
+        return values
 
     def diagonal(self) -> np.ndarray:
-        return np.ones(self.size, self._dtype)
+        return np.ones(self.shape[0], self.dtype)
 
     def astype(self, dtype: Any) -> Identity:
-        return Identity(self.size, dtype)
+        return Identity(self.shape[0], dtype)

@@ -6,43 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array
 from mercer.evaluation.execution import RowMap, RowPass
 
 
 class Operator:
     """A matrix A that may be stored nowhere.
 
-    A subclass has `shape` and `dtype` and implements `_product` and `_transposed_product` of
-    columns, and `row_pass` where it can do better than two products.
+    A subclass has `shape` and `dtype` and implements `@` and `transposed_product`, for vectors and
+    for matrices of columns, and `row_pass` where it can do better than two products.
     """
 
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to __rmatmul__
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        raise NotImplementedError
-
-    @property
-    def dtype(self) -> np.dtype:
-        raise NotImplementedError
-
-    def _product(self, values: Array) -> Array:
-        """A V for V with one or two dimensions."""
-        raise NotImplementedError
-
-    def _transposed_product(self, values: Array) -> Array:
-        """Aᵀ V for V with one or two dimensions."""
-        raise NotImplementedError
+    shape: tuple[int, int]
+    dtype: np.dtype
 
     def __matmul__(self, values: Any) -> Array:
         """A V."""
-        return self._product(values)
+        raise NotImplementedError
+
+    def transposed_product(self, values: Any) -> Array:
+        """Aᵀ V."""
+        raise NotImplementedError
 
     def __rmatmul__(self, values: Any) -> Array:
         """V A."""
         values = values if hasattr(values, "shape") else np.asarray(values)
-        return self._transposed_product(values if values.ndim == 1 else values.T).T
+        return self.transposed_product(values if values.ndim == 1 else values.T).T
 
     @property
     def T(self) -> Operator:
@@ -50,20 +40,25 @@ class Operator:
         return Transposed(self)
 
     # SciPy's names: scipy.sparse.linalg.aslinearoperator(operator) works.
-    matvec = matmat = __matmul__
+
+    def matvec(self, values: Any) -> Array:
+        """A V."""
+        return self @ values
 
     def rmatvec(self, values: Any) -> Array:
-        """Aᵀ V, under SciPy's name."""
-        return self._transposed_product(values)
+        """Aᵀ V."""
+        return self.transposed_product(values)
+
+    matmat, rmatmat = matvec, rmatvec
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
         """Aᵀ M(A V), the sums and the values of the map M; V is a matrix."""
-        mapped = row_map(0, self.shape[0], self._product(values))
-        return RowPass(self._transposed_product(mapped.product), mapped.sums, mapped.values)
+        mapped = row_map(0, self.shape[0], self @ values)
+        return RowPass(self.transposed_product(mapped.product), mapped.sums, mapped.values)
 
     def dense(self) -> Array:
         """The matrix, stored."""
-        return self._product(np.eye(self.shape[1], dtype=self.dtype))
+        return self @ np.eye(self.shape[1], dtype=self.dtype)
 
     def astype(self, dtype: Any) -> Operator:
         """The same operator in another precision: float32 or float64."""
@@ -75,32 +70,24 @@ class Transposed(Operator):
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.operator.shape[::-1]
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.operator.dtype
+        self.shape, self.dtype = operator.shape[::-1], operator.dtype
 
     @property
     def T(self) -> Operator:
         return self.operator
 
-    def _product(self, values: Any) -> Array:
-        return self.operator._transposed_product(values)
+    def __matmul__(self, values: Any) -> Array:
+        return self.operator.transposed_product(values)
 
-    def _transposed_product(self, values: Any) -> Array:
-        return self.operator._product(values)
+    def transposed_product(self, values: Any) -> Array:
+        return self.operator @ values
 
     def __getitem__(self, places: Any) -> Operator:
         rows, columns = places if isinstance(places, tuple) else (places, slice(None))
         return self.operator[columns, rows].T  # type: ignore[index]
 
     def dense(self) -> Array:
-        matrix = self.operator.dense()
-        return namespace(matrix).matrix_transpose(matrix)
+        return self.operator.dense().T
 
     def astype(self, dtype: Any) -> Transposed:
         return Transposed(self.operator.astype(dtype))

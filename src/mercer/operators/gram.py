@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, contiguous, namespace, precision, to_precision
+from mercer.arrays import Array, to_precision
 from mercer.evaluation.dispatch import PRECISIONS, check_pair, execution_for
 from mercer.evaluation.execution import Affine, Execution, Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
@@ -65,6 +65,7 @@ class Gram(Operator):
         self.memory = memory
         self.precision = precision
         self.evaluations = 0
+        self.shape = len(self.x), len(self.y)
         self._executions: dict[str, Execution] = {}
         check_pair(self.x, self.y)
         if precision not in PRECISIONS:
@@ -72,15 +73,7 @@ class Gram(Operator):
         if precision == "tf32" and x.home == "host":
             raise ValueError('precision="tf32" is for tensors of torch on a GPU; these are arrays.')
         wide = precision in ("float64", "reference")
-        self._dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.x), len(self.y)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._dtype
+        self.dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)
 
     @property
     def symmetric(self) -> bool:
@@ -99,9 +92,15 @@ class Gram(Operator):
     def __repr__(self) -> str:
         return f"Gram({self.kernel!r}, shape={self.shape}, dtype={self.dtype})"
 
-    def execution(self, dtype: Any = None) -> Execution:
-        """What computes K in a precision; it is made once, and owns the packed points."""
-        name = (self._dtype if dtype is None else np.dtype(dtype)).name
+    def execution(self, dtype: Any = None, counted: bool = False) -> Execution:
+        """What computes K in a precision; it is made once, and owns the packed points.
+
+        Where it is `counted`, all values of K are about to be computed.
+        """
+        if counted:
+            n, m = self.shape
+            self.evaluations += n * (n + 1) // 2 if self.symmetric else n * m
+        name = str(dtype or self.dtype).removeprefix("torch.")
         if name not in self._executions:
             self._executions[name] = execution_for(
                 self.kernel, self.x, self.y, name, self.memory, self.precision
@@ -112,21 +111,16 @@ class Gram(Operator):
 
     def __matmul__(self, values: Any) -> Array:
         """K V. The result has the wider precision of the points and of V."""
-        return self._product(values)
-
-    matvec = matmat = __matmul__
-
-    def _product(self, values: Any) -> Array:
         columns, back = self._columns(values, self.y)
-        return back(self._counted(columns).product(columns))
+        return back(self.execution(columns.dtype, counted=True).product(columns))
 
-    def _transposed_product(self, values: Any) -> Array:
+    def transposed_product(self, values: Any) -> Array:
         columns, back = self._columns(values, self.x)
-        return back(self._counted(columns).transposed_product(columns))
+        return back(self.execution(columns.dtype, counted=True).transposed_product(columns))
 
     def add_product(self, values: Any, out: Array) -> None:
         """Add K V to an array."""
-        out += self._product(values)
+        out += self @ values
 
     def normal_matmul(self, values: Any, shift: Any = None) -> Array:
         """Kᵀ(K V + W), each kernel value computed once for both products.
@@ -149,7 +143,8 @@ class Gram(Operator):
                 )
             added = added + shifts
         row_map = Affine(self.x.vector(np.ones((1, 1))), added)
-        product = self._counted(columns).row_pass(columns, row_map).product
+        execution = self.execution(columns.dtype, counted=True)
+        product = execution.row_pass(columns, row_map).product
         return back(to_precision(product, columns.dtype))
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
@@ -171,19 +166,18 @@ class Gram(Operator):
         True
         """
         columns, _ = self._columns(values, self.y)
-        return self._counted(columns).row_pass(columns, row_map)
+        return self.execution(columns.dtype, counted=True).row_pass(columns, row_map)
 
     def gradient(self, values: Any) -> Array:
         """∇ₓ Σ_j v_j k(x, y_j) at every row x, shape (n, coordinates) or (n, columns, …)."""
         columns, back = self._columns(values, self.y)
-        slopes = self.execution(precision(columns.dtype)).gradient(columns)
-        return back(slopes)
+        return back(self.execution(columns.dtype).gradient(columns))
 
     def parameter_gradient(self, left: Any, right: Any) -> dict[str, Array]:
         """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, by its name."""
         u, _ = self._columns(left, self.x)
         v, _ = self._columns(right, self.y)
-        return self.execution(np.float64).parameter_gradient(
+        return self.execution("float64").parameter_gradient(
             to_precision(u, "float64"), to_precision(v, "float64")
         )
 
@@ -191,8 +185,7 @@ class Gram(Operator):
 
     def dense(self) -> Array:
         """The matrix, stored: n × m numbers."""
-        self._count()
-        return self.execution().block()
+        return self.execution(counted=True).block()
 
     def diagonal(self) -> Array:
         """k(x_i, x_i) for all i; rows and columns must be the same points."""
@@ -217,6 +210,7 @@ class Gram(Operator):
         part.evaluations, part._executions = 0, {}
         part.x = _some(self.x, rows)
         part.y = part.x if self.x is self.y and _same(rows, columns) else _some(self.y, columns)
+        part.shape = len(part.x), len(part.y)
         return part
 
     def columns(self, indices: Any) -> Array:
@@ -241,42 +235,23 @@ class Gram(Operator):
         if dtype not in (np.float32, np.float64):
             raise ValueError(f"a Gram matrix is computed in float32 or float64; got {dtype}.")
         other = copy(self)  # shares the executions, and so the points that are packed
-        other._dtype, other.evaluations = dtype, 0
+        other.dtype, other.evaluations = dtype, 0
         return other
 
     # ---- what comes in -----------------------------------------------------------------------
-
-    def _count(self) -> None:
-        n, m = self.shape
-        self.evaluations += n * (n + 1) // 2 if self.symmetric else n * m
-
-    def _counted(self, columns: Array) -> Execution:
-        """The execution for these columns, whose kernel values are counted."""
-        self._count()
-        return self.execution(precision(columns.dtype))
 
     def _columns(self, values: Any, points: PointSet) -> tuple[Array, Any]:
         """Values as a matrix in the precision of the result, and the way back to what they were.
 
         Values of another library are multiplied here, and the product goes back to it.
         """
-        array, home = points.admitted(values)
-        if array.ndim not in (1, 2) or len(array) != len(points):
+        columns, back = points.admitted(values, self.dtype)
+        if len(columns) != len(points):
             raise ValueError(
                 f"a Gram matrix of shape {self.shape} needs values with {len(points)} rows here; "
-                f"got shape {tuple(array.shape)}."
+                f"got shape {tuple(np.shape(values))}."
             )
-        xp = namespace(array)
-        real = xp.isdtype(array.dtype, ("bool", "integral", "real floating"))
-        if not real or array.dtype.itemsize > 8:
-            raise ValueError(
-                f"a Gram matrix multiplies real numbers in at most float64; got {array.dtype}."
-            )
-        wide = self._dtype == np.float64 or array.dtype == xp.float64
-        single = array.ndim == 1
-        columns = array[:, None] if single else array
-        columns = contiguous(to_precision(columns, "float64" if wide else "float32"))
-        return columns, lambda result: home(result[:, 0] if single else result)
+        return columns, back
 
     def __getstate__(self) -> dict[str, Any]:
         """Executions, with the points they packed, are not pickled."""

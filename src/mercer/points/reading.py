@@ -16,7 +16,6 @@ from mercer.points.kinds import (
     SparsePoints,
     VectorPoints,
     check_finite,
-    row_blocks,
 )
 
 
@@ -59,11 +58,9 @@ def _dense_points(data: Any, names: tuple[str, ...] | None = None) -> DensePoint
             f"points must be a two-dimensional array, one row for each point; got shape "
             f"{rows.shape}. {_reshaping_advice(rows.ndim)}"
         )
-    points = DensePoints(rows, names)
-    if not points.mapped and rows.dtype.kind == "f":
-        for block in row_blocks(points):
-            check_finite(block.rows)
-    return points
+    if rows.dtype.kind == "f" and not isinstance(rows, np.memmap):
+        check_finite(rows)
+    return DensePoints(rows, names)
 
 
 def _as_array(data: Any) -> np.ndarray:

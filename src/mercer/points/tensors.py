@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mercer.arrays import beside
-from mercer.points import DensePoints, SparsePoints, VectorPoints, View
+from mercer.points.kinds import DensePoints, SparsePoints, VectorPoints, View, refuse_values
 
 FLOATS = (torch.float32, torch.float64)
 
@@ -34,9 +34,17 @@ class TensorPoints(VectorPoints):
         """Numbers of any library as a tensor on the device of the points."""
         return beside(values, self.rows)
 
-    def admitted(self, values: Any) -> tuple[torch.Tensor, Any]:
+    def admitted(self, values: Any, dtype: np.dtype) -> tuple[torch.Tensor, Any]:
         check_beside(values, self.device)
-        return torch.as_tensor(values, device=self.device).detach(), lambda result: result
+        tensor = torch.as_tensor(values, device=self.device).detach()
+        if tensor.is_complex() or tensor.ndim not in (1, 2):
+            refuse_values(tensor)
+        wide = dtype == np.float64 or tensor.dtype == torch.float64
+        columns = tensor[:, None] if tensor.ndim == 1 else tensor
+        columns = columns.to(torch.float64 if wide else torch.float32).contiguous()
+        if tensor.ndim == 1:
+            return columns, lambda result: result[:, 0]
+        return columns, lambda result: result
 
     def free_memory(self) -> int:
         """Bytes that are free on the device, those included that torch holds for itself."""

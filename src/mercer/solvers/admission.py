@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import Array, beside, is_tensor, on_host, to_precision
-from mercer.losses.numerics import floating
+from mercer.arrays import Array, beside, floating, is_tensor, on_host, to_precision
 from mercer.runtime.budget import Memory
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, beside, namespace, on_host, to_precision
+from mercer.checks import check_count, check_positive
+from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction
-from mercer.kernels import laws
 from mercer.points import ALL_COLUMNS, VectorPoints
 from mercer.solvers.driver import Callback, Progress
 from mercer.solvers.problem import Problem
-from mercer.solvers.schedules import Schedule, check_count, check_positive
+from mercer.solvers.schedules import Schedule
 from mercer.solvers.solution import Solution, Status
 
 PAGE = 1024  # frequencies that one seed gives
@@ -46,13 +47,8 @@ class SeededFeatures:
     kept: bool = False
 
     def __post_init__(self) -> None:
-        measure = laws.spectral_density(self.kernel, self.width)
-        if measure.payload is None:
-            raise ValueError(
-                f"doubly stochastic gradients need a kernel with a spectral measure; got "
-                f"{self.kernel!r}. Use StochasticFunctionalGradient, or Newton."
-            )
-        self.measure = measure.payload
+        self.sampler = FrequencySampler(self.kernel, self.width)
+        self.amplitude = math.sqrt(2.0 * self.sampler.amplitude)
         self._pages: dict[Any, tuple[Array, Array]] = {}
 
     @property
@@ -64,9 +60,10 @@ class SeededFeatures:
         key = number, like.dtype, like.device
         if key in self._pages:
             return self._pages[key]
-        random = np.random.default_rng([self.seed, number])
-        drawn = self.measure.sample(PAGE, random).T, random.uniform(0, 2 * np.pi, PAGE)
-        frequencies, phases = (to_precision(beside(part, like), like.dtype) for part in drawn)
+        frequencies, phases = (
+            to_precision(beside(part.T, like), like.dtype)
+            for part in self.sampler.block(number, PAGE, self.seed)
+        )
         if self.kept:
             self._pages[key] = frequencies, phases
         return frequencies, phases
@@ -80,8 +77,7 @@ class SeededFeatures:
         number, first = divmod(start, PAGE)
         frequencies, phases = self.page(number, rows)
         part = slice(first, first + stop - start)
-        scale = math.sqrt(2.0 * self.measure.total)
-        return scale * namespace(rows).cos(rows @ frequencies[:, part] + phases[part])
+        return self.amplitude * namespace(rows).cos(rows @ frequencies[:, part] + phases[part])
 
     def values(self, x: Any, weights: Array) -> Array:
         """Σ_s w_s φ_s(x), a page at a time; a tensor on its device where x is one."""

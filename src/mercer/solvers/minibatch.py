@@ -11,14 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, beside, inner, is_tensor, namespace, on_host, to_precision
+from mercer.arrays import (
+    Array,
+    beside,
+    floating,
+    inner,
+    is_tensor,
+    namespace,
+    on_host,
+    to_precision,
+)
+from mercer.checks import check_count, check_positive
 from mercer.features.inputs import length
 from mercer.functions import FeatureFunction
 from mercer.losses import Loss
-from mercer.losses.numerics import floating
 from mercer.solvers.driver import Callback, Progress
 from mercer.solvers.problem import check_targets, label_rows
-from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
+from mercer.solvers.schedules import Average, Schedule
 from mercer.solvers.solution import Solution, Status
 
 ROWS = 2048  # whose features are computed together

@@ -20,7 +20,7 @@ from mercer.solvers import all_points, on_centres
 from mercer.solvers.all_points import OnAllPoints, Products
 from mercer.solvers.driver import NOT_STORED, Callback, Progress, State, drive
 from mercer.solvers.on_centres import Basis, OnCentres
-from mercer.solvers.optimality import UNATTAINED, is_smooth
+from mercer.solvers.optimality import UNATTAINED
 from mercer.solvers.preconditioners import SampledHessians, check_memory
 from mercer.solvers.problem import Problem, require_squared_norm
 from mercer.solvers.root import RootMethod
@@ -56,7 +56,7 @@ def default_tolerance(loss: Loss, dtype: Any) -> float:
     >>> default_tolerance(Squared(), "float64"), default_tolerance(Hinge(), "float64")
     (1e-06, 0.001)
     """
-    return 1e-6 if is_smooth(loss) and str(dtype) == "float64" else 1e-3
+    return 1e-6 if loss.is_smooth and str(dtype) == "float64" else 1e-3
 
 
 @dataclass(eq=False)
@@ -203,7 +203,7 @@ class Newton:
         """Refuse λ = 0, and on all points losses with kinks."""
         require_squared_norm(self, problem)
         loss = problem.loss
-        if problem.on_all_points and not is_smooth(loss):
+        if problem.on_all_points and not loss.is_smooth:
             raise ValueError(
                 f"Newton needs a smooth loss; got {loss!r}, which has kinks. Write DualAscent() or "
                 "Splitting(), or Problem.on_centres(...), where kinks are smoothed."
@@ -234,7 +234,7 @@ class Newton:
             space = OnCentres(problem, shared.basis, self)
             if shared.hessians is not None:
                 space.hessians.take_over(shared.hessians)
-            if not is_smooth(problem.loss):
+            if not problem.loss.is_smooth:
                 narrow = shared.width / self.tuning.narrowing
                 state.width = min(space.spread(), narrow)
                 space.smoothed(state.width)

@@ -321,7 +321,7 @@ def _dual_points(at: Evaluation) -> Iterator[Array]:
         yield centred(problem, own) if problem.fit_intercept else own
     if not problem.fit_intercept:
         yield slopes(problem, at.values)
-    elif is_smooth(loss) and has_best_intercept(problem):
+    elif loss.is_smooth and has_best_intercept(problem):
         best = centring_intercept(problem, at.fitted, at.b)
         u = slopes(problem, at.fitted + best)
         total, sizes = xp.sum(p * u, axis=0), xp.sum(xp.abs(p * u), axis=0)
@@ -424,16 +424,6 @@ def _row_sums(array: Array) -> Array:
 
 
 # ---- the constant --------------------------------------------------------------------------------
-
-
-def is_smooth(loss: Loss) -> bool:
-    """Whether the loss has a slope everywhere, so that Newton's method is made for it.
-
-    >>> from mercer.losses import Hinge, Huber, Poisson
-    >>> is_smooth(Huber()), is_smooth(Poisson()), is_smooth(Hinge())
-    (True, True, False)
-    """
-    return math.isfinite(loss.smoothness) or isinstance(loss, Poisson)
 
 
 def centring_intercept(problem: Problem, fitted: Array, start: Any = 0.0) -> Array:

@@ -20,9 +20,9 @@ from mercer import linalg
 from mercer.arrays import Array, beside, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.tiling import mirror
-from mercer.features.centres.pivoted import PartialFactor
+from mercer.features.partial_cholesky import PartialFactor
+from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.losses import Loss, Squared
-from mercer.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.runtime.threads import Span, spans
 from mercer.solvers import admission

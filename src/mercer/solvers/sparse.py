@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import linalg
+from mercer.checks import check_count, check_positive
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.optimality import Gap
 from mercer.solvers.problem import Problem, require_square_loss
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 SINGULAR = 1e-10  # relative pivots below which columns count as dependent

@@ -174,7 +174,7 @@ def coordinate_step(
     raw: Sequence[str],
     scaled: bool,
 ) -> Any:
-    """The step of a sum or product over coordinates whose term is given by instructions.
+    """The step of a sum or product over coordinates whose term is given by steps.
 
     `raw` names the numbers that are coordinates themselves: scales come after their difference.
     """

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mercer.evaluation import gradients
+from mercer.evaluation import gradients, parameters
 from mercer.evaluation.execution import (
     Affine,
     Execution,
@@ -73,15 +73,24 @@ def on_device(
 class OnDevice:
     """K(X, Y) of tensors. What is prepared of the points is kept from one product to the next."""
 
+    strip_bytes = 64 << 20  # of slopes at some points, which gradients take together
+
     def __init__(
         self, kernel: EvaluableKernel, x: Any, y: Any, dtype: Any, precision: str | None
     ) -> None:
         self.kernel, self.x, self.y, self.precision = kernel, x, y, precision
         self.dtype = dtype_of(dtype)
 
-    def _matrix(self, x: Any, y: Any) -> Any:
-        """Something with `matmul` and `dense` for K(X, Y)."""
+    def _of(self, expression: Expression, x: Any, y: Any) -> Any:
+        """Something with `matmul` and `dense` for the matrix of an expression."""
         raise NotImplementedError
+
+    def _matrix(self, x: Any, y: Any) -> Any:
+        """The same for K(X, Y)."""
+        expression = self.kernel.expression()
+        if expression is None:
+            return blocks.BlockProduct(_block_of(self.kernel), x, y, self.dtype)
+        return self._of(expression, x, y)
 
     @cached_property
     def matrix(self) -> Any:
@@ -135,21 +144,35 @@ class OnDevice:
 
     def gradient(self, values: torch.Tensor) -> torch.Tensor:
         if self.kernel.expression() is not None:
-            return gradients.gradient(self.kernel, self.x, self.y, values)
-        slopes = gradients.gradient(self.kernel, self.x.host(), self.y.host(), values.cpu().numpy())
-        return self.x.vector(slopes)
+            return gradients.gradient(self, values)
+        sides = self.x.host(), self.y.host()
+        return self.x.vector(gradients.from_blocks(self.kernel, *sides, values.cpu().numpy()))
 
     def parameter_gradient(self, left: torch.Tensor, right: torch.Tensor) -> dict[str, Any]:
-        raise NotImplementedError
+        if self.kernel.expression() is None:
+            raise ValueError(f"{self.kernel!r} has no expression, so no known derivatives.")
+        return parameters.parameter_gradient(self, left, right)
+
+    def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
+        """All values of an expression, stored."""
+        return self._of(expression, x, y).dense()
+
+    def product_with(self, expression: Expression, values: torch.Tensor) -> torch.Tensor:
+        """E V, E being the matrix of the values of an expression."""
+        return self._of(expression, self.x, self.y).matmul(values)
+
+    def evaluate(self, term: Expression, numbers: Any) -> torch.Tensor:
+        """The value of a term in coordinates."""
+        return blocks.evaluate(term, numbers, next(iter(numbers.values())))
 
 
 class Triton(OnDevice):
     """Fused code on a GPU, or interpreted."""
 
-    def _matrix(self, x: Any, y: Any) -> Any:
-        expression = self.kernel.expression()
-        assert expression is not None
-        return _fused(expression, x, y, self.dtype, self.precision)
+    def _of(self, expression: Expression, x: Any, y: Any) -> Any:
+        from mercer.evaluation.gpu.product import FusedProduct
+
+        return FusedProduct(expression, x, y, self.dtype, self.precision or "float32")
 
     def plan(self, columns: int) -> Plan:
         tile, distances, taken = self._matrix(self.x, self.y).describe(columns)
@@ -160,33 +183,16 @@ class Triton(OnDevice):
 class Torch(OnDevice):
     """Blocks of values in plain torch, or of the kernel's own function."""
 
-    def _matrix(self, x: Any, y: Any) -> blocks.BlockProduct:
-        expression = self.kernel.expression()
-        if expression is None:
-            return blocks.BlockProduct(_block_of(self.kernel), x, y, self.dtype)
-        return blocks.BlockProduct(
-            lambda a, b: blocks.values(expression, a, b, self.dtype), x, y, self.dtype
-        )
+    def _of(self, expression: Expression, x: Any, y: Any) -> blocks.BlockProduct:
+        def values(rows: Any, columns: Any) -> torch.Tensor:
+            return blocks.values(expression, rows, columns, self.dtype)
+
+        return blocks.BlockProduct(values, x, y, self.dtype)
 
     def plan(self, columns: int) -> Plan:
         side = self.matrix.side
         name = f"blocks in torch on {self.x.device}"
         return Plan(name, "differences", (side, side), 1, False, side**2)
-
-
-def _fused(
-    expression: Expression, x: Any, y: Any, dtype: torch.dtype, precision: str | None
-) -> Any:
-    from mercer.evaluation.gpu.product import FusedProduct
-
-    return FusedProduct(expression, x, y, dtype, precision or "float32")
-
-
-def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
-    """All values of an expression, stored: by fused code where it runs, else in plain torch."""
-    if runs_fused_code(x.rows.device):
-        return _fused(expression, x, y, dtype, None).dense()
-    return blocks.values(expression, x, y, dtype)
 
 
 def _block_of(kernel: EvaluableKernel) -> Any:

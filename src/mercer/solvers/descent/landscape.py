@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, precision, to_precision
-from mercer.losses.numerics import floating
+from mercer.arrays import Array, beside, floating, namespace, precision, to_precision
 from mercer.solvers.driver import Progress
 from mercer.solvers.krylov import largest_eigenvalue
 from mercer.solvers.problem import Problem, over_rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mercer.checks import check_count, check_positive
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Hinge, SquaredHinge
 from mercer.operators import Gram
@@ -20,7 +21,6 @@ from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.problem import Problem
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 MIXED_SIZE = 2000  # points from which float64 problems are first solved with float32 rows

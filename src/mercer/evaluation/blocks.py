@@ -1,0 +1,95 @@
+"""Kernels without an expression: the tiles come from the kernel's own function of two blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation import gradients
+from mercer.evaluation.program import EvaluableKernel
+from mercer.evaluation.tiling import TUNING, Tiled, Tuning
+from mercer.points import PointSet
+from mercer.runtime.budget import Memory
+
+
+class OwnBlocks(Tiled):
+    """K(X, Y), or K(Y, X)ᵀ where `flipped`: a tile is one call of `kernel.block`.
+
+    A matrix that was given need not be symmetric, so its transpose is that of its blocks.
+    """
+
+    name = "blocks from the kernel's own function"
+    stripe, tile = 256, 1024
+    column_bytes = 8
+
+    def __init__(
+        self,
+        kernel: EvaluableKernel,
+        x: PointSet,
+        y: PointSet,
+        dtype: Any,
+        memory: Memory = None,
+        tuning: Tuning = TUNING,
+        flipped: bool = False,
+    ) -> None:
+        super().__init__(kernel, x, y, dtype, memory, tuning)
+        self.parallel, self.flipped = kernel.parallel, flipped
+        self.row_bytes = 3 * self.tile * self.dtype.itemsize  # a function may take copies
+
+    def _transposed(self) -> OwnBlocks:
+        more = self.dtype, self.memory, self.tuning, not self.flipped
+        return OwnBlocks(self.kernel, self.y, self.x, *more)
+
+    def rows(self, start: int, stop: int) -> PointSet:
+        return self.x.slice(start, stop)
+
+    def columns(self, start: int, stop: int) -> PointSet:
+        return self.y.slice(start, stop)
+
+    def _block(self, rows: PointSet, columns: PointSet) -> np.ndarray:
+        sides = (columns, rows) if self.flipped else (rows, columns)
+        block = np.asarray(self.kernel.block(*sides), self.dtype)
+        if block.shape != (len(sides[0]), len(sides[1])):
+            raise ValueError(
+                f"{self.kernel!r} returned a block of shape {block.shape} for {len(sides[0])} and "
+                f"{len(sides[1])} points: it must return one value for each pair, shape "
+                f"{(len(sides[0]), len(sides[1]))}."
+            )
+        if not np.isfinite(block).all():
+            raise ValueError(
+                f"{self.kernel!r} returned NaN or infinity: check the function on these points."
+            )
+        return block.T if self.flipped else block
+
+    def fill(self, rows: Any, columns: Any, out: np.ndarray, row: int, column: int) -> None:
+        block = self._block(rows, columns)
+        out[row : row + len(rows), column : column + len(columns)] = block
+
+    def reduce(self, rows: Any, columns: Any, v: np.ndarray, out: np.ndarray) -> None:
+        out += self._block(rows, columns) @ v
+
+    def reduce_both(
+        self,
+        rows: Any,
+        columns: Any,
+        v: np.ndarray,
+        w: np.ndarray,
+        out: np.ndarray,
+        out_columns: np.ndarray,
+    ) -> None:
+        block = self._block(rows, columns)
+        out += block @ v
+        out_columns += block.T @ w
+
+    def diagonal(self) -> np.ndarray:
+        return np.asarray(self.kernel.diagonal(self.x), self.x.dtype)
+
+    def gradient(self, values: np.ndarray) -> np.ndarray:
+        return gradients.from_blocks(self.kernel, self.x, self.y, values)
+
+    def parameter_gradient(self, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+        raise ValueError(
+            f"{self.kernel!r} has no expression, so its derivatives in its parameters are not "
+            "known: write the kernel as a class with an expression()."
+        )
