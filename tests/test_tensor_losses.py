@@ -56,10 +56,10 @@ from mercer.solvers import (  # noqa: E402
     Newton,
     Problem,
     SubgradientDescent,
-    all_points,  # noqa: E402
+    all_points,
     regularization_path,
 )
-from mercer.solvers.newton import Tuning  # noqa: E402
+from mercer.solvers.newton import Tuning as NewtonTuning  # noqa: E402
 from mercer.solvers.optimality import duality_gap  # noqa: E402
 from mercer.solvers.root import PivotedCholesky  # noqa: E402
 from mercer.solvers.schedules import Constant  # noqa: E402
@@ -145,7 +145,7 @@ class TestNewton:
         np.testing.assert_allclose(on_host(ours.intercept), theirs.intercept, atol=1e-9)
 
     def test_products_on_the_device_in_float32_first(self):
-        large = Tuning(all_points=all_points.Tuning(stored=10))
+        large = NewtonTuning(all_points=all_points.Tuning(stored=10))
         X, y = data(Logistic())
         problem = Problem(Gaussian(1.5).gram(tensor(X)), tensor(y), Logistic(), 1e-2)
         solution = Newton(1e-8, tuning=large).solve(problem)
@@ -306,7 +306,7 @@ class TestEstimators:
             fitted.predict(scipy.sparse.csr_array(on_host(X)))
 
     def test_too_many_rows_for_kinks_without_centres(self, monkeypatch):
-        monkeypatch.setattr("mercer.estimators.supervised.ALL_ROWS", 50)
+        monkeypatch.setattr("mercer.estimators.losses.MOST_CENTRES", 50)
         X, y = (tensor(part) for part in data(Hinge()))
         with pytest.raises(ValueError, match=r"Hinge has kinks, and 80 rows.*centres=5000"):
             KernelClassifier("hinge").fit(X, y)
