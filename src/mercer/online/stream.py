@@ -25,7 +25,7 @@ from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.online.budgets import Budget, merged
-from mercer.online.losses import code_of as loss_code
+from mercer.online.losses import Novelty, code_of, kind_of
 from mercer.online.state import (
     ADAPTIVE,
     AGGRESSIVE,
@@ -116,7 +116,7 @@ class Algorithm:
             )
         if not (self.averaging is None or hasattr(self.averaging, "weight")):
             raise ValueError(f"averaging must be None or Average(); got {self.averaging!r}.")
-        foreign = loss_code(self.loss)[0] == FOREIGN
+        foreign = kind_of(self.loss) == FOREIGN
         if foreign and self.budget is not None and self.budget.policy == LEAST_LOSS:
             raise ValueError(
                 f"LeastLoss compares losses in compiled code, which does not know {self.loss!r}: "
@@ -131,7 +131,10 @@ class Algorithm:
         elif isinstance(self.step, Aggressive):
             step, number = SOFT_AGGRESSIVE if self.step.soft else AGGRESSIVE, float(self.step.limit)
         return Rules(
-            *loss_code(self.loss),
+            loss=kind_of(self.loss),
+            loss_address=0,
+            loss_numbers=np.zeros(1),
+            share=self.loss.share if isinstance(self.loss, Novelty) else 0.0,
             step=step,
             step_number=number,
             regularization=float(self.regularization),
@@ -306,10 +309,12 @@ class Descent(Stream):
             times = range(self.rounds + 1, self.rounds + 1 + n)
             shares = np.array([self.algorithm.averaging.weight(t) for t in times])
         block = block_of(values, diagonal, targets, weights, steps, shares, **parts)
-        if self.rules.loss == FOREIGN:  # a block of one: predict, ask, learn
-            learn(self.state, block, self.rules)
+        address, numbers = code_of(self.algorithm.loss)
+        rules = self.rules._replace(loss_address=address, loss_numbers=numbers)
+        if rules.loss == FOREIGN:  # a block of one: predict, ask, learn
+            learn(self.state, block, rules)
             block = block._replace(given=self._asked(block))
-        if learn(self.state, block, self.rules) < n:
+        if learn(self.state, block, rules) < n:
             raise ValueError(
                 f"the loss or its slope is not finite at sample {self.rounds + 1} of the stream: "
                 "the steps are too long for it. Shorten them; the model is as it was before."
