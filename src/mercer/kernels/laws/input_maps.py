@@ -28,7 +28,8 @@ class MapLaws(Facts):
     """k(Ax, Ay) for a matrix A, not 0, with so many rows and columns; None where not known.
 
     `onto` says that Ax reaches every vector, `one_to_one` that Ax = Ay only for x = y, `conformal`
-    that AᵀA is a multiple of the identity, `orthant` that u > 0 gives Au > 0.
+    that AᵀA is a multiple of the identity, `orthant` that u > 0 gives Au > 0. Where Ax = ax_k for
+    one column, `stretch` is |a|.
     """
 
     inner: Facts
@@ -37,11 +38,11 @@ class MapLaws(Facts):
     one_to_one: bool | None
     conformal: bool
     orthant: bool
-    rows: int
+    stretch: float | None
 
-    def __init__(self, kernel: Any, inner: Facts, dimension: int | None) -> None:
+    def __init__(self, kernel: Any, inner: Facts, dimension: int | None, rows: int) -> None:
         super().__init__(kernel, dimension)
-        self.inner = inner
+        self.inner, self.rows = inner, rows
 
     def measure(self, inner: SpectralMeasure) -> SpectralMeasure | None:
         """The measure of the frequencies Aᵀω."""
@@ -123,6 +124,18 @@ class MapLaws(Facts):
         return first(self._shifted(), unknown("the frequencies on the images are not known"))
 
     @cached_property
+    def fourier_weights(self) -> Answer:
+        if self.stretch is None:
+            return super().fourier_weights
+        period = self.period or 0.0
+        return with_payload(self.inner.fourier_weights, lambda w: replace(w, period=period))
+
+    @cached_property
+    def period(self) -> float | None:
+        inner = self.inner.period
+        return None if inner is None or self.stretch is None else inner / self.stretch
+
+    @cached_property
     def vanishes(self) -> bool:
         return self.one_to_one is True and self.inner.vanishes
 
@@ -146,8 +159,8 @@ class ColumnsLaws(MapLaws):
     def __init__(
         self, kernel: Any, chosen: Sequence[Any], inner: Facts, dimension: int | None
     ) -> None:
-        super().__init__(kernel, inner, dimension)
-        self.rows = len(chosen)
+        super().__init__(kernel, inner, dimension, len(chosen))
+        self.stretch = 1.0 if self.rows == 1 else None
         self.chosen = _positions(chosen, dimension)
         counts = Counter(self.chosen)
         self.onto = self.chosen is not None and len(counts) == self.rows
@@ -166,10 +179,6 @@ class ColumnsLaws(MapLaws):
     @cached_property
     def dense(self) -> Answer:
         return self.dense_on_images(self.inner.dense)
-
-    @cached_property
-    def fourier_weights(self) -> Answer:
-        return self.inner.fourier_weights if self.rows == 1 else super().fourier_weights
 
     def measure(self, inner: SpectralMeasure) -> SpectralMeasure | None:
         if self.dimension is None or self.chosen is None or isinstance(self.chosen[0], str):
@@ -205,8 +214,9 @@ class LinearMapLaws(MapLaws):
     """k(Ax, Ay) for any matrix A that is not 0."""
 
     def __init__(self, kernel: Any, matrix: np.ndarray, inner: Facts) -> None:
-        super().__init__(kernel, inner, matrix.shape[1])
-        self.matrix, self.rows = matrix, len(matrix)
+        super().__init__(kernel, inner, matrix.shape[1], len(matrix))
+        self.matrix = matrix
+        self.stretch = abs(float(matrix[0, 0])) if matrix.size == 1 else None
         self.orthant = bool((matrix >= 0).all() and matrix.any(axis=1).all())
 
     @cached_property
@@ -230,14 +240,6 @@ class LinearMapLaws(MapLaws):
     @cached_property
     def dense(self) -> Answer:
         return self.dense_on_images(self.inner.universal) if self.one_to_one else self.universal
-
-    @cached_property
-    def fourier_weights(self) -> Answer:
-        if self.matrix.size > 1:
-            return super().fourier_weights
-        factor = abs(float(self.matrix[0, 0]))
-        shorter = lambda weights: replace(weights, period=weights.period / factor)  # noqa: E731
-        return with_payload(self.inner.fourier_weights, shorter)
 
     def measure(self, inner: SpectralMeasure) -> SpectralMeasure:
         return Images(self.matrix.shape[1], inner.total, [inner], [self.matrix])
