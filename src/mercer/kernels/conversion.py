@@ -55,7 +55,7 @@ def as_kernel(
         A kernel of mercer is returned as it is. A name is one of "rbf", "poly", "polynomial",
         "laplacian", "chi2", "cosine", "linear", "sigmoid", "additive_chi2" and "precomputed" (X is
         then the matrix). A function takes two points and returns a number, or two blocks of points
-        and returns a matrix: which of both is found by trying it on two points of X.
+        and returns a matrix: which of both is decided by trying it on two points of X.
     gamma : float, "scale", "auto" or None, default=None
         γ, as in `sklearn.metrics.pairwise`; None and "auto" are 1/n_features (for "chi2" None is
         1), "scale" is 1/(n_features · variance of X).

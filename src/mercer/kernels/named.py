@@ -1,6 +1,6 @@
 """What users already have, as a kernel: names of scikit-learn, other distances, functions.
 
-One rule for each name stands in `NAMES`. Whether a function takes points or blocks is found by
+One rule for each name stands in `NAMES`. Whether a function takes points or blocks is decided by
 trying it.
 """
 

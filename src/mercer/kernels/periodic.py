@@ -27,8 +27,6 @@ from mercer.kernels.coordinates import order_in_each_column
 from mercer.kernels.facts import Answer, Facts, no, unknown, yes
 from mercer.kernels.fourier import FourierWeights
 
-STEEP = 60.0  # 2π/α beyond which exponentials of single points might leave float32
-
 
 def bound_of_product(factor: float, dimension: int | None) -> Answer:
     """k(x, x) of a product over columns of one function of x_k − y_k."""
@@ -195,7 +193,7 @@ class PeriodicExponential(_Periodic):
     def expression(self) -> Expression:
         rate = 2.0 * math.pi / self.alpha
         height = (math.pi / self.alpha) / -math.expm1(-rate)
-        if rate > STEEP:
+        if rate > 60.0:  # exponentials of single points, e^{±rate/2}, might leave float32
             near = rate * self._apart()
             return coordinate_product(height * (decay(near) + decay(rate - near)))
         # e^{±2π(x − y)/α} from exponentials of each point; the smaller one is e^{−2πu/α}
