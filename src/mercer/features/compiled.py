@@ -16,9 +16,9 @@ from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64
 from mercer.evaluation.cpu.vectors import OPTIONS, compiled, lanes, widen
+from mercer.features.fastfood import SHORTEST_TRANSFORM
 
 Pass = Callable[..., None]
-SMALLEST = 16  # length of a transform: the numbers of the widest vector
 
 
 # ---- the fast Walsh–Hadamard transform: its vectors are written out, as LLVM does not find them --
@@ -246,6 +246,8 @@ def hadamard(block: np.ndarray) -> None:
     True
     """
     size = block.shape[1]
-    if size & (size - 1) or size < SMALLEST:
-        raise ValueError(f"the length must be a power of two from {SMALLEST} on; got {size}.")
+    if size & (size - 1) or size < SHORTEST_TRANSFORM:
+        raise ValueError(
+            f"the length must be a power of two from {SHORTEST_TRANSFORM} on; got {size}."
+        )
     _TABLE[block.dtype]["hadamard"](block)
