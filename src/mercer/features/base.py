@@ -48,6 +48,8 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         The kernel that is approximated.
     """
 
+    _instead_of_tensors = ""
+
     kernel_: Kernel
     n_features_in_: int
     unbiased = True  # whether the mean of ⟨φ(x), φ(y)⟩ over draws is k(x, y)
@@ -183,9 +185,6 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _admitted(self, X: Any) -> Any:
         check_is_fitted(self)
         return self._checked(X, reset=False)
-
-    def _refusal_of_tensors(self) -> str:
-        return ""
 
     def _block_of(self, X: Any) -> Callable[[Span], Any]:
         """A function that computes the features of the rows from start to stop."""

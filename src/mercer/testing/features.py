@@ -13,13 +13,13 @@ from sklearn.base import clone
 
 from mercer.points import VectorPoints
 
-Law = Callable[["_Case"], None]
-FEATURE_LAWS: list[Law] = []
+Contract = Callable[["_Case"], None]
+FEATURE_CONTRACTS: list[Contract] = []
 
 
-def law(function: Law) -> Law:
+def contract(function: Contract) -> Contract:
     """Put a contract on the list."""
-    FEATURE_LAWS.append(function)
+    FEATURE_CONTRACTS.append(function)
     return function
 
 
@@ -48,7 +48,7 @@ def check_feature_map(features: Any, X: Any, *, seeds: int = 40) -> None:
     >>> check_feature_map(RandomFourierFeatures(n_components=50), X)
     """
     case = _Case(features, X, seeds)
-    for check in FEATURE_LAWS:
+    for check in FEATURE_CONTRACTS:
         check(case)
 
 
@@ -93,7 +93,7 @@ class _Case:
             self.refuse(f"{what} differ by {gap:.2g}")
 
 
-@law
+@contract
 def shapes(case: _Case) -> None:
     """One row for each point, `feature_count` columns, as many names, in the precision of X."""
     count = case.phi.feature_count
@@ -107,7 +107,7 @@ def shapes(case: _Case) -> None:
             case.refuse("points in float32 must give features in float32")
 
 
-@law
+@contract
 def same_seed(case: _Case) -> None:
     """A seed decides, and pickling changes nothing."""
     for twin in (case.drawn(0), pickle.loads(pickle.dumps(case.phi))):
@@ -116,7 +116,7 @@ def same_seed(case: _Case) -> None:
             case.refuse("same_features must recognise the same draw")
 
 
-@law
+@contract
 def blocks(case: _Case) -> None:
     """Rows do not depend on the rows beside them, and sparse rows have the same features."""
     half = len(case.K) // 2
@@ -127,7 +127,7 @@ def blocks(case: _Case) -> None:
         case.agree(case.phi.transform(sparse), case.Z, "features of sparse and dense rows")
 
 
-@law
+@contract
 def sums(case: _Case) -> None:
     """Values, weighted sums and normal equations are those of the stored features."""
     random = np.random.default_rng(0)
@@ -145,7 +145,7 @@ def sums(case: _Case) -> None:
     case.agree(equations.moments[:, 0], moments, "moments and ΦᵀWy")
 
 
-@law
+@contract
 def unbiased_with_rate(case: _Case) -> None:
     """The mean over seeds is k, and the error falls like 1/√S; without that claim it falls."""
     few, many = case.products, case.estimates(scale=4)
@@ -178,7 +178,7 @@ def _quarters(few: np.ndarray, many: np.ndarray) -> bool:
     return bool(ratio * (1.0 + 3.0 * np.sqrt(noise)) > 3.2)
 
 
-@law
+@contract
 def expected_errors(case: _Case) -> None:
     """The error is the expected one, or less where that is a bound."""
     if not isinstance(case.phi.kernel_.points(case.X), VectorPoints):
@@ -194,7 +194,7 @@ def expected_errors(case: _Case) -> None:
         case.refuse(f"the error is {observed:.3g}, and expected_error says {expected:.3g}")
 
 
-@law
+@contract
 def uniform_errors(case: _Case) -> None:
     """No point of the ball has a larger error than stated, in as many draws as stated."""
     if not isinstance(case.X, np.ndarray):
