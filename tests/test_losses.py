@@ -1,4 +1,4 @@
-"""Losses: every law on every loss, each law proved able to fail, and what others call the same."""
+"""Losses: every check on every loss, each shown able to fail, and what others call the same."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ from mercer.losses.numerics import (
     increasing_root,
     log_omega,
 )
-from mercer.testing import LOSS_LAWS, check_loss
-from mercer.testing.loss_cases import LossCase, loss_cases
+from mercer.testing import LOSS_CHECKS, check_loss
+from mercer.testing.losses import LossCase, loss_cases
 
 LOSSES = [
     Squared(),
@@ -117,16 +117,16 @@ def target_of(loss, number):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_every_loss_keeps_every_law(loss, seed):
+def test_every_loss_passes_every_check(loss, seed):
     check_loss(loss, random_state=seed)
 
 
 @pytest.mark.parametrize("loss", RESIDUAL, ids=repr)
-def test_laws_hold_on_given_targets(loss):
+def test_checks_hold_on_given_targets(loss):
     check_loss(loss, y=[0.0, 3.5, -100.0])
 
 
-def test_laws_hold_for_many_classes():
+def test_checks_hold_for_many_classes():
     check_loss(Multinomial(), y=[0, 6, 3])
     check_loss(Multinomial(), y=np.eye(5))
 
@@ -362,24 +362,24 @@ BROKEN = [
 ]
 
 
-def test_every_law_is_proved_able_to_fail():
-    assert {name for name, _ in BROKEN} == set(LOSS_LAWS)
+def test_every_check_is_shown_able_to_fail():
+    assert {name for name, _ in BROKEN} == set(LOSS_CHECKS)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @pytest.mark.parametrize(
     ("name", "loss"), BROKEN, ids=[f"{n}-{type(v).__name__}" for n, v in BROKEN]
 )
-def test_a_broken_loss_breaks_its_law(name, loss):
+def test_a_broken_loss_fails_its_check(name, loss):
     case: LossCase = next(loss_cases(loss))
     with pytest.raises(AssertionError) as refusal:
-        LOSS_LAWS[name](case)
+        LOSS_CHECKS[name](case)
     assert str(refusal.value).startswith(repr(loss) + ": ")
     with pytest.raises(AssertionError):
         check_loss(loss)
 
 
-def test_a_refusal_names_law_and_place():
+def test_a_refusal_names_check_and_place():
     with pytest.raises(AssertionError, match=r"no subgradient, between .*, as at y = .*, f = "):
         check_loss(SteepAtTheKink())
 

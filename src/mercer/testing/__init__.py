@@ -9,13 +9,13 @@
 
 from mercer.testing.features import FEATURE_LAWS, check_feature_map
 from mercer.testing.kernels import KERNEL_LAWS, check_kernel
-from mercer.testing.losses import LOSS_LAWS, check_loss
+from mercer.testing.losses import LOSS_CHECKS, check_loss
 from mercer.testing.online import ONLINE_LAWS, check_online
 
 __all__ = [
     "FEATURE_LAWS",
     "KERNEL_LAWS",
-    "LOSS_LAWS",
+    "LOSS_CHECKS",
     "ONLINE_LAWS",
     "check_feature_map",
     "check_kernel",
