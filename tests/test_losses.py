@@ -1,4 +1,4 @@
-"""Losses: every check on every loss, each shown able to fail, and what others call the same."""
+"""Losses: every contract on every loss, each shown able to fail, and what others call the same."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ from mercer.losses.numerics import (
     increasing_root,
     log_omega,
 )
-from mercer.testing import LOSS_CHECKS, check_loss
+from mercer.testing import LOSS_CONTRACTS, check_loss
 from mercer.testing.losses import LossCase, loss_cases
 
 LOSSES = [
@@ -117,16 +117,16 @@ def target_of(loss, number):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_every_loss_passes_every_check(loss, seed):
+def test_every_loss_keeps_every_contract(loss, seed):
     check_loss(loss, random_state=seed)
 
 
 @pytest.mark.parametrize("loss", RESIDUAL, ids=repr)
-def test_checks_hold_on_given_targets(loss):
+def test_contracts_hold_on_given_targets(loss):
     check_loss(loss, y=[0.0, 3.5, -100.0])
 
 
-def test_checks_hold_for_many_classes():
+def test_contracts_hold_for_many_classes():
     check_loss(Multinomial(), y=[0, 6, 3])
     check_loss(Multinomial(), y=np.eye(5))
 
@@ -362,24 +362,24 @@ BROKEN = [
 ]
 
 
-def test_every_check_is_shown_able_to_fail():
-    assert {name for name, _ in BROKEN} == set(LOSS_CHECKS)
+def test_every_contract_is_shown_able_to_fail():
+    assert {name for name, _ in BROKEN} == set(LOSS_CONTRACTS)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @pytest.mark.parametrize(
     ("name", "loss"), BROKEN, ids=[f"{n}-{type(v).__name__}" for n, v in BROKEN]
 )
-def test_a_broken_loss_fails_its_check(name, loss):
+def test_a_broken_loss_breaks_its_contract(name, loss):
     case: LossCase = next(loss_cases(loss))
     with pytest.raises(AssertionError) as refusal:
-        LOSS_CHECKS[name](case)
+        LOSS_CONTRACTS[name](case)
     assert str(refusal.value).startswith(repr(loss) + ": ")
     with pytest.raises(AssertionError):
         check_loss(loss)
 
 
-def test_a_refusal_names_check_and_place():
+def test_a_refusal_names_contract_and_place():
     with pytest.raises(AssertionError, match=r"no subgradient, between .*, as at y = .*, f = "):
         check_loss(SteepAtTheKink())
 

@@ -17,6 +17,12 @@ from sklearn.base import clone
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
 
+from mercer.solvers.centres import (  # noqa: E402
+    Newton,
+    centres_path,
+    passes,
+)
+
 from mercer.arrays import on_host  # noqa: E402
 from mercer.estimators import (  # noqa: E402
     KernelClassifier,
@@ -56,11 +62,6 @@ from mercer.solvers import (  # noqa: E402
     Newton,
     Problem,
     SubgradientDescent,
-)
-from mercer.solvers.centres import (  # noqa: E402
-    CentresNewton,
-    centres_path,
-    passes,
 )
 from mercer.solvers.optimality import duality_gap  # noqa: E402
 from mercer.solvers.root import PivotedCholesky  # noqa: E402
@@ -102,7 +103,7 @@ class TestCentres:
     @pytest.mark.parametrize("loss", SMOOTH + KINKED, ids=named)
     def test_every_loss_has_the_answer_of_arrays(self, loss):
         theirs, ours = (on_centres(made, loss) for made in (np.asarray, tensor))
-        expected, found = (CentresNewton(1e-3).solve(problem) for problem in (theirs, ours))
+        expected, found = (Newton(1e-3).solve(problem) for problem in (theirs, ours))
         assert isinstance(found.coefficients, torch.Tensor)
         assert found.coefficients.dtype == torch.float64
         assert found.status.converged
@@ -113,7 +114,7 @@ class TestCentres:
 
     def test_float32_stays_float32(self):
         problem = on_centres(tensor, Logistic(), np.float32, fit_intercept=False)
-        found = CentresNewton(1e-5).solve(problem)
+        found = Newton(1e-5).solve(problem)
         assert found.coefficients.dtype == torch.float32
         assert found.status.converged
 
@@ -290,9 +291,9 @@ class TestEstimators:
             KernelClassifier().fit(X, y.to("meta"))
         with pytest.raises(ValueError, match=rf"one device; got {X.device} and meta.*X\.to"):
             Gram(Gaussian(), TensorPoints(X), TensorPoints(X.to("meta")))
-        with pytest.raises(ValueError, match=r"DualAscent computes on the CPU.*CentresNewton"):
+        with pytest.raises(ValueError, match=r"DualAscent computes on the CPU.*Newton"):
             KernelClassifier("hinge", solver=DualAscent()).fit(X, y)
-        with pytest.raises(ValueError, match="centres are for CentresNewton"):
+        with pytest.raises(ValueError, match="centres are for Newton"):
             KernelClassifier(solver=Newton(), centres=10).fit(X, y)
         with pytest.raises(ValueError, match="a precomputed kernel has none"):
             KernelClassifier(kernel="precomputed", centres=10).fit(np.eye(4), [0, 1, 0, 1])
@@ -308,7 +309,7 @@ class TestEstimators:
             fitted.predict(scipy.sparse.csr_array(on_host(X)))
 
     def test_too_many_rows_for_kinks_without_centres(self, monkeypatch):
-        monkeypatch.setattr("mercer.estimators.supervised.ALL_ROWS", 50)
+        monkeypatch.setattr("mercer.estimators.losses.MOST_CENTRES", 50)
         X, y = (tensor(part) for part in data(Hinge()))
         with pytest.raises(ValueError, match=r"Hinge has kinks, and 80 rows.*centres=5000"):
             KernelClassifier("hinge").fit(X, y)

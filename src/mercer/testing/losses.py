@@ -1,9 +1,9 @@
-"""`check_loss`: what every loss owes, each as a function that says in a sentence where it fails.
+"""Contracts of losses: one function for each, one sentence where it fails.
 
-A check is given a loss on targets and predictions (`LossCase`); one marked `@check` joins
-`LOSS_CHECKS` and runs on every loss. Checks use no derivative but the loss's own: a slope is right
-if it supports the values, a curvature if it is what differences of slopes tend to. So they hold at
-kinks too, and need not be told where those are.
+A contract takes a loss on targets and predictions (`LossCase`). A function marked `@contract` joins
+`LOSS_CONTRACTS` and runs on every loss. Contracts use no derivative but the loss's own: a slope is
+right if it supports the values, a curvature if it is what differences of slopes tend to. So they
+hold at kinks too, and need not be told where those are.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SLACK = 64 * float(np.finfo(np.float64).eps)  # relative, for sums of a few roun
 LARGE = 1e4  # predictions at which nothing may overflow
 STEPS = (1e-2, 1.0, 50.0)  # of the proximal map
 
-LOSS_CHECKS: dict[str, Callable[[LossCase], None]] = {}
+LOSS_CONTRACTS: dict[str, Callable[[LossCase], None]] = {}
 
 
 def check_loss(loss: Loss, y: Any = None, *, random_state: int = 0) -> None:
-    """Run every check of `LOSS_CHECKS` on a loss; an `AssertionError` says which one fails, where.
+    """Run every contract on a loss; an `AssertionError` says which one fails, and where.
 
     Parameters
     ----------
@@ -57,20 +57,20 @@ def check_loss(loss: Loss, y: Any = None, *, random_state: int = 0) -> None:
     AssertionError: Halved(): the slope is no subgradient, ...
     """
     for case in loss_cases(loss, y, random_state):
-        for one in LOSS_CHECKS.values():
-            one(case)
+        for check in LOSS_CONTRACTS.values():
+            check(case)
 
 
-def check(function: Callable[[LossCase], None]) -> Callable[[LossCase], None]:
+def contract(function: Callable[[LossCase], None]) -> Callable[[LossCase], None]:
     """Run a function on every loss."""
-    LOSS_CHECKS[function.__name__] = function
+    LOSS_CONTRACTS[function.__name__] = function
     return function
 
 
 # ---- a convex function and its derivatives ------------------------------------------------------
 
 
-@check
+@contract
 def shapes(case: LossCase) -> None:
     """One value for each target; slopes and proximal points like predictions."""
     z = case.loss.proximal(case.y, case.f, 1.0)
@@ -82,7 +82,7 @@ def shapes(case: LossCase) -> None:
     case.require(np.isfinite(case.value), "the value is not finite")
 
 
-@check
+@contract
 def slope_supports(case: LossCase) -> None:
     """ℓ(f + h) ≥ ℓ(f) + h ℓ'(f) for small and large h of both signs: a subgradient everywhere.
 
@@ -99,7 +99,7 @@ def slope_supports(case: LossCase) -> None:
         )
 
 
-@check
+@contract
 def convexity(case: LossCase) -> None:
     """ℓ((1 − t)f + tg) ≤ (1 − t)ℓ(f) + tℓ(g) along lines."""
     random = np.random.default_rng(case.seed)
@@ -112,7 +112,7 @@ def convexity(case: LossCase) -> None:
         case.require(between <= chord + noise, "the value is not convex: it is above a chord")
 
 
-@check
+@contract
 def curvature_is_slope_of_slope(case: LossCase) -> None:
     """ℓ'' is between what differences of slopes tend to on both sides, except where slopes jump."""
     curvature = case.loss.curvature_product(case.y, case.f, case.direction)
@@ -133,7 +133,7 @@ def _quotients(case: LossCase, h: float) -> np.ndarray:
     return np.stack([right, -left])
 
 
-@check
+@contract
 def curvature_product(case: LossCase) -> None:
     """`curvature_product` multiplies by the curvature, which is nonnegative and symmetric."""
     C, v = case.loss.curvature(case.y, case.f), case.direction
@@ -151,7 +151,7 @@ def curvature_product(case: LossCase) -> None:
 # ---- the conjugate ------------------------------------------------------------------------------
 
 
-@check
+@contract
 def fenchel_young(case: LossCase) -> None:
     """ℓ(f) + ℓ*(u) ≥ uf, for u inside and outside the domain and for f near and far."""
     u = case.dual_points()
@@ -167,7 +167,7 @@ def fenchel_young(case: LossCase) -> None:
         case.require(holds, "value + conjugate < uf for some u, against the inequality of Fenchel")
 
 
-@check
+@contract
 def fenchel_equality(case: LossCase) -> None:
     """ℓ(f) + ℓ*(u) = uf at u = ℓ'(f)."""
     conjugate = case.loss.conjugate(case.y, case.slope)
@@ -178,7 +178,7 @@ def fenchel_equality(case: LossCase) -> None:
     case.require(gap <= noise, "value + conjugate is not uf at the slope u")
 
 
-@check
+@contract
 def conjugate_domain(case: LossCase) -> None:
     """Slopes are inside the domain, and ℓ* = +∞ outside."""
     targets = case.rows() if case.loss.is_multiclass else case.y
@@ -197,7 +197,7 @@ def conjugate_domain(case: LossCase) -> None:
 # ---- the proximal map ---------------------------------------------------------------------------
 
 
-@check
+@contract
 def proximal_is_optimal(case: LossCase) -> None:
     """(f − z)/step is a subgradient at z, for z up to a few units in the last place."""
     for step in STEPS:
@@ -214,7 +214,7 @@ def proximal_is_optimal(case: LossCase) -> None:
         case.require(holds, f"the proximal point of step {step:g} does not solve its equation")
 
 
-@check
+@contract
 def proximal_of_many_steps(case: LossCase) -> None:
     """One step for each entry is what each step gives alone."""
     steps = np.where(np.arange(len(case.f)) % 2, STEPS[0], STEPS[1])
@@ -228,7 +228,7 @@ def proximal_of_many_steps(case: LossCase) -> None:
 # ---- how fast it grows --------------------------------------------------------------------------
 
 
-@check
+@contract
 def lipschitz_bound(case: LossCase) -> None:
     """|ℓ(f) − ℓ(g)| ≤ L‖f − g‖."""
     for g in _others(case):
@@ -238,7 +238,7 @@ def lipschitz_bound(case: LossCase) -> None:
         case.require(gap <= limit * (1 + SLACK) + noise, "the value grows faster than `lipschitz`")
 
 
-@check
+@contract
 def smoothness_bound(case: LossCase) -> None:
     """‖ℓ'(f) − ℓ'(g)‖ ≤ smoothness·‖f − g‖."""
     for g in _others(case):
@@ -257,7 +257,7 @@ def _others(case: LossCase) -> list[np.ndarray]:
 # ---- digits -------------------------------------------------------------------------------------
 
 
-@check
+@contract
 def single_precision(case: LossCase) -> None:
     """float32 predictions give float32 answers, near those in float64."""
     unit = 64 * float(np.finfo(np.float32).eps)
@@ -281,7 +281,7 @@ def single_precision(case: LossCase) -> None:
         case.require(holds, f"{name} in float32 is far from what it is in float64")
 
 
-@check
+@contract
 def large_predictions(case: LossCase) -> None:
     """No NaN and no floating-point error for |f| = 10⁴, in both precisions."""
     for dtype in (np.float32, np.float64):
@@ -299,7 +299,7 @@ def large_predictions(case: LossCase) -> None:
 # ---- targets, weights, arguments ----------------------------------------------------------------
 
 
-@check
+@contract
 def targets_are_checked(case: LossCase) -> None:
     """`check_targets` accepts these targets, and refuses NaN."""
     case.loss.check_targets(case.targets)
@@ -309,7 +309,7 @@ def targets_are_checked(case: LossCase) -> None:
         case.refuse("check_targets accepts NaN")
 
 
-@check
+@contract
 def weighted_risk(case: LossCase) -> None:
     """The risk is the weighted mean of the values: a weight counts how often a sample is there."""
     weights = np.arange(len(case.f)) % 4
@@ -325,7 +325,7 @@ def weighted_risk(case: LossCase) -> None:
             case.refuse(f"weights give the risk {once}, but {name} give {risk}")
 
 
-@check
+@contract
 def inputs_untouched(case: LossCase) -> None:
     """Nothing is written into the user's arrays, and answers do not share memory with them."""
     y, f = case.y.copy(), case.f.copy()
@@ -335,7 +335,7 @@ def inputs_untouched(case: LossCase) -> None:
         case.refuse("it writes into its arguments, or answers with a view of them")
 
 
-@check
+@contract
 def value_like_any_other(case: LossCase) -> None:
     """Copies, pickles, `with_` and `repr` give an equal loss with an equal hash."""
     loss = case.loss
