@@ -17,12 +17,6 @@ from sklearn.base import clone
 torch = pytest.importorskip("torch")
 pytest.importorskip("array_api_compat")
 
-from mercer.solvers.centres import (  # noqa: E402
-    Newton,
-    centres_path,
-    passes,
-)
-
 from mercer.arrays import on_host  # noqa: E402
 from mercer.estimators import (  # noqa: E402
     KernelClassifier,
@@ -50,7 +44,7 @@ from mercer.losses import (  # noqa: E402
     Squared,
     SquaredHinge,
 )
-from mercer.operators import Gram  # noqa: E402
+from mercer.operators import Gram, cross_gram  # noqa: E402
 from mercer.points.tensors import TensorPoints  # noqa: E402
 from mercer.solvers import (  # noqa: E402
     DoublyStochastic,
@@ -62,7 +56,10 @@ from mercer.solvers import (  # noqa: E402
     Newton,
     Problem,
     SubgradientDescent,
+    all_points,
+    regularization_path,
 )
+from mercer.solvers.newton import Tuning as NewtonTuning  # noqa: E402
 from mercer.solvers.optimality import duality_gap  # noqa: E402
 from mercer.solvers.root import PivotedCholesky  # noqa: E402
 from mercer.solvers.schedules import Constant  # noqa: E402
@@ -95,7 +92,7 @@ def named(loss):
 def on_centres(made, loss, dtype=np.float64, fit_intercept=True):
     X, y = data(loss, dtype=dtype)
     kernel, weights = Gaussian(1.5), np.arange(80.0) % 4
-    rows = passes(kernel, kernel.points(made(X)), kernel.points(made(X[::5])))
+    rows = cross_gram(kernel, kernel.points(made(X)), kernel.points(made(X[::5])))
     return Problem.on_centres(rows, made(y), loss, 1e-3, made(weights), fit_intercept)
 
 
@@ -123,7 +120,7 @@ class TestCentres:
         risks = [
             [
                 point.held_out_risk
-                for point in centres_path(
+                for point in regularization_path(
                     on_centres(made, Logistic()), [1e-2, 1e-3], held_out=tuple(map(made, new))
                 )
             ]
@@ -147,14 +144,14 @@ class TestNewton:
         np.testing.assert_allclose(on_host(ours.coefficients), theirs.coefficients, atol=1e-9)
         np.testing.assert_allclose(on_host(ours.intercept), theirs.intercept, atol=1e-9)
 
-    def test_products_on_the_device_in_float32_first(self, monkeypatch):
-        monkeypatch.setattr("mercer.solvers.newton.products.SMALL", 10)
+    def test_products_on_the_device_in_float32_first(self):
+        large = NewtonTuning(all_points=all_points.Tuning(stored=10))
         X, y = data(Logistic())
         problem = Problem(Gaussian(1.5).gram(tensor(X)), tensor(y), Logistic(), 1e-2)
-        solution = Newton(1e-8).solve(problem)
+        solution = Newton(1e-8, tuning=large).solve(problem)
         assert solution.status.converged
         assert "on the device" in solution.status.message
-        warm = Newton(1e-8).solve(problem, start=solution)
+        warm = Newton(1e-8, tuning=large).solve(problem, start=solution)
         assert warm.status.converged
         assert duality_gap(problem, warm.coefficients) <= 1e-8
 
@@ -294,7 +291,7 @@ class TestEstimators:
         with pytest.raises(ValueError, match=r"DualAscent computes on the CPU.*Newton"):
             KernelClassifier("hinge", solver=DualAscent()).fit(X, y)
         with pytest.raises(ValueError, match="centres are for Newton"):
-            KernelClassifier(solver=Newton(), centres=10).fit(X, y)
+            KernelClassifier(solver=DualAscent(), centres=10).fit(X, y)
         with pytest.raises(ValueError, match="a precomputed kernel has none"):
             KernelClassifier(kernel="precomputed", centres=10).fit(np.eye(4), [0, 1, 0, 1])
         fitted = KernelClassifier().fit(on_host(X), on_host(y))
