@@ -121,8 +121,8 @@ class OnlineMachine(KernelInput, BaseEstimator):
 
     def _forget(self) -> None:
         """Drop all that was learned; scikit-learn keeps names of its own with an estimator."""
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
-            delattr(self, name)
+        learned = {n for n in vars(self) if n.endswith("_") and not n.startswith("_")}
+        self.__dict__ = {n: value for n, value in vars(self).items() if n not in learned}
 
     # ---- what is learned from -------------------------------------------------------------------
 
