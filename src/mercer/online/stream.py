@@ -294,7 +294,8 @@ class Expansion(Descent):
         return super()._block_length()
 
     def _learn_block(self, samples: Samples) -> None:
-        policy, points = self.rules.policy, samples.points
+        points: Any = samples.points
+        policy = self.rules.policy
         if policy == UNBOUNDED and self.count + len(points) > len(self.state.a):
             self.state = self.state.enlarged(2 * (self.count + len(points)))
         self._merge()
@@ -302,8 +303,8 @@ class Expansion(Descent):
         parts: dict[str, Any] = {"known": len(self.points)}
         if self.in_loop:
             # A copy, as Numba compiles anew for arrays that cannot be written to.
-            rows = np.array(points.rows, np.float64, order="C")  # type: ignore[attr-defined]
-            parts["inputs"] = rows * np.asarray(self.scales)
+            rows = np.array(points.rows, np.float64, order="C")
+            parts["inputs"] = rows * self.scales
         if policy == MERGING:  # the rows of the state are the centres
             self._descend(samples, values, rows=rows, **parts)
             return
