@@ -304,7 +304,7 @@ class Expansion(Descent):
         if self.in_loop:
             # A copy, as Numba compiles anew for arrays that cannot be written to.
             rows = np.array(points.rows, np.float64, order="C")
-            parts["inputs"] = rows * self.scales
+            parts["inputs"] = rows * np.asarray(self.scales)
         if policy == MERGING:  # the rows of the state are the centres
             self._descend(samples, values, rows=rows, **parts)
             return
