@@ -68,6 +68,11 @@ class Kernel(Value):
         points = (x.slice(i, i + 1) for i in range(len(x)))
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
 
+    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), for kernels without an expression."""
+        rows, columns = (reciprocal_roots(self.diagonal(side)) for side in (x, y))
+        return rows[:, None] * self.block(x, y) * columns
+
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """∂k(x_i, y_j)/∂x_i as an array (n, m, columns)."""
         if self.expression() is not None:
@@ -285,6 +290,11 @@ class Kernel(Value):
 
     def _identity(self) -> tuple[Any, ...]:
         return tuple(_hashable(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def reciprocal_roots(values: np.ndarray) -> np.ndarray:
+    """1/√v, and 0 where v is not positive."""
+    return np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)
 
 
 def _alone(point: Any) -> Any:
