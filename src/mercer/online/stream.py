@@ -77,6 +77,7 @@ class Stream:
     """Points, a state, and samples that are learned all or none. Subclasses say how."""
 
     state: Any
+    refuses_first = True  # whether a single sample is refused before it changes anything
 
     def __init__(self, kernel: Kernel, points: PointSet, tuning: Tuning) -> None:
         self.kernel, self.tuning = kernel, tuning
@@ -90,7 +91,7 @@ class Stream:
         targets = np.array(targets, np.float64, order="C")  # one layout, so one compilation
         samples = Samples(points, targets, weights, np.asarray(self._diagonal(points), np.float64))
         self._check(samples)
-        if len(points) == 1:  # refused before it changes anything
+        if len(points) == 1 and self.refuses_first:
             self._learn_block(samples)
             return
         before, recorded = dict(vars(self)), len(self.blocks)
