@@ -60,9 +60,8 @@ _owners: dict[int, weakref.ref[EvaluableKernel]] = {}  # of programs that are ca
 def program_of(kernel: EvaluableKernel) -> Program | None:
     """The program of a kernel; None where it has no expression.
 
-    It is found again by the class and the fields of the kernel where these are numbers and texts.
-    Other kernels are told apart by identity, as long as they live: to compare them, matrices inside
-    them would be read.
+    It is cached by the class and the fields of the kernel where these are numbers and texts, else
+    by identity as long as the kernel lives: to compare kernels, matrices inside them would be read.
     """
     fields = tuple(vars(kernel).values())
     kinds = tuple(map(type, fields))

@@ -79,8 +79,8 @@ class Affine:
             xp = namespace(product)
             last = xp.broadcast_to(part.factors[:, :1], (stop - start, 1))
             product = xp.concat([product, last], axis=1)
-        kept = to_precision(values, "float64") if self.keep_values else None
-        return MappedRows(to_precision(product, rows.dtype), None, kept)
+        image = to_precision(values, "float64") if self.keep_values else None
+        return MappedRows(to_precision(product, rows.dtype), None, image)
 
     def part(self, start: int, stop: int) -> Affine:
         """The same map of the rows start, …, stop − 1, which are counted from 0."""

@@ -19,7 +19,7 @@ from mercer.runtime.budget import Memory
 class Gram(Operator):
     """The matrix K with K_ij = k(x_i, y_j), computed tile by tile whenever it is multiplied.
 
-    Nothing is computed when it is made, and values of the kernel are never kept. `gram @ V` and
+    Nothing is computed when it is made, and values of the kernel are never stored. `gram @ V` and
     `gram.T @ W` take the memory of a few tiles; `dense()` stores the matrix.
 
     Parameters

@@ -98,7 +98,7 @@ class HostPoints:
 class View:
     """How a kernel looks at a point, step by step.
 
-    It keeps some columns (None: all), multiplies by a matrix (rows of numbers), multiplies each
+    It selects some columns (None: all), multiplies by a matrix (rows of numbers), multiplies each
     coordinate by its scale, and with `unit` divides by the length; a point at 0 stays there.
     """
 
@@ -121,8 +121,8 @@ class View:
         """This view, taken of the points A x."""
         if any(isinstance(column, str) for column in self.columns or ()):
             raise ValueError("after a linear map columns have no names: select them by number.")
-        kept = matrix if self.columns is None else matrix[np.array(self.columns, dtype=int)]
-        total = kept if self.matrix is None else np.array(self.matrix) @ kept
+        rows = matrix if self.columns is None else matrix[np.array(self.columns, dtype=int)]
+        total = rows if self.matrix is None else np.array(self.matrix) @ rows
         return replace(self, columns=None, matrix=tuple(map(tuple, total.tolist())))
 
     def restricted(self, columns: tuple[Column, ...]) -> View:
@@ -286,13 +286,13 @@ class DensePoints(VectorPoints):
 
         A matrix is multiplied by the rows less `centre`, which keeps the digits of differences.
         """
-        kept = view.unscaled == ALL_COLUMNS and self.rows.dtype == dtype and not self.mapped
-        if kept and self.rows.flags.c_contiguous and self.rows.flags.writeable:
+        same = view.unscaled == ALL_COLUMNS and self.rows.dtype == dtype and not self.mapped
+        if same and self.rows.flags.c_contiguous and self.rows.flags.writeable:
             return self.rows
         return self.seen(view.unscaled, dtype, None if view.matrix is None else centre)
 
     def centre(self, view: View, sample: int = 1024) -> np.ndarray:
-        """The middle of the columns a view keeps: the mean of evenly spaced rows."""
+        """The middle of the columns of a view: the mean of evenly spaced rows."""
         step = max(1, len(self) // sample)
         rows = replace(self, rows=self.rows[::step][:sample])
         return rows.seen(View(view.columns), np.float64).mean(axis=0)

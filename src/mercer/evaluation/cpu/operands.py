@@ -369,12 +369,12 @@ def operand_plan(
 
     Pair numbers of one view, with the same numbers of coordinates, share an operand.
     """
-    kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}
+    kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}  # with the width of the view
     for number, width in zip(program.pairs, widths, strict=True):
         kinds.setdefault(_shared_by(number), {}).setdefault(number.kind, width)
     each = tuple(
-        _operand(*shared, list(found), next(iter(found.values())), sparse_points, dtype)
-        for shared, found in kinds.items()
+        _operand(*shared, list(given), next(iter(given.values())), sparse_points, dtype)
+        for shared, given in kinds.items()
     )
     places = {shared: i for i, shared in enumerate(kinds)}
     distances = dict.fromkeys(

@@ -1,6 +1,6 @@
 """Kernels in plain torch, a block of the matrix at a time: no Triton, no compiled code.
 
-It serves kernels without a program, machines without Triton, and the diagonal. Distances are
+It serves kernels without an expression, machines without Triton, and the diagonal. Distances are
 summed from differences.
 """
 
@@ -52,7 +52,7 @@ def _apply(node: Operation, arguments: list[torch.Tensor]) -> torch.Tensor:
 
 
 def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
-    """All k(x_i, y_j) of a program, stored."""
+    """All k(x_i, y_j) of an expression, stored."""
     numbers = {number: _pair(number, x, y, dtype) for number in numbers_of(expression)}
     like = torch.empty((), dtype=dtype, device=x.rows.device)
     result = evaluate(expression, numbers, like)

@@ -71,7 +71,7 @@ def on_device(
 
 
 class OnDevice:
-    """K(X, Y) of tensors. What is prepared of the points is kept from one product to the next."""
+    """K(X, Y) of tensors. What is prepared of the points serves all products."""
 
     strip_bytes = 64 << 20  # of slopes at some points, which gradients take together
 
