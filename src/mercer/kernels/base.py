@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import is_tensor
 from mercer.evaluation.dispatch import execution_for
 from mercer.evaluation.expression import Expression, numbers_of
 from mercer.functions import RKHSFunction
@@ -248,7 +247,7 @@ class Kernel(Value):
 
 def _alone(point: Any) -> Any:
     """One point as a set of points."""
-    return point[None] if is_tensor(point) else [point]
+    return point[None] if hasattr(point, "__dlpack__") else [point]
 
 
 def _shown(value: Any) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from mercer.arrays import beside
-from mercer.points.kinds import DensePoints, SparsePoints, VectorPoints, View, refuse_values
+from mercer.points.kinds import DensePoints, SparsePoints, VectorPoints, refuse_values
+from mercer.points.views import View
 
 FLOATS = (torch.float32, torch.float64)
 
