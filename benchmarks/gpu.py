@@ -283,7 +283,7 @@ def ridge_on_centres(
     import torch
 
     from mercer import linalg
-    from mercer.triangles import Triangle
+    from mercer.linalg.triangles import Triangle
 
     n = len(X)
     generator = torch.Generator("cuda").manual_seed(0)

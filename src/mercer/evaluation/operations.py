@@ -9,7 +9,7 @@ that neither language has are written in `cpu/elementary.py` and `gpu/elementary
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,8 +166,12 @@ OPERATIONS: dict[str, Rule] = {
 }
 
 
-def derivative(expression: Expression, number: Expression) -> Expression | None:
+def derivative(
+    expression: Expression, number: Expression, rules: Mapping[str, Any] = OPERATIONS
+) -> Expression | None:
     """∂(expression)/∂(number) as another expression; None where it is identically zero.
+
+    `rules` holds the slopes of operations: losses have a few more than kernels.
 
     >>> from mercer.evaluation.expression import decay, product, squared_distance
     >>> derivative(decay(squared_distance()), product()) is None
@@ -185,7 +189,7 @@ def derivative(expression: Expression, number: Expression) -> Expression | None:
 
     def chain(node: Operation) -> Expression | None:
         total: Expression | None = None
-        slopes = OPERATIONS[node.name].slopes(node)
+        slopes = rules[node.name].slopes(node)
         for argument, outer in zip(node.arguments, slopes, strict=True):
             inner = visit(argument)
             if inner is not None:

@@ -19,31 +19,19 @@ from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
-Fill = Callable[[Any, np.ndarray], None]
+Fill = Callable[[Any, np.ndarray], Any]
 """(rows, out): write the features of rows into out. Threads share it."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Sizes of blocks; results depend on them by rounding only, never on the number of threads.
+    """Sizes of blocks; results depend on them by rounding only, never on the number of threads."""
 
-    Attributes
-    ----------
-    block_bytes : int
-        Of the features of a block of rows: what a core's share of the cache holds.
-    fewest_rows, most_rows : int
-        Of such a block: enough for a matrix product, few enough for all threads to have work.
-    foreign_rows : int
-        Of a block of an array of another library, whose products run in many threads of their own.
-    stripes : int
-        Partial sums of a sum over rows, a fixed number so that its bits do not depend on threads.
-    """
-
-    block_bytes: int = 8 << 20
-    fewest_rows: int = 64
-    most_rows: int = 512
-    foreign_rows: int = 1 << 14
-    stripes: int = 16
+    block_bytes: int = 8 << 20  # of the features of a block of rows: they stay near the cache
+    fewest_rows: int = 64  # of a block: enough for a matrix product
+    most_rows: int = 512  # few enough for all threads to have work
+    foreign_rows: int = 1 << 14  # where another library computes, with threads of its own
+    stripes: int = 16  # partial sums over rows; a fixed number fixes the bits of a sum
 
 
 class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -59,6 +47,8 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         The kernel that is approximated.
     """
 
+    _instead_of_tensors = ""
+
     kernel_: Kernel
     n_features_in_: int
     unbiased = True  # whether the mean of ⟨φ(x), φ(y)⟩ over draws is k(x, y)
@@ -69,7 +59,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self._draw(self._checked(as_numpy(X), reset=True))
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Any:
         """φ(x) for every row of X, in its precision and in its array library."""
         X = self._admitted(X)
         if is_foreign(X):
@@ -80,42 +70,39 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         def write(span: Span) -> None:
             fill(X[slice(*span)], out[slice(*span)])
 
-        self._run(write, self._spans(X))
+        self._run(X, write, self._spans(X))
         return out
 
-    def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
+    def values(self, x: Any, weights: Any) -> Any:
         """⟨φ(x), w⟩ for every point and every column of weights; the features are not stored.
 
         Where features or weights are complex, this is the real part.
         """
         X = self._admitted(x)
-        if is_foreign(X):
-            return self._foreign_values(X, weights)
-        dtype = np.result_type(self.dtype(X), weights.dtype)
-        weights = np.ascontiguousarray(weights, dtype)
-        out = np.empty((length(X), weights.shape[1]), dtype.type(0).real.dtype)
-        block = self._block_of(X)
+        weights, block, pieces = placed_like(weights, X), self._block_of(X), self._spans(X)
+        parts: list[Any] = [weights[:0]] * len(pieces)
 
-        def multiply(span: Span) -> None:
-            out[slice(*span)] = (block(span) @ weights).real
+        def multiply(i: int) -> None:
+            parts[i] = _product(block(pieces[i]), weights).real
 
-        self._run(multiply, self._spans(X))
-        return out
+        self._run(X, multiply, range(len(pieces)))
+        return namespace(weights).concat(parts or [weights[:0]])
 
-    def weighted_sum(self, X: Any, coefficients: Any) -> np.ndarray:
+    def weighted_sum(self, X: Any, coefficients: Any) -> Any:
         """Σ_i α_i φ(x_i), with a column for each column of α; the features are not stored."""
-        X, alpha = self._admitted(as_numpy(X)), np.asarray(as_numpy(coefficients))
-        columns = alpha.reshape(len(alpha), -1)
-        dtype = np.result_type(self.dtype(X), columns.dtype, np.float64)
-        block, pieces, stripes = self._block_of(X), self._spans(X), self.tuning.stripes
-        parts = np.zeros((min(stripes, len(pieces)), self.feature_count, columns.shape[1]), dtype)
+        X = self._admitted(X)
+        alpha, block, pieces = placed_like(coefficients, X), self._block_of(X), self._spans(X)
+        columns, stripes = alpha.reshape((len(alpha), -1)), self.tuning.stripes
+        xp, parts = namespace(alpha), dict[int, Any]()
 
         def add(stripe: int) -> None:
             for span in pieces[stripe::stripes]:
-                parts[stripe] += block(span).T @ columns[slice(*span)]
+                part = _product(block(span).T, columns[slice(*span)])
+                part = xp.astype(part, xp.result_type(part, xp.float64))
+                parts[stripe] = parts[stripe] + part if stripe in parts else part
 
-        self._run(add, range(len(parts)))
-        total = parts.sum(axis=0)
+        self._run(X, add, range(min(stripes, len(pieces))))
+        total = sum(parts[stripe] for stripe in sorted(parts))
         return total[:, 0] if alpha.ndim == 1 else total
 
     def normal_equations(self, X: Any, y: Any, sample_weight: Any = None) -> NormalEquations:
@@ -194,19 +181,10 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         check_is_fitted(self)
         return self._checked(X, reset=False)
 
-    def _refusal_of_tensors(self) -> str:
-        return ""
-
-    def _foreign_values(self, X: Any, weights: Any) -> Any:
-        xp, weights, parts = namespace(X), placed_like(weights, X), []
-        for start in range(0, max(len(X), 1), self.tuning.foreign_rows):
-            block = self._formula(X[start : start + self.tuning.foreign_rows])
-            dtype = xp.result_type(block, weights)
-            parts.append((xp.astype(block, dtype) @ xp.astype(weights, dtype)).real)
-        return xp.concat(parts)
-
-    def _block_of(self, X: Any) -> Callable[[Span], np.ndarray]:
+    def _block_of(self, X: Any) -> Callable[[Span], Any]:
         """A function that computes the features of the rows from start to stop."""
+        if is_foreign(X):
+            return lambda span: self._formula(X[slice(*span)])
         fill, dtype = self._filler(_precision(X)), self.dtype(X)
 
         def block(span: Span) -> np.ndarray:
@@ -218,10 +196,15 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _spans(self, X: Any) -> list[Span]:
         """Blocks of rows, which depend on sizes alone."""
+        if is_foreign(X):
+            return spans(len(X), self.tuning.foreign_rows)
         rows = self.tuning.block_bytes // (self.feature_count * self.dtype(X).itemsize)
         return spans(length(X), min(max(rows, self.tuning.fewest_rows), self.tuning.most_rows))
 
-    def _run(self, work: Callable[[Any], None], items: Any) -> None:
+    def _run(self, X: Any, work: Callable[[Any], None], items: Any) -> None:
+        if is_foreign(X):  # which has threads of its own
+            run(work, items, 1)
+            return
         with single_threaded_blas():
             run(work, items, thread_count() if self._parallel else 1)
 
@@ -249,6 +232,13 @@ def dense_pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
             f"pairs are rows of two arrays of one shape; got {first.shape} and {second.shape}."
         )
     return first, second
+
+
+def _product(left: Any, right: Any) -> Any:
+    """A matrix product in the wider type of both, in any array library."""
+    xp = namespace(left)
+    dtype = xp.result_type(left, right)
+    return xp.astype(left, dtype, copy=False) @ xp.astype(right, dtype, copy=False)
 
 
 def _precision(X: Any) -> np.dtype:

@@ -29,7 +29,7 @@ from mercer.checks import check_count, check_positive
 from mercer.features.inputs import over_rows
 from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws.measures import Seed, generator
+from mercer.kernels.measures import Seed, generator
 from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.runtime.budget import Memory, memory_budget
@@ -425,7 +425,7 @@ class _Pivoted(Choice):
             check_count(self, "pool", self.pool)
 
     def growing(self, kernel: Kernel, x: PointSet, dtype: Any = None) -> Iterator[PartialFactor]:
-        """The factor on all points after each block of pivots, for whoever decides when to stop.
+        """The factor on all points after each block of pivots: a caller stops when it likes.
 
         It is one object that grows, stored in `dtype`, the precision of the points by default.
         """

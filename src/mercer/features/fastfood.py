@@ -13,7 +13,7 @@ from mercer.features.base import Fill
 from mercer.features.fourier import FourierFeatures
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
 from mercer.kernels import laws
-from mercer.kernels.laws.measures import generator
+from mercer.kernels.measures import generator
 
 SMALLEST = 16  # columns of a block: the numbers of the widest vector of the processor
 ROWS = 32  # whose angles lie in the cache together

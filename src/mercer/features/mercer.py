@@ -19,22 +19,34 @@ from mercer.checks import check_count, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws.measures import generator
+from mercer.kernels.measures import generator
 from mercer.kernels.radial import Gaussian
 
-TERMS = 1 << 17  # Fourier weights that are looked at
 SAMPLINGS = ("random", "leading")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How many eigenvalues are looked at."""
+
+    fourier_terms: int = 1 << 17  # of those that decay like m⁻², the rest is 10⁻⁵ of the sum
+    hermite_terms: int = 256  # for each column of the Gaussian kernel; they decay like q^m, q < 1
+    summed: int = 4096  # in the second moment of sampled features
 
 
 class Eigensystem:
     """Products over columns of functions of one column, numbered 0, 1, … by falling eigenvalue.
 
     `weights` are the eigenvalues of one column, as many rows as columns of a point; their products
-    are those of k, up to the factor `total`.
+    are those of k.
     """
 
     weights: np.ndarray
-    total: float
+
+    @property
+    def trace(self) -> float:
+        """Σλ, the mean of k(x, x)."""
+        return float(self.weights.sum(axis=1).prod())
 
     def draw(self, count: int, random: np.random.Generator) -> np.ndarray:
         """So many indices (one number for each column) with probability λ/Σλ."""
@@ -47,24 +59,24 @@ class Eigensystem:
             logarithms = np.log(self.weights)
         start = (0,) * len(self.weights)
         heap, seen = [(-logarithms[:, 0].sum(), start)], {start}
-        found: list[tuple[int, ...]] = []
-        while heap and len(found) < count:
+        best: list[tuple[int, ...]] = []
+        while heap and len(best) < count:
             value, index = heapq.heappop(heap)
             if not math.isfinite(value):
                 break
-            found.append(index)
+            best.append(index)
             for k in range(len(index)):
                 after = (*index[:k], index[k] + 1, *index[k + 1 :])
                 if after not in seen and after[k] < self.weights.shape[1]:
                     seen.add(after)
                     gain = logarithms[k, after[k]] - logarithms[k, index[k]]
                     heapq.heappush(heap, (value - gain, after))
-        return np.array(found, int)
+        return np.array(best, int)
 
     def eigenvalues(self, indices: np.ndarray) -> np.ndarray:
         """λ of some indices."""
         columns = np.arange(len(self.weights))
-        return np.asarray(self.total * self.weights[columns, indices].prod(axis=1))
+        return np.asarray(self.weights[columns, indices].prod(axis=1))
 
     def functions(self, rows: np.ndarray, indices: np.ndarray) -> np.ndarray:
         """φ_i(x) for rows and indices."""
@@ -83,7 +95,6 @@ class Torus(Eigensystem):
     """1, √2 cos(2πmx/T), √2 sin(2πmx/T) with the eigenvalues 1/c_m, for the uniform measure."""
 
     weights: np.ndarray
-    total: float
     period: float
 
     def column_functions(self, k: int, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -103,17 +114,16 @@ class Hermite(Eigensystem):
     """
 
     weights: np.ndarray
-    total: float
     rates: np.ndarray  # a, b, c for each column
 
     @classmethod
-    def of(cls, lengthscales: np.ndarray, deviation: float, terms: int = 256) -> Hermite:
+    def of(cls, lengthscales: np.ndarray, deviation: float, terms: int) -> Hermite:
         a = np.full(len(lengthscales), 0.25 / deviation**2)
         b = 0.5 / lengthscales**2
         c = np.sqrt(a * a + 2.0 * a * b)
         top = a + b + c
         weights = np.sqrt(2.0 * a / top)[:, None] * (b / top)[:, None] ** np.arange(terms)
-        return cls(weights, 1.0, np.stack([a, b, c], axis=1))
+        return cls(weights, np.stack([a, b, c], axis=1))
 
     def column_functions(self, k: int, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """By the recurrence of normalised Hermite functions, h_n = H_n/√(2^n n!)."""
@@ -130,7 +140,12 @@ class Hermite(Eigensystem):
         return out[:, numbers]
 
 
-def eigensystem(kernel: Kernel, columns: int, deviation: float) -> Eigensystem:
+def eigensystem(
+    kernel: Kernel,
+    columns: int,
+    deviation: float,
+    tuning: Tuning = Tuning(),  # noqa: B008
+) -> Eigensystem:
     """The eigenfunctions of a kernel, where they are known.
 
     >>> from mercer.kernels import PeriodicBernoulli
@@ -140,9 +155,9 @@ def eigensystem(kernel: Kernel, columns: int, deviation: float) -> Eigensystem:
     """
     if isinstance(kernel, Gaussian):
         scales = np.broadcast_to(np.asarray(kernel.lengthscale, np.float64), columns)
-        return Hermite.of(scales, deviation)
+        return Hermite.of(scales, deviation, tuning.hermite_terms)
     period = laws.period(kernel)
-    answer = laws.fourier_weights(kernel, TERMS) if columns == 1 else None
+    answer = laws.fourier_weights(kernel, tuning.fourier_terms) if columns == 1 else None
     if not period or answer is None or not answer.yes:
         raise ValueError(
             f"the eigenfunctions of {kernel!r} on {columns} columns are not known: they are for "
@@ -151,7 +166,7 @@ def eigensystem(kernel: Kernel, columns: int, deviation: float) -> Eigensystem:
         )
     weights = np.asarray(answer.payload, np.float64)
     twice = np.concatenate([weights[:1], np.repeat(weights[1:], 2)])
-    return Torus(twice[None, :], 1.0, period)
+    return Torus(twice[None, :], period)
 
 
 @dataclass(eq=False, repr=False)
@@ -227,15 +242,10 @@ class MercerFeatures(FeatureMap):
     def _system(self) -> Eigensystem:
         return eigensystem(self.kernel_, self.indices_.shape[1], float(self.deviation))
 
-    def _trace(self) -> float:
-        """Σλ, the mean of k(x, x)."""
-        system = self._system()
-        return float(system.total * system.weights.sum(axis=1).prod())
-
     def _filler(self, dtype: np.dtype) -> Fill:
         system = self._system()
         if self.sampling == "random":
-            roots = np.full(self.feature_count, math.sqrt(self._trace() / self.feature_count))
+            roots = np.full(self.feature_count, math.sqrt(system.trace / self.feature_count))
         else:
             roots = np.sqrt(self.eigenvalues_)
 
@@ -249,7 +259,7 @@ class MercerFeatures(FeatureMap):
         """Of sampled features the root mean square error, of the leading ones the error itself.
 
         Sampled: ((Σλ) Σ_i λ_i ψ_i(x)² ψ_i(y)² − k(x, y)²)/S, with the sum over the eigenfunctions
-        that have all but 10⁻¹² of the trace, at most 4096. Leading: a bound, √(r(x) r(y)) with
+        with the 4096 largest eigenvalues. Leading: a bound, √(r(x) r(y)) with
         r = k(x, x) − k̂(x, x).
         """
         check_is_fitted(self)
@@ -258,10 +268,10 @@ class MercerFeatures(FeatureMap):
             rest = [self._residuals(part) for part in (x, y)]
             return np.sqrt(rest[0] * rest[1])
         system = self._system()
-        indices = system.leading(4096)
+        indices = system.leading(Tuning().summed)
         eigenvalues = system.eigenvalues(indices)
         products = system.functions(x, indices) * system.functions(y, indices)
-        second = self._trace() * (products**2 @ eigenvalues)
+        second = system.trace * (products**2 @ eigenvalues)
         return np.sqrt(np.maximum(second - (products @ eigenvalues) ** 2, 0) / self.feature_count)
 
     def _residuals(self, x: np.ndarray) -> np.ndarray:
@@ -281,11 +291,6 @@ class MercerFeatures(FeatureMap):
         if not isinstance(system, Torus):
             return math.inf
         if self.sampling == "leading":
-            return 2.0 * max(self._trace() - float(self.eigenvalues_.sum()), 0.0)
-        roots = np.sqrt(system.weights[0] / system.weights[0].sum())
-        return (
-            2.0
-            * self._trace()
-            * float(roots.sum())
-            / math.sqrt(self.feature_count * (1.0 - probability) ** 2)
-        )
+            return 2.0 * max(system.trace - float(self.eigenvalues_.sum()), 0.0)
+        roots = float(np.sqrt(system.weights[0] / system.trace).sum())
+        return 2.0 * system.trace * roots / (math.sqrt(self.feature_count) * (1.0 - probability))

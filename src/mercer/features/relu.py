@@ -14,7 +14,7 @@ from mercer.checks import check_count, check_nonnegative
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws.measures import generator
+from mercer.kernels.measures import generator
 
 NODES = 64  # of the rule for second moments
 

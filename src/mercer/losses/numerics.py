@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+
+import numpy as np
 
 from mercer.arrays import Array, floating, namespace
 
@@ -12,10 +13,10 @@ HALVINGS = 120  # of a bracket, at most; Newton's steps make it fewer than ten w
 OMEGA_STEPS = 6  # of Newton's method from the bound below, for all 53 digits
 
 
-def aligned(y: Array, f: Array) -> tuple[Any, Array, Array]:
-    """The library of both, and both in one shape and in the precision of f.
+def aligned(y: Array, f: Array) -> tuple[Array, Array]:
+    """Both in one shape, and in the library and precision of f.
 
-    >>> xp, y, f = aligned([1, -1], [0.5, 2.0])
+    >>> y, f = aligned([1, -1], [0.5, 2.0])
     >>> (y * f).tolist()
     [0.5, -2.0]
     """
@@ -26,7 +27,7 @@ def aligned(y: Array, f: Array) -> tuple[Any, Array, Array]:
             f"targets and predictions must have one shape; got {tuple(y.shape)} and "
             f"{tuple(f.shape)}, which would be paired all with all. Write y[:, None] or f[:, 0]."
         )
-    return (xp, y, f) if y.shape == f.shape else (xp, *xp.broadcast_arrays(y, f))
+    return (y, f) if y.shape == f.shape else tuple(xp.broadcast_arrays(y, f))
 
 
 def like(values: Array, f: Array) -> Array:
@@ -170,4 +171,5 @@ def implicit_step(
         value, noise = z - f + step * slope(z), 4 * eps * (xp.abs(z) + xp.abs(f))
         return beyond_noise(value, noise), 1.0 + step * curvature(z)
 
-    return increasing_root(function, xp.minimum(f, explicit), xp.maximum(f, explicit))
+    with np.errstate(over="ignore"):  # an infinite slope tells on which side the root is
+        return increasing_root(function, xp.minimum(f, explicit), xp.maximum(f, explicit))

@@ -42,9 +42,9 @@ class Targets:
     def row(self, y: Any) -> np.ndarray:
         """The row of one target; that of a label is computed once."""
         if self.classes is None:
-            return self._real_rows([y])
+            return self._real_rows(None if y is None else [y])
         if y not in self.known:
-            self.known[y] = self._label_rows(np.array([y]))
+            self.known[y] = self._label_rows(None if y is None else np.array([y]))
         return self.known[y]
 
     def _real_rows(self, y: Any) -> np.ndarray:
@@ -58,11 +58,12 @@ class Targets:
         return rows
 
     def _label_rows(self, y: Any) -> np.ndarray:
-        labels, classes = column_or_1d(required(y), warn=True), self.classes
+        labels, classes = _finite_labels(y), self.classes
         assert classes is not None
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise ValueError("y contains NaN or infinity, which is no label: leave such rows out.")
-        index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+        try:
+            index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+        except TypeError:  # labels of another kind, which have no order with these
+            index = np.zeros(len(labels), np.int64)
         unknown = classes[index] != labels
         if unknown.any():
             raise ValueError(
@@ -87,11 +88,20 @@ class Targets:
 
 def announced(y: Any, classes: Any) -> np.ndarray:
     """The classes in order: as announced, or those in y."""
-    check_classification_targets(required(y))
-    values = np.unique(column_or_1d(y, warn=True) if classes is None else np.asarray(classes))
+    labels = _finite_labels(y)
+    check_classification_targets(labels)
+    values = np.unique(labels if classes is None else np.asarray(classes))
     if len(values) < 2:
         raise ValueError(f"a classifier needs at least two classes; got {len(values)} class.")
     return values
+
+
+def _finite_labels(y: Any) -> np.ndarray:
+    y = required(y)
+    labels = y if y.ndim == 1 else column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y contains NaN or infinity, which is no label: leave such rows out.")
+    return labels
 
 
 def required(y: Any) -> np.ndarray:

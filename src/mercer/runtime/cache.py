@@ -115,7 +115,7 @@ def _executed(source: str, name: str, path: Path | None) -> ModuleType:
     module.__file__ = filename
     sys.modules[name] = module  # Numba looks the module up by name when it loads cached code
     if path is None:
-        source = source.replace("@njit(cache=True, ", "@njit(")
+        source = source.replace("cache=True, ", "")
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     exec(compile(source, filename, "exec"), module.__dict__)
     return module

@@ -1,0 +1,173 @@
+"""One machine for each pair of classes, which share the kernel's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from mercer.estimators.progress import FitTask
+from mercer.operators import Gram
+from mercer.points import DensePoints, PointSet
+from mercer.runtime.budget import memory_budget
+from mercer.runtime.threads import run, single_threaded_blas, thread_count
+from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
+from mercer.solvers.dual.solver import DualAscent
+from mercer.solvers.problem import Problem
+from mercer.solvers.solution import Solution
+
+SMALL = 2048  # points up to which one matrix serves all pairs, in one thread: they take no time
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """f + b for one pair of classes: positive for the first of them."""
+
+    coefficients: np.ndarray
+    intercept: float
+    solution: Solution
+
+    @classmethod
+    def of(cls, solution: Solution) -> Machine:
+        """From a solution; that of a ν-machine, with b and ρ, is divided by its margin ρ."""
+        if np.ndim(solution.intercept) == 0:
+            return cls(solution.coefficients, float(solution.intercept), solution)
+        b, margin = map(float, solution.intercept)
+        scale = 1.0 / margin if margin > 0 else 1.0
+        return cls(scale * solution.coefficients, scale * b, solution)
+
+    @property
+    def steps(self) -> int:
+        return int(self.solution.history["steps"][0])
+
+
+Pose = Callable[[Gram, np.ndarray, np.ndarray], Problem]
+
+
+@dataclass(frozen=True, eq=False)
+class OneVersusOne:
+    """All pairs of classes, in scikit-learn's order; a problem is posed for each.
+
+    The matrix of each class is shared by its pairs, where it is worth its memory; that between two
+    classes belongs to one pair alone, and is gone after it.
+    """
+
+    gram: Gram
+    order: np.ndarray  # of the points, by class
+    bounds: np.ndarray  # where classes start in that order
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, gram: Gram, codes: np.ndarray, classes: int, weights: np.ndarray) -> OneVersusOne:
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(classes + 1))
+        return cls(gram, order, bounds, weights)
+
+    @property
+    def classes(self) -> int:
+        return len(self.bounds) - 1
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """How many points each class has."""
+        return np.diff(self.bounds)
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int]]:
+        return list(combinations(range(self.classes), 2))
+
+    def span(self, code: int) -> tuple[int, int]:
+        """Where the points of a class are, in the order."""
+        return int(self.bounds[code]), int(self.bounds[code + 1])
+
+    def members(self, pair: tuple[int, int]) -> np.ndarray:
+        """The numbers of the points of a pair: those of the first class, then the others."""
+        return np.concatenate([self.order[slice(*self.span(code))] for code in pair])
+
+    def solve(self, pose: Pose, solver: DualAscent, task: FitTask | None = None) -> list[Machine]:
+        """The machines of all pairs, several at a time; one by one where a task is to be told."""
+        machines: list[Any] = [None] * len(self.pairs)
+        small = len(self.order) <= SMALL
+        alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
+        threads = 1 if alone else thread_count()
+        rows_of = self._whole() if small else self._by_class(solver, threads)
+
+        def work(k: int) -> None:
+            pair = self.pairs[k]
+            part_task = task and task.part("pair")
+            members = self.members(pair)
+            labels = np.repeat([1.0, -1.0], self.sizes[list(pair)])
+            part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
+            problem = pose(part, labels, self.weights[members])
+            machines[k] = Machine.of(solver.solve(problem, rows_of(pair)))
+            if part_task:
+                part_task.end()
+
+        with single_threaded_blas():
+            run(work, range(len(machines)), threads)
+        return machines
+
+    def _whole(self) -> Callable[[tuple[int, int]], Rows | None]:
+        """Rows of pairs out of one matrix, which is small."""
+        if len(self.pairs) < 2:
+            return lambda pair: None
+        points = self.gram.x.take(self.order)
+        matrix = self._matrix(points, None, np.float64)
+        room = np.empty(int(np.sort(self.sizes)[-2:].sum()) ** 2)  # for one pair after the other
+
+        def rows(pair: tuple[int, int]) -> Rows:
+            i, j = (slice(*self.span(code)) for code in pair)
+            split, size = self.sizes[pair[0]], self.sizes[list(pair)].sum()
+            store = room[: size * size].reshape(size, size)
+            store[:split, :split], store[:split, split:] = matrix[i, i], matrix[i, j]
+            store[split:, :split], store[split:, split:] = matrix[j, i], matrix[j, j]
+            return StoredRows(store)
+
+        return rows
+
+    def _by_class(
+        self, solver: DualAscent, threads: int
+    ) -> Callable[[tuple[int, int]], Rows | None]:
+        """Rows of pairs out of a matrix for each class, and one between the two."""
+        dtype = self._stored(solver)
+        if dtype is None:
+            return lambda pair: None
+        points = [self._points(code, dtype) for code in range(self.classes)]
+        squares: list[Any] = [None] * self.classes
+
+        def square(code: int) -> None:
+            squares[code] = self._matrix(points[code], None, dtype)
+
+        def rows(pair: tuple[int, int]) -> Rows:
+            i, j = pair
+            return PairRows(squares[i], squares[j], self._matrix(points[i], points[j], dtype))
+
+        with single_threaded_blas():
+            run(square, range(self.classes), threads)
+        return rows
+
+    def _points(self, code: int, dtype: Any) -> PointSet:
+        """The points of a class; dense ones are rounded once, not for each product."""
+        points = self.gram.x.take(self.order[slice(*self.span(code))])
+        if isinstance(points, DensePoints):
+            return replace(points, rows=np.ascontiguousarray(points.rows, dtype))
+        return points
+
+    def _matrix(self, x: PointSet, y: PointSet | None, dtype: Any) -> np.ndarray:
+        """K between the points of two classes."""
+        between = Gram(self.gram.kernel, x, y, self.gram.memory).astype(dtype)
+        self.gram.evaluations += between.shape[0] * between.shape[1]
+        return between.dense()
+
+    def _stored(self, solver: DualAscent) -> Any:
+        """The precision in which matrices are stored, where that pays and fits; else None."""
+        sizes = self.sizes.astype(float)
+        if len(self.pairs) < 2 or is_cheap(self.gram):
+            return None
+        numbers = float((sizes**2).sum()) + 2.0 * thread_count() * float(sizes.max()) ** 2
+        dtype = np.dtype(np.float32 if solver.starts_in_single(self.gram) else np.float64)
+        return dtype if numbers * dtype.itemsize <= memory_budget(solver.cache) else None

@@ -1,0 +1,83 @@
+"""The progress of a fit, for scikit-learn's callbacks.
+
+Since scikit-learn 1.9 `estimator.set_callbacks(ProgressBar())` shows progress, and a callback that
+returns True ends an iteration early. An older scikit-learn has no callbacks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing to support."""
+
+    def with_callbacks(method: Any) -> Any:
+        """The method as it is."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "FitTask", "iterations_of", "with_callbacks", "with_progress"]
+
+Attributes = Callable[[], dict[str, Any]]
+
+
+class FitTask:
+    """One task of a fit: begun, perhaps divided into tasks, ended with what is fitted so far."""
+
+    def __init__(self, estimator: Any, context: Any, data: dict[str, Any]) -> None:
+        self.estimator, self.context, self.data = estimator, context, data
+        if context is not None:
+            context.call_on_fit_task_begin(estimator=estimator, **data)
+
+    @classmethod
+    def root(cls, estimator: Any, X: Any, y: Any, weights: Any, parts: int | None) -> FitTask:
+        """The whole fit, of so many parts; None where their number is not known."""
+        data = {"X": X, "y": y, "metadata": {"sample_weight": weights}}
+        start = getattr(estimator, "_init_callback_context", None)
+        return cls(estimator, start and start(max_subtasks=parts), data)
+
+    @property
+    def has_callbacks(self) -> bool:
+        """Whether the estimator has callbacks to call."""
+        return self.context is not None and bool(getattr(self.estimator, "_skl_callbacks", []))
+
+    def part(self, name: str, parts: int | None = 0) -> FitTask:
+        """The next part of this task."""
+        context = self.context and self.context.subcontext(task_name=name, max_subtasks=parts)
+        return FitTask(self.estimator, context, self.data)
+
+    def end(self, attributes: Attributes | None = None) -> bool:
+        """Say that it is done; whether a callback wants to stop here."""
+        if self.context is None:
+            return False
+        data = self.data | {"reconstruction_attributes": attributes}
+        return bool(self.context.call_on_fit_task_end(estimator=self.estimator, **data))
+
+
+def with_progress(solver: Any, task: FitTask, attributes: Callable[[Any], dict[str, Any]]) -> Any:
+    """An iterative solver whose every step is a part of the task; other solvers as they are.
+
+    `attributes` makes the fitted attributes of the estimator from the solver's state.
+    """
+    if not (task.has_callbacks and hasattr(solver, "callback")):
+        return solver
+    own = solver.callback
+
+    def callback(iteration: int, state: Any) -> bool:
+        stops = bool(own(iteration, state)) if own is not None else False
+        return task.part("iteration").end(lambda: attributes(state)) or stops
+
+    return dataclasses.replace(solver, callback=callback)
+
+
+def iterations_of(solver: Any) -> int | None:
+    """The number of steps a solver may take; 0 for one without progress."""
+    if not hasattr(solver, "callback"):
+        return 0
+    return getattr(solver, "steps", getattr(solver, "passes", None))
