@@ -83,8 +83,12 @@ def _forget(key: int) -> None:
     _owners.pop(key, None)
 
 
-def check_pair(x: PointSet, y: PointSet) -> None:
-    """Refuse points of different kinds, widths or homes."""
+def check_pair(x: PointSet, y: PointSet, precision: str | None = None) -> None:
+    """Refuse points of different kinds, widths or homes, and a precision that they do not have."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {PRECISIONS}; got {precision!r}.")
+    if precision == "tf32" and x.home == "host":
+        raise ValueError('precision="tf32" is for tensors of torch on a GPU; these are arrays.')
     if x is y:
         return
     if (
