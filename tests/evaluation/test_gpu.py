@@ -361,10 +361,10 @@ def applied(X, OUT, B: tl.constexpr):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_the_card(name):
-    from mercer.evaluation.cpu.cache import load
     from mercer.evaluation.gpu.elementary import needed
     from mercer.evaluation.gpu.source import HEADER
     from mercer.evaluation.operations import OPERATIONS
+    from mercer.runtime.cache import load
 
     numbers, units = FUNCTIONS[name]
     x = torch.tensor(numbers, dtype=torch.float32)
@@ -379,9 +379,9 @@ def test_functions_of_the_card(name):
 
 @pytest.mark.parametrize("name", ["sqrt", "sqrt_by_polynomial"])
 def test_roots_of_what_rounding_made_negative(name):
-    from mercer.evaluation.cpu.cache import load
     from mercer.evaluation.gpu.elementary import needed
     from mercer.evaluation.gpu.source import HEADER
+    from mercer.runtime.cache import load
 
     x = -torch.tensor([0.0, 1e-37, 1e-20, 1e-8, 1e-5, 1e-2, 0.2, 0.3])
     out = torch.empty_like(x)
