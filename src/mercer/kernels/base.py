@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import is_tensor
 from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
 from mercer.functions import RKHSFunction
 from mercer.kernels.checking import Check, check
@@ -303,7 +302,7 @@ def reciprocal_roots(values: np.ndarray) -> np.ndarray:
 
 def _alone(point: Any) -> Any:
     """One point as a set of points."""
-    return point[None] if is_tensor(point) else [point]
+    return point[None] if hasattr(point, "__dlpack__") else [point]
 
 
 def _shown(value: Any) -> str:

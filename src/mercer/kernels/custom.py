@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import is_tensor
 from mercer.errors import SlowKernelWarning
 from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Facts, unknown
@@ -126,13 +125,13 @@ class BlockKernel(_FromFunction):
         try:
             values = self.formula(x.data, y.data)
         except TypeError as error:
-            if not is_tensor(x.data):
+            if x.home == "host":
                 raise
             raise ValueError(
                 f"{self!r} was called with tensors of torch and failed ({error}): write it with "
                 "torch functions, or pass NumPy arrays."
             ) from error
-        if is_tensor(values):
+        if x.home != "host":
             return values
         return values.toarray() if hasattr(values, "toarray") else np.asarray(values)
 
