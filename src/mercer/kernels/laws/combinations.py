@@ -92,7 +92,7 @@ class _PairLaws(Facts):
             if getattr(side, name).yes and changes.no and self.cannot_hide(side):
                 return no(f"one {self.part} is {name}, the other is not: {changes.because}")
         return first(
-            self._growing(),
+            self._growing,
             unknown(f"the {self.part}s are not known to be {name}; what they change could cancel"),
         )
 
@@ -118,7 +118,7 @@ class _PairLaws(Facts):
 
     @cached_property
     def isotropic(self) -> Answer:
-        return first(self._by_shifts(), self.unchanged("isotropic"))
+        return first(self._by_shifts, self.unchanged("isotropic"))
 
     @cached_property
     def finite_features(self) -> Answer:
@@ -149,7 +149,7 @@ class _PairLaws(Facts):
     def weights(self, reason: str, operation: Any) -> Answer:
         left, right = (side.fourier_weights for side in self.sides)
         if not (left.yes and right.yes):
-            return first(self._shifted(), unknown("a part has no known Fourier weights"))
+            return first(self._shifted, unknown("a part has no known Fourier weights"))
         if self.period is None:
             return unknown("its parts have different periods, or look at different columns")
         return yes(reason, operation(left.payload, right.payload))
@@ -184,7 +184,7 @@ class SumLaws(_PairLaws):
         for side, other in self.both_ways():
             if side.dense.yes and other.positive_definite.yes and _sees_all_of(side, self):
                 return yes("its space contains that of a universal summand")
-        return first(self._small(), unknown("no summand is known to be universal"))
+        return first(self._small, unknown("no summand is known to be universal"))
 
     @cached_property
     def universal(self) -> Answer:
@@ -225,7 +225,7 @@ class SumLaws(_PairLaws):
         measures = all(side.stationary.yes and side.positive_definite.yes for side in self.sides)
         if measures and (left.no or right.no):
             return no("mass without a density in one summand stays there")
-        return first(self._shifted(), unknown("a summand has no known spectral measure"))
+        return first(self._shifted, unknown("a summand has no known spectral measure"))
 
     @cached_property
     def fourier_weights(self) -> Answer:
@@ -261,7 +261,7 @@ class ProductLaws(_PairLaws):
     def dense(self) -> Answer:
         if self.left.dense.yes and self.right.dense.yes:
             return yes("products of functions from two dense spaces are dense")
-        return first(self._small(), unknown("not both factors are known to be universal"))
+        return first(self._small, unknown("not both factors are known to be universal"))
 
     @cached_property
     def sobolev_order(self) -> Answer:
@@ -283,7 +283,7 @@ class ProductLaws(_PairLaws):
     def spectral_density(self) -> Answer:
         left, right = (side.spectral_density.payload for side in self.sides)
         if left is None or right is None:
-            return first(self._shifted(), unknown("a factor has no known spectral measure"))
+            return first(self._shifted, unknown("a factor has no known spectral measure"))
         measure = _convolution(left, right)
         return Answer(measure.has_density, "spectral measures are convolved", measure)
 

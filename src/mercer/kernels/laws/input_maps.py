@@ -64,7 +64,7 @@ class MapLaws(Facts):
         inner = self.inner.stationary
         if inner.yes or self.onto:
             return inner
-        return first(self._growing(), unknown("the map does not reach every shift"))
+        return first(self._growing, unknown("the map does not reach every shift"))
 
     @cached_property
     def isotropic(self) -> Answer:
@@ -96,7 +96,7 @@ class MapLaws(Facts):
     def dense_on_images(self, inner: Answer) -> Answer:
         if inner.yes or self.onto:
             return inner
-        return first(self._small(), unknown("k is not known to be universal on the images"))
+        return first(self._small, unknown("k is not known to be universal on the images"))
 
     @cached_property
     def sobolev_order(self) -> Answer:
@@ -121,7 +121,7 @@ class MapLaws(Facts):
             return inner
         if self.stationary.yes and self.positive_definite.yes and self.one_to_one is False:
             return no("its frequencies Aᵀω fill a subspace only")
-        return first(self._shifted(), unknown("the frequencies on the images are not known"))
+        return first(self._shifted, unknown("the frequencies on the images are not known"))
 
     @cached_property
     def fourier_weights(self) -> Answer:
@@ -327,7 +327,7 @@ class AverageLaws(Facts):
     def dense(self) -> Answer:
         if self.is_group:
             return no("its functions take the same value at x and gx")
-        return first(self._small(), unknown("the list of matrices is not a group"))
+        return first(self._small, unknown("the list of matrices is not a group"))
 
     @cached_property
     def sobolev_order(self) -> Answer:
