@@ -46,7 +46,7 @@ class Tuning:
 
     register_width: int = 64
     """Columns up to which pair numbers are computed in registers: at d = 10 that takes half the
-    time of a BLAS product, and BLAS catches up between 50 and 100 columns."""
+    time of a BLAS product; with many columns BLAS is quicker."""
     dense_width: int = 16384
     """Columns up to which tiles of sparse rows may be made dense, for kernels over coordinates."""
     stripe_bytes: int = 4 * MEGABYTE
@@ -232,22 +232,27 @@ class BlasOperand:
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         x, y = rows.operand, columns.operand
         tile = np.matmul(x, y.T, out=rows.buffer("tile", (len(x), len(y)), self.dtype))
-        leaves = {}
-        if "product" in self.kinds:
-            products = tile
-            if self.measured:  # the tile will hold distances
-                products = rows.buffer("products", tile.shape, self.dtype)
-                products[:] = tile
-            if rows.shifts is not None and columns.shifts is not None:
-                products += rows.shifts[:, None]
-                products += columns.shifts
-            leaves["product"] = (TILE, products, products, self.scales)
+        leaves = _product_leaves(self, rows, tile)
+        if rows.shifts is not None and columns.shifts is not None:
+            products = leaves["product"][1]
+            products += rows.shifts[:, None]
+            products += columns.shifts
         if self.measured:
-            norms = rows.norms, columns.norms
-            close = closeness(self.dtype)
+            norms, close = (rows.norms, columns.norms), closeness(self.dtype)
             dense_distances(tile, rows.raw, columns.raw, self.scales, *norms, close)
-            leaves["squared_distance"] = (TILE, tile, tile, self.scales)
         return leaves
+
+
+def _product_leaves(
+    operand: BlasOperand | SparseOperand, rows: Packed, tile: np.ndarray
+) -> dict[str, Leaf]:
+    """Leaves of a tile of products; a copy of them where the tile will be turned into distances."""
+    leaves = dict.fromkeys(operand.kinds, (TILE, tile, tile, operand.scales))
+    if len(leaves) > 1:
+        products = rows.buffer("products", tile.shape, tile.dtype)
+        products[:] = tile
+        leaves["product"] = (TILE, products, products, operand.scales)
+    return leaves
 
 
 class SparseOperand:
@@ -289,17 +294,10 @@ class SparseOperand:
         shape = len(rows.operand[0]) - 1, len(columns.operand[0]) - 1
         tile = rows.buffer("tile", shape, self.dtype)
         sparse.products(rows.operand, columns.block, _places(self.width), tile)
-        leaves = {}
-        if "product" in self.kinds:
-            products = tile
-            if "squared_distance" in self.kinds:
-                products = rows.buffer("products", tile.shape, self.dtype)
-                products[:] = tile
-            leaves["product"] = (TILE, products, products, self.scales)
+        leaves = _product_leaves(self, rows, tile)
         if "squared_distance" in self.kinds:
             norms, close = (rows.norms, columns.norms), closeness(self.dtype)
             sparse.distances(tile, rows.operand, columns.operand, *norms, close)
-            leaves["squared_distance"] = (TILE, tile, tile, self.scales)
         return leaves
 
 
@@ -369,12 +367,12 @@ def operand_plan(
 
     Pair numbers of one view, with the same numbers of coordinates, share an operand.
     """
-    kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}
+    kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}  # with the width of the view
     for number, width in zip(program.pairs, widths, strict=True):
         kinds.setdefault(_shared_by(number), {}).setdefault(number.kind, width)
     each = tuple(
-        _operand(*shared, list(found), next(iter(found.values())), sparse_points, dtype)
-        for shared, found in kinds.items()
+        _operand(*shared, list(given), next(iter(given.values())), sparse_points, dtype)
+        for shared, given in kinds.items()
     )
     places = {shared: i for i, shared in enumerate(kinds)}
     distances = dict.fromkeys(

@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program, coordinate_code
-from mercer.runtime.fingerprint import fingerprint
+from mercer.runtime.cache import fingerprint
 
 # what generated code calls
 CALLED = tuple(f"mercer.evaluation.cpu.{name}" for name in ("elementary", "subnormals", "terms"))

@@ -19,7 +19,7 @@ from numba import config, njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.runtime.cache import compiled_and_kept
+from mercer.runtime.cache import compiled_on_disk
 
 
 def _features() -> dict[str, bool]:
@@ -48,7 +48,7 @@ Accumulate = Callable[["Panel", Any, Sequence[Any], Sequence[Any]], Any]
 
 def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
     """Compile on the first call, and keep the result on disk."""
-    return compiled_and_kept(function, options)
+    return compiled_on_disk(function, options)
 
 
 def lanes(dtype: Any) -> int:
