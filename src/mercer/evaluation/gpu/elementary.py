@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mercer.evaluation.minimax import LOG2, LOG2E, LOG_RATIO, ODD
+from mercer.evaluation.minimax import INTEGER_SHIFT, LOG2, LOG2E, LOG_RATIO, ODD
 from mercer.evaluation.tables import DEGREE, PIECES
 
 LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
@@ -25,7 +25,6 @@ TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
 )
 ROOT = (1.0000000011, 0.4999983399, 0.3749960866, 0.3139311820, 0.2753580508)  # to 2.3e-8
 GUESS = 0x5F374000  # less half the bits of x, these are those of about 1/√x
-ROUNDING = 1.5 * 2.0**23  # added and taken off again, it leaves the nearest integer
 BITS = {"float32": (32, 23), "float64": (64, 52)}  # size, mantissa
 TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
 ONE = {"float32": "0x3F800000", "float64": "0x3FF0000000000000"}
@@ -96,10 +95,11 @@ def _exponential() -> list[str]:
 
 def _power_by_polynomial() -> list[str]:
     """2^x = 2^n·2^f with a whole n, whose bits are added to those of a polynomial in f."""
+    shift = INTEGER_SHIFT["float32"]
     return [
         "r = tl.maximum(x, -126.0)",
-        f"n = r + {ROUNDING!r}",
-        f"f = r - (n - {ROUNDING!r})",
+        f"n = r + {shift!r}",
+        f"f = r - (n - {shift!r})",
         *_polynomial(TWO_POWER_SHORT, "f", "p"),
         "bits = p.to(tl.int32, bitcast=True) + (n.to(tl.int32, bitcast=True) << 23)",
         "return bits.to(tl.float32, bitcast=True)",
