@@ -1,7 +1,7 @@
 """Writing the compiled code of Kᵀ(w ∘ (K V + B)): a few rows of K live in the cache, never longer.
 
-For `PANEL_ROWS` rows all columns of K are computed, multiplied by V while they are in registers, and
-stay until the sum of each row is known; then they are multiplied by what the map makes of it.
+For `PANEL_ROWS` rows all columns of K are computed, multiplied by V while they are in registers,
+and stay until the sum of each row is known; then they are multiplied by what the map makes of it.
 Nothing leaves the second-level cache, and Python is called once for a thousand rows.
 """
 

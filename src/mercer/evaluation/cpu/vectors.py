@@ -1,10 +1,11 @@
 """Pair numbers in registers: ⟨x,y⟩, ‖x−y‖² and the like of a few rows with a panel of columns.
 
 LLVM does not block such a loop over registers by itself, so its vectors are written out here:
-`PANEL_ROWS` × `PANEL_VECTORS` accumulators stay in registers while the loop runs over the coordinates; each
-coordinate costs one load for each vector of columns and one broadcast for each row. On a core
-with 512-bit vectors and d = 10 this takes half the time of a BLAS product of the same shape, and
-leaves so much room that distances can be summed from differences, without losing a digit.
+`PANEL_ROWS` × `PANEL_VECTORS` accumulators stay in registers while the loop runs over the
+coordinates; each coordinate costs one load for each vector of columns and one broadcast for each
+row. On a core with 512-bit vectors and d = 10 this takes half the time of a BLAS product of the
+same shape, and leaves so much room that distances can be summed from differences, without losing a
+digit.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class Vectors:
 
 
 class Panel(Vectors):
-    """Writes the instructions of one call: PANEL_ROWS rows from `row` on, the columns from `column`.
+    """Writes the instructions of one call: the rows from `row` on, the columns from `column` on.
 
     A coordinate may come as several numbers, side by side in a row of x and line by line in y.
     """
