@@ -23,8 +23,8 @@ from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
+    PANEL_ROWS,
     PRODUCT,
-    ROWS,
     SCALED_DIFFERENCE,
     SCALED_PRODUCT,
     TILE,
@@ -138,14 +138,14 @@ class RegisterOperand:
         row, column = (self.dtype.itemsize * max(1, width) * len(side) for side in parts)
         self.bytes, panel = (row, column), panel_width(dtype)
         self.padding = padding_step(dtype)
-        self.stripe = min(1024, max(ROWS, tuning.stripe_bytes // row))
+        self.stripe = min(1024, max(PANEL_ROWS, tuning.stripe_bytes // row))
         self.tile = min(4, max(1, tuning.tile_bytes // (column * panel))) * panel
 
     def centre(self, y: DensePoints) -> np.ndarray | None:
         return y.centre(self.whole) if self.moved else None
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
-        return Packed(self._seen(points.slice(start, stop), self.parts[0], centre, ROWS))
+        return Packed(self._seen(points.slice(start, stop), self.parts[0], centre, PANEL_ROWS))
 
     def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         seen = self._seen(points.slice(start, stop), self.parts[1], centre, self.padding)
