@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mercer.evaluation.minimax import INTEGER_SHIFT, LOG2, LOG2E, LOG_RATIO, ODD
+from mercer.evaluation.minimax import LOG2, LOG2E, LOG_RATIO, ODD
 from mercer.evaluation.tables import DEGREE, PIECES
 
 LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
