@@ -350,7 +350,9 @@ def test_labels_that_nothing_separates_are_refused():
 
 def test_what_it_cannot_do_is_refused():
     gram = KERNEL.gram(np.eye(2))
-    with pytest.raises(ValueError, match=r"DualAscent solves losses .* conjugate is quadratic .*; got Poisson"):
+    with pytest.raises(
+        ValueError, match=r"DualAscent solves losses .* conjugate is quadratic .*; got Poisson"
+    ):
         DualAscent().solve(Problem(gram, np.ones(2), Poisson(), 0.1))
     with pytest.raises(ValueError, match=r"regularization=0 finds the separating.*Direct\(\)"):
         DualAscent().solve(Problem(gram, np.ones(2), Squared(), 0.0))

@@ -13,6 +13,7 @@ from mercer.arrays import Array, beside, namespace, on_host, precision, to_preci
 from mercer.errors import NotPositiveDefiniteError
 from mercer.solvers.definiteness import without_minimum, witness_of
 from mercer.solvers.krylov import conjugate_gradients
+from mercer.solvers.optimality import ridge_residual
 from mercer.solvers.problem import Problem, has_few_features, require_square_loss
 from mercer.solvers.solution import Solution, Status
 
@@ -60,6 +61,8 @@ class Direct:
 
     def solve(self, problem: Problem) -> Solution:
         require_square_loss(Direct, problem)
+        if problem.has_several_ridges:
+            return Solution.stacked([self.solve(part) for part in problem.each_output()])
         system = _System(problem)
         if system.ridge == 0.0:
             return system.minimum_norm()
@@ -184,9 +187,8 @@ class _System:
     def _solution(self, solved: Array, note: str, intercept: Array | None = None) -> Solution:
         c, intercept = self._without_mean(solved, intercept)
         alpha = self.roots * c
-        residual = self._residual(alpha, intercept)
-        if self.ridge == 0.0:
-            residual = self._slope(alpha, intercept)
+        fitted = self.gram @ alpha
+        residual = ridge_residual(self.problem, alpha, intercept, fitted).claimed
         shape = tuple(self.problem.y.shape)
         coefficients = to_precision(self.xp.reshape(alpha, shape), self.precision)
         intercept = intercept if len(shape) == 2 else float(intercept[0])
@@ -218,24 +220,6 @@ class _System:
         if intercept is None:
             intercept = (self.roots.T @ c)[0, :] / float((self.roots.T @ means)[0, 0])
         return c - means * intercept, intercept
-
-    def _slope(self, alpha: Array, intercept: Array) -> float:
-        """‖SKS r‖/(trace ‖Sy‖) for r = S(y − Kα − b): 0 where the error is least."""
-        rest = self.roots * (self.targets - self.gram @ alpha - intercept)
-        size = float(abs(self.gram.diagonal()).sum())
-        slope = self.roots * (self.gram @ (self.roots * rest))
-        return self._norm(slope) / (size * self._norm(self.roots * self.targets) or 1.0)
-
-    def _residual(self, alpha: Array, intercept: Array) -> float:
-        """‖S(Kα + b − y) + ρ S⁻¹α‖/‖Sy‖, from scratch."""
-        fitted = self.gram @ alpha
-        counted = self.roots > 0
-        scaled = self.xp.where(counted, alpha / self.xp.where(counted, self.roots, 1.0), 0.0)
-        difference = self.roots * (fitted + intercept - self.targets) + self.ridge * scaled
-        return self._norm(difference) / (self._norm(self.roots * self.targets) or 1.0)
-
-    def _norm(self, array: Array) -> float:
-        return float(self.xp.linalg.vector_norm(array))
 
 
 def _jitter_note(jitter: float, dtype: str) -> str:

@@ -22,6 +22,7 @@ from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.definiteness import sentence, without_minimum
 from mercer.solvers.filters import Filter, Tikhonov
+from mercer.solvers.optimality import ridge_residual
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution, Status
 
@@ -140,7 +141,7 @@ class SpectralPath:
         problem = Problem(
             self.gram, self.targets, Squared(), regularization, self.roots**2, self.fit_intercept
         )
-        rest = self._residual(alpha, intercept, regularization * self.total_weight)
+        rest = ridge_residual(problem, alpha, intercept).claimed
         note = f"one eigendecomposition; relative residual {rest:.1e}."
         status = Status(True, f"Solved: {note}")
         if self.witness is not None:
@@ -310,18 +311,6 @@ class SpectralPath:
             means = self.eigenvectors @ (inverses * self._rotated[:, -1:])
             diagonals = diagonals - means**2 / (self.roots @ means)
         return diagonals
-
-    def _residual(self, alpha: Array, intercept: Any, ridge: float) -> float:
-        """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ from scratch; without ρ, what the range of K sees of it."""
-        xp, roots = self._xp, self.roots if self.targets.ndim == 1 else self.roots[:, None]
-        rest = roots * (self.gram @ alpha + intercept - self.targets)
-        if ridge > 0:
-            rest = rest + ridge * xp.where(roots > 0, alpha / xp.where(roots > 0, roots, 1.0), 0.0)
-        else:
-            seen = xp.where(self.null, 0.0, 1.0)
-            rest = seen[:, None] * (self.eigenvectors.T @ xp.reshape(rest, (rest.shape[0], -1)))
-        size = float(xp.linalg.vector_norm(roots * self.targets))
-        return float(xp.linalg.vector_norm(rest)) / (size or 1.0)
 
 
 def _is_zero(filter_: Filter | float) -> bool:
