@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import scipy.optimize
+from mercer.solvers.smoothing import Smoothed
 from sklearn import svm
 
 from mercer.kernels import BlockKernel, Gaussian, Linear, Precomputed
@@ -27,7 +28,6 @@ from mercer.losses.expressions import entropy1p, softplus
 from mercer.solvers import Direct, DualAscent, Problem
 from mercer.solvers.dual import ascent
 from mercer.solvers.dual.rows import FusedRows, KeptRows, PairRows, StoredRows, rows_of
-from mercer.solvers.smoothing import Smoothed
 
 
 @dataclass(frozen=True)
@@ -371,17 +371,10 @@ def test_labels_that_nothing_separates_are_refused():
 
 def test_what_it_cannot_do_is_refused():
     gram = KERNEL.gram(np.eye(2))
-<<<<<<< HEAD
     with pytest.raises(ValueError, match=r"conjugate is quadratic .*; got Multinomial"):
         DualAscent().solve(Problem(gram, np.arange(2.0), Multinomial(), 0.1))
     with pytest.raises(ValueError, match=r"or a smooth expression .*; got Smoothed"):
         DualAscent().solve(Problem(gram, np.ones(2), Smoothed(Hinge(), 0.1), 0.1))
-=======
-    with pytest.raises(
-        ValueError, match=r"DualAscent solves losses .* conjugate is quadratic .*; got Poisson"
-    ):
-        DualAscent().solve(Problem(gram, np.ones(2), Poisson(), 0.1))
->>>>>>> solvers
     with pytest.raises(ValueError, match=r"regularization=0 finds the separating.*Direct\(\)"):
         DualAscent().solve(Problem(gram, np.ones(2), Squared(), 0.0))
     for options, text in [
