@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import scipy.optimize
-from mercer.solvers.smoothing import Smoothed
 from sklearn import svm
 
 from mercer.kernels import BlockKernel, Gaussian, Linear, Precomputed
@@ -28,6 +27,7 @@ from mercer.losses.expressions import entropy1p, softplus
 from mercer.solvers import Direct, DualAscent, Problem
 from mercer.solvers.dual import ascent
 from mercer.solvers.dual.rows import FusedRows, KeptRows, PairRows, StoredRows, rows_of
+from mercer.solvers.on_centres import Smoothed
 
 
 @dataclass(frozen=True)
