@@ -400,6 +400,11 @@ CIRCLE = PeriodicExponential()
         (lambda: laws.sobolev_order(CIRCLE + Gaussian(), 1), False, None),
         (lambda: laws.sobolev_order(CIRCLE.exp() + Linear(), 1), False, None),
         (lambda: laws.sobolev_order(CIRCLE.after([[2.0]]) + Gaussian(), 1), False, None),
+        (
+            lambda: laws.sobolev_order(CIRCLE.exp().on(0).after([[2.0]]) + Gaussian(), 1),
+            False,
+            None,
+        ),
         (lambda: laws.sobolev_order(CIRCLE + PeriodicBernoulli(2, period=1.5), 1), None, None),
         (lambda: laws.sobolev_order(CIRCLE * FourierSeries([1, 2], period=3.0), 1), None, None),
         (lambda: laws.sobolev_order(CIRCLE + PeriodicBernoulli(2) + 1.0, 1), True, 1.0),

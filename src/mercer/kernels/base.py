@@ -18,7 +18,7 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
 from mercer.operators import Gram
-from mercer.points import Column, PointSet, as_vectors
+from mercer.points import Column, PointSet, VectorPoints, as_vectors
 from mercer.runtime.budget import Memory
 from mercer.values import Value
 
@@ -58,14 +58,18 @@ class Kernel(Value):
             raise NotImplementedError(
                 f"{type(self).__name__} implements neither expression nor block."
             )
-        return Gram(self, x, y).dense()
+        return self._any_points(x, y).dense()
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i)."""
         if self.expression() is not None:
-            return Gram(self, x).diagonal()
+            return self._any_points(x, None).diagonal()
         points = (x.slice(i, i + 1) for i in range(len(x)))
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
+
+    def _any_points(self, x: PointSet, y: PointSet | None) -> Gram:
+        """The Gram matrix by its expression; a constant takes points that are no vectors, too."""
+        return Gram(self, x, y, precision=None if isinstance(x, VectorPoints) else "reference")
 
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), for kernels without an expression."""

@@ -15,8 +15,6 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Facts, unknown
 from mercer.points import IndexPoints, PointSet, as_points
 
-SLOW_PAIRS = 1_000_000  # Python calls in one block of products after which a user should know
-
 
 def is_single_of_any_kind(x: Any) -> bool:
     """Whether x is one point, where points may be vectors or any objects."""
@@ -79,8 +77,10 @@ class PairKernel(_FromFunction):
     4.0
     """
 
+    slow = 250_000  # pairs in one block beyond which a warning is due: a quarter of a second
+
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if len(x) * len(y) >= SLOW_PAIRS // 4:
+        if len(x) * len(y) >= self.slow:
             warnings.warn(
                 f"{self!r} calls a Python function for each pair; write BlockKernel(function of "
                 "two blocks) to compute many pairs at once.",

@@ -6,13 +6,10 @@ A class states in `facts` what is known of its kernel, and leaves the rest out:
 >>> from mercer.kernels.facts import yes
 >>> class Counts(BlockKernel):
 ...     def facts(self, dimension=None):
-...         return (
-...             super()
-...             .facts(dimension)
-...             .stating(
-...                 positive_definite=yes("it is an inner product of counts"),
-...                 bounded=yes("a word has at most 9 letters", 81.0),
-...             )
+...         known = super().facts(dimension)
+...         return known.stating(
+...             positive_definite=yes("it is an inner product of counts"),
+...             bounded=yes("a word has at most 9 letters", 81.0),
 ...         )
 >>> laws.bounded(2.0 * Counts(min) + 1.0)
 yes (163): both summands are bounded

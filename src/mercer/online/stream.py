@@ -77,6 +77,7 @@ class Stream:
     """Points, a state, and samples that are learned all or none. Subclasses say how."""
 
     state: Any
+    refuses_first = True  # whether a single sample is refused before it changes anything
 
     def __init__(self, kernel: Kernel, points: PointSet, tuning: Tuning) -> None:
         self.kernel, self.tuning = kernel, tuning
@@ -90,7 +91,7 @@ class Stream:
         targets = np.array(targets, np.float64, order="C")  # one layout, so one compilation
         samples = Samples(points, targets, weights, np.asarray(self._diagonal(points), np.float64))
         self._check(samples)
-        if len(points) == 1:  # refused before it changes anything
+        if len(points) == 1 and self.refuses_first:
             self._learn_block(samples)
             return
         before, recorded = dict(vars(self)), len(self.blocks)
@@ -294,7 +295,8 @@ class Expansion(Descent):
         return super()._block_length()
 
     def _learn_block(self, samples: Samples) -> None:
-        policy, points = self.rules.policy, samples.points
+        points: Any = samples.points
+        policy = self.rules.policy
         if policy == UNBOUNDED and self.count + len(points) > len(self.state.a):
             self.state = self.state.enlarged(2 * (self.count + len(points)))
         self._merge()
@@ -302,7 +304,7 @@ class Expansion(Descent):
         parts: dict[str, Any] = {"known": len(self.points)}
         if self.in_loop:
             # A copy, as Numba compiles anew for arrays that cannot be written to.
-            rows = np.array(points.rows, np.float64, order="C")  # type: ignore[attr-defined]
+            rows = np.array(points.rows, np.float64, order="C")
             parts["inputs"] = rows * np.asarray(self.scales)
         if policy == MERGING:  # the rows of the state are the centres
             self._descend(samples, values, rows=rows, **parts)
