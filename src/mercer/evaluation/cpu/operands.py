@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -359,14 +358,25 @@ class OperandPlan:
         return [operand.centre(y) for operand in self.each]
 
 
-@lru_cache(maxsize=256)
 def operand_plan(
     program: Program, widths: tuple[int, ...], sparse_points: bool, dtype: str
 ) -> OperandPlan:
     """The plan for points with so many numbers in the view of each pair number.
 
-    Pair numbers of one view, with the same numbers of coordinates, share an operand.
+    It is made once, and lies with the program: to look it up by the program's value would take
+    longer than a small product.
     """
+    plans = vars(program).setdefault("operand_plans", {})
+    key = widths, sparse_points, dtype
+    if key not in plans:
+        plans[key] = _planned(program, widths, sparse_points, dtype)
+    return plans[key]
+
+
+def _planned(
+    program: Program, widths: tuple[int, ...], sparse_points: bool, dtype: str
+) -> OperandPlan:
+    """Pair numbers of one view, with the same numbers of coordinates, share an operand."""
     kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}  # with the width of the view
     for number, width in zip(program.pairs, widths, strict=True):
         kinds.setdefault(_shared_by(number), {}).setdefault(number.kind, width)
