@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, to_precision
+from mercer.arrays import Array, beside, floating, namespace, to_precision
 from mercer.checks import is_number
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity
@@ -266,11 +266,13 @@ class Problem:
             (self.operator if self.on_all_points else self.penalty_operator).diagonal()
         )
 
+    def native(self, values: Any) -> Array:
+        """Values in the library of the targets and on their device, in their own precision."""
+        return beside(values, self.y)
+
     def array(self, values: Any) -> Array:
         """Values in float64, in the library of the targets and on their device."""
-        if isinstance(self.y, np.ndarray):
-            return admission.at_home(admission.on_host(values), self.operator)
-        return admission.at_home(beside(values, self.y), self.operator)
+        return to_precision(floating(self.native(values)), "float64")
 
     # ---- the objective ---------------------------------------------------------------------------
 
@@ -348,7 +350,7 @@ def has_few_features(gram: Gram) -> bool:
     >>> has_few_features(Linear().gram(X)), has_few_features(Gaussian().gram(X))
     (True, False)
     """
-    if gram.on_tensors:  # explicit features are arrays of NumPy
+    if admission.on_device(gram):  # explicit features are arrays of NumPy
         return False
     width = getattr(gram.x, "width", None)
     count = None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)

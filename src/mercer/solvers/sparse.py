@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array
 from mercer.checks import check_count, check_positive
 from mercer.solvers.driver import Callback, Progress, State, drive
 from mercer.solvers.optimality import Gap, certified_gap
@@ -32,8 +33,8 @@ class Tuning:
 class LassoState(State):
     """α and the signs of the coefficients that are not held at 0."""
 
-    alpha: np.ndarray = field(default=None)  # type: ignore[assignment]
-    signs: np.ndarray = field(default=None)  # type: ignore[assignment]
+    alpha: Array = None
+    signs: Array = None
 
 
 @dataclass(frozen=True)

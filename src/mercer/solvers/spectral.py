@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
+from mercer.arrays import Array, beside, namespace, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Squared
 from mercer.operators import Gram
+from mercer.solvers.admission import on_host
 from mercer.solvers.definiteness import sentence, without_minimum
 from mercer.solvers.filters import Filter, Tikhonov
 from mercer.solvers.optimality import ridge_residual
@@ -76,7 +77,7 @@ class SpectralPath:
         y = problem.y
         roots = namespace(y).sqrt(problem.sample_weights)
         if matrix is None:
-            matrix = to_precision(beside(gram.dense(), y), "float64")
+            matrix = problem.array(gram.dense())
         if weights is not None:
             matrix = roots[:, None] * matrix * roots
         values, vectors = linalg.eigen(matrix)
