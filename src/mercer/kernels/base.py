@@ -55,6 +55,16 @@ class Kernel(Value):
         points = (x.slice(i, i + 1) for i in range(len(x)))
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
 
+    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), 0/0 being 1: for points that are no vectors.
+
+        Kernels whose values leave the range of floats have a better way.
+        """
+        rows, columns = self.diagonal(x)[:, None], self.diagonal(y)
+        scale = np.sqrt(rows) * np.sqrt(columns)
+        empty = ((rows <= 0) & (columns <= 0)).astype(scale.dtype)
+        return np.divide(self.block(x, y), scale, out=empty, where=scale > 0)
+
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """∂k(x_i, y_j)/∂x_i as an array (n, m, columns): what gradients need without a program."""
         raise ValueError(

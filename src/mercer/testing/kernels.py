@@ -386,6 +386,9 @@ def _same(before: Any, after: Any) -> bool:
             for part in ("data", "indices", "indptr", "row", "col")
             if hasattr(before, part)
         )
-    if isinstance(before, (list, tuple)) or hasattr(before, "__array__"):
+    if isinstance(before, (list, tuple)):  # of numbers, arrays, or any objects
+        pairs = zip(before, after, strict=False)
+        return len(before) == len(after) and all(_same(a, b) for a, b in pairs)
+    if hasattr(before, "__array__"):
         return np.array_equal(np.asarray(before), np.asarray(after))
     return bool(before == after)

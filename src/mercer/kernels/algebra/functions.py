@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from mercer.arrays import namespace
 from mercer.evaluation.expression import Expression, Parameter, exp, own, reciprocal_root
@@ -14,7 +16,7 @@ from mercer.kernels.algebra.derivatives import derivative_of
 from mercer.kernels.algebra.wrapped import Wrapped
 from mercer.kernels.base import Kernel
 from mercer.kernels.checks import check_weights
-from mercer.points import PointSet
+from mercer.points import PointSet, VectorPoints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,6 +111,9 @@ class PolynomialOf(Wrapped):
 class Normalised(Wrapped):
     """k(x, y)/√(k(x, x) k(y, y)), as `kernel.normalised()`; 0 where k(x, x) = 0.
 
+    On objects other than vectors, two with k(x, x) = k(y, y) = 0 have the value 1: the empty set,
+    text or graph is as similar to itself as any other.
+
     >>> from mercer.kernels import Linear
     >>> Linear().normalised()([3.0, 4.0], [6.0, 8.0])
     1.0
@@ -128,11 +133,23 @@ class Normalised(Wrapped):
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         if self.expression() is not None:
             return super().block(x, y)
+        if not isinstance(x, VectorPoints):
+            return self.kernel.normalised_block(x, y)
         rows, columns = (_reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
         return rows[:, None] * self.kernel.block(x, y) * columns
 
     def diagonal(self, x: PointSet) -> np.ndarray:
+        if not isinstance(x, VectorPoints):
+            return np.ones(len(x), x.dtype)
         return (self.kernel.diagonal(x) > 0).astype(x.dtype)
+
+    def features(self, x: PointSet) -> Any:
+        """φ(x)/‖φ(x)‖; objects with φ(x) = 0 have a feature of their own, in a last column."""
+        features, own = self.kernel.features(x), self.kernel.diagonal(x)
+        if isinstance(x, VectorPoints):
+            return _reciprocal_roots(own)[:, None] * features
+        scaled = scipy.sparse.diags_array(_reciprocal_roots(own)) @ features
+        return scipy.sparse.hstack([scaled, (own <= 0).astype(own.dtype)[:, None]], format="csr")
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """(∂k(x, y) − k(x, y) ∂k(x, x)/k(x, x))/√(k(x, x) k(y, y)), ∂ being that of the first x."""

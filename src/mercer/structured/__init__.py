@@ -1,0 +1,42 @@
+"""Kernels on things that are not vectors: sets, text, sequences, trees, graphs, images, tables.
+
+Points are the plain Python objects people have. They are read and checked once, and held in flat
+arrays on which compiled code runs.
+
+>>> from mercer.structured import Spectrum
+>>> Spectrum(2)(["kernel", "kern", "space"]).tolist()
+[[5.0, 3.0, 0.0], [3.0, 3.0, 0.0], [0.0, 0.0, 4.0]]
+"""
+
+from mercer.structured.sequences import (
+    AllSubsequences,
+    BlendedSpectrum,
+    CommonSubsequences,
+    EditSimilarity,
+    EmpiricalMap,
+    GapWeighted,
+    GlobalAlignment,
+    MismatchSpectrum,
+    Spectrum,
+    WeightedDegree,
+    WildcardSpectrum,
+)
+from mercer.structured.sets import GaussianOfMeans, Intersection, Jaccard, MeanMap
+
+__all__ = [
+    "AllSubsequences",
+    "BlendedSpectrum",
+    "CommonSubsequences",
+    "EditSimilarity",
+    "EmpiricalMap",
+    "GapWeighted",
+    "GaussianOfMeans",
+    "GlobalAlignment",
+    "Intersection",
+    "Jaccard",
+    "MeanMap",
+    "MismatchSpectrum",
+    "Spectrum",
+    "WeightedDegree",
+    "WildcardSpectrum",
+]
