@@ -111,3 +111,78 @@ def edit_distance(x, y):
         edit_distance(x, y[1:]) + 1,
         edit_distance(x[1:], y[1:]) + (x[0] != y[0]),
     )
+
+
+# ---- trees: nested tuples, a leaf is a label -----------------------------------------------------
+
+
+def trees(labels, size):
+    """All ordered trees with so many nodes, as nested tuples."""
+    if size == 1:
+        return [(label,) for label in labels]
+    return [(label, *below) for label in labels for below in forests(labels, size - 1)]
+
+
+def forests(labels, size):
+    if size == 0:
+        return [()]
+    return [
+        (first, *rest)
+        for n in range(1, size + 1)
+        for first in trees(labels, n)
+        for rest in forests(labels, size - n)
+    ]
+
+
+def nodes(tree):
+    """All nodes of a tree, each with what is below it."""
+    if not tree:
+        return []
+    return [tree, *(node for child in tree[1:] for node in nodes(child))]
+
+
+def subtrees(tree, decay):
+    total = Counter()
+    for node in nodes(tree):
+        size = sum(len(below) > 1 for below in nodes(node))
+        if size:
+            total[node] += decay ** (size / 2)
+    return total
+
+
+def subset_trees(tree, decay):
+    """Fragments: a node keeps all of its children, each as a bare label or as a fragment."""
+
+    def fragments(node):
+        choices = [[(child[0], 0), *fragments(child)] for child in node[1:]]
+        if not choices:
+            return []
+        return [
+            ((node[0], *(part for part, _ in chosen)), 1 + sum(size for _, size in chosen))
+            for chosen in product(*choices)
+        ]
+
+    total = Counter()
+    for node in nodes(tree):
+        for fragment, size in fragments(node):
+            total[fragment] += decay ** (size / 2)
+    return total
+
+
+def partial_trees(tree, decay, gap):
+    """Fragments: a node keeps any of its children, as fragments."""
+
+    def fragments(node):
+        yield (node[0],), decay**0.5 * gap
+        for n in range(1, len(node)):
+            for places in combinations(range(1, len(node)), n):
+                stretch = gap ** (places[-1] - places[0] + 1)
+                for chosen in product(*(list(fragments(node[i])) for i in places)):
+                    weight = decay**0.5 * stretch * np.prod([w for _, w in chosen])
+                    yield (node[0], *(part for part, _ in chosen)), weight
+
+    total = Counter()
+    for node in nodes(tree):
+        for fragment, weight in fragments(node):
+            total[fragment] += weight
+    return total

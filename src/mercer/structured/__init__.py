@@ -22,6 +22,7 @@ from mercer.structured.sequences import (
     WildcardSpectrum,
 )
 from mercer.structured.sets import GaussianOfMeans, Intersection, Jaccard, MeanMap
+from mercer.structured.trees import PartialTrees, SubsetTrees, Subtrees
 
 __all__ = [
     "AllSubsequences",
@@ -36,7 +37,10 @@ __all__ = [
     "Jaccard",
     "MeanMap",
     "MismatchSpectrum",
+    "PartialTrees",
     "Spectrum",
+    "SubsetTrees",
+    "Subtrees",
     "WeightedDegree",
     "WildcardSpectrum",
 ]

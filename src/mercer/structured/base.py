@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from mercer.checks import check_between
 from mercer.kernels.base import Kernel
 from mercer.kernels.laws import Answer, positive_definite
 from mercer.points import PointSet
@@ -224,6 +225,12 @@ def as_items(data: Any, what: str) -> list[Any]:
 def bad_item(i: int, problem: str) -> ValueError:
     """The refusal of one object, by its number."""
     return ValueError(f"item {i} {problem}.")
+
+
+def check_share(owner: Any, name: str, value: Any) -> None:
+    """Refuse anything but 0 < value ≤ 1."""
+    if value != 1:
+        check_between(owner, name, value, 0.0, 1.0)
 
 
 def offsets(lengths: Any) -> np.ndarray:

@@ -18,8 +18,10 @@ Hashes = np.ndarray  # of uint64; sums and products wrap around
 _STEP = 0x9E3779B97F4A7C15  # 2⁶⁴ divided by the golden ratio: salts far apart
 
 
-def mixed(values: Any, salt: int = 0) -> Hashes:
+def mixed(values: Any, salt: Any = 0) -> Hashes:
     """A random-looking one-to-one map of 64-bit numbers: the finaliser of SplitMix64.
+
+    Other salts, one or one for each value, make other maps.
 
     References
     ----------
@@ -31,9 +33,10 @@ def mixed(values: Any, salt: int = 0) -> Hashes:
     >>> len(set(codes.tolist()))
     1000
     """
-    z = np.asarray(values).astype(np.int64, copy=False).view(np.uint64)
+    z = np.asarray(values)
+    z = z if z.dtype == np.uint64 else z.astype(np.int64).view(np.uint64)
     with np.errstate(over="ignore"):
-        z = z + np.uint64((salt + 1) * _STEP % 2**64)
+        z = z + (np.asarray(salt).astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))

@@ -70,3 +70,15 @@ def bags(width: int = 2, longest: int = 4) -> Strategy:
 def series(longest: int = 6) -> Strategy:
     """Lists of series of numbers."""
     return _lists(_arrays(1, longest).map(lambda rows: rows[:, 0]))
+
+
+def trees(labels: str = "ab", most: int = 6) -> Strategy:
+    """Lists of trees as nested tuples, the empty tree too."""
+    leaf = st.sampled_from(labels).map(lambda label: (label,))
+
+    def node(children: Any) -> Any:
+        below = st.lists(children, min_size=1, max_size=3)
+        return st.tuples(st.sampled_from(labels), below).map(lambda pair: (pair[0], *pair[1]))
+
+    tree = st.recursive(leaf, node, max_leaves=most)
+    return _lists(st.just(()) | tree)

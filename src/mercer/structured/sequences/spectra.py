@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer.checks import check_between, check_count, is_count
 from mercer.kernels.laws import Answer, yes
-from mercer.structured.base import bad_item, offsets
+from mercer.structured.base import bad_item, check_share, offsets
 from mercer.structured.hashing import Hashes, mixed
 from mercer.structured.sequences.points import SequencePoints, same_alphabet
 from mercer.structured.sparse import FeatureRows, SparseKernel
@@ -64,7 +64,7 @@ def hashed_words(symbols: np.ndarray, places: np.ndarray, positions: Sequence[in
     total = np.full(len(places), mixed(len(positions), salt=999), np.uint64)
     for j in positions:
         total += mixed(symbols[places + j], salt=j)
-    return mixed(total.view(np.int64))
+    return mixed(total)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -242,7 +242,7 @@ class MismatchSpectrum(_WordKernel):
         for j in range(self.mismatches + 1):
             for positions in combinations(range(self.length), j):
                 for hashes in _replaced(total, positions, parts, others, symbols):
-                    yield owners, mixed(hashes.view(np.int64)), 1.0
+                    yield owners, mixed(hashes), 1.0
 
 
 def _replaced(
@@ -300,7 +300,7 @@ class WeightedDegree(_WordKernel):
             owners, places = words_of(points, q)
             words = hashed_words(points.symbols, places, range(q))
             there = mixed(places - points.starts[owners], salt=77)
-            yield owners, mixed((words + there).view(np.int64)), math.sqrt(weight)
+            yield owners, mixed(words + there), math.sqrt(weight)
 
     def weights(self) -> list[float]:
         """β_1, …, β_p."""
@@ -336,9 +336,3 @@ def _check_fewer(owner: Any, name: str, value: Any, limit: int) -> None:
             f"{type(owner).__name__} needs a whole number {name} from 0 to length − 1 = "
             f"{limit - 1}; got {value!r}."
         )
-
-
-def check_share(owner: Any, name: str, value: Any) -> None:
-    """Refuse anything but 0 < value ≤ 1."""
-    if value != 1:
-        check_between(owner, name, value, 0.0, 1.0)

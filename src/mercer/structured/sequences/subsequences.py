@@ -10,9 +10,8 @@ import numpy as np
 
 from mercer.checks import check_between, check_count
 from mercer.kernels.laws import Answer, yes
-from mercer.structured.base import LogScaleKernel
+from mercer.structured.base import LogScaleKernel, check_share
 from mercer.structured.sequences.points import SequencePoints, same_alphabet
-from mercer.structured.sequences.spectra import check_share
 
 
 @dataclass(frozen=True, eq=False, repr=False)
