@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 
 def strings(symbols, longest):
@@ -186,3 +187,78 @@ def partial_trees(tree, decay, gap):
         for fragment, weight in fragments(node):
             total[fragment] += weight
     return total
+
+
+# ---- graphs: (edges, labels) ---------------------------------------------------------------------
+
+
+def graphs(n):
+    """All graphs on n nodes, without labels."""
+    pairs = list(combinations(range(n), 2))
+    chosen = product([False, True], repeat=len(pairs))
+    return [([p for p, there in zip(pairs, c, strict=True) if there], n) for c in chosen]
+
+
+def adjacency(graph):
+    edges, labels = graph[:2]
+    n = labels if isinstance(labels, int) else len(labels)
+    matrix = np.zeros((n, n))
+    for u, v in edges:
+        matrix[u, v] = matrix[v, u] = 1.0
+    return matrix
+
+
+def labels_of(graph):
+    return [0] * graph[1] if isinstance(graph[1], int) else list(graph[1])
+
+
+def refined(graph, rounds):
+    """The labels of the nodes in each round, written out as nested tuples."""
+    A, labels = adjacency(graph), labels_of(graph)
+    result = [labels]
+    for _ in range(rounds):
+        around = [sorted(repr(labels[v]) for v in np.flatnonzero(row)) for row in A]
+        labels = [(label, tuple(near)) for label, near in zip(labels, around, strict=True)]
+        result.append(labels)
+    return result
+
+
+def weisfeiler_lehman(graph, rounds):
+    return Counter(
+        (i, repr(label)) for i, labels in enumerate(refined(graph, rounds)) for label in labels
+    )
+
+
+def best_assignment(x, y, rounds):
+    """By the Hungarian method."""
+    left, right = (list(zip(*refined(g, rounds), strict=True)) for g in (x, y))
+    agreed = np.array(
+        [[sum(a == b for a, b in zip(u, v, strict=True)) for v in right] for u in left]
+    )
+    if not agreed.size:
+        return 0.0
+    return float(agreed[linear_sum_assignment(agreed, maximize=True)].sum())
+
+
+def graphlets(graph, size):
+    A, total = adjacency(graph), Counter()
+    for nodes in combinations(range(len(A)), size):
+        part = A[np.ix_(nodes, nodes)]
+        np.fill_diagonal(part, 0.0)
+        if (np.linalg.matrix_power(part + np.eye(size), size) > 0).all():
+            forms = (part[np.ix_(p, p)].tobytes() for p in permutations(range(size)))
+            total[min(forms)] += 1
+    return total
+
+
+def random_walks(x, y, decay, steps=None, by_degree=False):
+    """With the product graph as a dense matrix."""
+    sides = []
+    for A in (adjacency(x), adjacency(y)):
+        roots = np.sqrt(np.maximum(A.sum(axis=1), 1.0)) if by_degree else np.ones(len(A))
+        sides.append(A / np.outer(roots, roots))
+    same = np.array([float(a == b) for a in labels_of(x) for b in labels_of(y)])
+    W = np.kron(*sides) * np.outer(same, same)
+    if steps is None:
+        return float(same @ np.linalg.solve(np.eye(len(W)) - decay * W, same))
+    return sum(decay**t * same @ np.linalg.matrix_power(W, t) @ same for t in range(steps + 1))

@@ -8,6 +8,16 @@ arrays on which compiled code runs.
 [[5.0, 3.0, 0.0], [3.0, 3.0, 0.0], [0.0, 0.0, 4.0]]
 """
 
+from mercer.structured.graphs import (
+    Graph,
+    Graphlets,
+    PropagatedAttributes,
+    RandomWalk,
+    ShortestPath,
+    WeisfeilerLehman,
+    WeisfeilerLehmanAssignment,
+    from_networkx,
+)
 from mercer.structured.sequences import (
     AllSubsequences,
     BlendedSpectrum,
@@ -33,14 +43,22 @@ __all__ = [
     "GapWeighted",
     "GaussianOfMeans",
     "GlobalAlignment",
+    "Graph",
+    "Graphlets",
     "Intersection",
     "Jaccard",
     "MeanMap",
     "MismatchSpectrum",
     "PartialTrees",
+    "PropagatedAttributes",
+    "RandomWalk",
+    "ShortestPath",
     "Spectrum",
     "SubsetTrees",
     "Subtrees",
     "WeightedDegree",
+    "WeisfeilerLehman",
+    "WeisfeilerLehmanAssignment",
     "WildcardSpectrum",
+    "from_networkx",
 ]

@@ -296,7 +296,7 @@ class MeanMap(StructuredKernel):
     kind = BagPoints
 
     def __post_init__(self) -> None:
-        _check_inner(self, self.kernel)
+        check_inner(self, self.kernel)
 
     @property
     def definite(self) -> Answer:
@@ -323,7 +323,7 @@ class MeanMap(StructuredKernel):
     def _means(self, x: BagPoints, y: BagPoints) -> np.ndarray:
         x, y = x.compact(), y.compact()
         values = self.kernel.block(self._vectors(x), self._vectors(y))
-        return _segment_means(_segment_means(values, x.starts).T, y.starts).T
+        return segment_means(segment_means(values, x.starts).T, y.starts).T
 
     def _vectors(self, points: BagPoints) -> Any:
         return self.kernel.points(points.vectors)
@@ -333,7 +333,7 @@ class MeanMap(StructuredKernel):
         return self.kernel.parallel
 
 
-def _segment_means(rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def segment_means(rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """The mean of the rows of each segment, 0 for an empty one."""
     lengths = np.diff(starts)
     means = np.zeros((len(lengths), rows.shape[1]))
@@ -375,7 +375,7 @@ class GaussianOfMeans(StructuredKernel):
     kind = BagPoints
 
     def __post_init__(self) -> None:
-        _check_inner(self, self.kernel)
+        check_inner(self, self.kernel)
         check_positive(self, "lengthscale", self.lengthscale)
 
     @property
@@ -399,6 +399,7 @@ class GaussianOfMeans(StructuredKernel):
         return self.kernel.parallel
 
 
-def _check_inner(owner: Any, kernel: Any) -> None:
+def check_inner(owner: Any, kernel: Any) -> None:
+    """Refuse what is no kernel inside one."""
     if not isinstance(kernel, Kernel):
         raise ValueError(f"{type(owner).__name__} needs a kernel on vectors; got {kernel!r}.")

@@ -391,4 +391,6 @@ def _same(before: Any, after: Any) -> bool:
         return len(before) == len(after) and all(_same(a, b) for a, b in pairs)
     if hasattr(before, "__array__"):
         return np.array_equal(np.asarray(before), np.asarray(after))
+    if "__eq__" not in {name for kind in type(before).__mro__[:-1] for name in vars(kind)}:
+        return True  # objects that are equal to themselves only tell nothing
     return bool(before == after)

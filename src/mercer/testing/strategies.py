@@ -82,3 +82,20 @@ def trees(labels: str = "ab", most: int = 6) -> Strategy:
 
     tree = st.recursive(leaf, node, max_leaves=most)
     return _lists(st.just(()) | tree)
+
+
+@st.composite
+def _graph(draw: Any, labels: str | None, width: int, most: int) -> Any:
+    n = draw(st.integers(0, most))
+    pairs = [(u, v) for v in range(n) for u in range(v + 1)]  # loops too
+    edges = draw(st.lists(st.sampled_from(pairs), max_size=2 * n)) if pairs else []
+    names = n if labels is None else draw(st.lists(st.sampled_from(labels), min_size=n, max_size=n))
+    if not width:
+        return edges, names
+    values = draw(st.lists(_numbers(), min_size=n * width, max_size=n * width))
+    return edges, names, np.array(values, float).reshape(n, width)
+
+
+def graphs(labels: str | None = "CNO", width: int = 0, most: int = 6) -> Strategy:
+    """Lists of graphs as (edges, labels), with attributes of so many columns if there are any."""
+    return _lists(_graph(labels, width, most))
