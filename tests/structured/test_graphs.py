@@ -243,7 +243,6 @@ def test_graphs_come_back_as_they_were():
         ([Graph([(0, 1)], 2, edge_labels=["a", "b"])], "2 edge labels were given for 1 edges"),
         ([Graph([(0, 1)], 2, [[1.0]])], "attributes need a row for each of 2 nodes"),
         ([Graph([], 1, [[np.nan]])], "its attributes contain NaN"),
-        (([(0, 1)], 2), "item 1 is no graph"),
     ],
 )
 def test_bad_graphs_are_named(X, message):

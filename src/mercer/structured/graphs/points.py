@@ -95,14 +95,15 @@ class GraphPoints(StructuredPoints):
                 if getattr(part, what) != getattr(other, what):
                     raise bad_item(i, f"{part.shown(what)}, and item {first} {other.shown(what)}")
         width = some[0][1].width if some else 0
-        degrees = np.concatenate([np.empty(0, np.int64), *(part.degrees for part in parts)])
+        starts = offsets([len(part.labels) for part in parts])
+        firsts, neighbours, edge_labels = _neighbours(starts, parts)
         return cls(
             np.arange(len(parts)),
-            offsets([len(part.labels) for part in parts]),
+            starts,
             np.concatenate([np.empty(0, np.int64), *(part.labels for part in parts)]),
-            offsets(degrees),
-            np.concatenate([np.empty(0, np.int64), *(part.neighbours for part in parts)]),
-            np.concatenate([np.empty(0, np.int64), *(part.edge_labels for part in parts)]),
+            firsts,
+            neighbours,
+            edge_labels,
             np.concatenate([np.empty((0, width)), *(part.attributes for _, part in some)]),
             some[0][1].labelled if some else False,
             coder.tokens,
@@ -195,11 +196,10 @@ def check_alike(x: GraphPoints, y: GraphPoints) -> None:
 
 
 class _Part(NamedTuple):
-    """One graph in flat arrays."""
+    """One graph in arrays."""
 
     labels: np.ndarray
-    degrees: np.ndarray
-    neighbours: np.ndarray
+    edges: np.ndarray
     edge_labels: np.ndarray
     attributes: np.ndarray
     labelled: bool
@@ -244,16 +244,31 @@ def _flat(graph: Graph, coder: Coder) -> _Part:
         )
     edges = edges.astype(np.int64)
     labels, n = _node_labels(graph, edges, coder)
-    outside = edges[(edges < 0) | (edges >= n)]
-    if len(outside):
+    if edges.size and (edges.min() < 0 or edges.max() >= n):
+        outside = edges[(edges < 0) | (edges >= n)]
         raise ValueError(f"an edge leads to node {outside[0]}; there are {n} nodes")
-    kinds = _edge_labels(graph, edges, coder)
-    both = np.concatenate([edges, edges[:, ::-1]])
-    keys, first = np.unique(both, axis=0, return_index=True)  # each direction once, in order
-    rows = _attributes(graph, n)
-    degrees = np.bincount(keys[:, 0], minlength=n)
     labelled = not isinstance(graph.labels, (int, np.integer, type(None)))
-    return _Part(labels, degrees, keys[:, 1], np.tile(kinds, 2)[first], rows, labelled)
+    kinds = _edge_labels(graph, edges, coder)
+    return _Part(labels, edges, kinds, _attributes(graph, n), labelled)
+
+
+def _neighbours(
+    starts: np.ndarray, parts: list[_Part]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the neighbours of each node start, the neighbours, and the labels of these edges.
+
+    Edges go in both directions, each once, and the neighbours of a node are in order.
+    """
+    nodes = int(starts[-1])
+    counts = [len(part.edges) for part in parts]
+    edges = np.concatenate([np.empty((0, 2), np.int64), *(part.edges for part in parts)])
+    kinds = np.concatenate([np.empty(0, np.int64), *(part.edge_labels for part in parts)])
+    begin = np.repeat(starts[:-1], counts)
+    left, right = edges.T + begin
+    keys = np.concatenate([left * nodes + right, right * nodes + left])
+    keys, first = np.unique(keys, return_index=True)
+    firsts = offsets(np.bincount(keys // max(nodes, 1), minlength=nodes))
+    return firsts, keys % max(nodes, 1) - np.tile(begin, 2)[first], np.tile(kinds, 2)[first]
 
 
 def _node_labels(graph: Graph, edges: np.ndarray, coder: Coder) -> tuple[np.ndarray, int]:
