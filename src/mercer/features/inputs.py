@@ -63,7 +63,7 @@ class KernelInput(NestedParameters):
         if self._is_precomputed():
             return Precomputed(X)
         if isinstance(self.kernel, Kernel):
-            return self.kernel
+            return self.kernel.fitted(X)
         options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}  # type: ignore[attr-defined]
         allowed = self._allow_indefinite
         return as_kernel(self._callable_kernel(), X=X, allow_indefinite=allowed, **options)

@@ -147,6 +147,17 @@ class Kernel(Value):
         points = self.points(x)
         return Gram(self, points, None if y is None else self.points(y), memory, precision)
 
+    def fitted(self, data: Any) -> Kernel:
+        """This kernel with what it learns from training points, as estimators ask for it in `fit`.
+
+        Most kernels learn nothing. Words of texts, or the scales of the columns of a table, are
+        learned from training points alone, in each fold of a cross-validation anew.
+        """
+        inner = {n: v for n, v in self.get_params(deep=False).items() if isinstance(v, Kernel)}
+        learned = {name: part.fitted(data) for name, part in inner.items()}
+        same = all(learned[name] is part for name, part in inner.items())
+        return self if same else self.with_(**learned)
+
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""
         return RKHSFunction(self, self.points(centres), coefficients)

@@ -32,6 +32,7 @@ from mercer.structured.sequences import (
     WildcardSpectrum,
 )
 from mercer.structured.sets import GaussianOfMeans, Intersection, Jaccard, MeanMap
+from mercer.structured.text import Text
 from mercer.structured.trees import PartialTrees, SubsetTrees, Subtrees
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Spectrum",
     "SubsetTrees",
     "Subtrees",
+    "Text",
     "WeightedDegree",
     "WeisfeilerLehman",
     "WeisfeilerLehmanAssignment",

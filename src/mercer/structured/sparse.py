@@ -50,7 +50,7 @@ class FeatureRows:
 
     def table(self, other: FeatureRows) -> np.ndarray:
         """The column that each feature has in another matrix, −1 for none; empty if it is this."""
-        if other is self:
+        if other.keys is self.keys:
             return np.empty(0, np.int64)
         if other not in self._tables:
             self._tables[other] = lookup(other.keys, self.keys)
@@ -135,14 +135,18 @@ class SparseKernel(StructuredKernel):
         return self._rows(x).matrix[x.chosen]
 
     def _rows(self, points: StructuredPoints) -> FeatureRows:
-        return points.prepared(self, self.feature_rows)
+        return points.prepared(self._key(), self.feature_rows)
+
+    def _key(self) -> Any:
+        """What the features depend on."""
+        return self
 
     def _products(self, x: Any, y: Any, smaller: bool) -> np.ndarray:
         """Σ_u φ_u(x)φ_u(y), or Σ_u min(φ_u(x), φ_u(y)), for all pairs."""
         from mercer.structured.compiled.sparse import products
 
         left, right = self._rows(x), self._rows(y)
-        posts = y.own.get(self, lambda: Postings.of(right, y.chosen))
+        posts = y.own.get(self._key(), lambda: Postings.of(right, y.chosen))
         out = np.zeros((len(x), len(y)))
         products(
             *left.arrays,

@@ -349,7 +349,7 @@ def rebuilding(case: Case) -> None:
 def readable_repr(case: Case) -> None:
     """`repr` is an expression for an equal kernel, if its parameters can be written down."""
     kernel, values = case.kernel, _parameters(case.kernel)
-    if any(callable(value) or np.ndim(value) > 1 for value in values):
+    if any(callable(v) or hasattr(v, "fit") or np.ndim(v) > 1 for v in values):
         return
     names = {type(part).__name__: type(part) for part in parts(kernel)}
     written = eval(repr(kernel), {**vars(mercer.kernels), **names, "array": np.array, "np": np})
