@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from mercer.arrays import is_tensor
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
 from mercer.points import PointSet, VectorPoints, as_vectors
+from mercer.structured.base import StructuredKernel
 
 FEW = 4096  # numbers that are checked faster than scikit-learn finds out what they are in
 
@@ -82,7 +83,11 @@ class KernelInput(NestedParameters):
         if is_tensor(X):
             return self._checked_tensors(X, *y, reset=reset)
         if self._holds_objects(X):
-            return validate_data(self, X, *y, reset=reset, skip_check_array=True)
+            if hasattr(X, "columns"):
+                return validate_data(self, X, *y, reset=reset, skip_check_array=True)
+            if not length(X):
+                raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
+            return (X, *y) if y else X  # the kernel checks objects; they have no features
         return validate_data(
             self,
             X,
@@ -128,6 +133,8 @@ class KernelInput(NestedParameters):
         if is_tensor(X):
             return False
         if isinstance(self.kernel, Kernel):
+            if any(isinstance(part, StructuredKernel) for part in parts(self.kernel)):
+                return True
             names = self.kernel._column_names()
             return bool(names) or (
                 _is_plain_sequence(X) and not isinstance(self.kernel.points(X), VectorPoints)

@@ -7,6 +7,7 @@
 >>> check_loss(Huber(delta=0.5))
 """
 
+from mercer.testing.estimators import STRUCTURED_LAWS, check_structured_estimator
 from mercer.testing.features import FEATURE_LAWS, check_feature_map
 from mercer.testing.kernels import KERNEL_LAWS, check_kernel
 from mercer.testing.losses import LOSS_LAWS, check_loss
@@ -17,8 +18,10 @@ __all__ = [
     "KERNEL_LAWS",
     "LOSS_LAWS",
     "ONLINE_LAWS",
+    "STRUCTURED_LAWS",
     "check_feature_map",
     "check_kernel",
     "check_loss",
     "check_online",
+    "check_structured_estimator",
 ]

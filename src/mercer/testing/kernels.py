@@ -87,7 +87,7 @@ def input_untouched(case: Case) -> None:
     points = case.kernel.points(case.data)
     case.gram(points).dense()
     case.gram(points, case.y) @ case.random(len(case.y))
-    if not _same(before, case.data):
+    if not same_data(before, case.data):
         case.refuse("evaluation changed the points it was given; compute on a copy")
 
 
@@ -379,7 +379,8 @@ def _cast(rows: Any, dtype: Any) -> Any:
     return rows.astype(dtype)
 
 
-def _same(before: Any, after: Any) -> bool:
+def same_data(before: Any, after: Any) -> bool:
+    """Whether data is what it was."""
     if scipy.sparse.issparse(before):
         return all(
             np.array_equal(getattr(before, part), getattr(after, part))
@@ -388,7 +389,7 @@ def _same(before: Any, after: Any) -> bool:
         )
     if isinstance(before, (list, tuple)):  # of numbers, arrays, or any objects
         pairs = zip(before, after, strict=False)
-        return len(before) == len(after) and all(_same(a, b) for a, b in pairs)
+        return len(before) == len(after) and all(same_data(a, b) for a, b in pairs)
     if hasattr(before, "__array__"):
         return np.array_equal(np.asarray(before), np.asarray(after))
     if "__eq__" not in {name for kind in type(before).__mro__[:-1] for name in vars(kind)}:
