@@ -2,7 +2,7 @@
 #
 #   make demo     fit and draw a first function
 #   make test     tests and doctests
-#   make check    what a change must pass: style, types, imports, tests, coverage
+#   make check    what a change must pass: style, types, imports, tests with their coverage
 #   make test-gpu the code of the GPU on the CPU, through Triton's interpreter; installs torch
 #   make bench    measured ratios against other libraries
 #   make docs     the documentation, in docs/_build/html
@@ -14,13 +14,13 @@ WORKERS  ?= 2
 COVERAGE ?= 90
 
 SHARP     = (against_the_reference and float32) or own_points or right_hand or fused or memory \
-	or smaller or old_card or polynomial or in_blocks or (keep_their_digits and 12) \
-	or powers or registers or (lie_across and 33 and 10) or beside_a_distance or slopes
+	or smaller or old_card or in_blocks or (keep_their_digits and 12) \
+	or powers or (by_elements and 33 and 10) or beside_a_distance or slopes
 
 bin       := $(VENV)/bin
 installed := $(VENV)/.installed
-sources    = $(shell find src tests -name '*.py') pyproject.toml
-pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report=
+# Tests of one file stay with one worker: what they compile is compiled once.
+pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist loadfile
 
 .DELETE_ON_ERROR:
 .PHONY: demo test test-gpu test-gpu-quick check format lint types imports coverage bench docs clean
@@ -28,9 +28,9 @@ pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-r
 demo: $(installed)-plot
 	$(bin)/python -m mercer.demo
 
-test:
-	@rm -f .coverage
-	@$(MAKE) --no-print-directory .coverage
+# MEASURE=--cov makes the same run count the lines it reached, which takes a third longer.
+test: $(installed)-test
+	$(pytest) $(MEASURE)
 
 check: lint types imports coverage
 
@@ -48,12 +48,9 @@ types: $(installed)-dev
 imports: $(installed)-dev
 	$(bin)/lint-imports
 
-# Tests that pass leave .coverage behind, so `make check` after `make test` does not run them again.
-coverage: .coverage
+coverage: $(installed)-dev
+	@$(MAKE) --no-print-directory test MEASURE='--cov --cov-report='
 	$(bin)/coverage report --fail-under $(COVERAGE)
-
-.coverage: $(sources) | $(installed)-test
-	$(pytest)
 
 bench: $(installed)-plot
 	$(bin)/python -m benchmarks

@@ -52,7 +52,7 @@ BLOCK = 8  # rows of a block in NumPy; 2 to 1024 were tried, and 8 was the faste
 SKLEARN, NUMPY = "laplacian_kernel(X, Y) @ v", "K *= 1 + X[:, k] Y[:, k]ᵀ in blocks, then K @ v"
 MAP = np.random.default_rng(7).standard_normal((WIDTH, WIDTH)) / WIDTH
 
-FLOOR, GENERAL = 2.0, 8.0  # times the Gaussian; for a smoothness without a closed form
+FLOOR, GENERAL = 3.0, 8.0  # times the Gaussian; for a smoothness without a closed form
 KERNELS: dict[str, Kernel] = {
     "Gaussian([ℓ₁, …, ℓ₁₀])": Gaussian(np.linspace(1.0, 3.0, WIDTH)),
     "Linear()": Linear(),

@@ -30,7 +30,6 @@ from mercer.linalg import cholesky
 from mercer.losses import Multinomial, Squared
 from mercer.solvers import (
     CentresNewton,
-    CentresProblem,
     ConjugateGradient,
     Direct,
     Problem,
@@ -60,7 +59,7 @@ def on_centres(kernel: Any, X: Any, y: Any, ridge: float, count: int, **more: An
         chosen = Uniform(count, 0).choose(kernel, points).points
         rows = passes(kernel, points, chosen)
         loss = more.get("loss", Squared())
-        solution = CentresNewton().solve(CentresProblem(rows, y, loss, ridge))
+        solution = CentresNewton().solve(Problem.on_centres(rows, y, loss, ridge))
         return kernel.function(chosen, solution.coefficients), solution
 
     (function, solution), seconds = timed(fit)
@@ -400,7 +399,7 @@ def exact_or_centres(effort: Effort) -> Iterator[Row]:
     def on_some(count: int) -> Tuned:
         points = kernel.points(X[:kept])
         rows = passes(kernel, points, Uniform(count, 0).choose(kernel, points).points)
-        problem = CentresProblem(rows, y[:kept], Squared(), 1.0)
+        problem = Problem.on_centres(rows, y[:kept], Squared(), 1.0)
         value = best_alpha(centres_path(problem, ridges, held_out=held_out), kept)
         function, solution, seconds = on_centres(kernel, X[:n], y[:n], value / n, count)
         return Tuned(value, _rmse(function(new), truth), seconds, solution)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mercer.errors import NotPositiveDefiniteError
 from mercer.linalg import Factor, cholesky, eigen, qr, symmetric_solve, triangular_solve
-from mercer.panels import LARGE, factor_in_panels
+from mercer.linalg.panels import Tuning, factor_in_panels
 
 UNIT = {"float32": float(np.finfo(np.float32).eps), "float64": float(np.finfo(np.float64).eps)}
 
@@ -478,11 +478,11 @@ class TestPanels:
         A[order - 1, order - 1] = -1.0
         assert factor_in_panels(A, 3) == order
 
-    def test_large_matrices_take_this_way(self, monkeypatch):
-        monkeypatch.setitem(LARGE, "float64", 5)
+    def test_large_matrices_take_this_way(self):
+        tuning = Tuning(panel=3, large=5)
         A = np.eye(9) + 0.1
-        factor = cholesky(A)
+        factor = cholesky(A, tuning=tuning)
         assert np.abs(factor.lower @ factor.lower.T - A).max() <= 1e-15
         A[6, 6] = -1.0
         with pytest.raises(NotPositiveDefiniteError, match="no Cholesky factor"):
-            cholesky(A, jitter=0.0)
+            cholesky(A, jitter=0.0, tuning=tuning)

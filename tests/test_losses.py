@@ -14,9 +14,21 @@ import scipy.stats
 import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 from sklearn.linear_model import HuberRegressor
 from sklearn.svm import SVR, LinearSVC
 
+from mercer.evaluation.expression import (
+    Operation,
+    absolute,
+    exp,
+    log,
+    log1p,
+    maximum,
+    minimum,
+    sqrt,
+    tanh,
+)
 from mercer.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -26,6 +38,7 @@ from mercer.losses import (
     Loss,
     MarginLoss,
     Multinomial,
+    Perceptron,
     Poisson,
     Quantile,
     ResidualLoss,
@@ -33,7 +46,33 @@ from mercer.losses import (
     SquaredHinge,
     one_hot,
 )
-from mercer.losses.numerics import exponential_root, increasing_root, log_omega
+from mercer.losses.compiled import (
+    at,
+    compiled_conjugate,
+    compiled_loss,
+    dual_pair_step,
+    dual_step,
+)
+from mercer.losses.expressions import (
+    RULES,
+    F,
+    Y,
+    choose,
+    code_of,
+    entropy,
+    entropy1p,
+    positive_part,
+    sigmoid,
+    simplified,
+    slope_of,
+    softplus,
+)
+from mercer.losses.numerics import (
+    exponential_root,
+    implicit_step,
+    increasing_root,
+    log_omega,
+)
 from mercer.testing import LOSS_LAWS, check_loss
 from mercer.testing.loss_cases import LossCase, loss_cases
 
@@ -49,6 +88,7 @@ LOSSES = [
     Logistic(),
     Hinge(),
     SquaredHinge(),
+    Perceptron(),
     Poisson(),
     Multinomial(),
 ]
@@ -432,12 +472,18 @@ def test_domains():
 
 @pytest.mark.parametrize("loss", SCALAR, ids=repr)
 @given(number=reals, f=reals, step=steps)
-def test_the_proximal_map_is_the_one_of_the_base_class(loss, number, f, step):
-    """Closed forms against the safeguarded Newton method that any loss inherits."""
+def test_the_proximal_map_is_the_one_of_newton(loss, number, f, step):
+    """Closed forms against the safeguarded Newton method of losses that have none."""
     y = target_of(loss, number)
-    if isinstance(loss, Poisson):  # its slope is too large for the bracket of the base class
+    if isinstance(loss, Poisson):  # its slope is too large for the bracket
         f = min(f, 30.0)
-    z, slow = loss.proximal(y, f, step), Loss.proximal(loss, y, f, step)
+    z = loss.proximal(y, f, step)
+    slow = implicit_step(
+        lambda z: loss.slope(y, z),
+        lambda z: loss.curvature(y, z),
+        np.asarray(f),
+        np.asarray(step),
+    )
     assert float(z) == pytest.approx(float(slow), rel=1e-12, abs=1e-12 * (1 + abs(f) + abs(y)))
 
 
@@ -792,7 +838,7 @@ def test_bad_shapes_of_several_classes():
 
 
 def test_bad_weights():
-    with pytest.raises(ValueError, match=r"each sample, of shape \(2,\); got shape \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"each of the 2 points; got shape \(2, 1\)"):
         Squared().risk(np.ones(2), np.zeros(2), np.ones((2, 1)))
 
 
@@ -811,7 +857,7 @@ def test_two_libraries_are_refused():
 
 @pytest.mark.parametrize("name", ["value", "slope", "curvature", "conjugate"])
 def test_what_a_loss_owes_is_named(name):
-    with pytest.raises(NotImplementedError, match=f"Loss does not implement {name}"):
+    with pytest.raises(NotImplementedError, match=f"Loss does not implement .*{name}"):
         getattr(Loss(), name)(0.0, 0.0)
 
 
@@ -844,39 +890,178 @@ class LogCosh(ResidualLoss):
     lipschitz = 1.0
     smoothness = 1.0
 
-    def _value(self, r):
-        return np.abs(r) + np.log1p(np.exp(-2 * np.abs(r))) - math.log(2.0)
+    def of_residual(self, r):
+        return softplus(2.0 * r) - r - math.log(2.0)
 
-    def _slope(self, r):
-        return np.tanh(r)
-
-    def _curvature(self, r):
-        return 1 - np.tanh(r) ** 2
-
-    def _conjugate(self, u):
-        clipped = np.clip(u, -1.0, 1.0)
-        return 0.5 * (scipy.special.xlog1py(1 + clipped, clipped)) + 0.5 * (
-            scipy.special.xlog1py(1 - clipped, -clipped)
-        )
+    def conjugate_of(self, u):
+        return 0.5 * entropy1p(u) + 0.5 * entropy1p(-u)
 
 
 @dataclass(frozen=True)
 class Exponential(MarginLoss):
     """The loss of boosting, e^{−m}, from the base class without a closed proximal map."""
 
-    def _value(self, m):
-        return np.exp(np.minimum(-m, 80.0))
+    def of_margin(self, m):
+        return exp(minimum(-m, 80.0))
 
-    def _slope(self, m):
-        return -np.exp(np.minimum(-m, 80.0))
-
-    def _curvature(self, m):
-        return np.exp(np.minimum(-m, 80.0))
-
-    def _conjugate(self, v):
-        return scipy.special.xlogy(-v, -v) + v
+    def conjugate_of(self, v):
+        return entropy(-v) + v
 
 
-@pytest.mark.parametrize("loss", [LogCosh(), Exponential()], ids=repr)
+OWN = [LogCosh(), Exponential()]
+
+
+@pytest.mark.parametrize("loss", OWN, ids=repr)
 def test_a_loss_of_ones_own_is_a_few_lines(loss):
     check_loss(loss)
+
+
+def test_what_has_no_kinks_is_smooth():
+    smooth = {Squared, Huber, Logistic, SquaredHinge, Poisson, Multinomial}
+    assert {type(loss) for loss in LOSSES if loss.is_smooth} == smooth
+    assert LogCosh().is_smooth
+
+
+# ---- compiled code ------------------------------------------------------------------------------
+
+
+@njit
+def fill(address, parameters, y, x, out):
+    for i in range(len(y)):
+        out[0, i], out[1, i], out[2, i] = at(address, parameters, y[i], x[i])
+
+
+def many(compiled, y, x):
+    """Value, slope and curvature of compiled code at many points."""
+    out = np.empty((3, len(y)))
+    fill(compiled.address, compiled.parameters, y, x, out)
+    return out
+
+
+@pytest.mark.parametrize("loss", [*SCALAR, *OWN], ids=repr)
+def test_compiled_code_is_the_loss(loss):
+    case = next(loss_cases(loss))
+    far = np.array([-1e4, 1e4, -30.0, 30.0])
+    y, f = np.append(case.y, case.y[:4]), np.append(case.f, far)
+    found = many(compiled_loss(loss), y, f)
+    for name, values in zip(("value", "slope", "curvature"), found, strict=True):
+        expected = getattr(loss, name)(y, f)
+        np.testing.assert_allclose(values, expected, rtol=1e-15, atol=2e-16, err_msg=name)
+
+
+@pytest.mark.parametrize("loss", [*SCALAR, *OWN], ids=repr)
+def test_compiled_conjugates_are_inverse_to_slopes(loss):
+    """ℓ*'(ℓ'(f)) = f and ℓ*''(u)ℓ''(f) = 1 where the loss bends."""
+    case = next(loss_cases(loss))
+    u, bent = case.slope, case.loss.curvature(case.y, case.f)
+    value, slope, curvature = many(compiled_conjugate(loss), case.y, u)
+    np.testing.assert_allclose(value, loss.conjugate(case.y, u), rtol=1e-14, atol=1e-15)
+    low, high = (np.broadcast_to(edge, u.shape) for edge in loss.domain(case.y))
+    inside = (bent > 1e-3) & (u > low) & (u < high)
+    np.testing.assert_allclose(slope[inside], case.f[inside], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(curvature[inside] * bent[inside], 1.0, rtol=1e-9)
+
+
+def test_parameters_share_compiled_code():
+    first, second = compiled_loss(Quantile(0.3)), compiled_loss(Quantile(0.8))
+    assert first.address == second.address
+    assert first.parameters.tolist() != second.parameters.tolist()
+    assert compiled_loss(Multinomial()) is compiled_conjugate(Multinomial()) is None
+
+
+@njit
+def single_step(address, parameters, linear, curvature, y, cost, a, low, high):
+    return dual_step(address, parameters, linear, curvature, y, cost, a, low, high)
+
+
+@njit
+def pair_step(address, parameters, linear, curvature, y, c, a, low, high, z, d, b, least, most):
+    return dual_pair_step(
+        address, parameters, linear, curvature, y, c, a, low, high, z, d, b, least, most
+    )
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Poisson(), *OWN], ids=repr)
+@pytest.mark.parametrize("curvature", [1e-3, 1.0, 50.0])
+def test_dual_steps_minimise(loss, curvature, random):
+    """Steps in one and two coefficients: the slope of the objective changes its sign there."""
+    code = compiled_conjugate(loss)
+    for _ in range(20):
+        linear, cost = 3.0 * random.standard_normal(), np.exp(random.standard_normal(2))
+        y = np.array([target_of(loss, number) for number in random.standard_normal(2)])
+        low, high = (-cost * np.broadcast_to(edge, 2) for edge in loss.domain(y)[::-1])
+        a = np.clip(-0.5 * cost * loss.slope(y, np.zeros(2)), low, high)
+
+        def slope(i, a, y=y, cost=cost):
+            return -many(code, y[i : i + 1], np.array([-a / cost[i]]))[1, 0]
+
+        d = single_step(*code, linear, curvature, y[0], cost[0], a[0], low[0], high[0])
+        h = 1e-9 * (abs(a[0]) + abs(d))
+        edges = [
+            linear + curvature * t + slope(0, a[0] + t)
+            for t in (d - h, d + h)
+            if low[0] < a[0] + t < high[0]
+        ]
+        assert edges[0] <= 0.0 <= edges[-1]
+        sides = [v for i in (0, 1) for v in (y[i], cost[i], a[i], low[i], high[i])]
+        d = pair_step(*code, linear, curvature, *sides)
+        h = 1e-9 * (np.abs(a).sum() + abs(d))
+        edges = [
+            linear + curvature * t + slope(0, a[0] + t) - slope(1, a[1] - t) for t in (d - h, d + h)
+        ]
+        assert edges[0] <= 0.0 <= edges[1]
+
+
+# ---- expressions --------------------------------------------------------------------------------
+
+
+X = positive_part(F - 1.0)
+EXPRESSIONS = {
+    "constants": (Y + 0.0) * F + 0.0 * F + 1.0 * (2.0 * F),
+    "nested factors": 2.0 * (3.0 * F) * 0.5,
+    "a factor goes into a choice": X * Y + Y * X,
+    "a choice of a choice": X * X,
+    "sums of choices": choose(F, Y, 2.0) + choose(F, 1.0, Y),
+    "powers": (2.0 * X**3) / (1.0 + F**2),
+    "functions": tanh(F) + sqrt(1.0 + F**2) - log1p(F**2) + log(2.0 + F**2) - absolute(F * Y),
+    "two": minimum(F, Y) + maximum(F, 0.5) - minimum(0.25 * Y, F) + sigmoid(F),
+    "entropies": entropy(F**2) + entropy1p(F**2 - 0.5),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_simplified_expressions_are_equal(xp, name, random):
+    y, f = random.standard_normal((2, 50))
+    expression = EXPRESSIONS[name]
+    plain, short = code_of(expression)(y, f), code_of(simplified(expression))(y, f)
+    np.testing.assert_allclose(short, plain, rtol=1e-14, atol=1e-15)
+    there = code_of(expression)(xp.asarray(y), xp.asarray(f))
+    np.testing.assert_allclose(np.asarray(there), plain, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_slopes_of_expressions(name, random):
+    y, f = random.standard_normal((2, 50))
+    code, h = code_of(EXPRESSIONS[name]), 1e-6
+    slope = code_of(slope_of(EXPRESSIONS[name], F))(y, f)
+    quotient = (code(y, f + h) - code(y, f - h)) / (2 * h)
+    np.testing.assert_allclose(slope, quotient, rtol=1e-5, atol=1e-5)
+
+
+def test_every_operation_of_losses_has_a_tested_slope():
+    def names(node):
+        if isinstance(node, Operation):
+            yield node.name
+            for argument in node.arguments:
+                yield from names(argument)
+
+    used = {name for e in EXPRESSIONS.values() for name in names(e)}
+    used |= {name for e in EXPRESSIONS.values() for name in names(slope_of(e, F))}
+    used |= {name for loss in SCALAR for name in names(loss.expression(Y, F))}
+    assert used >= set(RULES) - {"step"}, set(RULES) - used
+
+
+def test_what_is_not_chosen_may_be_infinite():
+    expression = choose(F, exp(F), 2.0 * F)
+    slope = code_of(slope_of(expression, F))
+    assert slope(np.zeros(2), np.array([-1e4, 1e4])).tolist() == [2.0, math.inf]

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse.linalg
 
 import markets
-from mercer.kernels import Gaussian, Linear
-from mercer.operators import Gram
+from mercer.features import Nystroem
+from mercer.kernels import Gaussian, Linear, Precomputed
+from mercer.operators import (
+    Affine,
+    BlockedGram,
+    FeatureMatrix,
+    Gram,
+    Identity,
+    MappedRows,
+    MixedPrecision,
+    StoredGram,
+    cross_gram,
+)
 
 X, Y = markets.normal(30), markets.normal(20, seed=1)
 
@@ -184,3 +197,188 @@ def test_points_of_the_same_numbers_need_not_be_the_same_object():
 def test_a_gram_of_points_already_made():
     points = Gaussian().points(X)
     assert Gram(Gaussian(), points, points).symmetric
+
+
+ASYMMETRIC = markets.normal(7, 7)
+
+
+class TestGivenMatrices:
+    """Matrices that were given need not be square, nor symmetric."""
+
+    def test_a_rectangular_one_from_both_sides(self):
+        matrix = markets.normal(6, 4)
+        gram = Precomputed(matrix).gram(range(6), range(4))
+        W = markets.normal(6, 2, 1)
+        assert np.allclose(gram.T @ W, matrix.T @ W)
+        assert np.allclose(W[:, 0] @ gram, W[:, 0] @ matrix)
+        assert np.allclose(W.T @ gram, W.T @ matrix)
+        assert gram.T.shape == (4, 6)
+        assert np.array_equal(gram.T.dense(), matrix.T)
+        assert gram.T.T is gram
+
+    def test_a_square_one_is_not_mirrored(self):
+        gram = Precomputed(ASYMMETRIC).gram(range(7))
+        assert not gram.symmetric
+        assert np.array_equal(gram.dense(), ASYMMETRIC)
+        assert np.allclose(gram.T @ np.ones(7), ASYMMETRIC.sum(axis=0))
+        assert np.array_equal(gram.diagonal(), np.diagonal(ASYMMETRIC))
+        assert gram.plan().symmetric is False
+
+    def test_many_rows_of_an_asymmetric_one(self):
+        matrix = markets.normal(600, 600)
+        gram = Precomputed(matrix).gram(range(600))
+        v = np.ones(600)
+        assert np.allclose(gram @ v, matrix @ v)
+        assert np.allclose(gram.T @ v, matrix.T @ v)
+
+    def test_rounding_does_not_make_a_matrix_asymmetric(self):
+        matrix = ASYMMETRIC @ ASYMMETRIC.T
+        matrix[0, 1] *= 1 + 4e-16
+        gram = Precomputed(matrix).gram(range(7))
+        assert gram.symmetric
+        assert gram.T is gram
+
+
+class TestParts:
+    gram = Gaussian().gram(X, Y)
+
+    @pytest.mark.parametrize(
+        ("rows", "columns"),
+        [
+            (slice(2, 9), slice(None)),
+            (slice(None), [3, 1, 3]),
+            ([0, -1], slice(1, 20, 4)),
+            (np.arange(30) % 2 == 0, 5),
+            (slice(4, 2), slice(None)),
+        ],
+    )
+    def test_a_part_is_the_part_of_the_matrix(self, rows, columns):
+        part = self.gram[rows, columns]
+        wanted = self.gram.dense()[np.atleast_1d(rows) if np.ndim(rows) else rows]
+        wanted = wanted[:, np.atleast_1d(columns) if not isinstance(columns, slice) else columns]
+        assert part.shape == wanted.shape
+        assert np.allclose(part.dense(), wanted, rtol=1e-14)
+        v = np.ones(wanted.shape[1])
+        out = np.full(len(wanted), 2.0)
+        part.add_product(v, out)
+        assert np.allclose(out, 2.0 + wanted @ v)
+        assert np.allclose(part.T @ np.ones(len(wanted)), wanted.sum(axis=0))
+
+    def test_rows_alone(self):
+        assert np.allclose(self.gram[[1, 2]].dense(), self.gram.dense()[[1, 2]])
+        assert np.allclose(self.gram.T[[1, 2]].dense(), self.gram.dense().T[[1, 2]])
+
+    def test_points_are_shared(self):
+        assert self.gram[:, [1]].x is self.gram.x
+        assert self.gram[2:4].y is self.gram.y
+
+    def test_equal_rows_and_columns_stay_symmetric(self):
+        gram = Gaussian().gram(X)
+        chosen = np.array([4, 2, 9])
+        for places in (chosen, slice(3, 9), [1, 2]):
+            assert gram[places, places].symmetric
+        assert gram[chosen, chosen.copy()].symmetric
+        assert not gram[chosen, [4, 2, 8]].symmetric
+        assert not gram[chosen, :].symmetric
+
+    def test_nothing_is_computed_before_it_is_asked_for(self):
+        part = self.gram[:5]
+        assert part.evaluations == 0
+        part @ np.ones(20)
+        assert part.evaluations == 100
+
+
+class Doubling:
+    """A row map with everything a map can give."""
+
+    def __call__(self, start, stop, rows):
+        return MappedRows(2.0 * rows, rows.sum(axis=0), np.arange(start, stop)[:, None] + rows)
+
+
+def operators():
+    k, phi = Gaussian(), Nystroem(Gaussian(), n_components=6, random_state=0).fit(X)
+    points, centres = k.points(X), k.points(Y)
+    gram = k.gram(points, centres)
+    return {
+        "gram": gram,
+        "transposed": gram.T,
+        "stored": StoredGram(k, points, centres),
+        "blocks": BlockedGram(k, [X[:7], X[7:8], X[8:]], centres, 30),
+        "mixed": MixedPrecision(gram.astype(np.float32)),
+        "mixed stored": MixedPrecision(StoredGram(k, points, centres)),
+        "mixed blocks": MixedPrecision(
+            BlockedGram(k, [X[:7], X[7:]], centres, 30).astype(np.float32)
+        ),
+        "features": FeatureMatrix(phi, X),
+        "identity": Identity(30),
+    }
+
+
+@pytest.mark.parametrize("name", operators())
+class TestOperators:
+    def test_every_operator_multiplies_as_its_matrix(self, name):
+        operator = operators()[name]
+        matrix = np.asarray(operator.dense(), float)
+        n, m = operator.shape
+        assert matrix.shape == (n, m)
+        rtol = 2e-6 if name.startswith("mixed") else 1e-12
+        for V, W in ((markets.normal(m, 2, 1), markets.normal(n, 2, 2)), (np.ones(m), np.ones(n))):
+            np.testing.assert_allclose(operator @ V, matrix @ V, rtol, 20 * rtol)
+            np.testing.assert_allclose(operator.T @ W, matrix.T @ W, rtol, 20 * rtol)
+            np.testing.assert_allclose(W.T @ operator, W.T @ matrix, rtol, 20 * rtol)
+
+    def test_one_signature_of_row_passes(self, name):
+        operator = operators()[name]
+        matrix = np.asarray(operator.dense(), float)
+        V = markets.normal(operator.shape[1], 2, 1)
+        found, image = operator.row_pass(V, Doubling()), matrix @ V
+        rtol = 1e-5 if name.startswith("mixed") else 1e-11
+        np.testing.assert_allclose(found.product, matrix.T @ (2 * image), rtol, 20 * rtol)
+        np.testing.assert_allclose(found.sums, image.sum(axis=0), rtol, 50 * rtol)
+        numbers = np.arange(len(image))[:, None]
+        np.testing.assert_allclose(found.values, numbers + image, rtol, 20 * rtol)
+
+    def test_affine_maps(self, name):
+        operator = operators()[name]
+        matrix = np.asarray(operator.dense(), float)
+        V, w = markets.normal(operator.shape[1], 1, 1), markets.normal(operator.shape[0], 1, 2)
+        found = operator.row_pass(V, Affine(w, np.ones((1, 1)), keep_values=True))
+        rtol = 1e-5 if name.startswith("mixed") else 1e-11
+        expected = matrix.T @ (w * (matrix @ V + 1.0))
+        np.testing.assert_allclose(found.product, expected, rtol, 20 * rtol)
+        np.testing.assert_allclose(found.values, matrix @ V, rtol, 20 * rtol)
+
+
+def test_mixed_precision_loses_no_digit_of_the_vector():
+    gram = Gaussian().gram(X.astype(np.float32), Y.astype(np.float32))
+    v = 1e6 * np.where(np.arange(20) % 2, 1.0, -1.0) + np.pi
+    stored = gram.dense().astype(float)
+    plain = np.abs(gram @ v.astype(np.float32) - stored @ v).max()
+    mixed = np.abs(MixedPrecision(gram) @ v - stored @ v).max()
+    assert mixed < plain
+
+
+def test_blocks_are_read_anew_and_counted():
+    k = Gaussian()
+    blocks = BlockedGram(k, [X[:10], X[10:]], k.points(Y), 30)
+    assert np.allclose(blocks[[1, 12]].dense(), k(X[[1, 12]], Y))
+    assert np.allclose(blocks[::10, [2]].dense(), k(X[::10], Y[[2]]))
+    with pytest.raises(ValueError, match="an iterator, which gives them once"):
+        BlockedGram(k, iter([X]), k.points(Y), 30)
+    with pytest.raises(ValueError, match="gave 30 rows in this pass; expected 31"):
+        BlockedGram(k, [X], k.points(Y), 31) @ np.ones(20)
+
+
+def test_a_cross_gram_is_stored_where_points_are_wide_and_memory_allows():
+    k, wide = Gaussian(), np.ones((50, 60))
+    points, centres = k.points(wide), k.points(wide[:5])
+    assert isinstance(cross_gram(k, points, centres), StoredGram)
+    assert type(cross_gram(k, points, centres, memory=2000)) is Gram
+    assert type(cross_gram(k, k.points(X), k.points(Y))) is Gram
+
+
+def test_an_operator_can_be_pickled():
+    gram = Gaussian().gram(X, Y)
+    gram @ np.ones(20)
+    again = pickle.loads(pickle.dumps(gram))
+    assert np.array_equal(again @ np.ones(20), gram @ np.ones(20))

@@ -30,7 +30,9 @@ from mercer.estimators import (  # noqa: E402
 from mercer.features import Nystroem  # noqa: E402
 from mercer.features.centres import KMeansPlusPlus  # noqa: E402
 from mercer.kernels import Gaussian  # noqa: E402
-from mercer.linalg import cholesky  # noqa: E402
+from mercer.linalg import Factor, cholesky  # noqa: E402
+from mercer.linalg.panels import Tuning  # noqa: E402
+from mercer.linalg.triangles import Triangle  # noqa: E402
 from mercer.losses import (  # noqa: E402
     EpsilonInsensitive,
     Hinge,
@@ -57,14 +59,12 @@ from mercer.solvers import (  # noqa: E402
 )
 from mercer.solvers.centres import (  # noqa: E402
     CentresNewton,
-    CentresProblem,
     centres_path,
     passes,
 )
-from mercer.solvers.gaps import duality_gap  # noqa: E402
+from mercer.solvers.optimality import duality_gap  # noqa: E402
 from mercer.solvers.root import PivotedCholesky  # noqa: E402
 from mercer.solvers.schedules import Constant  # noqa: E402
-from mercer.triangles import Triangle  # noqa: E402
 
 DEVICE = os.environ.get("MERCER_DEVICE", "cpu")
 tensor = partial(torch.tensor, device=DEVICE)
@@ -95,7 +95,7 @@ def on_centres(made, loss, dtype=np.float64, fit_intercept=True):
     X, y = data(loss, dtype=dtype)
     kernel, weights = Gaussian(1.5), np.arange(80.0) % 4
     rows = passes(kernel, kernel.points(made(X)), kernel.points(made(X[::5])))
-    return CentresProblem(rows, made(y), loss, 1e-3, made(weights), fit_intercept)
+    return Problem.on_centres(rows, made(y), loss, 1e-3, made(weights), fit_intercept)
 
 
 class TestCentres:
@@ -378,17 +378,16 @@ class TestDescents:
         checked(f(like), solver.function(problems[0], expected)(X), like, 1e-9)
 
 
-def test_a_triangle_by_panels(monkeypatch):
+def test_a_triangle_by_panels():
     rng = np.random.default_rng(0)
     X = np.sort(rng.uniform(size=(50, 1)), axis=0)
     matrix = tensor(Gaussian(0.3).gram(X).dense() + 1e-12 * np.eye(50))  # condition 1e13
     b = tensor(rng.standard_normal((50, 2)))
     factor = cholesky(matrix)
     expected = factor.half_solve(b), factor.other_half_solve(b)
-    monkeypatch.setattr("mercer.linalg.factors.TRIANGLE", 16)
-    monkeypatch.setattr("mercer.linalg.factors._is_on_a_device", lambda matrix: True)
+    factor = Factor(factor.lower, 0.0, Tuning(device_panel=16, panels_on_host=True))
     panels = Triangle(factor.lower, panel=16)
-    assert factor._takes(b)
+    assert factor.by_panels(b)
     for found, x, L in (
         (panels.solve(b), expected[0], factor.lower),
         (panels.transposed_solve(b), expected[1], factor.lower.T),

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import markets
-from mercer.evaluation import dispatch
-from mercer.evaluation.cpu.tiles import FusedTiles
+from mercer.evaluation.cpu.execution import Cpu
 from mercer.evaluation.expression import Parameter
 from mercer.evaluation.operations import OPERATIONS
 from mercer.functions import RKHSFunction
@@ -141,27 +140,24 @@ class TestEvaluation:
         assert "diagonal()" in broken("diagonal", Wrong(np.dot))
 
     def test_fused_values(self, monkeypatch):
-        fill = FusedTiles.fill
+        fill = Cpu.fill
 
         def wrong(self, rows, columns, out, *place):
             fill(self, rows, columns, out, *place)
             out *= 1 + 1e-12
 
-        monkeypatch.setattr(FusedTiles, "fill", wrong)
+        monkeypatch.setattr(Cpu, "fill", wrong)
         assert "the reference" in broken("fused_is_reference", Gaussian())
 
     def test_fused_plan(self, monkeypatch):
-        plan = dispatch.plan
-        monkeypatch.setattr(
-            dispatch, "plan", lambda *a: replace(plan(*a), execution="pair by pair")
-        )
+        monkeypatch.setattr(Cpu, "name", "pair by pair")
         assert "'pair by pair'" in broken("fused_is_reference", Gaussian())
 
     @pytest.mark.parametrize(
         ("law", "method"),
         [
             ("product", "__matmul__"),
-            ("transposed_product", "__matmul__"),
+            ("transposed_product", "transposed_product"),
             ("normal_product", "normal_matmul"),
             ("chosen_columns", "columns"),
             ("no_rows", "__matmul__"),
@@ -280,5 +276,5 @@ class TestRounding:
         assert bound.max() <= 400 * np.finfo(np.float64).eps * size + 1e-300
 
     def test_abstract_kernels_are_not_evaluated(self):
-        with pytest.raises(NotImplementedError, match="implements neither program nor block"):
+        with pytest.raises(NotImplementedError, match="implements neither expression nor block"):
             Kernel().gram(X).dense()

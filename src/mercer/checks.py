@@ -1,10 +1,20 @@
-"""Refusals of bad numbers, one sentence each: what was expected, and what came."""
+"""Checks of what users pass in: numbers, counts, weights, targets.
+
+A refusal is a `ValueError` that says what was expected and what came. `owner` is the object that
+was given the value, or the name of a function.
+"""
 
 from __future__ import annotations
 
 import math
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
+
+from mercer.arrays import Array, floating, namespace
+
+# ---- numbers ------------------------------------------------------------------------------------
 
 
 def is_number(value: Any) -> bool:
@@ -17,7 +27,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value is a whole number from 1 on.
+    """Whether a value is a whole number ≥ 1.
 
     >>> is_count(3), is_count(0), is_count(2.0), is_count(True)
     (True, False, False, False)
@@ -25,15 +35,22 @@ def is_count(value: Any) -> bool:
     return isinstance(value, Integral) and is_number(value) and int(value) >= 1
 
 
+def check_finite(owner: object, name: str, value: Any) -> None:
+    """Refuse anything but a finite number."""
+    if not is_number(value):
+        raise ValueError(f"{_name(owner)} needs a finite {name}; got {value!r}.")
+
+
 def check_positive(owner: object, name: str, value: Any) -> None:
     """Refuse anything but a positive finite number."""
     check_between(owner, name, value, 0.0, math.inf)
 
 
-def check_nonnegative(owner: object, name: str, value: Any) -> None:
-    """Refuse anything but a nonnegative finite number."""
+def check_nonnegative(owner: object, name: str, value: Any, reason: str = "") -> None:
+    """Refuse anything but a nonnegative finite number; `reason` says why, where it is not plain."""
     if not (is_number(value) and value >= 0):
-        raise ValueError(f"{_name(owner)} needs a finite {name} ≥ 0; got {value!r}.")
+        because = f": {reason}" if reason else ""
+        raise ValueError(f"{_name(owner)} needs a finite {name} ≥ 0; got {value!r}{because}.")
 
 
 def check_between(owner: object, name: str, value: Any, low: float, high: float) -> None:
@@ -44,9 +61,109 @@ def check_between(owner: object, name: str, value: Any, low: float, high: float)
 
 
 def check_count(owner: object, name: str, value: Any) -> None:
-    """Refuse anything but a whole number from 1."""
+    """Refuse anything but a whole number ≥ 1."""
     if not is_count(value):
         raise ValueError(f"{_name(owner)} needs a whole number {name} ≥ 1; got {value!r}.")
+
+
+def check_step(owner: object, step: Any) -> None:
+    """Refuse a step of a proximal map that is not positive; arrays of steps are trusted."""
+    if isinstance(step, (int, float)) and not step > 0:
+        raise ValueError(f"the proximal map of {_name(owner)} needs a step > 0; got {step!r}.")
+
+
+# ---- lists of numbers ---------------------------------------------------------------------------
+
+
+def check_lengthscale(owner: object, value: Any) -> None:
+    """Refuse lengthscales that are not positive and finite, one or one for each column."""
+    if np.ndim(value) == 0:
+        if not (is_number(value) and value > 0):
+            raise ValueError(
+                f"{_name(owner)} needs a finite lengthscale > 0; got {value!r}. Write for example "
+                f"{_name(owner)}(lengthscale=1.0)."
+            )
+        return
+    scales = np.asarray(value)
+    if scales.ndim != 1 or scales.dtype.kind not in "fiu" or not len(scales):
+        raise ValueError(
+            f"{_name(owner)} needs one lengthscale, or a list with one for each column; "
+            f"got {value!r}."
+        )
+    if not (np.isfinite(scales) & (scales > 0)).all():
+        raise ValueError(
+            f"{_name(owner)} needs finite lengthscales > 0; got {value!r}. To leave a column out, "
+            "write kernel.on(columns)."
+        )
+
+
+def check_coefficients(owner: object, name: str, values: Any) -> None:
+    """Refuse anything but a list of nonnegative finite numbers, as a sum of kernels needs."""
+    array = np.asarray(values)
+    if array.ndim != 1 or not len(array) or array.dtype.kind not in "fiu":
+        raise ValueError(f"{_name(owner)} needs a list of numbers as {name}; got {values!r}.")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(
+            f"{_name(owner)} needs finite {name} ≥ 0; got {array.min()} among them: a negative one "
+            "is not positive definite."
+        )
+
+
+# ---- samples ------------------------------------------------------------------------------------
+
+
+def check_rows(name: str, values: Array, rows: int) -> None:
+    """Refuse anything but one number, or one row of numbers, for each point."""
+    if values.ndim not in (1, 2) or values.shape[0] != rows:
+        raise ValueError(
+            f"{name} must have one row for each of the {rows} points; got shape "
+            f"{tuple(values.shape)}."
+        )
+
+
+def check_one_each(name: str, values: Array, rows: int) -> None:
+    """Refuse anything but one number for each point."""
+    if tuple(values.shape) != (rows,):
+        raise ValueError(
+            f"{name} must be one number for each of the {rows} points; got shape "
+            f"{tuple(values.shape)}."
+        )
+
+
+def check_weights(
+    weights: Array, rows: int, name: str = "weights", *, all_zero: bool = False
+) -> None:
+    """Refuse weights that are not one number ≥ 0 for each point, or, unless allowed, all zero."""
+    check_one_each(name, weights, rows)
+    xp = namespace(weights)
+    if not bool(xp.all(xp.isfinite(weights) & (weights >= 0))):
+        raise ValueError(f"{name} must be finite and nonnegative.")
+    if not (all_zero or bool(xp.any(weights > 0))):
+        raise ValueError(f"{name} must be nonnegative and not all zero.")
+
+
+def finite_targets(owner: object, y: Any) -> Array:
+    """Targets as real numbers; refuse what is not a number, and what is not finite."""
+    y = y if hasattr(y, "dtype") else np.asarray(y)
+    xp = namespace(y)
+    if not xp.isdtype(y.dtype, ("bool", "integral", "real floating")):
+        raise ValueError(
+            f"{_name(owner)} needs targets that are numbers; got an array of {y.dtype}. "
+            "Names of classes are turned into numbers first, as by numpy.unique(y, "
+            "return_inverse=True)[1]."
+        )
+    numbers = floating(y)
+    refuse_targets(owner, numbers, ~xp.isfinite(numbers), "finite targets", "Leave such rows out.")
+    return numbers
+
+
+def refuse_targets(owner: object, y: Array, bad: Array, wanted: str, advice: str) -> None:
+    """Refuse targets of which some are bad, and name the first of them."""
+    xp = namespace(y)
+    if xp.any(bad):
+        index = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int32)))
+        value = float(xp.reshape(y, (-1,))[index])
+        raise ValueError(f"{_name(owner)} needs {wanted}; got {value:g} at index {index}. {advice}")
 
 
 def _name(owner: object) -> str:

@@ -585,7 +585,7 @@ NAN = np.where(np.arange(N) == 3, np.nan, 1.0)
         ({}, (X * NAN[:, None], Y), "Input X contains NaN"),
         ({}, (X, Y[:, 0] * NAN), "Input y contains NaN"),
         ({}, (X, Y * np.inf), "contains infinity"),
-        ({}, (X, Y, -WEIGHTS), "sample_weight must be nonnegative"),
+        ({}, (X, Y, -WEIGHTS), "sample_weight must be finite and nonnegative"),
         ({}, (X, Y, np.zeros(N)), "not all zero|at least one non-zero"),
         ({}, (X, Y, NAN), "sample_weight contains NaN"),
         ({}, (X, Y, WEIGHTS[:3]), r"sample_weight.shape == \(3,\), expected \(35,\)"),

@@ -215,7 +215,7 @@ def test_it_works_in_a_pipeline_and_a_search():
         ({"lengthscales": "median"}, "lengthscales must be \"auto\", None or a list; got 'median'"),
         ({"kernel": "linear", "lengthscales": [1.0]}, r"Linear.* has no lengthscale to choose"),
         ({"kernel": Linear(), "lengthscales": [1.0]}, "write lengthscales=None"),
-        ({"lengthscales": [0.5, -1.0]}, "Gaussian needs a positive, finite lengthscale"),
+        ({"lengthscales": [0.5, -1.0]}, "Gaussian needs a finite lengthscale > 0"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(parameters, text):

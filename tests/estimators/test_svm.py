@@ -216,5 +216,5 @@ def test_refusals_say_what_to_write():
         SVC().fit(X, [1, 1, 1, 1])
     with pytest.raises(ValueError, match='break_ties=True needs decision_function_shape="ovr"'):
         SVC(break_ties=True, decision_function_shape="ovo").fit(X, y).predict(X)
-    with pytest.raises(ValueError, match="one finite number for each of 2 samples"):
+    with pytest.raises(ValueError, match="one number for each of the 2 points"):
         SVR(kernel=common_letters).fit(["a", "b"], [0.0, 1.0], sample_weight=[1.0])

@@ -9,7 +9,10 @@ from numba import njit
 from mercer.evaluation.cpu.elementary import in_float32, in_float64, nearest, sqrt
 from mercer.evaluation.cpu.terms import decay_panel
 from mercer.evaluation.cpu.vectors import OPTIONS, TILE, column_step
+from mercer.evaluation.expression import Operation, X
 from mercer.evaluation.operations import OPERATIONS
+from mercer.evaluation.program import straight_line
+from mercer.evaluation.rewrite import formula, rewritten
 
 FUNCTIONS = {np.float32: in_float32, np.float64: in_float64}
 WIDER = {np.float32: np.float64, np.float64: np.longdouble}
@@ -31,8 +34,17 @@ def compiled(function, x):
 
 
 def of(dtype, name, x):
-    function = {"sqrt": sqrt, "nearest": nearest}.get(name) or getattr(FUNCTIONS[dtype], name)
-    return compiled(function, np.atleast_1d(np.asarray(x, dtype)))
+    function = {"sqrt": sqrt, "nearest": nearest}.get(name) or getattr(FUNCTIONS[dtype], name, None)
+    return compiled(function or printed(dtype, name), np.atleast_1d(np.asarray(x, dtype)))
+
+
+def printed(dtype, name):
+    """An operation that is a formula of others, as programs have it."""
+    code = straight_line(rewritten(Operation(name, (X,)), (formula,)), {X: "x"})
+    scope = vars(FUNCTIONS[dtype]) | {f"p{i}": dtype(p) for i, p in enumerate(code.parameters)}
+    body = "\n    ".join([*code.lines, f"return {code.result}"])
+    exec(f"def function(x):\n    {body}", scope)
+    return njit(**OPTIONS)(scope["function"])
 
 
 def exact(dtype, name, x):

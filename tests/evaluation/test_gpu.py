@@ -22,6 +22,7 @@ from markets import (  # noqa: E402
 )
 from mercer.estimators import KernelClassifier  # noqa: E402
 from mercer.evaluation import reference  # noqa: E402
+from mercer.evaluation.execution import MappedRows  # noqa: E402
 from mercer.kernels import (  # noqa: E402
     BlockKernel,
     Gaussian,
@@ -112,8 +113,7 @@ def test_distances_keep_their_digits(name, width, case):
 @pytest.mark.parametrize(("rows", "others"), [(1, 1), (31, 33), (65, 300)])
 @pytest.mark.parametrize("middle", [0.0, 3.0])
 def test_a_product_beside_a_distance_of_one_short_matrix_product(rows, others, middle):
-    from mercer.evaluation.gpu.product import FusedProduct
-    from mercer.evaluation.gpu.source import crosswise
+    from mercer.evaluation.gpu.product import FusedProduct, tile_for
 
     kernel = 2.0 * Gaussian(2.0) + 0.7 * Linear() * Matern(1.5, lengthscale=2.5)
     X, Y = (points(n, 10, np.float32, n) + np.float32(middle) for n in (rows, others))
@@ -126,12 +126,12 @@ def test_a_product_beside_a_distance_of_one_short_matrix_product(rows, others, m
         torch.float32,
         "float32",
     )
-    (part,) = product._prepared()
-    (family,) = part[1].operands.families
-    assert crosswise((family,), 1)
-    assert not crosswise((family,), 2)
-    assert family.shifted == (middle != 0.0 or rows == 1)  # one point is its own middle
-    assert family.balanced != family.shifted
+    ((_, launch),) = product.prepared()
+    code = launch.operands.code
+    assert [plan.parts for plan in code.plans] == [1]
+    assert [tile_for(code, columns).by_elements for columns in (1, 2)] == [True, False]
+    shifted = "XS0" in launch.operands.arrays
+    assert shifted == (middle != 0.0 or rows == 1)  # one point is its own middle
 
 
 @pytest.mark.parametrize("width", [5, 10, 14])
@@ -148,7 +148,7 @@ def test_a_product_beside_a_distance_of_one_short_matrix_product(rows, others, m
     ],
     ids=str,
 )
-def test_distances_of_few_columns_in_tiles_that_lie_across(kernel, rows, others, width):
+def test_distances_of_few_columns_are_summed_by_elements(kernel, rows, others, width):
     X, Y = (points(n, width, np.float32, n) for n in (rows, others))
     check(kernel, X, Y)
     check(kernel, X, X)
@@ -158,29 +158,6 @@ def test_distances_of_few_columns_in_tiles_that_lie_across(kernel, rows, others,
 def test_powers_of_any_size_keep_their_digits(mixture):
     X, Y = (points(n, 10, np.float32, n) for n in (40, 70))
     check(RationalQuadratic(mixture, 2.0), X, Y)
-
-
-def test_a_limit_of_registers_is_given_up_first():
-    from mercer.evaluation.gpu.product import TOO_LARGE, FusedProduct
-
-    product = FusedProduct(
-        Matern(1.5).expression(),
-        *(Matern(1.5).points(torch.zeros(3, 10)) for _ in range(2)),
-        torch.float32,
-        "float32",
-    )
-    ((_, launch),) = product._prepared()
-    tried = []
-
-    def run(tile):
-        tried.append(tile)
-        if tile.registers is not None:
-            raise TOO_LARGE[1]("no registers")
-        return "done"
-
-    assert launch._with_smaller_tiles(1, run) == "done"
-    assert [tile.registers for tile in tried] == [64, None]
-    assert (tried[0].rows, tried[0].columns) == (tried[1].rows, tried[1].columns)
 
 
 @pytest.mark.parametrize("size", [1e-4, 1.0, 30.0])
@@ -279,7 +256,7 @@ def test_a_smaller_tile_is_tried_where_the_card_has_too_little(monkeypatch):
     from mercer.evaluation.gpu import product
 
     tried = []
-    call = product._Launch._call
+    call = product.Launch._call
 
     def too_small(self, name, columns, grid, tile, tiles, given):
         tried.append(tile)
@@ -287,7 +264,7 @@ def test_a_smaller_tile_is_tried_where_the_card_has_too_little(monkeypatch):
             raise triton.runtime.errors.OutOfResources(1, 0, "shared memory")
         call(self, name, columns, grid, tile, tiles, given)
 
-    monkeypatch.setattr(product._Launch, "_call", too_small)
+    monkeypatch.setattr(product.Launch, "_call", too_small)
     check(Gaussian(), points(9, 6, np.float32, 0), points(30, 6, np.float32, 1))
     assert tried[-1].rows * tried[-1].columns < tried[0].rows * tried[0].columns
 
@@ -298,7 +275,7 @@ def test_half_of_the_points_at_a_time_where_memory_is_short(monkeypatch, n, m, c
     from mercer.evaluation.gpu import product
 
     sizes = []
-    prepare = product._Launch.__init__
+    prepare = product.Launch.__init__
 
     def short(self, whole, y, strict=False):
         sizes.append((len(whole.x), len(y)))
@@ -306,7 +283,7 @@ def test_half_of_the_points_at_a_time_where_memory_is_short(monkeypatch, n, m, c
             raise torch.OutOfMemoryError("fake")
         prepare(self, whole, y, strict)
 
-    monkeypatch.setattr(product._Launch, "__init__", short)
+    monkeypatch.setattr(product.Launch, "__init__", short)
     check(Gaussian(), points(n, 3, np.float32, 0), points(m, 3, np.float32, 1), columns)
     assert len(sizes) == 3
 
@@ -318,7 +295,7 @@ def test_a_device_without_memory_says_what_to_do(monkeypatch):
         raise torch.OutOfMemoryError("fake")
 
     X = torch.tensor(points(2000, 3, np.float32, 0))
-    monkeypatch.setattr(product._Launch, "__init__", nothing)
+    monkeypatch.setattr(product.Launch, "__init__", nothing)
     with pytest.raises(MemoryError, match=r"no memory left for a product with .*X\.cpu\(\)"):
         Gaussian().gram(X) @ torch.ones(2000)
     plain = blocks.BlockProduct(nothing, Gaussian().points(X), Gaussian().points(X), torch.float32)
@@ -356,38 +333,6 @@ def test_an_old_card_runs_in_torch(monkeypatch):
     monkeypatch.setattr(execution, "too_old", lambda device: True)
     gram, _ = check(Matern(1.5), points(9, 3, np.float32, 0), points(7, 3, np.float32, 1))
     assert "torch" in str(gram.plan())
-
-
-def test_the_polynomial_of_the_exponential():
-    from mercer.evaluation.gpu.elementary import ROUNDING, SMALLEST, TWO_POWER_SHORT
-
-    x = -np.linspace(0.0, 140.0, 400_001, dtype=np.float32)
-    r = np.maximum(x, np.float32(SMALLEST))  # the steps of the PTX code, one by one
-    n = r + np.float32(ROUNDING)
-    f = r - (n - np.float32(ROUNDING))
-    p = np.full_like(f, TWO_POWER_SHORT[-1])
-    for c in TWO_POWER_SHORT[-2::-1]:
-        p = (p.astype(np.float64) * f + np.float32(c)).astype(np.float32)
-    value = (p.view(np.int32) + (n.view(np.int32) << 23)).view(np.float32)
-    exact = np.exp2(x.astype(np.float64))
-    assert np.abs(value / exact - 1.0)[x >= -125.5].max() < 2.5e-7
-    assert value[x < -126].max() <= 2.0**-125.9
-
-
-def test_the_polynomial_of_the_root():
-    from mercer.evaluation.gpu.elementary import GUESS, ROOT
-
-    q = np.concatenate([np.geomspace(1e-37, 1e37, 200_001), np.linspace(1.0, 4.0, 100_001)])
-    q = q.astype(np.float32)
-    y = (np.int32(GUESS) - (q.view(np.int32) >> 1)).view(np.float32)
-    t = q * y  # the steps of the PTX code, one by one
-    h = (1.0 - t.astype(np.float64) * y).astype(np.float32)
-    p = np.full_like(h, ROOT[-1])
-    for c in ROOT[-2::-1]:
-        p = (p.astype(np.float64) * h + np.float32(c)).astype(np.float32)
-    exact = np.sqrt(q.astype(np.float64))
-    assert np.abs(t * p / exact - 1.0).max() < 2.5e-7
-    assert np.float32(0.0) * (np.int32(GUESS) - np.int32(0)).view(np.float32) == 0.0
 
 
 def test_nothing_of_size_n_times_m_is_allocated(monkeypatch):
@@ -428,10 +373,10 @@ def test_the_fused_row_pass_maps_all_rows_at_once():
     V, w = points(7, 2, np.float64, 2), points(40, 1, np.float64, 3)
     weights = torch.tensor(w)
     ours = COMPOSITE.gram(torch.tensor(X), torch.tensor(C)).row_pass(
-        torch.tensor(V), lambda start, stop, rows: weights[start:stop] * rows
+        torch.tensor(V), lambda start, stop, rows: MappedRows(weights[start:stop] * rows)
     )
     matrix = exact(COMPOSITE, X, C)
-    np.testing.assert_allclose(ours.numpy(), matrix.T @ (w * (matrix @ V)), rtol=1e-12)
+    np.testing.assert_allclose(ours.product.numpy(), matrix.T @ (w * (matrix @ V)), rtol=1e-12)
 
 
 def test_a_fused_fit_with_another_loss():

@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import markets
-from mercer.evaluation import dispatch
+from mercer.evaluation.row_pass import row_pass_memory
 from mercer.kernels import Gaussian
 
 PATHS = {  # enough rows for three stripes and for threads to be used
@@ -51,7 +51,7 @@ def tight(path, symmetric, product=""):
     gram = gram_of(path, symmetric)
     with threadpool_limits(1, user_api="blas"):
         if product.startswith("normal"):
-            return dispatch.row_pass_of(KERNEL, gram.x, gram.y, several(gram), None).memory
+            return sum(row_pass_memory(gram.execution(), 3))
         return gram.plan(columns=3).memory
 
 

@@ -7,7 +7,7 @@ import pytest
 from numba import njit
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64
-from mercer.evaluation.cpu.tiles import _stored
+from mercer.evaluation.cpu.operands import _stored
 from mercer.evaluation.cpu.vectors import OPTIONS
 from mercer.evaluation.tables import DEGREE, PIECES, Table
 from mercer.kernels.bessel import bessel_table

@@ -1,4 +1,4 @@
-"""The walk over tiles, on a matrix that is known."""
+"""Tiled products, on a matrix that is known."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mercer.evaluation.row_pass import RowPass
-from mercer.evaluation.tiling import Walk, spans, tournament
+from mercer.evaluation.execution import Affine
+from mercer.evaluation.tiling import Tiled, tournament
+from mercer.runtime.threads import spans, thread_count
 
 
-class KnownTiles:
+class KnownTiles(Tiled):
     """A stored matrix in small tiles: counts how often each entry is asked for."""
 
-    def __init__(self, matrix, stripe=4, tile=3, parallel=True, costly=True):
-        self.matrix, self.shape, self.dtype = matrix, matrix.shape, matrix.dtype
-        self.stripe, self.tile, self.parallel, self.costly = stripe, tile, parallel, costly
-        self.column_bytes = self.row_bytes = 8
+    column_bytes = row_bytes = 8
+
+    def __init__(self, matrix, used_threads=1, symmetric=False, **sizes):
+        super().__init__(None, range(matrix.shape[0]), range(matrix.shape[1]), matrix.dtype)
+        self.matrix, self.symmetric, self.used_threads = matrix, symmetric, used_threads
+        self.stripe, self.tile = sizes.pop("stripe", 4), sizes.pop("tile", 3)
+        self.__dict__.update(sizes)
         self.used = np.zeros(matrix.shape, int)
+
+    def threads(self, shared, each, work=None):
+        return self.used_threads
 
     def rows(self, start, stop):
         return slice(start, stop)
@@ -74,20 +81,20 @@ class TestTournament:
             assert len({i for i, _ in pairs}) == len(pairs) == len({j for _, j in pairs})
 
 
-class TestWalk:
+class TestProducts:
     @given(n=sizes, m=sizes, columns=st.integers(1, 3), threads=st.integers(1, 3))
     def test_matmul(self, n, m, columns, threads):
         K, V = matrix(n, m), matrix(m, columns)
-        tiles = KnownTiles(K)
-        assert np.allclose(Walk(tiles, threads).matmul(V), K @ V)
+        tiles = KnownTiles(K, threads)
+        assert np.allclose(tiles.product(V), K @ V)
         assert (tiles.used == 1).all()
 
     @given(n=sizes, columns=st.integers(1, 3), threads=st.integers(1, 3))
     def test_symmetric_matmul(self, n, columns, threads):
         K = matrix(n, n)
         K, V = K + K.T, matrix(n, columns)
-        tiles = KnownTiles(K)
-        assert np.allclose(Walk(tiles, threads).symmetric_matmul(V), K @ V)
+        tiles = KnownTiles(K, threads, symmetric=True)
+        assert np.allclose(tiles.product(V), K @ V)
         if n > 8:  # three stripes and more: each pair once, on one side or the other
             assert (np.maximum(tiles.used, tiles.used.T) == 1).all()
             assert tiles.used.sum() < n * n
@@ -95,36 +102,36 @@ class TestWalk:
     @given(n=sizes, m=sizes, columns=st.integers(1, 3), threads=st.integers(1, 3))
     def test_normal_matmul(self, n, m, columns, threads):
         K, V, W = matrix(n, m), matrix(m, columns), matrix(n, columns)
-        tiles = KnownTiles(K)
-        assert np.allclose(RowPass(tiles, threads).normal(V, W), K.T @ (K @ V + W))
+        tiles = KnownTiles(K, threads)
+        found = tiles.row_pass(V, Affine(np.ones((1, 1)), W))
+        assert np.allclose(found.product, K.T @ (K @ V + W))
         assert (tiles.used == 1).all()
-        assert np.allclose(RowPass(KnownTiles(K), threads).normal(V, None), K.T @ (K @ V))
 
     @given(n=sizes, m=sizes, threads=st.integers(1, 3))
     def test_dense(self, n, m, threads):
         K = matrix(n, m)
-        assert np.array_equal(Walk(KnownTiles(K), threads).dense(symmetric=False), K)
+        assert np.array_equal(KnownTiles(K, threads).block(), K)
 
     @given(n=sizes, threads=st.integers(1, 3))
     def test_symmetric_dense_is_mirrored(self, n, threads):
         K = matrix(n, n)
         K = K + K.T
-        tiles = KnownTiles(K, stripe=4, tile=4)
-        assert np.array_equal(Walk(tiles, threads).dense(symmetric=True), K)
+        tiles = KnownTiles(K, threads, symmetric=True, tile=4)
+        assert np.array_equal(tiles.block(), K)
         assert tiles.used.max() == 1
         assert n <= 4 or tiles.used.sum() < n * n
 
     def test_cheap_values_are_not_mirrored(self):
         K = matrix(9, 9)
-        tiles = KnownTiles(K + K.T, costly=False)
-        assert np.array_equal(Walk(tiles, 1).dense(symmetric=True), K + K.T)
+        tiles = KnownTiles(K + K.T, symmetric=True, costly=False)
+        assert np.array_equal(tiles.block(), K + K.T)
         assert (tiles.used == 1).all()
 
     def test_small_work_and_sequential_kernels_take_one_thread(self):
-        assert Walk.within(KnownTiles(np.zeros((10, 10))), 1, 8, 1 << 40).threads == 1
-        assert Walk.within(KnownTiles(np.zeros((1000, 1000))), 1, 8, 1 << 40).threads == 8
-        sequential = KnownTiles(np.zeros((1000, 1000)), parallel=False)
-        assert Walk.within(sequential, 1, 8, 1 << 40).threads == 1
+        most = thread_count()
+        for size, more, expected in ((10, {}, 1), (1000, {}, most), (1000, {"parallel": False}, 1)):
+            tiles = KnownTiles(np.zeros((size, size)), **more)
+            assert Tiled.threads(tiles, 0, 8) == expected
 
     def test_an_error_in_a_tile_is_raised(self):
         class Failing(KnownTiles):
@@ -132,4 +139,4 @@ class TestWalk:
                 raise RuntimeError("in a tile")
 
         with pytest.raises(RuntimeError, match="in a tile"):
-            Walk(Failing(matrix(20, 20)), 2).matmul(matrix(20, 1))
+            Failing(matrix(20, 20), 2).product(matrix(20, 1))

@@ -199,13 +199,13 @@ def test_a_pool_or_a_small_budget_looks_at_some_points_only():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: Uniform(0), "Uniform needs a count that is a whole number from 1 on; got 0"),
+        (lambda: Uniform(0), "Uniform needs a whole number count ≥ 1; got 0"),
         (lambda: Uniform(3).choose(K, np.empty((0, 2))), "there are none"),
         (lambda: Given(), r"write Given\(points\) or Given\(indices"),
         (lambda: Given(indices=[5]).choose(K, cloud(3)), "row numbers lie between 0 and 2; got 5"),
         (lambda: Given(indices=[0.5]).choose(K, cloud(3)), "indices are a list of row numbers"),
         (lambda: Greedy(3, slack=1.0), "slack must lie between 0 and 1, 1 excluded; got 1.0"),
-        (lambda: LeverageScores(3, regularization=0.0), "positive, finite regularization"),
+        (lambda: LeverageScores(3, regularization=0.0), "finite regularization > 0"),
         (lambda: RandomlyPivoted(3).choose(Linear(), np.zeros((4, 2))), "nothing to approximate"),
     ],
 )

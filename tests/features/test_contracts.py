@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -92,14 +94,25 @@ def test_on_the_circle():
 
 
 class Biased(RandomFourierFeatures):
-    def _scale(self):
-        return 1.1 * super()._scale()
+    def transform(self, X):
+        return 1.1 * super().transform(X)
+
+    def weighted_sum(self, X, coefficients):
+        return 1.1 * super().weighted_sum(X, coefficients)
+
+    def values(self, x, weights):
+        return 1.1 * super().values(x, weights)
+
+    def normal_equations(self, X, y, sample_weight=None):
+        equations = super().normal_equations(X, y, sample_weight)
+        return replace(equations, gram=1.1**2 * equations.gram, moments=1.1 * equations.moments)
 
 
 class Forgetful(RandomFourierFeatures):
-    def _draw(self, X):
-        super()._draw(X)
+    def fit(self, X, y=None):
+        super().fit(X)
         self.frequencies_ = np.random.default_rng().standard_normal(self.frequencies_.shape)
+        return self
 
 
 def test_what_breaks_the_contract_is_refused():

@@ -15,11 +15,13 @@ from threadpoolctl import threadpool_limits
 from mercer.features import (
     Fastfood,
     MercerFeatures,
+    Nystroem,
     RandomFourierFeatures,
     RBFSampler,
     ReLUFeatures,
     TensorSketch,
 )
+from mercer.features.mercer import eigensystem
 from mercer.kernels import (
     Cauchy,
     Exponential,
@@ -139,11 +141,12 @@ def test_orthogonal_frequencies_are_orthogonal_with_the_right_lengths():
     ("kind", "options"),
     [(RandomFourierFeatures, {"sampling": "orthogonal"}), (Fastfood, {})],
 )
-def test_the_error_of_dependent_frequencies_is_foretold(kind, options):
+@pytest.mark.parametrize("kernel", [Gaussian(2.0), Exponential(2.0), Matern(0.2)], ids=repr)
+def test_the_error_of_dependent_frequencies_is_foretold(kind, options, kernel):
     d = 16
     X = np.zeros((6, d))
     Y = cloud(6, d) * np.array([0.2, 0.3, 0.5, 0.7, 1.0, 1.5])[:, None]
-    seeds, kernel = 300, Gaussian(2.0)
+    seeds = 300
     gaps = []
     for seed in range(seeds):
         phi = kind(kernel, 2 * d, random_state=seed, **options).fit(X)
@@ -219,7 +222,7 @@ def test_eigenfunctions_are_orthonormal_and_add_up_to_the_kernel():
 
 def test_the_leading_products_over_columns_are_the_largest():
     phi = MercerFeatures(Gaussian([1.0, 3.0]), 30).fit(np.zeros((1, 2)))
-    system = phi._system()
+    system = eigensystem(Gaussian([1.0, 3.0]), 2, 1.0)
     grid = np.stack(np.meshgrid(np.arange(40), np.arange(40)), axis=-1).reshape(-1, 2)
     expected = np.sort(system.eigenvalues(grid))[::-1][:30]
     assert np.allclose(phi.eigenvalues_, expected)
@@ -245,7 +248,7 @@ def test_uniform_errors_fall_with_features_and_grow_with_the_ball():
         (lambda X: RandomFourierFeatures(Linear()).fit(X), "has none on 5 columns: it is not stat"),
         (lambda X: RandomFourierFeatures(form="triples").fit(X), "form must be one of"),
         (lambda X: RandomFourierFeatures(sampling="lazy").fit(X), "sampling must be one of"),
-        (lambda X: RandomFourierFeatures(n_components=0).fit(X), "n_components that is a whole"),
+        (lambda X: RandomFourierFeatures(n_components=0).fit(X), "whole number n_components ≥ 1"),
         (
             lambda X: RandomFourierFeatures(Laplacian(), sampling="orthogonal").fit(X),
             "orthogonal sampling needs a kernel of the distance",
@@ -257,7 +260,7 @@ def test_uniform_errors_fall_with_features_and_grow_with_the_ball():
         ),
         (lambda X: Fastfood(Gaussian([1.0, 2.0])).fit(X), "2 lengthscales were given for points"),
         (lambda X: ReLUFeatures(order=3).fit(X), "ArcCosine has order 0, 1 or 2; got 3"),
-        (lambda X: TensorSketch(coef0=-1.0).fit(X), "nonnegative, finite coef0"),
+        (lambda X: TensorSketch(coef0=-1.0).fit(X), "finite coef0 ≥ 0"),
         (lambda X: MercerFeatures(Matern(1.5)).fit(X), "are not known: they are for"),
         (lambda X: MercerFeatures(sampling="some").fit(X), "sampling must be one of"),
         (
@@ -266,8 +269,16 @@ def test_uniform_errors_fall_with_features_and_grow_with_the_ball():
         ),
         (
             lambda X: RandomFourierFeatures().fit(X).uniform_error(1.0, 1.0),
-            "probability must lie between 0 and 1; got 1.0",
+            "needs a finite 0 < probability < 1; got 1.0",
         ),
+        *[
+            (
+                lambda X, radius=radius, phi=phi: phi.fit(np.abs(X)).uniform_error(radius),
+                f"{type(phi).__name__} needs a finite radius ≥ 0; got {radius}",
+            )
+            for radius in (math.nan, math.inf, -1.0)
+            for phi in (RandomFourierFeatures(), Nystroem(), MercerFeatures(n_components=5))
+        ],
         (
             lambda X: RandomFourierFeatures(form="complex").fit(X).normal_equations(X, X[:, 0]),
             'normal equations are real: write form="pairs"',

@@ -64,8 +64,8 @@ def test_without_regularisation_it_is_least_squares():
     ("call", "text"),
     [
         (lambda phi, X, y: phi.normal_equations(X, y[:5]), "inconsistent numbers of samples"),
-        (lambda phi, X, y: phi.normal_equations(X, y, -np.ones(400)), "nonnegative and not all"),
-        (lambda phi, X, y: phi.normal_equations(X, y, np.ones(3)), "one finite number for each"),
+        (lambda phi, X, y: phi.normal_equations(X, y, -np.ones(400)), "finite and nonnegative"),
+        (lambda phi, X, y: phi.normal_equations(X, y, np.ones(3)), "one number for each"),
         (lambda phi, X, y: phi.normal_equations(X, y).ridge(-1.0), "regularization must be nonneg"),
         (lambda phi, X, y: phi.function(np.ones(3)), "each of the 40 features; got shape"),
         (lambda phi, X, y: phi.function(np.full(40, np.nan)), "weights must be finite"),

@@ -317,12 +317,6 @@ class TestGradient:
         assert not f.gradient(Z)[:, 0].any()
         assert f.gradient(Z)[:, 1].any()
 
-    def test_many_points_are_taken_in_strips(self, monkeypatch):
-        f = Gaussian().function(Z, np.ones(7))
-        whole = f.gradient(markets.normal(50, WIDTH))
-        monkeypatch.setattr("mercer.evaluation.gradients.STRIP_BYTES", 200)
-        assert np.allclose(f.gradient(markets.normal(50, WIDTH)), whole)
-
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("outputs", [1, 3, 20])
     @pytest.mark.parametrize("apart", [0.0, 1e3, 1e6])
@@ -338,13 +332,6 @@ class TestGradient:
         size = np.einsum("ijk,jt->itk", abs(slopes), abs(alpha)).max(axis=-1, keepdims=True)
         found = k.function(centres, alpha).gradient(x)
         assert (abs(found - exact) <= 8 * np.finfo(dtype).eps * size).all()
-
-    def test_wide_points_are_taken_some_coordinates_at_a_time(self, monkeypatch):
-        kernel = Gaussian(4.0) + Polynomial(2)
-        f, x = kernel.function(markets.normal(9, 30), np.ones(9)), markets.normal(5, 30, 4)
-        whole = f.gradient(x)
-        monkeypatch.setattr("mercer.evaluation.slope_terms.GROUP_BYTES", 8 * 9 * 7)
-        assert np.allclose(f.gradient(x), whole, rtol=1e-13)
 
     def test_float32_stays_float32(self):
         f = Gaussian().function(Z.astype(np.float32), np.ones(7, np.float32))

@@ -465,7 +465,7 @@ REFUSALS = {
         r"sign\. Write a whole number such as degree=3\. To use it all the same, pass "
         "allow_indefinite=True",
     ),
-    "degree zero": (lambda: as_kernel("poly", gamma=1.0, degree=0), "whole number from 1 on"),
+    "degree zero": (lambda: as_kernel("poly", gamma=1.0, degree=0), "whole number degree ≥ 1"),
     "coef0": (
         lambda: as_kernel("poly", gamma=1.0, coef0=-1),
         "coef0=-1 is not positive definite: a negative coef0 gives some monomials a negative "

@@ -27,35 +27,35 @@ REFUSALS = {
     # parameters
     "negative scale": (
         lambda: -1.0 * Gaussian(),
-        r"Scaled needs a nonnegative, finite scale; got -1\.0: a negative multiple of a kernel is "
+        r"Scaled needs a finite scale ≥ 0; got -1\.0: a negative multiple of a kernel is "
         r"not positive definite; to subtract functions, write f - g",
     ),
-    "scale nan": (lambda: float("nan") * Gaussian(), "nonnegative, finite scale; got nan"),
-    "scale inf": (lambda: float("inf") * Gaussian(), "nonnegative, finite scale; got inf"),
-    "scale bool": (lambda: True * Gaussian(), "nonnegative, finite scale; got True"),
+    "scale nan": (lambda: float("nan") * Gaussian(), "finite scale ≥ 0; got nan"),
+    "scale inf": (lambda: float("inf") * Gaussian(), "finite scale ≥ 0; got inf"),
+    "scale bool": (lambda: True * Gaussian(), "finite scale ≥ 0; got True"),
     "negative constant": (lambda: Gaussian() + -1.0, "a negative constant is not a kernel"),
-    "constant text": (lambda: Constant("1"), "nonnegative, finite value; got '1'"),
-    "bias": (lambda: Linear(-0.5), r"Linear needs a nonnegative, finite bias; got -0\.5"),
+    "constant text": (lambda: Constant("1"), "finite value ≥ 0; got '1'"),
+    "bias": (lambda: Linear(-0.5), r"Linear needs a finite bias ≥ 0; got -0\.5"),
     "polynomial bias": (
         lambda: Polynomial(2, -1.0),
-        "Polynomial needs a nonnegative, finite bias.* not positive definite in general",
+        "Polynomial needs a finite bias ≥ 0.* not positive definite in general",
     ),
     "lengthscale zero": (
         lambda: Gaussian(0.0),
-        r"Gaussian needs a positive, finite lengthscale; got 0\.0\. Write for example "
+        r"Gaussian needs a finite lengthscale > 0; got 0\.0\. Write for example "
         r"Gaussian\(lengthscale=1\.0\)",
     ),
-    "lengthscale negative": (lambda: Matern(1.5, -2.0), "Matern needs a positive, finite"),
-    "lengthscale inf": (lambda: Gaussian(np.inf), "finite lengthscale; got inf"),
-    "lengthscale nan": (lambda: Gaussian(np.nan), "finite lengthscale; got nan"),
-    "lengthscale text": (lambda: Gaussian("long"), "finite lengthscale; got 'long'"),
-    "lengthscale None": (lambda: Gaussian(None), "finite lengthscale; got None"),
+    "lengthscale negative": (lambda: Matern(1.5, -2.0), "Matern needs a finite lengthscale > 0"),
+    "lengthscale inf": (lambda: Gaussian(np.inf), "finite lengthscale > 0; got inf"),
+    "lengthscale nan": (lambda: Gaussian(np.nan), "finite lengthscale > 0; got nan"),
+    "lengthscale text": (lambda: Gaussian("long"), "finite lengthscale > 0; got 'long'"),
+    "lengthscale None": (lambda: Gaussian(None), "finite lengthscale > 0; got None"),
     "lengthscales zero": (
         lambda: Gaussian([1.0, 0.0]),
-        r"positive, finite lengthscales; got \[1\.0, 0\.0\]\. To leave a column out, write "
+        r"finite lengthscales > 0; got \[1\.0, 0\.0\]\. To leave a column out, write "
         r"kernel\.on\(columns\)",
     ),
-    "lengthscales nan": (lambda: Matern(0.5, [np.nan]), "positive, finite lengthscales"),
+    "lengthscales nan": (lambda: Matern(0.5, [np.nan]), "finite lengthscales > 0"),
     "lengthscales empty": (lambda: Gaussian([]), "one lengthscale, or a list with one for each"),
     "lengthscales matrix": (lambda: Gaussian(np.eye(2)), "one lengthscale, or a list"),
     "lengthscales count": (
@@ -67,17 +67,17 @@ REFUSALS = {
         lambda: Gaussian([1.0, 2.0]).on([0])(X),
         "2 lengthscales were given for points with 1 columns",
     ),
-    "smoothness": (lambda: Matern(0.0), "Matern needs a positive, finite smoothness; got 0.0"),
+    "smoothness": (lambda: Matern(0.0), "Matern needs a finite smoothness > 0; got 0.0"),
     "smoothness large": (
         lambda: Matern(51.0),
         r"smoothness of at most 50; got 51\.0\. .* write Gaussian\(lengthscale\)",
     ),
     "degree zero": (
         lambda: Polynomial(0),
-        "Polynomial needs a degree that is a whole number from 1 on; got 0",
+        "Polynomial needs a whole number degree ≥ 1; got 0",
     ),
-    "degree fraction": (lambda: Polynomial(2.5), "whole number from 1 on; got 2.5"),
-    "degree bool": (lambda: Polynomial(True), "whole number from 1 on; got True"),
+    "degree fraction": (lambda: Polynomial(2.5), "whole number degree ≥ 1; got 2.5"),
+    "degree bool": (lambda: Polynomial(True), "whole number degree ≥ 1; got True"),
     "no such parameter": (
         lambda: Gaussian().with_(length=1.0),
         r"Gaussian has no parameter 'length'; it has \['lengthscale'\]",
@@ -246,6 +246,6 @@ def test_nan_in_a_memory_map_beside_sparse_points(tmp_path):
 
 
 def test_matrices_that_do_not_fit_are_refused(monkeypatch):
-    monkeypatch.setattr("mercer.evaluation.dispatch.free_memory", lambda: 10)
+    monkeypatch.setattr("mercer.evaluation.tiling.free_memory", lambda: 10)
     with pytest.raises(MemoryError, match=r"a dense matrix of 4 × 4 takes .* multiply by the Gram"):
         Gaussian().gram(X).dense()

@@ -44,7 +44,7 @@ def test_features_are_learned_as_the_twin_does():
         averaging=schedules.Average(),
         random_state=0,
     ).partial_fit(X, y, classes=[-1, 1])
-    features = machine.stream_.map(machine.kernel_.points(X))
+    features = machine.function_.features.page(machine.kernel_.points(X))
     steps = [2.0 / t for t in range(1, 81)]
     alpha, losses = twin(
         Linear(), features, y[:, None].astype(float), Hinge(), 0.5, steps, None, np.ones(80)
@@ -81,10 +81,10 @@ def test_doubly_stochastic_steps_are_those_of_the_notes():
         step=schedules.Constant(0.3),
         random_state=0,
     ).partial_fit(X, y, classes=[-1, 1])
-    stream, waves, alpha = machine.stream_, [], []
+    features, waves, alpha = machine.function_.features, [], []
     for t in range(150):
         place = t % 64 * 3
-        omega = stream.frequencies(t // 64)[:, place : place + 3]
+        omega = features.frequencies(t // 64)[:, place : place + 3]
         f = sum(a @ np.exp(1j * (X[t] @ w)).conj() for a, w in zip(alpha, waves, strict=True))
         slope = -y[t] if y[t] * np.real(f) < 1 else 0.0
         alpha = [(1 - 0.3 * 0.05) * a for a in alpha]
@@ -94,15 +94,13 @@ def test_doubly_stochastic_steps_are_those_of_the_notes():
     np.testing.assert_allclose(machine.decision_function(X), found, atol=1e-10)
     wide = DoublyStochasticMachine(frequencies=3, gamma=0.1, random_state=0)
     wide.partial_fit(samples(n=150, width=50)[0], y, classes=[-1, 1])
-    assert wide.stream_.nbytes == stream.nbytes  # memory does not depend on the columns
+    assert wide.stream_.nbytes == machine.stream_.nbytes  # whatever the number of columns
 
 
 def test_refusals():
     X, y, _ = samples()
-    with pytest.raises(ValueError, match="random features take a stationary kernel"):
+    with pytest.raises(ValueError, match="random Fourier features need a spectral measure"):
         RandomFeatureMachine(Linear()).fit(X, y)
-    with pytest.raises(ValueError, match="steps that are known in advance"):
-        DoublyStochasticMachine(step=schedules.Adaptive()).fit(X, y)
     with pytest.raises(ValueError, match="n_components ≥ 1"):
         RandomFeatureMachine(n_components=0).fit(X, y)
     assert expanded(OnlineKernelMachine(GAUSSIAN).fit(X, y).function_, X).shape == (80,)

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import is_classifier
 
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import (
@@ -30,7 +31,6 @@ from mercer.online import (
     schedules,
 )
 from mercer.online.losses import MaxMargin, Perceptron
-from mercer.online.state import SCALE
 from online.streams import GAUSSIAN, expanded, samples, twin
 
 REAL = [Squared(), Huber(0.3), Absolute(), Quantile(0.8), EpsilonInsensitive(0.2)]
@@ -43,7 +43,7 @@ class OwnLoss(Logistic):
 
 def begun(X, y, **parameters):
     machine = OnlineKernelMachine(GAUSSIAN, **parameters)
-    classes = np.unique(y) if machine._is_classifier() else None
+    classes = np.unique(y) if is_classifier(machine) else None
     return machine.partial_fit(X, y, classes=classes)
 
 
@@ -101,7 +101,6 @@ def test_shrinking_survives_a_step_of_one_over_lambda_and_underflow():
     harsh = begun(X, y, regularization=0.95, step=schedules.Constant(1.0))  # 0.05^300 = 0
     alpha, _ = twin(GAUSSIAN, X, y[:, None], Hinge(), 0.95, [1.0] * 300)
     np.testing.assert_allclose(expanded(harsh.function_, X), alpha[:, 0], atol=1e-14)
-    assert harsh.stream_.arrays.reals[SCALE] >= 1e-100
     again = begun(X, y, regularization=1.0, step=schedules.Constant(1.0))  # everything forgotten
     assert len(again.function_) <= 1
 
@@ -128,6 +127,15 @@ def test_passive_aggressive_steps_mend_the_loss():
         assert after[label] - after[rival] >= 1 - 1e-12
 
 
+@pytest.mark.parametrize("variant", ["PA", "PA-I", "PA-II"])
+def test_passive_aggressive_steps_skip_what_no_step_mends(variant):
+    X, y, _ = samples()
+    X[::2] = 0.0  # k(x, x) = 0
+    machine = PassiveAggressive(Linear(), variant=variant).partial_fit(X, y, classes=[-1, 1])
+    assert np.isfinite(machine.decision_function(X)).all()
+    assert not (machine.function_.centres == 0).all(axis=1).any()
+
+
 def test_votes_and_averages_of_perceptrons():
     X, y, _ = samples(n=60)
     K, alpha, history = GAUSSIAN(X), np.zeros(60), []
@@ -138,7 +146,7 @@ def test_votes_and_averages_of_perceptrons():
     history = np.array([*history[1:], alpha])  # what is there after each sample votes
     voted = KernelPerceptron(GAUSSIAN, predictor="vote").partial_fit(X, y, classes=[-1, 1])
     votes = np.where(K @ history.T > 0, 1.0, -1.0)
-    first = int(voted.stream_.arrays.ages[0]) - 1
+    (first,) = np.flatnonzero((voted.function_.centres[0] == X).all(axis=1))
     np.testing.assert_allclose(
         voted.decision_function(X) * (59 - first), votes[:, first:59].sum(axis=1), atol=1e-9
     )
@@ -187,6 +195,17 @@ REFUSED = {
         {},
         lambda m: m.learn_one(X[0], 7),
         r"label 7 was never announced; the classes are \[-1, 1\]",
+    ),
+    "no label": ({}, lambda m: m.learn_one(X[0], None), "target y is None"),
+    "a label of another kind": (
+        {},
+        lambda m: m.learn_one(X[0], "one"),
+        "'one' was never announced",
+    ),
+    "a label that is not finite": (
+        {},
+        lambda m: m.partial_fit(X[:2], [1.0, np.nan]),
+        "NaN or infinity, which is no label",
     ),
     "first labels": (
         {},

@@ -8,7 +8,7 @@ import pytest
 
 from mercer.losses import Absolute, Hinge, Logistic, Multinomial, Squared
 from mercer.online import OnlineKernelMachine, Pegasos, budgets, regret, schedules
-from mercer.online.hindsight import best_in_ball
+from mercer.online.regret import best_in_ball
 from mercer.plotting import RegretDisplay
 from mercer.solvers import Constrained, Problem
 from online.streams import GAUSSIAN, samples
@@ -73,8 +73,8 @@ def test_the_bound_of_strongly_convex_steps_holds_and_gradients_are_those_met():
         gradient = 0.1 * alpha
         gradient[t] -= y[t] * (y[t] * f < 1)
         norm = gradient @ K @ gradient
-        assert machine.recorded_.gradients[0][t] == pytest.approx(norm, abs=1e-10)
-        assert machine.recorded_.norms[0][t] == pytest.approx(alpha @ K @ alpha, abs=1e-10)
+        assert machine.recorded_.gradients[t] == pytest.approx(norm, abs=1e-10)
+        assert machine.recorded_.norms[t] == pytest.approx(alpha @ K @ alpha, abs=1e-10)
         alpha -= gradient / (0.1 * (t + 1))
 
 

@@ -27,7 +27,7 @@ from mercer.solvers import (
     gradient_norm,
     schedules,
 )
-from mercer.solvers.conjugate import conjugate_gradients
+from mercer.solvers.krylov import conjugate_gradients
 
 N = 24
 RNG = np.random.default_rng(0)

@@ -462,12 +462,12 @@ def test_other_losses_are_refused():
         ({"weights": np.full(N, -1.0)}, "weights must be finite and nonnegative"),
         ({"weights": np.zeros(N)}, "not all zero"),
         ({"weights": np.full(N, np.nan)}, "weights must be finite"),
-        ({"gram": Gaussian().gram(points(), points())}, "the same points twice"),
+        ({"operator": Gaussian().gram(points(), points())}, "the same points twice"),
     ],
 )
 def test_a_problem_refuses_what_makes_no_sense(changes, text):
     right = {
-        "gram": Gaussian().gram(points()), "targets": np.ones(N), "loss": Squared(),
+        "operator": Gaussian().gram(points()), "targets": np.ones(N), "loss": Squared(),
         "regularization": 0.1,
     }  # fmt: skip
     Problem(**right)

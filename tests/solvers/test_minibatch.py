@@ -9,8 +9,9 @@ from mercer.features import Nystroem
 from mercer.features.centres import Given
 from mercer.kernels import Gaussian
 from mercer.losses import Hinge, Multinomial, Squared
-from mercer.solvers.centres import CentresNewton, CentresProblem, passes
+from mercer.solvers.centres import CentresNewton, passes
 from mercer.solvers.minibatch import FeatureProblem, MiniBatch
+from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import Average, Constant, InverseTime
 
 KERNEL = Gaussian(0.7)
@@ -23,7 +24,7 @@ RIDGE = 1e-2
 
 def on_centres(loss, y, weights=None):
     rows = passes(KERNEL, KERNEL.points(X), KERNEL.points(X[:15]))
-    return CentresNewton().solve(CentresProblem(rows, y, loss, RIDGE, weights))
+    return CentresNewton().solve(Problem.on_centres(rows, y, loss, RIDGE, weights))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.features.inputs import KernelInput, NestedParameters
+from mercer.features.inputs import KernelInput
 
-__all__ = ["KernelEstimator", "NestedParameters"]
+__all__ = ["KernelEstimator"]
 
 
 class KernelEstimator(KernelInput):

@@ -12,14 +12,13 @@ import numpy as np
 import scipy.sparse
 
 from mercer.errors import ApproximationWarning
-from mercer.evaluation.dispatch import on_tensors
 from mercer.features.centres import Given, Uniform
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.solvers import automatic
-from mercer.solvers.centres import BlockPasses, CentresNewton, CentresProblem, passes
+from mercer.solvers.centres import BlockPasses, CentresNewton, passes
 from mercer.solvers.centres.passes import check_restartable, random_rows, taken
 from mercer.solvers.problem import Problem, has_few_features
 
@@ -153,10 +152,7 @@ def _count_of(centres: Any) -> int | None:
 def _chosen(kernel: Kernel, points: PointSet, centres: Any, random_state: Any) -> PointSet:
     if isinstance(centres, Integral):
         centres = Uniform(min(int(centres), len(points)), random_state)
-    if isinstance(centres, (Uniform, Given)) or not on_tensors(points):
-        return centres.choose(kernel, points).points
-    found = centres.choose(kernel, points.host())  # type: ignore[attr-defined]
-    return points.take(found.indices)
+    return centres.choose(kernel, points).points
 
 
 def _seed(random_state: Any) -> int:
@@ -176,9 +172,9 @@ def _posed_on_centres(walked: Any, loss: Loss) -> Callable[..., Any]:
     def matrix(rows: Any) -> Any:
         if rows is None:
             return walked
-        return passes(walked.kernel, walked.take(rows), walked.centres)
+        return passes(walked.kernel, walked.take(rows), walked.y)
 
-    return _posed(CentresProblem, matrix, loss)
+    return _posed(Problem.on_centres, matrix, loss)
 
 
 def _posed(

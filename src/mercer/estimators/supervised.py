@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from mercer.arrays import beside, is_tensor, on_device, on_host, to_precision
+from mercer.checks import check_weights
 from mercer.errors import IndefiniteKernelWarning, NotPositiveDefiniteError
 from mercer.estimators.base import KernelEstimator
 from mercer.estimators.callbacks import CallbackSupportMixin, FitTask, iterations_of, told
@@ -22,12 +23,10 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.operators import Gram
-from mercer.points import PointSet, beside_points
+from mercer.points import PointSet
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.definiteness import solved_for_nearest
-from mercer.solvers.gaps import is_smooth
-from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 ALL_ROWS = 20_000  # of tensors up to which a loss with kinks has all of them as centres
@@ -110,13 +109,8 @@ class SupervisedEstimator(KernelEstimator):
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         else:
             weights = np.asarray(sample_weight, np.float64)
-            if weights.shape != (len(X),) or not np.isfinite(weights).all():
-                raise ValueError(
-                    f"sample_weight must be one finite number for each of {len(X)} samples; got "
-                    f"shape {weights.shape}."
-                )
-        if (weights < 0).any() or not weights.any():
-            raise ValueError("sample_weight must be nonnegative and not all zero.")
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        check_weights(weights, rows, "sample_weight")
         return weights
 
     def _fitted(
@@ -249,7 +243,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
 
         Where there are `attributes`, made of α and b, each step is told as a part of the task.
         """
-        y = beside_points(y, found.points)
+        y = found.points.vector(y)
         problem = found.pose(y, ridge, weights, bool(self.fit_intercept), loss=loss, rows=rows)
         solver = found.solver
         if attributes is not None:
@@ -257,7 +251,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
         try:
             return solver.solve(problem)
         except NotPositiveDefiniteError:
-            if not (isinstance(self.solver, str) and isinstance(problem, Problem)):
+            if not (isinstance(self.solver, str) and problem.on_all_points):
                 raise
             return solved_for_nearest(problem, solver)
 
@@ -271,7 +265,7 @@ class LossEstimator(ScoredOnHost, CallbackSupportMixin, SupervisedEstimator):
             )
         if not (isinstance(self.tol, (int, float, np.number)) and 0 < self.tol < np.inf):
             raise ValueError(f"tol must be a positive number; got {self.tol!r}.")
-        kinked = not is_smooth(loss)
+        kinked = not loss.is_smooth
         if self.centres is not None or (kinked and is_tensor(getattr(points, "rows", None))):
             tolerance = max(float(self.tol), CentresNewton().goal(loss, points.dtype))
             return CentresNewton(tolerance)

@@ -1,4 +1,4 @@
-"""Kernels without a program: blocks of values from the kernel itself, walked over like others."""
+"""Kernels without an expression: the tiles come from the kernel's own function of two blocks."""
 
 from __future__ import annotations
 
@@ -6,23 +6,40 @@ from typing import Any
 
 import numpy as np
 
+from mercer.evaluation import gradients
 from mercer.evaluation.program import EvaluableKernel
+from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import PointSet
+from mercer.runtime.budget import Memory
 
 
-class BlockTiles:
-    """K(X, Y) of a kernel that gives blocks: a tile is one call of `kernel.block`."""
+class OwnBlocks(Tiled):
+    """K(X, Y), or K(Y, X)ᵀ where `flipped`: a tile is one call of `kernel.block`.
 
-    stripe, tile = 256, 1024
+    A matrix that was given need not be symmetric, so its transpose is that of its blocks.
+    """
+
+    name = "blocks from the kernel's own function"
+    stripe = tile = 256  # square, so that symmetric matrices are computed by halves
     column_bytes = 8
-    costly = True
 
-    def __init__(self, kernel: EvaluableKernel, x: PointSet, y: PointSet, dtype: Any) -> None:
-        self.kernel, self.x, self.y = kernel, x, y
-        self.dtype = np.dtype(dtype)
-        self.shape = (len(x), len(y))
+    def __init__(
+        self,
+        kernel: EvaluableKernel,
+        x: PointSet,
+        y: PointSet,
+        dtype: Any,
+        memory: Memory = None,
+        tuning: Tuning = TUNING,
+        flipped: bool = False,
+    ) -> None:
+        super().__init__(kernel, x, y, dtype, memory, tuning)
+        self.parallel, self.flipped = kernel.parallel, flipped
         self.row_bytes = 3 * self.tile * self.dtype.itemsize  # a function may take copies
-        self.parallel = kernel.parallel
+
+    def _transposed(self) -> OwnBlocks:
+        more = self.dtype, self.memory, self.tuning, not self.flipped
+        return OwnBlocks(self.kernel, self.y, self.x, *more)
 
     def rows(self, start: int, stop: int) -> PointSet:
         return self.x.slice(start, stop)
@@ -31,18 +48,19 @@ class BlockTiles:
         return self.y.slice(start, stop)
 
     def _block(self, rows: PointSet, columns: PointSet) -> np.ndarray:
-        block = np.asarray(self.kernel.block(rows, columns), self.dtype)
-        if block.shape != (len(rows), len(columns)):
+        sides = (columns, rows) if self.flipped else (rows, columns)
+        block = np.asarray(self.kernel.block(*sides), self.dtype)
+        if block.shape != (len(sides[0]), len(sides[1])):
             raise ValueError(
-                f"{self.kernel!r} returned a block of shape {block.shape} for {len(rows)} and "
-                f"{len(columns)} points: it must return one value for each pair, shape "
-                f"{(len(rows), len(columns))}."
+                f"{self.kernel!r} returned a block of shape {block.shape} for {len(sides[0])} and "
+                f"{len(sides[1])} points: it must return one value for each pair, shape "
+                f"{(len(sides[0]), len(sides[1]))}."
             )
         if not np.isfinite(block).all():
             raise ValueError(
                 f"{self.kernel!r} returned NaN or infinity: check the function on these points."
             )
-        return block
+        return block.T if self.flipped else block
 
     def fill(self, rows: Any, columns: Any, out: np.ndarray, row: int, column: int) -> None:
         block = self._block(rows, columns)
@@ -63,3 +81,15 @@ class BlockTiles:
         block = self._block(rows, columns)
         out += block @ v
         out_columns += block.T @ w
+
+    def diagonal(self) -> np.ndarray:
+        return np.asarray(self.kernel.diagonal(self.x), self.x.dtype)
+
+    def gradient(self, values: np.ndarray) -> np.ndarray:
+        return gradients.from_blocks(self.kernel, self.x, self.y, values)
+
+    def parameter_gradient(self, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+        raise ValueError(
+            f"{self.kernel!r} has no expression, so its derivatives in its parameters are not "
+            "known: write the kernel as a class with an expression()."
+        )

@@ -14,7 +14,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,17 +90,14 @@ class Number(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Parameter(Expression):
-    """A constant, handed over when the program runs. Two parameters are never merged.
-
-    `single` is taken in float32 inside a term, where others make up for its rounding.
-    """
+    """A constant, handed over when the program runs. Two parameters are never merged."""
 
     value: float
-    single: float | None = None
 
-    @property
-    def in_single(self) -> float:
-        return self.value if self.single is None else self.single
+
+@dataclass(frozen=True)
+class Constant(Parameter):
+    """A number of the formula itself, the same for all kernels of one form: 1, −1, log₂ e."""
 
 
 @dataclass(frozen=True)
@@ -249,14 +246,16 @@ def step(x: Expression) -> Operation:
 
 def restricted(expression: Expression, columns: Sequence[Column]) -> Expression:
     """The expression on points of which only `columns` are kept; shared nodes stay shared."""
-    return rewrite(
+    return _with_numbers(
         expression, lambda number: replace(number, view=number.view.restricted(tuple(columns)))
     )
 
 
 def mapped(expression: Expression, matrix: np.ndarray) -> Expression:
     """The expression on points A x; shared nodes stay shared."""
-    return rewrite(expression, lambda number: replace(number, view=number.view.mapped(matrix)))
+    return _with_numbers(
+        expression, lambda number: replace(number, view=number.view.mapped(matrix))
+    )
 
 
 def own(expression: Expression, side: str) -> Expression | None:
@@ -272,23 +271,50 @@ def own(expression: Expression, side: str) -> Expression | None:
             return Parameter(0.0)
         return replace(number, kind=kinds[number.kind])
 
-    return rewrite(expression, change)
+    return _with_numbers(expression, change)
 
 
-def rewrite(expression: Expression, change: Callable[[Number], Expression]) -> Expression:
-    """A copy in which every `Number` went through `change`."""
+def _with_numbers(expression: Expression, change: Callable[[Number], Expression]) -> Expression:
+    """A copy in which every `Number` went through `change`, those of twins included."""
+    return transformed(
+        expression, lambda node: change(node) if isinstance(node, Number) else node, twins=True
+    )
+
+
+def transformed(
+    expression: Expression, change: Callable[[Expression], Expression], twins: bool = False
+) -> Expression:
+    """A copy in which every node went through `change`, after its arguments.
+
+    Shared nodes stay shared. Without `twins` the copy has none: it is for values, not for slopes.
+    """
     done: dict[Expression, Expression] = {}
 
     def visit(node: Expression) -> Expression:
         if node not in done:
-            if isinstance(node, Number):
-                done[node] = change(node)
-            elif isinstance(node, Operation):
+            made = node
+            if isinstance(node, Operation):
                 arguments = tuple(visit(argument) for argument in node.arguments)
-                twin = None if node.twin is None else visit(node.twin)
-                done[node] = replace(node, arguments=arguments, twin=twin)
-            else:
-                done[node] = node
+                twin = visit(node.twin) if twins and node.twin is not None else None
+                made = replace(node, arguments=arguments, twin=twin)
+            done[node] = change(made)
+        return done[node]
+
+    return visit(expression)
+
+
+def substituted(
+    expression: Expression, replacements: Mapping[Expression, Expression]
+) -> Expression:
+    """A copy in which some nodes are replaced, the outermost ones first."""
+    done: dict[Expression, Expression] = dict(replacements)
+
+    def visit(node: Expression) -> Expression:
+        if node not in done:
+            made = node
+            if isinstance(node, Operation):
+                made = replace(node, arguments=tuple(map(visit, node.arguments)), twin=None)
+            done[node] = made
         return done[node]
 
     return visit(expression)
@@ -299,16 +325,20 @@ def numbers_of(expression: Expression, twins: bool = False) -> tuple[Number, ...
 
     With `twins` those that its slopes are taken in, too.
     """
-    found: dict[Number, None] = {}
+    return tuple(leaf for leaf in leaves_of(expression, twins) if isinstance(leaf, Number))
+
+
+def leaves_of(expression: Expression, twins: bool = False) -> tuple[Expression, ...]:
+    """The distinct nodes without arguments, in order of first appearance."""
+    done: dict[Expression, None] = {}
 
     def visit(node: Expression) -> None:
-        if isinstance(node, Number):
-            found.setdefault(node)
-        elif isinstance(node, Operation):
-            for argument in node.arguments:
+        if node not in done:
+            done[node] = None
+            for argument in getattr(node, "arguments", ()):
                 visit(argument)
-            if twins and node.twin is not None:
+            if twins and isinstance(node, Operation) and node.twin is not None:
                 visit(node.twin)
 
     visit(expression)
-    return tuple(found)
+    return tuple(node for node in done if not isinstance(node, Operation))

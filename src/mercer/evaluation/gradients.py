@@ -1,81 +1,219 @@
-"""Derivatives of kernels in their first point, from the slopes of their program.
+"""Derivatives of kernels in their first point, from the slopes of their expression.
 
 k is a function of ⟨x,y⟩, ‖x−y‖², ‖x‖² and sums or products over coordinates, so
 
     ∂k/∂x = 2 k_s (x − y) + k_p y + 2 k_n x + …,
 
-with k_s, k_p, k_n its slopes in ‖x−y‖², ⟨x,y⟩ and ‖x‖², which are programs of their own. At a kink
-the slope is the mean of the slopes on both sides: 0 at x = y for a Matérn kernel with ν = ½.
-Slopes are computed a strip of points at a time, those of tensors on their device.
+with k_s, k_p, k_n its slopes in ‖x−y‖², ⟨x,y⟩ and ‖x‖², which are expressions of their own. At a
+kink the slope is the mean of the slopes on both sides: 0 at x = y for a Matérn kernel with ν = ½.
+Slopes S are a matrix, computed a strip of points at a time. The term of ‖x−y‖²,
+2 Σ_j s_ij a_j (x_i − y_j), is a difference of two matrix products in float64, where the y_j that
+matter are not so close to x_i that it cancels; else differences are taken first, one coordinate
+after the other.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, is_tensor, namespace, precision, to_precision
-from mercer.evaluation.budget import MEGABYTE
-from mercer.evaluation.dispatch import on_tensors
-from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
+from mercer.arrays import Array, beside, namespace, precision, to_precision
+from mercer.evaluation.expression import Expression, Number, X, Y, numbers_of
 from mercer.evaluation.operations import derivative
-from mercer.evaluation.program import EvaluableKernel, lower
-from mercer.evaluation.slope_terms import TERMS, lengths
-from mercer.evaluation.tiling import Walk, spans
-from mercer.points import DensePoints, PointSet, View
-
-STRIP_BYTES = 8 * MEGABYTE  # of the slopes at some points
-DEVICE_STRIP_BYTES = 64 * MEGABYTE
+from mercer.evaluation.program import EvaluableKernel
+from mercer.points import PointSet, View
+from mercer.runtime.budget import MEGABYTE
+from mercer.runtime.threads import spans
 
 
-def gradient(kernel: EvaluableKernel, x: PointSet, centres: PointSet, coefficients: Array) -> Array:
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes and thresholds of gradients."""
+
+    few_outputs: int = 16
+    """Columns of coefficients up to which it pays to look at what would cancel: three products."""
+    group_bytes: int = 8 * MEGABYTE
+    """Of coefficients times coordinates that are multiplied together."""
+    closest_float32: float = 2.0**-20
+    """Centres that matter must be no closer than this, relative to the farthest: products in
+    float64 then keep the digits of float32 (2⁻²⁴) with some to spare."""
+    closest_float64: float = 2.0**-10
+    """The same for float64, where 2⁻⁵³ is left of 1 and 2⁻⁴³ of a difference is what users see."""
+    block_bytes: int = 8 * MEGABYTE
+    """Of derivatives that a kernel's own function gives at a time."""
+
+
+TUNING = Tuning()
+
+
+class Slopes(Protocol):
+    """An execution that computes the values of other expressions on its points."""
+
+    kernel: EvaluableKernel
+    x: Any
+    y: Any
+    strip_bytes: int
+
+    def values_of(self, expression: Expression, x: Any, y: Any) -> Array:
+        """All values of an expression on points, stored."""
+
+    def evaluate(self, term: Expression, numbers: Any) -> Array:
+        """The values of a term in given coordinates."""
+
+
+def gradient(execution: Slopes, coefficients: Array, tuning: Tuning = TUNING) -> Array:
     """∇ Σ_j α_j k(·, y_j) at every x_i; shape (n, outputs, columns)."""
-    expression = kernel.expression()
-    if expression is None:
-        return _from_blocks(kernel, x, centres, coefficients)
-    dense = all(isinstance(p, DensePoints) or on_tensors(p) for p in (x, centres))
-    if not dense:
-        raise ValueError("gradients of sparse points are dense: pass X.toarray().")
-    xp, shape = namespace(coefficients), (len(x), coefficients.shape[1], x.width)  # type: ignore[attr-defined]
+    x, xp = execution.x, namespace(coefficients)
+    expression = execution.kernel.expression()
+    assert expression is not None
+    shape = len(x), coefficients.shape[1], x.width
     out = xp.zeros(shape, dtype=coefficients.dtype, device=coefficients.device)
+    terms = _Terms(execution, coefficients, tuning)
     for number in numbers_of(expression, twins=True):
         slope = derivative(expression, number)
-        if slope is not None and number.kind in TERMS:
-            _add_term(out, number, slope, x, centres, coefficients)
+        if slope is not None and number.kind in terms.of:
+            terms.add(out, number, slope)
     return out
 
 
-def _from_blocks(
-    kernel: EvaluableKernel, x: PointSet, centres: PointSet, coefficients: np.ndarray
+def from_blocks(
+    kernel: EvaluableKernel,
+    x: PointSet,
+    y: PointSet,
+    coefficients: np.ndarray,
+    tuning: Tuning = TUNING,
 ) -> np.ndarray:
-    """From the kernel's own derivatives, a strip of points at a time."""
+    """The gradient from the kernel's own derivatives, a strip of points at a time."""
     width = getattr(x, "width", 1)
-    strip = max(1, STRIP_BYTES // max(1, 8 * len(centres) * width))
+    strip = max(1, tuning.block_bytes // max(1, 8 * len(y) * width))
     parts = [
-        np.einsum("ijk,jt->itk", kernel.derivative(x.slice(*span), centres), coefficients)
+        np.einsum("ijk,jt->itk", kernel.derivative(x.slice(*span), y), coefficients)
         for span in spans(len(x), strip)
     ]
     empty = np.zeros((0, coefficients.shape[1], width))
     return np.concatenate(parts or [empty]).astype(coefficients.dtype)
 
 
-def _add_term(
-    out: Array, number: Number, slope: Expression, x: Any, centres: Any, coefficients: Array
-) -> None:
-    dtype = np.dtype(precision(coefficients.dtype))
-    positions = x.positions(number.view)
-    columns = np.arange(x.width) if positions is None else positions
-    y = centres.seen(number.view, dtype)
-    size = DEVICE_STRIP_BYTES if is_tensor(y) else STRIP_BYTES
-    strip = max(1, size // max(1, len(centres) * dtype.itemsize))
-    for start, stop in spans(len(x), strip):
-        piece = x.slice(start, stop)
-        slopes = _slopes(slope, piece, centres, dtype)
-        seen = piece.seen(number.view, dtype)
-        part = TERMS[number.kind](number, slopes, seen, y, coefficients)
-        add_columns(out[start:stop], columns, _pulled_back(part, seen, piece, number.view))
+class _Terms:
+    """What each number of a pair adds to Σ_j a_j ∂k(x_i, y_j)/∂x_i, given the slopes in it."""
+
+    def __init__(self, execution: Slopes, coefficients: Array, tuning: Tuning) -> None:
+        self.execution, self.tuning, self.coefficients = execution, tuning, coefficients
+        self.xp = namespace(coefficients)
+        self.of: dict[str, Callable[[Number, Array, Array, Array], Array]] = {
+            "squared_distance": self.distance,
+            "product": lambda number, slopes, x, y: self.moments(slopes, y),
+            "x_norm": self.norm,
+            "x_length": self.length,
+            "coordinate_sum": self.sum,
+            "coordinate_product": self.multiplied,
+        }
+
+    def add(self, out: Array, number: Number, slope: Expression) -> None:
+        """Add the part of one number, strip by strip."""
+        points, centres, view = self.execution.x, self.execution.y, number.view
+        dtype = np.dtype(precision(self.coefficients.dtype))
+        positions = points.positions(view)
+        columns = np.arange(points.width) if positions is None else positions
+        y = centres.seen(view, dtype)
+        size = len(centres) * dtype.itemsize
+        for start, stop in spans(len(points), max(1, self.execution.strip_bytes // max(1, size))):
+            piece = points.slice(start, stop)
+            slopes = self.execution.values_of(slope, piece, centres)
+            seen = piece.seen(view, dtype)
+            part = self.of[number.kind](number, slopes, seen, y)
+            add_columns(out[start:stop], columns, _pulled_back(part, seen, piece, view))
+
+    def distance(self, number: Number, slopes: Array, x: Array, y: Array) -> Array:
+        if self.coefficients.shape[1] > self.tuning.few_outputs or not len(y):
+            return self.by_differences(slopes, x, y)
+        part, close = self.by_products(slopes, x, y)
+        if bool(close.any()):
+            part[close] = self.by_differences(slopes[close], x[close], y)
+        return part
+
+    def by_differences(self, slopes: Array, x: Array, y: Array) -> Array:
+        return self.stacked(
+            lambda k: 2 * (slopes * (x[:, k, None] - y[None, :, k])) @ self.coefficients, x
+        )
+
+    def by_products(self, slopes: Array, x: Array, y: Array) -> tuple[Array, Array]:
+        """2 Σ_j s_ij a_j x_i − 2 Σ_j s_ij a_j y_j in float64, and the rows where it cancels."""
+        wide, seen, others, weights = (
+            to_precision(array, "float64") for array in (slopes, x, y, self.coefficients)
+        )
+        middle = others.mean(axis=0)
+        seen, others = seen - middle, others - middle
+        total = (wide @ weights)[:, :, None] * seen[:, None, :]
+        part = 2 * (total - self.moments(wide, others, weights))
+        close = self.close(wide, seen, others, weights)
+        return to_precision(part, x.dtype), close
+
+    def close(self, slopes: Array, x: Array, y: Array, coefficients: Array) -> Array:
+        """Rows of which some output comes from centres much closer than the farthest one.
+
+        The distance that counts is the mean of ‖x_i − y_j‖² with weights |s_ij a_j|.
+        """
+        single = precision(self.coefficients.dtype) == "float32"
+        closest = self.tuning.closest_float32 if single else self.tuning.closest_float64
+        sizes, weights = abs(slopes), abs(coefficients)
+        own, squares = (x**2).sum(axis=1)[:, None], (y**2).sum(axis=1)[:, None]
+        total = sizes @ weights
+        across = (self.moments(sizes, y, weights) * x[:, None, :]).sum(axis=-1)
+        spread = own * total - 2 * across + sizes @ (squares * weights)
+        farthest = own + squares.max()
+        return self.xp.any(spread < closest**2 * farthest * total, axis=1)
+
+    def moments(self, slopes: Array, y: Array, coefficients: Array | None = None) -> Array:
+        """Σ_j s_ij a_jt y_jk, some coordinates at a time."""
+        coefficients = self.coefficients if coefficients is None else coefficients
+        m, outputs = coefficients.shape
+        group = max(1, self.tuning.group_bytes // max(1, 8 * m * outputs))
+        parts = []
+        for k in range(0, y.shape[1], group):
+            columns = coefficients[:, :, None] * y[:, None, k : k + group]
+            width = columns.shape[-1]
+            product = slopes @ columns.reshape(m, outputs * width)
+            parts.append(product.reshape(len(slopes), outputs, width))
+        return parts[0] if len(parts) == 1 else self.xp.concat(parts, axis=-1)
+
+    def norm(self, number: Number, slopes: Array, x: Array, y: Array) -> Array:
+        return 2 * (slopes @ self.coefficients)[:, :, None] * x[:, None, :]
+
+    def length(self, number: Number, slopes: Array, x: Array, y: Array) -> Array:
+        return ((slopes @ self.coefficients) / lengths(x))[:, :, None] * x[:, None, :]
+
+    def sum(self, number: Number, slopes: Array, x: Array, y: Array) -> Array:
+        term = derivative(number.term, X)  # type: ignore[arg-type]
+        return self.stacked(
+            lambda k: (slopes * self.coordinate(term, x, y, k)) @ self.coefficients, x
+        )
+
+    def multiplied(self, number: Number, slopes: Array, x: Array, y: Array) -> Array:
+        """Π over the other coordinates times the slope of one, without dividing by its value."""
+        term, width = derivative(number.term, X), x.shape[1]  # type: ignore[arg-type]
+
+        def part(k: int) -> Any:
+            weights = slopes * self.coordinate(term, x, y, k)
+            for other in range(width):
+                if other != k:
+                    weights = weights * self.coordinate(number.term, x, y, other)
+            return weights @ self.coefficients
+
+        return self.stacked(part, x)
+
+    def stacked(self, part: Callable[[int], Array], x: Array) -> Array:
+        """One coordinate after the other."""
+        return self.xp.stack([part(k) for k in range(x.shape[1])], axis=-1)
+
+    def coordinate(self, term: Expression | None, x: Array, y: Array, k: int) -> Any:
+        """The values of a term in coordinate k, for all pairs."""
+        if term is None:
+            return 0.0 * x[:1, :1]
+        return self.execution.evaluate(term, {X: x[:, k, None], Y: y[None, :, k]})
 
 
 def add_columns(out: Array, columns: np.ndarray, part: Array) -> None:
@@ -84,30 +222,24 @@ def add_columns(out: Array, columns: np.ndarray, part: Array) -> None:
         out[..., column] += part[..., k]
 
 
+def lengths(rows: Array) -> Array:
+    """‖x‖ of each row as a column, and 1 where it is 0."""
+    xp = namespace(rows)
+    sizes = xp.linalg.vector_norm(rows, axis=1, keepdims=True)
+    return xp.where(sizes > 0, sizes, 1.0)
+
+
 def _pulled_back(part: Array, seen: Array, x: Any, view: View) -> Array:
-    """The chain rule of a view: from its coordinates back to the columns it keeps."""
+    """The chain rule of a view: from its coordinates back to the columns it keeps.
+
+    That of x ↦ x/‖x‖ drops what points along x, and divides by ‖x‖.
+    """
     if view.unit:
-        part = _tangential(part, seen, x.seen(replace(view, unit=False), part.dtype))
+        rows = x.seen(replace(view, unit=False), part.dtype)
+        along = (part * seen[:, None, :]).sum(axis=-1)[:, :, None] * seen[:, None, :]
+        part = (part - along) / lengths(rows)[:, :, None]
     if view.scales is not None:
         part = part * to_precision(beside(view.scales, part), part.dtype)
-    return (
-        part if view.matrix is None else part @ to_precision(beside(view.matrix, part), part.dtype)
-    )
-
-
-def _tangential(part: Array, unit: Array, rows: Array) -> Array:
-    """The chain rule of x ↦ x/‖x‖: drop what points along x, divide by ‖x‖."""
-    along = (part * unit[:, None, :]).sum(axis=-1)[:, :, None] * unit[:, None, :]
-    return (part - along) / lengths(rows)[:, :, None]
-
-
-def _slopes(slope: Expression, x: Any, centres: Any, dtype: np.dtype) -> Array:
-    if on_tensors(x):
-        from mercer.evaluation.gpu import execution
-
-        return execution.values(slope, x, centres, execution.dtype_of(dtype))
-    if isinstance(slope, Parameter):
-        return np.full((len(x), len(centres)), slope.value, dtype)
-    from mercer.evaluation.cpu.tiles import FusedTiles
-
-    return Walk(FusedTiles(lower(slope), x, centres, dtype), 1).dense(symmetric=False)
+    if view.matrix is not None:
+        part = part @ to_precision(beside(view.matrix, part), part.dtype)
+    return part

@@ -1,8 +1,8 @@
 """Minimax polynomials of elementary functions, for every execution: computed by Remez exchange.
 
-2^f on |f| ≤ ½ (relative error 2e-9 and 3e-18),
-(2^f − 1)/f on |f| ≤ 1/32, arcsin(√z)/√z and two functions of angles on [0, ½], log(1 + f)/f on
-|f| ≤ ⅓ (4e-9 and 8e-18); coefficients from the lowest degree up, one list for each precision.
+2^f on |f| ≤ ½ (relative error 2e-9 and 3e-18), (2^f − 1)/f on |f| ≤ 1/32, arcsin(√z)/√z and two
+functions of angles on [0, ½], log(1 + f)/f on |f| ≤ ⅓ (4e-9 and 8e-18), sin(2πg)/g on |g| ≤ ¼;
+coefficients from the lowest degree up, one list for each precision.
 """
 
 from __future__ import annotations
@@ -173,5 +173,30 @@ LOG_RATIO = {  # log(1 + f)/f for |f| ≤ 1/3
         0.04162950901451098225,
         -0.08699273353884323243,
         0.08520896096611625918,
+    ),
+}
+ODD = {  # functions x^k·p(x²) for 0 ≤ x ≤ √½: k, and p
+    "arcsin": (1, ARC_SINE),
+    "ramp_angle": (3, RAMP_ANGLE),
+    "square_angle": (5, SQUARE_ANGLE),
+}
+SINE_RATIO = {  # sin(2πg)/g in g², for |g| ≤ ¼
+    "float32": (
+        6.283185273793129605,
+        -41.34167747823778724,
+        81.60223121292657845,
+        -76.57499126918664673,
+        39.71091028672481445,
+    ),
+    "float64": (
+        6.283185307179586475,
+        -41.34170224039975623,
+        81.60524927607340608,
+        -76.70585975279850386,
+        42.05869392378602301,
+        -15.09464162054747973,
+        3.81992705135566412,
+        -0.71772359018938713,
+        0.1008563757636094988,
     ),
 }

@@ -1,46 +1,66 @@
-"""The operations of a kernel program: each carries its oracle, its compiled form and its slopes.
+"""The operations of a kernel expression: what each computes, how it is written, and its slopes.
 
-Adding an operation is one entry here (and one function in `cpu/elementary.py` where the compiled
-form is not plain arithmetic).
+Adding an operation is one entry here (and its error rule in `testing/rounding.py`). Its `oracle`
+runs on arrays of NumPy and torch. Its `code` is text that is valid in Numba and in Triton; an
+operation that is a formula of others says so by `formula` instead, and needs no code. Functions
+that neither language has are written in `cpu/elementary.py` and `gpu/elementary.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mercer.arrays import is_tensor, namespace
 from mercer.evaluation.expression import (
+    Constant,
     Expression,
     Operation,
-    Parameter,
     arcsin,
+    exp,
     ramp_angle,
     reciprocal_root,
     step,
     tabulated,
 )
+from mercer.evaluation.minimax import LOG2
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`oracle` in NumPy, `code` for the compiler, `slopes`: the derivative in each argument."""
+    """`oracle` on arrays, `code` for compilers or a `formula`, the derivative in each argument."""
 
     oracle: Callable[..., Any]
     code: str
     slopes: Callable[[Operation], tuple[Expression, ...]]
+    formula: Callable[..., Expression] | None = None
+
+
+def apply(node: Operation, *arguments: Any) -> Any:
+    """One operation on arrays."""
+    oracle = OPERATIONS[node.name].oracle
+    if node.name == "power":
+        return oracle(*arguments, node.exponent)
+    return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
+
+
+def _library(x: Any) -> Any:
+    return namespace(x) if is_tensor(x) else np
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """The function of this name in the library of its arguments."""
+    return lambda *arguments: getattr(_library(arguments[0]), name)(*arguments)
 
 
 def _reciprocal_root(x: Any) -> Any:
-    x = np.asarray(x)
-    return np.divide(1.0, np.sqrt(x), out=np.zeros_like(x), where=x > 0)
-
-
-def _step(x: Any) -> Any:
-    return np.heaviside(x, 0.5)
+    xp = _library(x)
+    positive = xp.where(x > 0, x, xp.ones_like(x))
+    return xp.where(x > 0, 1.0 / xp.sqrt(positive), xp.zeros_like(x))
 
 
 ANGLE_TERMS = 64  # of a series that halves from term to term
@@ -88,21 +108,34 @@ def _tabulated_slopes(node: Operation) -> tuple[Expression, ...]:
     return (tabulated(node.table.slope(), node.arguments[0]),)
 
 
-ONE, ZERO = Parameter(1.0), Parameter(0.0)
+ONE, ZERO = Constant(1.0), Constant(0.0)
 
 OPERATIONS: dict[str, Rule] = {
-    "add": Rule(np.add, "{0} + {1}", lambda node: (ONE, ONE)),
-    "subtract": Rule(np.subtract, "{0} - {1}", lambda node: (ONE, Parameter(-1.0))),
-    "multiply": Rule(np.multiply, "{0} * {1}", lambda node: node.arguments[::-1]),
-    "divide": Rule(np.divide, "{0} / {1}", _divide_slopes),
-    "power": Rule(np.power, "", _power_slopes),  # compiled as repeated multiplication
-    "exp": Rule(np.exp, "exp({0})", lambda node: (node,)),
-    "decay": Rule(lambda x: np.exp(-x), "decay({0})", lambda node: (-1.0 * node,)),
-    "log": Rule(np.log, "log({0})", lambda node: (1.0 / node.arguments[0],)),
-    "log1p": Rule(np.log1p, "log1p({0})", lambda node: (1.0 / (1.0 + node.arguments[0]),)),
-    "tanh": Rule(np.tanh, "tanh({0})", lambda node: (1.0 - node**2,)),
+    "add": Rule(lambda x, y: x + y, "{0} + {1}", lambda node: (ONE, ONE)),
+    "subtract": Rule(lambda x, y: x - y, "{0} - {1}", lambda node: (ONE, Constant(-1.0))),
+    "multiply": Rule(lambda x, y: x * y, "{0} * {1}", lambda node: node.arguments[::-1]),
+    "divide": Rule(lambda x, y: x / y, "{0} / {1}", _divide_slopes),
+    "power": Rule(lambda x, k: x**k, "", _power_slopes),  # written as multiplications
+    "exp": Rule(_function("exp"), "exp({0})", lambda node: (node,)),
+    "exp2": Rule(_function("exp2"), "exp2({0})", lambda node: (LOG2 * node,)),
+    "decay": Rule(lambda x: _library(x).exp(-x), "decay({0})", lambda node: (-1.0 * node,)),
+    "log": Rule(_function("log"), "log({0})", lambda node: (1.0 / node.arguments[0],)),
+    "log1p": Rule(
+        _function("log1p"), "log1p({0})", lambda node: (1.0 / (1.0 + node.arguments[0]),)
+    ),
+    "log2_1p": Rule(  # log₂(1 + x)
+        lambda x: _library(x).log2(1.0 + x),
+        "log2_1p({0})",
+        lambda node: (1.0 / (LOG2 + LOG2 * node.arguments[0]),),
+    ),
+    "tanh": Rule(
+        _function("tanh"),
+        "",
+        lambda node: (1.0 - node**2,),
+        formula=lambda x: 1.0 - 2.0 / (exp(2.0 * x) + 1.0),
+    ),
     "arcsin": Rule(
-        np.arcsin,
+        _function("asin"),
         "arcsin({0})",
         lambda node: (reciprocal_root(1.0 - node.arguments[0] ** 2),),
     ),
@@ -116,21 +149,29 @@ OPERATIONS: dict[str, Rule] = {
         "square_angle({0})",
         lambda node: (16.0 * (node.arguments[0] * ramp_angle(node.arguments[0])),),
     ),
-    "sqrt": Rule(np.sqrt, "sqrt({0})", lambda node: (0.5 * reciprocal_root(node.arguments[0]),)),
+    "sqrt": Rule(
+        _function("sqrt"), "sqrt({0})", lambda node: (0.5 * reciprocal_root(node.arguments[0]),)
+    ),
     "reciprocal_root": Rule(
         _reciprocal_root, "reciprocal_root({0})", lambda node: (-0.5 * node**3,)
     ),
-    "absolute": Rule(np.abs, "abs({0})", lambda node: (2.0 * step(node.arguments[0]) - 1.0,)),
-    "minimum": Rule(np.minimum, "min({0}, {1})", _minimum_slopes),
-    "maximum": Rule(np.maximum, "max({0}, {1})", _maximum_slopes),
-    "tabulated": Rule(lambda table, x: table.function(x), "", _tabulated_slopes),
-    "nearest": Rule(np.rint, "nearest({0})", lambda node: (ZERO,)),
-    "step": Rule(_step, "step({0})", lambda node: (ZERO,)),
+    "absolute": Rule(
+        _function("abs"), "abs({0})", lambda node: (2.0 * step(node.arguments[0]) - 1.0,)
+    ),
+    "minimum": Rule(_function("minimum"), "min({0}, {1})", _minimum_slopes),
+    "maximum": Rule(_function("maximum"), "max({0}, {1})", _maximum_slopes),
+    "tabulated": Rule(lambda table, x: table.function(x), "tabulated({0}, {1})", _tabulated_slopes),
+    "nearest": Rule(_function("round"), "nearest({0})", lambda node: (ZERO,)),
+    "step": Rule(lambda x: 0.5 + 0.5 * _library(x).sign(x), "step({0})", lambda node: (ZERO,)),
 }
 
 
-def derivative(expression: Expression, number: Expression) -> Expression | None:
+def derivative(
+    expression: Expression, number: Expression, rules: Mapping[str, Any] = OPERATIONS
+) -> Expression | None:
     """∂(expression)/∂(number) as another expression; None where it is identically zero.
+
+    `rules` holds the slopes of operations: losses have a few more than kernels.
 
     >>> from mercer.evaluation.expression import decay, product, squared_distance
     >>> derivative(decay(squared_distance()), product()) is None
@@ -148,7 +189,7 @@ def derivative(expression: Expression, number: Expression) -> Expression | None:
 
     def chain(node: Operation) -> Expression | None:
         total: Expression | None = None
-        slopes = OPERATIONS[node.name].slopes(node)
+        slopes = rules[node.name].slopes(node)
         for argument, outer in zip(node.arguments, slopes, strict=True):
             inner = visit(argument)
             if inner is not None:
@@ -156,5 +197,5 @@ def derivative(expression: Expression, number: Expression) -> Expression | None:
                 total = term if total is None else total + term
         return total
 
-    done[number] = Parameter(1.0)
+    done[number] = Constant(1.0)
     return visit(expression)

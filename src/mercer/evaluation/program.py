@@ -1,11 +1,14 @@
-"""From an expression to a program: straight-line code over numbered inputs.
+"""From an expression to a program: its operations in the order in which they are computed.
 
-`EvaluableKernel` is all that evaluation, operators and functions know of a kernel.
+A program names what it works with: pair numbers q0, q1, …, numbers of one point a0, … and b0, …,
+parameters p0, …, tables T0, … and the results t0, t1, … of its steps. `EvaluableKernel` is all that
+evaluation, operators and functions know of a kernel.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +18,7 @@ from mercer.evaluation.expression import (
     PAIR_KINDS,
     X_KINDS,
     Y_KINDS,
+    Constant,
     Coordinate,
     Expression,
     Number,
@@ -22,16 +26,23 @@ from mercer.evaluation.expression import (
     Parameter,
     X,
     Y,
-    numbers_of,
+    leaves_of,
 )
 from mercer.evaluation.operations import OPERATIONS
+from mercer.evaluation.rewrite import (
+    SIMPLER,
+    Decayed,
+    decays_with_numbers,
+    formula,
+    rewritten,
+)
 from mercer.evaluation.tables import Table
 from mercer.points import PointSet
 
 
 @runtime_checkable
 class EvaluableKernel(Protocol):
-    """What a kernel owes to be evaluated: points, and a program or blocks."""
+    """What a kernel owes to be evaluated: points, and an expression or blocks."""
 
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel, or a `ValueError` that says what is wrong."""
@@ -40,37 +51,141 @@ class EvaluableKernel(Protocol):
         """The kernel's value as an expression over the numbers of a pair, where it has one."""
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        """All values k(x_i, y_j), for kernels without a program."""
+        """All values k(x_i, y_j), for kernels without an expression."""
 
     def diagonal(self, x: PointSet) -> np.ndarray:
-        """All values k(x_i, x_i), for kernels without a program."""
+        """All values k(x_i, x_i), for kernels without an expression."""
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        """All ∂k(x_i, y_j)/∂x_i, for kernels without a program."""
+        """All ∂k(x_i, y_j)/∂x_i, for kernels without an expression."""
 
     @property
     def parallel(self) -> bool:
         """Whether blocks may be computed in several threads at once."""
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether k(x, y) = k(y, x); a matrix that was given need not be."""
+
+
+Step = tuple[str, ...]  # an operation, then the names of its arguments
+
+
+@dataclass(frozen=True)
+class StraightLine:
+    """The operations of an expression, in the order in which they are computed: step i makes ti."""
+
+    steps: tuple[Step, ...]
+    result: str
+    parameters: tuple[float, ...]
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """The steps as text that Numba and Triton understand."""
+        return [f"t{i} = {text}" for i, text in enumerate(map(written, self.steps))]
+
+
+def written(step: Step) -> str:
+    """One step as text."""
+    name, *arguments = step
+    return OPERATIONS[name].code.format(*arguments)
+
+
+def straight_line(
+    expression: Expression,
+    names: Mapping[Expression, str],
+    parameter: str = "p",
+    literals: bool = False,
+) -> StraightLine:
+    """The operations of an expression; every shared node is computed once.
+
+    `names` are those of its inputs. With `literals` the numbers of the formula are written into the
+    code; else they are parameters.
+
+    >>> from mercer.evaluation.expression import decay, product
+    >>> straight_line(decay(0.5 * product()), {product(): "q0"}).lines
+    ['t0 = p0 * q0', 't1 = decay(t0)']
+    """
+    writer = _Writer(dict(names), parameter, literals)
+    result = writer.name(expression)
+    return StraightLine(tuple(writer.steps), result, tuple(writer.parameters), tuple(writer.tables))
+
+
+@dataclass
+class _Writer:
+    """The steps so far, and the name of every node that was computed."""
+
+    names: dict[Expression, str]
+    parameter: str
+    literals: bool
+    steps: list[Step] = field(default_factory=list)
+    parameters: list[float] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+    def name(self, node: Expression) -> str:
+        if node not in self.names:
+            self.names[node] = self.computed(node)
+        return self.names[node]
+
+    def computed(self, node: Expression) -> str:
+        match node:
+            case Constant(value) if self.literals:
+                return repr(value)
+            case Parameter(value):
+                self.parameters.append(value)
+                return f"{self.parameter}{len(self.parameters) - 1}"
+            case Operation("power", (base,), exponent):
+                return self.power(self.name(base), exponent)
+            case Operation(operation, arguments, table=table):
+                given = [self.name(argument) for argument in arguments]
+                if table is not None:
+                    self.tables.append(table)
+                    given.insert(0, f"T{len(self.tables) - 1}")
+                return self.step(operation, *given)
+        raise TypeError(f"{node!r} is not part of a kernel expression.")
+
+    def power(self, base: str, exponent: int) -> str:
+        """An integer power by repeated squaring."""
+        result = ""
+        while exponent:
+            if exponent & 1:
+                result = self.step("multiply", result, base) if result else base
+            exponent >>= 1
+            if exponent:
+                base = self.step("multiply", base, base)
+        return result
+
+    def step(self, *parts: str) -> str:
+        self.steps.append(parts)
+        return f"t{len(self.steps) - 1}"
+
 
 @dataclass(frozen=True)
 class Program:
-    """Straight-line code: `lines` compute `result` from `q*` (pairs), `a*`, `b*` (norms), `p*`."""
+    """What the CPU computes: steps over pair numbers, numbers of one point, and parameters.
 
-    lines: tuple[str, ...]
-    result: str
+    `decayed` names, for each pair number q, the parameter p of exp(−p·q) where nothing but that is
+    needed, and q stands for it; else it is empty.
+    """
+
+    code: StraightLine
     pairs: tuple[Number, ...]
+    decayed: tuple[str, ...]
     x_norms: tuple[Number, ...]
     y_norms: tuple[Number, ...]
     parameters: tuple[float, ...]
-    tables: tuple[Table, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return self.code.tables
 
     @cached_property
     def structure(self) -> str:
         """The program without its parameters and views: what is compiled, and compiled once."""
         pairs = tuple(_pair_structure(pair) for pair in self.pairs)
         counts = len(self.x_norms), len(self.y_norms), len(self.parameters)
-        return "\n".join((repr(pairs), repr(counts), *self.lines, self.result))
+        return repr((pairs, self.decayed, counts, self.code.steps, self.code.result))
 
 
 def _pair_structure(pair: Number) -> tuple[Any, ...]:
@@ -79,110 +194,57 @@ def _pair_structure(pair: Number) -> tuple[Any, ...]:
     code = coordinate_code(pair.term)
     scaled = pair.view.deferred_scales is not None
     counts = len(code.x_parts), len(code.y_parts)
-    return pair.kind, code.instructions, code.result, counts, code.raw, scaled
+    return pair.kind, code.steps, code.result, counts, code.raw, scaled
 
 
 def lower(expression: Expression) -> Program:
-    """The straight-line program of an expression; every shared node is computed once.
+    """The program of an expression, after the rules that make it cheaper.
 
-    >>> from mercer.evaluation.expression import decay, squared_distance
-    >>> print(*lower(decay(0.5 * squared_distance())).lines, sep="; ")
-    t0 = p0 * q0; t1 = decay(t0)
+    >>> from mercer.evaluation.expression import decay, product, squared_distance
+    >>> lower(2.0 * decay(0.5 * squared_distance()) * product()).code.lines
+    ['t0 = q0 * q1', 't1 = p0 * t0']
     """
-    return _Lowering(expression).program()
+    expression = decays_with_numbers(rewritten(expression, SIMPLER))
+    leaves = leaves_of(expression)
+    pairs = [leaf for leaf in leaves if isinstance(leaf, Decayed) or _kind(leaf) in PAIR_KINDS]
+    x_norms, y_norms = (
+        tuple(leaf for leaf in leaves if _kind(leaf) in kinds) for kinds in (X_KINDS, Y_KINDS)
+    )
+    groups = (("q", pairs), ("a", x_norms), ("b", y_norms))
+    code = straight_line(
+        expression,
+        {leaf: f"{letter}{i}" for letter, group in groups for i, leaf in enumerate(group)},
+    )
+    parameters, decayed = list(code.parameters), []
+    for leaf in pairs:
+        decayed.append(f"p{len(parameters)}" if isinstance(leaf, Decayed) else "")
+        if isinstance(leaf, Decayed):
+            parameters.append(leaf.factor.value)
+    numbers = tuple(leaf.number if isinstance(leaf, Decayed) else leaf for leaf in pairs)
+    return Program(code, numbers, tuple(decayed), x_norms, y_norms, tuple(parameters))  # type: ignore[arg-type]
 
 
-class _Lowering:
-    def __init__(self, expression: Expression) -> None:
-        numbers = numbers_of(expression)
-        self.expression = expression
-        self.pairs = tuple(n for n in numbers if n.kind in PAIR_KINDS)
-        self.x_norms, self.y_norms = (
-            tuple(n for n in numbers if n.kind in kinds) for kinds in (X_KINDS, Y_KINDS)
-        )
-        self.names: dict[Expression, str] = {}
-        for letter, group in (("q", self.pairs), ("a", self.x_norms), ("b", self.y_norms)):
-            self.names.update({n: f"{letter}{i}" for i, n in enumerate(group)})
-        self.lines: list[str] = []
-        self.parameters: list[float] = []
-        self.tables: list[Table] = []
-
-    def program(self) -> Program:
-        result = self.name(self.expression)
-        return Program(
-            tuple(self.lines),
-            result,
-            self.pairs,
-            self.x_norms,
-            self.y_norms,
-            tuple(self.parameters),
-            tuple(self.tables),
-        )
-
-    def name(self, node: Expression) -> str:
-        if node not in self.names:
-            if isinstance(node, Parameter):
-                self.names[node] = self.parameter(node)
-            elif isinstance(node, Operation):
-                self.names[node] = self.operation(node)
-            else:
-                raise TypeError(f"{node!r} is not part of a kernel program.")
-        return self.names[node]
-
-    def parameter(self, node: Parameter) -> str:
-        self.parameters.append(node.value)
-        return f"p{len(self.parameters) - 1}"
-
-    def operation(self, node: Operation) -> str:
-        arguments = [self.name(argument) for argument in node.arguments]
-        if node.name == "power":
-            return self.power(arguments[0], node.exponent)
-        if node.table is not None:
-            self.tables.append(node.table)
-            return self.line(f"tabulated(T{len(self.tables) - 1}, {arguments[0]})")
-        return self.line(OPERATIONS[node.name].code.format(*arguments))
-
-    def power(self, base: str, exponent: int) -> str:
-        """An integer power by repeated squaring."""
-        result = ""
-        while exponent:
-            if exponent & 1:
-                result = self.line(f"{result} * {base}") if result else base
-            exponent >>= 1
-            if exponent:
-                base = self.line(f"{base} * {base}")
-        return result
-
-    def line(self, code: str) -> str:
-        self.lines.append(f"t{len(self.lines)} = {code}")
-        return f"t{len(self.lines) - 1}"
-
-
-Instruction = tuple[str, ...]  # an operation, then the names of its arguments
+def _kind(leaf: Expression) -> str:
+    return leaf.kind if isinstance(leaf, Number) else ""
 
 
 @dataclass(frozen=True)
 class CoordinateCode:
-    """A term in x_k and y_k: instructions over "x0", …, "y0", … and run-time constants "c0", … .
+    """A term in x_k and y_k: steps over "x0", …, "y0", … and run-time constants "c0", … .
 
     What depends on one point alone is computed once for each point, not once for each pair:
     "x1" is the number `x_parts[1]` of x_k.
     """
 
-    instructions: tuple[Instruction, ...]
+    steps: tuple[Step, ...]
     result: str
     constants: tuple[float, ...]
-    singles: tuple[float, ...]  # the constants in float32
     x_parts: tuple[Expression, ...]
     y_parts: tuple[Expression, ...]
 
-    def constants_in(self, dtype: Any) -> tuple[float, ...]:
-        """The constants that belong to a precision."""
-        return self.singles if np.dtype(dtype) == np.float32 else self.constants
-
     @property
     def parts(self) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-        """The numbers of a coordinate of x, and of y, that the instructions take."""
+        """The numbers of a coordinate of x, and of y, that the steps take."""
         return self.x_parts, self.y_parts
 
     @property
@@ -198,70 +260,34 @@ class CoordinateCode:
 
 
 def coordinate_code(term: Expression) -> CoordinateCode:
-    """The term of a sum or product over coordinates as instructions.
+    """The term of a sum or product over coordinates as steps.
 
     >>> from mercer.evaluation.expression import X, Y, absolute, exp
-    >>> coordinate_code(2.0 * absolute(X - Y)).instructions
+    >>> coordinate_code(2.0 * absolute(X - Y)).steps
     (('subtract', 'x0', 'y0'), ('absolute', 't0'), ('multiply', 'c0', 't1'))
-    >>> coordinate_code(exp(2.0 * X) * Y).instructions
+    >>> coordinate_code(exp(2.0 * X) * Y).steps
     (('multiply', 'x0', 'y0'),)
     """
-    return _CoordinateLowering().code(term)
+    term = rewritten(term, (formula,))
+    parts: dict[str, dict[Expression, str]] = {"x": {}, "y": {}}
 
-
-class _CoordinateLowering:
-    def __init__(self) -> None:
-        self.instructions: list[Instruction] = []
-        self.constants: list[Parameter] = []
-        self.parts: dict[str, list[Expression]] = {"x": [], "y": []}
-        self.names: dict[Expression, str] = {}
-        self.known: dict[Expression, set[str]] = {}
-
-    def code(self, term: Expression) -> CoordinateCode:
-        result = self.name(term)
-        x_parts, y_parts = self.parts["x"] or [X], self.parts["y"] or [Y]
-        return CoordinateCode(
-            tuple(self.instructions),
-            result,
-            tuple(c.value for c in self.constants),
-            tuple(c.in_single for c in self.constants),
-            tuple(x_parts),
-            tuple(y_parts),
-        )
-
-    def name(self, node: Expression) -> str:
-        if node not in self.names:
-            sides = self.sides(node)
-            if len(sides) == 1:
-                self.names[node] = self.part(min(sides), node)
-            elif isinstance(node, Parameter):
-                self.constants.append(node)
-                self.names[node] = f"c{len(self.constants) - 1}"
-            else:
-                assert isinstance(node, Operation)
-                self.names[node] = self.operation(node)
-        return self.names[node]
-
-    def part(self, side: str, node: Expression) -> str:
-        self.parts[side].append(node)
-        return f"{side}{len(self.parts[side]) - 1}"
-
-    def operation(self, node: Operation) -> str:
-        arguments = [self.name(argument) for argument in node.arguments]
-        if node.name != "power":
-            self.instructions.append((node.name, *arguments))
+    def collect(node: Expression) -> None:
+        sides = _sides(node)
+        if len(sides) == 1:
+            named = parts[min(sides)]
+            named.setdefault(node, f"{min(sides)}{len(named)}")
         else:
-            for i in range(node.exponent - 1):
-                left = arguments[0] if i == 0 else f"t{len(self.instructions) - 1}"
-                self.instructions.append(("multiply", left, arguments[0]))
-        return f"t{len(self.instructions) - 1}"
+            for argument in getattr(node, "arguments", ()):
+                collect(argument)
 
-    def sides(self, node: Expression) -> set[str]:
-        """Whose coordinates an expression depends on."""
-        if node not in self.known:
-            self.known[node] = (
-                {node.side}
-                if isinstance(node, Coordinate)
-                else set().union(*map(self.sides, getattr(node, "arguments", ())))
-            )
-        return self.known[node]
+    collect(term)
+    code = straight_line(term, parts["x"] | parts["y"], parameter="c")
+    x_parts, y_parts = tuple(parts["x"]) or (X,), tuple(parts["y"]) or (Y,)
+    return CoordinateCode(code.steps, code.result, code.parameters, x_parts, y_parts)
+
+
+def _sides(node: Expression) -> set[str]:
+    """Whose coordinates an expression depends on."""
+    if isinstance(node, Coordinate):
+        return {node.side}
+    return set().union(*map(_sides, getattr(node, "arguments", ())))

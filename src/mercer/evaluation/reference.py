@@ -1,4 +1,4 @@
-"""The oracle: a program in plain NumPy, in extended precision where the machine has it."""
+"""The oracle: an expression in plain NumPy, in extended precision where the machine has it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.expression import (
     COORDINATE_KINDS,
     Expression,
@@ -17,8 +18,9 @@ from mercer.evaluation.expression import (
     Y,
     numbers_of,
 )
-from mercer.evaluation.operations import OPERATIONS
-from mercer.points import VectorPoints
+from mercer.evaluation.operations import apply
+from mercer.evaluation.program import EvaluableKernel
+from mercer.points import PointSet, VectorPoints
 
 
 def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.ndarray:
@@ -35,14 +37,6 @@ def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.nd
         return done[node]
 
     return visit(expression)
-
-
-def apply(node: Operation, *arguments: np.ndarray) -> np.ndarray:
-    """One operation on values."""
-    oracle = OPERATIONS[node.name].oracle
-    if node.name == "power":
-        return oracle(*arguments, node.exponent)
-    return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
 
 
 def block(expression: Expression, x: VectorPoints, y: VectorPoints) -> np.ndarray:
@@ -93,3 +87,64 @@ def _own_number(number: Number, x: VectorPoints) -> np.ndarray:
 def _own_terms(number: Number, rows: np.ndarray) -> np.ndarray:
     terms = _terms(number, rows, rows)
     return terms.sum(axis=-1) if number.kind == "coordinate_sum" else terms.prod(axis=-1)
+
+
+class Reference:
+    """K(X, Y) in float64, stored for every product: the execution that others are compared with."""
+
+    strip_bytes = 8 << 20  # of slopes at some points, which gradients take together
+
+    def __init__(self, kernel: EvaluableKernel, x: PointSet, y: PointSet) -> None:
+        self.kernel, self.x, self.y = kernel, x, y
+
+    def product(self, values: np.ndarray) -> np.ndarray:
+        return self.block() @ values
+
+    def transposed_product(self, values: np.ndarray) -> np.ndarray:
+        return self.block().T @ values
+
+    def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
+        matrix = self.block()
+        mapped = row_map(0, len(matrix), matrix @ values)
+        return RowPass(matrix.T @ mapped.product, mapped.sums, mapped.values)
+
+    def block(self) -> np.ndarray:
+        expression = self.kernel.expression()
+        if expression is None:
+            return np.asarray(self.kernel.block(self.x, self.y), np.float64)
+        return block(expression, self.x, self.y)  # type: ignore[arg-type]
+
+    def diagonal(self) -> np.ndarray:
+        expression = self.kernel.expression()
+        if expression is None:
+            return np.asarray(self.kernel.diagonal(self.x), np.float64)
+        return diagonal(expression, self.x)  # type: ignore[arg-type]
+
+    def gradient(self, values: np.ndarray) -> np.ndarray:
+        from mercer.evaluation import gradients
+
+        if self.kernel.expression() is None:
+            return gradients.from_blocks(self.kernel, self.x, self.y, values)
+        return gradients.gradient(self, values)
+
+    def parameter_gradient(self, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+        from mercer.evaluation import parameters
+
+        return parameters.parameter_gradient(self, left, right)
+
+    def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
+        """All values of an expression, stored."""
+        return block(expression, x, y)
+
+    def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
+        """E V, E being the matrix of the values of an expression."""
+        return block(expression, self.x, self.y) @ values  # type: ignore[arg-type]
+
+    def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
+        """The value of a term in coordinates."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return evaluate(term, numbers)
+
+    def plan(self, columns: int) -> Plan:
+        n, m = len(self.x), len(self.y)
+        return Plan("the reference in NumPy", "differences", (n, m), 1, False, 16 * n * m)

@@ -1,62 +1,102 @@
-"""Walking over a matrix that is never stored: tiles, stripes, threads and the memory budget.
+"""Products with a matrix that is never stored, tile by tile: stripes, threads, memory budget.
 
-The walk knows nothing of kernels: `Tiles` packs stripes of rows and tiles of columns and fills or
-reduces the block between them. Every sum is taken in an order that depends on the sizes alone, so
-results are bit-identical for any number of threads and any budget.
+`Tiled` knows nothing of kernels: a subclass packs stripes of rows and tiles of columns, and fills
+or reduces the block between them. Every sum is taken in an order that depends on the sizes alone,
+so results are bit-identical for any number of threads and any budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.budget import MEGABYTE
-from mercer.evaluation.threads import run, single_threaded_blas
-
-CHUNK_BYTES = 8 * MEGABYTE  # packed columns that are kept while all rows pass by
-SEGMENTS = 16  # into which the columns are cut where there are few stripes of rows
-PARTIAL_BYTES = 16 * MEGABYTE  # of partial sums that may be kept apart
-MIRROR = 128  # rows and columns of a block that is transposed within the cache
-SMALL = 1 << 16  # kernel values below which threads cost more than they give
-
-Span = tuple[int, int]
-Packer = Callable[[int, int], Any]
-Middle = Callable[[int, int, np.ndarray], np.ndarray]
+from mercer.evaluation.execution import Plan, RowMap, RowPass
+from mercer.evaluation.program import EvaluableKernel
+from mercer.evaluation.row_pass import row_pass, row_pass_memory
+from mercer.points import PointSet
+from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
+from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
 
-class Tiles(Protocol):
-    """A matrix, tile by tile: what an execution owes to be walked over."""
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of tiled products. Measured on cores with 1 to 2 MB of second-level cache."""
 
-    shape: tuple[int, int]
-    dtype: np.dtype
-    stripe: int  # rows of a stripe
-    tile: int  # columns of a tile
-    column_bytes: int  # of one packed column
-    row_bytes: int  # of one packed row and its scratch space
+    chunk_bytes: int = 8 * MEGABYTE
+    """Packed columns that are held while all rows pass by: a few times the cache of a core, so
+    that each is read from memory once for many stripes."""
+    segments: int = 16
+    """Parts into which columns are cut where there are few stripes of rows, and rows in a row pass:
+    work for 16 threads, in an order that does not depend on how many there are."""
+    partial_bytes: int = 16 * MEGABYTE
+    """Bytes of partial sums that may be held apart until they are added in order."""
+    threaded_values: int = 1 << 16
+    """Kernel values below which handing work to threads (30 µs) costs more than it gives."""
+    strip_bytes: int = 8 * MEGABYTE
+    """Bytes of a strip of K that a row pass stores and reads twice."""
+    least_strip: int = 64
+    """Rows of such a strip, however long they are: fewer would waste matrix products."""
+    compiled_values: int = 1 << 21
+    """Kernel values from which a row pass has code of its own, which takes seconds to compile."""
 
-    @property
-    def parallel(self) -> bool:
-        """Whether several threads may compute at once."""
 
-    @property
-    def costly(self) -> bool:
-        """Whether computing a value costs more than copying it."""
+TUNING = Tuning()
+
+
+class Tiled:
+    """K(X, Y) on the host: tiles are computed, reduced and forgotten.
+
+    A subclass sets `stripe` (rows of a stripe), `tile` (columns of a tile), `row_bytes` (of a
+    packed row and its scratch space) and `column_bytes`, and implements `rows`, `columns`, `fill`,
+    `reduce` and `reduce_both`. Symmetry is used where X is Y and the kernel is symmetric.
+    """
+
+    name = ""
+    distances = ""  # how distances are obtained, in words
+    parallel = True  # whether several threads may compute at once
+    costly = True  # whether computing a value costs more than copying it
+    compiled = False  # whether subnormal numbers count as zero, as in compiled code
+    stripe: int
+    tile: int
+    row_bytes: int
+    column_bytes: int
+
+    def __init__(
+        self,
+        kernel: EvaluableKernel,
+        x: PointSet,
+        y: PointSet,
+        dtype: Any,
+        memory: Memory = None,
+        tuning: Tuning = TUNING,
+    ) -> None:
+        self.kernel, self.x, self.y, self.memory, self.tuning = kernel, x, y, memory, tuning
+        self.dtype = np.dtype(dtype)
+        self.shape = len(x), len(y)
+        self.symmetric = x is y and kernel.symmetric
+
+    # ---- what a subclass owes ------------------------------------------------------------------
 
     def rows(self, start: int, stop: int) -> Any:
         """Rows, packed."""
+        raise NotImplementedError
 
     def columns(self, start: int, stop: int) -> Any:
         """At most `tile` columns, packed."""
+        raise NotImplementedError
 
     def fill(self, rows: Any, columns: Any, out: np.ndarray, row: int, column: int) -> None:
         """Write the block between packed rows and packed columns into out, at (row, column)."""
+        raise NotImplementedError
 
     def reduce(self, rows: Any, columns: Any, v: np.ndarray, out: np.ndarray) -> None:
         """Add block @ v to out, v and out being one-dimensional."""
+        raise NotImplementedError
 
     def reduce_both(
         self,
@@ -68,240 +108,226 @@ class Tiles(Protocol):
         out_columns: np.ndarray,
     ) -> None:
         """Add block @ v to out and block.T @ w to out_columns."""
-
-
-def spans(stop: int, step: int, start: int = 0) -> list[Span]:
-    """[start, stop) cut into pieces of `step`."""
-    return [(a, min(a + step, stop)) for a in range(start, stop, step)]
-
-
-def refuse(memory: int, budget: int) -> None:
-    """Refuse a product that takes more than the budget."""
-    if memory > budget:
-        raise ValueError(
-            f"a product of this shape takes at least {memory / MEGABYTE:.0f} MB beside its input "
-            f"and output; the budget is {budget / MEGABYTE:.0f} MB. Raise memory= or MERCER_MEMORY."
-        )
-
-
-def column_store(tiles: Tiles) -> Packer:
-    """Packed columns by span: kept where they are small, packed again where they are not."""
-    if tiles.shape[1] * tiles.column_bytes > CHUNK_BYTES:
-        return tiles.columns
-    kept: dict[Span, Any] = {}
-
-    def columns(start: int, stop: int) -> Any:
-        if (start, stop) not in kept:
-            kept[start, stop] = tiles.columns(start, stop)
-        return kept[start, stop]
-
-    return columns
-
-
-@dataclass(frozen=True)
-class Threaded:
-    """A matrix in tiles, how many columns it is multiplied by, and in how many threads."""
-
-    tiles: Tiles
-    threads: int = 1
-    right_columns: int = 1
-
-    @classmethod
-    def within(cls, tiles: Tiles, right_columns: int, allowed_threads: int, budget: int) -> Self:
-        """As many threads as the budget and the size of the work admit."""
-        alone = cls(tiles, 1, right_columns)
-        refuse(alone.memory, budget)
-        if not tiles.parallel or tiles.shape[0] * tiles.shape[1] < SMALL:
-            return alone
-        more = (budget - alone.memory) // max(1, alone.memory_per_thread)
-        return cls(tiles, int(min(allowed_threads, 1 + more)), right_columns)
-
-    @property
-    def memory_per_thread(self) -> int:
-        """Bytes that each thread takes for itself."""
         raise NotImplementedError
 
-    @property
-    def memory(self) -> int:
-        """Bytes that it takes at most, beside its input and output."""
+    def _transposed(self) -> Tiled:
+        """The same of K(Y, X)."""
         raise NotImplementedError
 
+    # ---- memory and threads --------------------------------------------------------------------
 
-class Walk(Threaded):
-    """Products with the matrix, tile by tile."""
+    def threads(self, shared: int, each: int, work: int | None = None) -> int:
+        """As many threads as the budget and the size of the work admit.
 
-    @property
-    def chunk(self) -> int:
-        """Columns that are packed together: a multiple of the tile."""
-        size = max(1, CHUNK_BYTES // max(1, self.tiles.column_bytes * self.tiles.tile))
-        return size * self.tiles.tile
+        A product takes `shared` bytes, and `each` for every thread, beside its input and output.
+        The work is counted in kernel values, by default all of them.
+        """
+        budget = memory_budget(self.memory)
+        if shared + each > budget:
+            raise ValueError(
+                f"a product of this shape takes at least {(shared + each) / MEGABYTE:.0f} MB "
+                f"beside its input and output; the budget is {budget / MEGABYTE:.0f} MB. Raise "
+                "memory= or MERCER_MEMORY."
+            )
+        work = self.shape[0] * self.shape[1] if work is None else work
+        if not self.parallel or work < self.tuning.threaded_values:
+            return 1
+        return int(min(thread_count(), 1 + (budget - shared - each) // max(1, each)))
 
-    @property
-    def memory_per_thread(self) -> int:
-        """Bytes of a packed stripe, its scratch space, and a tile that is stored."""
-        tiles = self.tiles
-        n, m = min(tiles.shape[0], tiles.stripe), min(tiles.shape[1], tiles.tile)
-        return n * tiles.row_bytes + n * m * tiles.dtype.itemsize
+    def product_memory(self, columns: int) -> tuple[int, int]:
+        """Bytes that a product takes in all, and for each thread."""
+        (n, m), tuning = self.shape, self.tuning
+        rows = min(n, self.stripe)
+        each = rows * (self.row_bytes + min(m, self.tile) * self.dtype.itemsize)
+        packed = min(m * self.column_bytes, tuning.chunk_bytes + self.tile * self.column_bytes)
+        partial = min(tuning.partial_bytes, tuning.segments * 8 * (n + m) * columns)
+        return packed + partial, each
 
-    @property
-    def memory(self) -> int:
-        """Bytes that a product takes at most, beside its input and output."""
-        n, m = self.tiles.shape
-        kept = min(self.chunk, m) * self.tiles.column_bytes
-        partial = min(PARTIAL_BYTES, SEGMENTS * 8 * (n + m) * self.right_columns)
-        return self.threads * self.memory_per_thread + kept + partial
+    def plan(self, columns: int) -> Plan:
+        shared, each = self.product_memory(columns)
+        threads = self.threads(shared, each)
+        tile, memory = (self.stripe, self.tile), shared + threads * each
+        return Plan(self.name, self.distances, tile, threads, self.symmetric, memory)
 
-    # ---- K V -------------------------------------------------------------------------------
+    def column_store(self) -> Callable[[int, int], Any]:
+        """Packed columns by span: held where they are small, packed again where they are not."""
+        if self.shape[1] * self.column_bytes > self.tuning.chunk_bytes:
+            return self.columns
+        held: dict[Span, Any] = {}
 
-    def matmul(self, values: np.ndarray) -> np.ndarray:
-        """K V for V with any number of columns."""
-        n, m = self.tiles.shape
-        out = np.zeros((n, values.shape[1]), self.tiles.dtype)
-        stripes = spans(n, self.tiles.stripe)
-        with self._held_blas():
-            for start, stop in spans(m, self.chunk):
-                packed = self._packed_columns(start, stop)
-                if self._segments(len(stripes), len(packed)) == 1:
-                    self._add_by_stripes(stripes, packed, values, out)
+        def columns(start: int, stop: int) -> Any:
+            if (start, stop) not in held:
+                held[start, stop] = self.columns(start, stop)
+            return held[start, stop]
+
+        return columns
+
+    # ---- K V -----------------------------------------------------------------------------------
+
+    def product(self, values: np.ndarray) -> np.ndarray:
+        (n, m), columns = self.shape, values.shape[1]
+        if not n or not m or not columns:
+            return np.zeros((n, columns), self.dtype)
+        alone = n <= self.stripe and m <= self.tile
+        threads = self.threads(*self.product_memory(columns), 1 if alone else n * m)
+        # BLAS in one thread gives equal bits; one column of cheap values does not call it.
+        quiet = threads == columns == 1 and not self.costly
+        with nullcontext() if quiet else single_threaded_blas():
+            if alone:
+                out = np.zeros((n, columns))
+                self._add_tile(self.rows(0, n), self.columns(0, m), values, out)
+                return out.astype(self.dtype, copy=False)
+            halved = n > 2 * self.stripe and 16 * n * columns <= self.tuning.partial_bytes
+            if self.symmetric and halved:
+                return self._symmetric_product(values, threads)
+            return self._product(values, threads)
+
+    def transposed_product(self, values: np.ndarray) -> np.ndarray:
+        return self.transposed.product(values)
+
+    @cached_property
+    def transposed(self) -> Tiled:
+        return self if self.symmetric else self._transposed()
+
+    def _product(self, values: np.ndarray, threads: int) -> np.ndarray:
+        """Stripe by stripe; where rows are few, the columns are cut into segments, too."""
+        n, m = self.shape
+        out = np.zeros((n, values.shape[1]), self.dtype)
+        stripes, segments = spans(n, self.stripe), self.tuning.segments
+        tiles = max(1, self.tuning.chunk_bytes // (self.column_bytes * self.tile))
+        for chunk in spans(m, tiles * self.tile):
+            packed = self._packed(chunk, threads)
+            few = len(stripes) < segments // 2
+            step = -(-len(packed) // -(-segments // len(stripes))) if few else len(packed)
+            pieces = spans(len(packed), step)
+            tasks = [(stripe, piece) for stripe in stripes for piece in pieces]
+            partial: dict[Any, np.ndarray] = {}
+
+            def add(
+                task: tuple[Span, Span],
+                packed: list[Any] = packed,
+                alone: bool = len(pieces) == 1,
+                partial: dict[Any, np.ndarray] = partial,
+            ) -> None:
+                stripe, piece = task
+                total = self._stripe_sum(stripe, packed[slice(*piece)], values)
+                if alone:
+                    out[slice(*stripe)] += total
                 else:
-                    self._add_by_segments(stripes, packed, values, out)
+                    partial[task] = total
+
+            run(add, tasks, threads)
+            for task in tasks if partial else ():  # in order
+                out[slice(*task[0])] += partial[task]
         return out
 
-    def _held_blas(self) -> AbstractContextManager[None]:
-        """BLAS in one thread, for equal bits; a product in one thread may not need it at all."""
-        without = self.threads == 1 and self.right_columns == 1 and not self.tiles.costly
-        return nullcontext() if without else single_threaded_blas()
-
-    def _packed_columns(self, start: int, stop: int) -> list[tuple[Span, Any]]:
-        pieces = spans(stop, self.tiles.tile, start)
+    def _packed(self, chunk: Span, threads: int) -> list[tuple[Span, Any]]:
+        pieces = spans(chunk[1], self.tile, chunk[0])
         packed: list[Any] = [None] * len(pieces)
 
         def pack(i: int) -> None:
-            packed[i] = (pieces[i], self.tiles.columns(*pieces[i]))
+            packed[i] = pieces[i], self.columns(*pieces[i])
 
-        run(pack, range(len(pieces)), self.threads)
+        run(pack, range(len(pieces)), threads)
         return packed
 
-    def _segments(self, stripes: int, tiles: int) -> int:
-        return min(tiles, -(-SEGMENTS // stripes)) if stripes < SEGMENTS // 2 else 1
-
-    def _add_by_stripes(
-        self, stripes: Sequence[Span], packed: Sequence[Any], values: np.ndarray, out: np.ndarray
-    ) -> None:
-        def add(stripe: Span) -> None:
-            out[slice(*stripe)] += self._stripe_sum(stripe, packed, values)
-
-        run(add, stripes, self.threads)
-
-    def _add_by_segments(
-        self, stripes: Sequence[Span], packed: Sequence[Any], values: np.ndarray, out: np.ndarray
-    ) -> None:
-        """Few rows, many columns: cut the columns too, and add the partial sums in order."""
-        step = -(-len(packed) // self._segments(len(stripes), len(packed)))
-        tasks = [(stripe, part) for stripe in stripes for part in spans(len(packed), step)]
-        partial: dict[Any, np.ndarray] = {}
-
-        def add(task: tuple[Span, Span]) -> None:
-            stripe, part = task
-            partial[task] = self._stripe_sum(stripe, packed[slice(*part)], values)
-
-        run(add, tasks, self.threads)
-        for task in tasks:
-            out[slice(*task[0])] += partial[task]
-
-    def _stripe_sum(self, stripe: Span, packed: Sequence[Any], values: np.ndarray) -> np.ndarray:
-        rows = self.tiles.rows(*stripe)
+    def _stripe_sum(
+        self, stripe: Span, packed: list[tuple[Span, Any]], values: np.ndarray
+    ) -> np.ndarray:
+        rows = self.rows(*stripe)
         total = np.zeros((stripe[1] - stripe[0], values.shape[1]))
         for (start, stop), columns in packed:
             self._add_tile(rows, columns, values[start:stop], total)
         return total
 
     def _add_tile(self, rows: Any, columns: Any, values: np.ndarray, out: np.ndarray) -> None:
+        """Add block @ values to out; one column is reduced as the values are computed."""
         if values.shape[1] == 1:
-            self.tiles.reduce(rows, columns, values[:, 0], out[:, 0])
+            self.reduce(rows, columns, values[:, 0], out[:, 0])
         else:
             out += self._filled(rows, columns, len(out), len(values)) @ values
 
     def _filled(self, rows: Any, columns: Any, n: int, m: int) -> np.ndarray:
-        block = np.empty((n, m), self.tiles.dtype)
-        self.tiles.fill(rows, columns, block, 0, 0)
+        block = np.empty((n, m), self.dtype)
+        self.fill(rows, columns, block, 0, 0)
         return block
 
-    # ---- K V with K symmetric ---------------------------------------------------------------
-
-    def symmetric_matmul(self, values: np.ndarray) -> np.ndarray:
+    def _symmetric_product(self, values: np.ndarray, threads: int) -> np.ndarray:
         """K V for K = Kᵀ, each block computed once and used on both sides.
 
         In round r, block I meets block I + r. No two meetings of a round share a row block or a
         column block, so they run side by side; rounds follow each other, which fixes the order.
         """
-        n, columns = values.shape
-        blocks = spans(n, self.tiles.stripe)
-        if len(blocks) < 3 or 2 * n * columns * 8 > PARTIAL_BYTES:
-            return self.matmul(values)
-        by_rows, by_columns = np.zeros((n, columns)), np.zeros((n, columns))
-
-        store = column_store(self.tiles)
+        blocks = spans(len(values), self.stripe)
+        by_rows, by_columns = np.zeros(values.shape), np.zeros(values.shape)
+        store = self.column_store()
 
         def meet(pair: tuple[int, int]) -> None:
-            left, right = (blocks[i] for i in pair)
-            self._meet(left, right, store, values, by_rows, by_columns)
+            left, right = blocks[pair[0]], blocks[pair[1]]
+            rows, here = self.rows(*left), slice(*left)
+            for start, stop in spans(right[1], self.tile, right[0]):
+                columns, there = store(start, stop), slice(start, stop)
+                v, w = values[there], values[here]
+                out, out_columns = by_rows[here], by_columns[there]
+                if left == right:
+                    self._add_tile(rows, columns, v, out)
+                elif values.shape[1] == 1:
+                    self.reduce_both(rows, columns, v[:, 0], w[:, 0], out[:, 0], out_columns[:, 0])
+                else:
+                    block = self._filled(rows, columns, len(w), len(v))
+                    out += block @ v
+                    out_columns += block.T @ w
 
-        with single_threaded_blas():
-            for pairs in tournament(len(blocks)):
-                run(meet, pairs, self.threads)
-        return (by_rows + by_columns).astype(self.tiles.dtype)
+        for pairs in tournament(len(blocks)):
+            run(meet, pairs, threads)
+        return (by_rows + by_columns).astype(self.dtype)
 
-    def _meet(
-        self,
-        left: Span,
-        right: Span,
-        store: Packer,
-        values: np.ndarray,
-        by_rows: np.ndarray,
-        by_columns: np.ndarray,
-    ) -> None:
-        rows, here = self.tiles.rows(*left), slice(*left)
-        for start, stop in spans(right[1], self.tiles.tile, right[0]):
-            columns, there = store(start, stop), slice(start, stop)
-            if left == right:
-                self._add_tile(rows, columns, values[there], by_rows[here])
-            elif values.shape[1] == 1:
-                v, w = values[there, 0], values[here, 0]
-                self.tiles.reduce_both(rows, columns, v, w, by_rows[here, 0], by_columns[there, 0])
-            else:
-                block = self._filled(rows, columns, left[1] - left[0], stop - start)
-                by_rows[here] += block @ values[there]
-                by_columns[there] += block.T @ values[here]
+    # ---- Kᵀ M(K V), and the matrix itself ------------------------------------------------------
 
-    # ---- the matrix itself --------------------------------------------------------------------
+    def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
+        if 0 in (*self.shape, values.shape[1]):
+            mapped = row_map(0, len(self.x), np.zeros((len(self.x), values.shape[1]), self.dtype))
+            nothing = np.zeros((len(self.y), mapped.product.shape[1]))
+            return RowPass(nothing, mapped.sums, mapped.values)
+        threads = self.threads(*row_pass_memory(self, values.shape[1]))
+        return row_pass(self, values, row_map, threads)
 
-    def dense(self, symmetric: bool) -> np.ndarray:
+    def block(self) -> np.ndarray:
         """K, stored. Where it is symmetric and costly, each block is computed once and mirrored."""
-        n, m = self.tiles.shape
-        out = np.empty((n, m), self.tiles.dtype)
-        stripes = spans(n, self.tiles.stripe)
-        store = column_store(self.tiles)
-        halved = symmetric and self.tiles.costly
+        (n, m), size = self.shape, self.shape[0] * self.shape[1] * self.dtype.itemsize
+        if size > free_memory():
+            raise MemoryError(
+                f"a dense matrix of {n} × {m} takes {size / 2**30:.1f} GB, more than is free: "
+                "multiply by the Gram matrix instead (gram @ v), which never stores it."
+            )
+        out = np.empty((n, m), self.dtype)
+        if not size:
+            return out
+        halved = self.symmetric and self.costly
+        threads, store = self.threads(*self.product_memory(1)), self.column_store()
 
         def fill(stripe: Span) -> None:
             start, stop = stripe
-            rows = self.tiles.rows(start, stop)
-            for a, b in spans(m, self.tiles.tile):
+            rows = self.rows(start, stop)
+            for a, b in spans(m, self.tile):
                 if b > start or not halved:
-                    self.tiles.fill(rows, store(a, b), out, start, a)
+                    self.fill(rows, store(a, b), out, start, a)
 
         with single_threaded_blas():
-            run(fill, stripes, self.threads)
+            run(fill, spans(n, self.stripe), threads)
             if halved:
-                run(lambda stripe: mirror(out, *stripe), stripes, self.threads)
+                run(lambda stripe: mirror(out, *stripe), spans(n, self.stripe), threads)
         return out
 
 
 def mirror(matrix: np.ndarray, start: int, stop: int) -> None:
-    """Copy what lies right of the diagonal to the rows from start to stop, left of it."""
-    for a, b in spans(stop, MIRROR, start):
-        for c, d in spans(a, MIRROR):
+    """Copy what lies right of the diagonal to the rows from start to stop, left of it.
+
+    Blocks of 128 rows and columns are transposed within the first-level cache.
+    """
+    step = 128
+    for a, b in spans(stop, step, start):
+        for c, d in spans(a, step):
             matrix[a:b, c:d] = matrix[c:d, a:b].T
         for i in range(a, b):
             matrix[i, a:i] = matrix[a:i, i]

@@ -1,39 +1,57 @@
-"""What a feature map owes: φ with ⟨φ(x), φ(y)⟩ ≈ k(x, y), and how far off that is."""
+"""Feature maps: vectors φ(x) with ⟨φ(x), φ(y)⟩ ≈ k(x, y), and how far off that is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import beside, is_tensor, namespace, on_host
-from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import Span, spans
-from mercer.features.inputs import NestedParameters, length
+from mercer.arrays import namespace
+from mercer.checks import check_between, check_nonnegative
+from mercer.features.inputs import KernelInput, as_numpy, is_foreign, length, placed_like
 from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
-from mercer.points import as_vectors
+from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
-BLOCK_BYTES = 8 << 20  # of the features of a block of rows
-BLOCK_ROWS = 64, 512  # fewest and most
-TENSOR_ROWS = 1 << 14  # whose features are computed together on a device
-STRIPES = 16  # partial sums, whatever the number of threads
-Fill = Callable[[Any, np.ndarray], None]  # (rows, out): write the features of rows into out
+Fill = Callable[[Any, np.ndarray], None]
+"""(rows, out): write the features of rows into out. Threads share it."""
 
 
-class FeatureMap(
-    NestedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of blocks; results depend on them by rounding only, never on the number of threads.
+
+    Attributes
+    ----------
+    block_bytes : int
+        Of the features of a block of rows: what a core's share of the cache holds.
+    fewest_rows, most_rows : int
+        Of such a block: enough for a matrix product, few enough for all threads to have work.
+    foreign_rows : int
+        Of a block of an array of another library, whose products run in many threads of their own.
+    stripes : int
+        Partial sums of a sum over rows, a fixed number so that its bits do not depend on threads.
+    """
+
+    block_bytes: int = 8 << 20
+    fewest_rows: int = 64
+    most_rows: int = 512
+    foreign_rows: int = 1 << 14
+    stripes: int = 16
+
+
+class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A transformer whose rows have inner products near those of a kernel.
 
     A map implements `_draw(X)`, which sets `kernel_` and what its features are made of,
     `feature_count`, and `_filler(dtype)`, which gives a function that writes the features of some
-    rows; `expected_error` and `uniform_error` say how good they are.
+    rows; `expected_error` and `_uniform_error` say how good they are.
 
     Attributes
     ----------
@@ -42,81 +60,65 @@ class FeatureMap(
     """
 
     kernel_: Kernel
+    n_features_in_: int
     unbiased = True  # whether the mean of ⟨φ(x), φ(y)⟩ over draws is k(x, y)
+    tuning = Tuning()
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the features for points like X. y is not used."""
-        self._draw(self._checked(on_host(X) if is_tensor(X) else X, reset=True))
+        self._draw(self._checked(as_numpy(X), reset=True))
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
-        """φ(x) for every row of X, in its precision; a tensor on its device where X is one."""
-        check_is_fitted(self)
-        if is_tensor(X):
-            return self._of_tensors(self._checked_tensor(X))
-        X = self._checked(X, reset=False)
-        out = np.empty((length(X), self.feature_count), self._dtype(X))
+    def transform(self, X: Any) -> Any:
+        """φ(x) for every row of X, in its precision and in its array library."""
+        X = self._admitted(X)
+        if is_foreign(X):
+            return self._formula(X)
+        out = np.empty((length(X), self.feature_count), self.dtype(X))
         fill = self._filler(_precision(X))
-        self._over_blocks(X, lambda span: fill(X[slice(*span)], out[slice(*span)]))
+
+        def write(span: Span) -> None:
+            fill(X[slice(*span)], out[slice(*span)])
+
+        self._run(X, write, self._spans(X))
         return out
 
-    def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
+    def values(self, x: Any, weights: Any) -> Any:
         """⟨φ(x), w⟩ for every point and every column of weights; the features are not stored.
 
         Where features or weights are complex, this is the real part.
         """
-        check_is_fitted(self)
-        if is_tensor(x):
-            return self._values_of_tensors(x, weights)
-        X = self._checked(x, reset=False)
-        dtype = np.result_type(self._dtype(X), weights.dtype)
-        weights = np.ascontiguousarray(weights, dtype)
-        out = np.empty((length(X), weights.shape[1]), dtype.type(0).real.dtype)
-        fill = self._filler(_precision(X))
+        X = self._admitted(x)
+        weights, block, pieces = placed_like(weights, X), self._block_of(X), self._spans(X)
+        parts: list[Any] = [weights[:0]] * len(pieces)
 
-        def multiply(span: Span) -> None:
-            block = np.empty((span[1] - span[0], self.feature_count), self._dtype(X))
-            fill(X[slice(*span)], block)
-            out[slice(*span)] = (block @ weights).real
+        def multiply(i: int) -> None:
+            parts[i] = _product(block(pieces[i]), weights).real
 
-        self._over_blocks(X, multiply)
-        return out
+        self._run(X, multiply, range(len(pieces)))
+        return namespace(weights).concat(parts or [weights[:0]])
 
-    def _values_of_tensors(self, x: Any, weights: Any) -> Any:
-        """⟨φ(x), w⟩ on the device of x, some rows at a time."""
-        xp, weights, parts = namespace(x), beside(weights, x), []
-        for start in range(0, max(len(x), 1), TENSOR_ROWS):
-            block: Any = self.transform(x[start : start + TENSOR_ROWS])
-            dtype = xp.result_type(block, weights)
-            parts.append((block.to(dtype) @ weights.to(dtype)).real)
-        return xp.concat(parts)
-
-    def weighted_sum(self, X: Any, coefficients: Any) -> np.ndarray:
+    def weighted_sum(self, X: Any, coefficients: Any) -> Any:
         """Σ_i α_i φ(x_i), with a column for each column of α; the features are not stored."""
-        check_is_fitted(self)
-        X = self._checked(on_host(X) if is_tensor(X) else X, reset=False)
-        alpha = on_host(coefficients)
-        columns = alpha.reshape(len(alpha), -1)
-        dtype = np.result_type(self._dtype(X), columns.dtype, np.float64)
-        fill, blocks = self._filler(_precision(X)), self._spans(X)
-        parts = np.zeros((min(STRIPES, len(blocks)), self.feature_count, columns.shape[1]), dtype)
+        X = self._admitted(X)
+        alpha, block, pieces = placed_like(coefficients, X), self._block_of(X), self._spans(X)
+        columns, stripes = alpha.reshape((len(alpha), -1)), self.tuning.stripes
+        xp, parts = namespace(alpha), dict[int, Any]()
 
         def add(stripe: int) -> None:
-            for start, stop in blocks[stripe::STRIPES]:
-                block = np.empty((stop - start, self.feature_count), self._dtype(X))
-                fill(X[start:stop], block)
-                parts[stripe] += block.T @ columns[start:stop]
+            for span in pieces[stripe::stripes]:
+                part = _product(block(span).T, columns[slice(*span)])
+                part = xp.astype(part, xp.result_type(part, xp.float64))
+                parts[stripe] = parts[stripe] + part if stripe in parts else part
 
-        with single_threaded_blas():
-            run(add, range(len(parts)), thread_count() if self._parallel else 1)
-        total = parts.sum(axis=0)
+        self._run(X, add, range(min(stripes, len(pieces))))
+        total = sum(parts[stripe] for stripe in sorted(parts))
         return total[:, 0] if alpha.ndim == 1 else total
 
     def normal_equations(self, X: Any, y: Any, sample_weight: Any = None) -> NormalEquations:
         """ΦᵀWΦ and ΦᵀWy for the features Φ of X, summed chunk by chunk; Φ is never stored."""
-        check_is_fitted(self)
-        X, y, sample_weight = (on_host(a) if is_tensor(a) else a for a in (X, y, sample_weight))
-        return accumulate(self, self._checked(X, reset=False), y, sample_weight)
+        X = self._admitted(as_numpy(X))
+        return accumulate(self, X, as_numpy(y), as_numpy(sample_weight))
 
     def function(self, weights: Any) -> FeatureFunction:
         """The function f(x) = ⟨φ(x), w⟩."""
@@ -127,8 +129,14 @@ class FeatureMap(
         """Whether another map has the same features: it is this one, or a copy of it."""
         if self is other:
             return True
-        mine, its = self._fitted(), other._fitted() if type(self) is type(other) else {}
-        return mine.keys() == its.keys() and all(_equal(mine[key], its[key]) for key in mine)
+        mine, its = (
+            {key: value for key, value in vars(phi).items() if key.endswith("_")}
+            for phi in (self, other)
+        )
+        same = type(self) is type(other) and mine.keys() == its.keys()
+        return same and all(_equal(mine[key], its[key]) for key in mine)
+
+    # ---- errors ------------------------------------------------------------------------------
 
     def expected_error(self, X: Any, Y: Any) -> np.ndarray:
         """The root mean square of ⟨φ(x_i), φ(y_i)⟩ − k(x_i, y_i) over draws, for pairs of rows.
@@ -143,25 +151,35 @@ class FeatureMap(
         It does so with at least the given probability over draws. Such bounds rest on worst cases,
         so they are crude, and infinite where none is known.
         """
-        raise NotImplementedError
+        check_is_fitted(self)
+        check_nonnegative(self, "radius", radius)
+        check_between(self, "probability", probability, 0.0, 1.0)
+        return self._uniform_error(float(radius), float(probability))
+
+    # ---- what a map owes ---------------------------------------------------------------------
 
     @property
     def feature_count(self) -> int:
         """The number of features, φ(x) ∈ ℝ^S."""
         raise NotImplementedError
 
-    # ---- what a map owes ---------------------------------------------------------------------
+    def dtype(self, X: Any) -> np.dtype:
+        """The type of the features of X."""
+        return _precision(X)
 
     def _draw(self, X: Any) -> None:
         raise NotImplementedError
 
     def _filler(self, dtype: np.dtype) -> Fill:
-        """A function that writes the features of rows of that precision; threads share it."""
+        """A function that writes the features of rows of that precision."""
         raise NotImplementedError
 
-    def _dtype(self, X: Any) -> np.dtype:
-        """The type of the features of X."""
-        return _precision(X)
+    def _formula(self, X: Any) -> Any:
+        """φ(x) for an array of another library, by way of NumPy unless a map has a formula."""
+        return placed_like(self.transform(as_numpy(X)), X)
+
+    def _uniform_error(self, radius: float, probability: float) -> float:
+        raise NotImplementedError
 
     @property
     def _parallel(self) -> bool:
@@ -169,40 +187,39 @@ class FeatureMap(
 
     # ---- what is derived ---------------------------------------------------------------------
 
-    def _over_blocks(self, X: Any, work: Any) -> None:
-        """Call `work` on (start, stop) of every block of rows, in threads, BLAS held to one.
+    def _admitted(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self._checked(X, reset=False)
 
-        Blocks depend on sizes alone, so results are the same for any number of threads.
-        """
-        with single_threaded_blas():
-            run(work, self._spans(X), thread_count() if self._parallel else 1)
+    def _refusal_of_tensors(self) -> str:
+        return ""
+
+    def _block_of(self, X: Any) -> Callable[[Span], Any]:
+        """A function that computes the features of the rows from start to stop."""
+        if is_foreign(X):
+            return lambda span: self._formula(X[slice(*span)])
+        fill, dtype = self._filler(_precision(X)), self.dtype(X)
+
+        def block(span: Span) -> np.ndarray:
+            out = np.empty((span[1] - span[0], self.feature_count), dtype)
+            fill(X[slice(*span)], out)
+            return out
+
+        return block
 
     def _spans(self, X: Any) -> list[Span]:
-        fewest, most = BLOCK_ROWS
-        rows = BLOCK_BYTES // (self.feature_count * self._dtype(X).itemsize)
-        return spans(length(X), min(max(rows, fewest), most))
+        """Blocks of rows, which depend on sizes alone."""
+        if is_foreign(X):
+            return spans(len(X), self.tuning.foreign_rows)
+        rows = self.tuning.block_bytes // (self.feature_count * self.dtype(X).itemsize)
+        return spans(length(X), min(max(rows, self.tuning.fewest_rows), self.tuning.most_rows))
 
-    def _checked(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
-
-    def _checked_tensor(self, X: Any) -> Any:
-        rows = as_vectors(X).rows
-        if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        return rows
-
-    def _of_tensors(self, X: Any) -> Any:
-        """φ(x) of the rows of a tensor: on the host, unless a map has a form on the device."""
-        return beside(self.transform(on_host(X)), X)
-
-    def _fitted(self) -> dict[str, Any]:
-        """What a fit left behind."""
-        return {key: value for key, value in vars(self).items() if key.endswith("_")}
+    def _run(self, X: Any, work: Callable[[Any], None], items: Any) -> None:
+        if is_foreign(X):  # which has threads of its own
+            run(work, items, 1)
+            return
+        with single_threaded_blas():
+            run(work, items, thread_count() if self._parallel else 1)
 
     @property
     def _n_features_out(self) -> int:
@@ -213,9 +230,28 @@ class FeatureMap(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def dense_pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of two arrays of one shape, in float64: the pairs whose errors are asked for."""
+    first, second = (
+        np.asarray(part.toarray() if scipy.sparse.issparse(part) else as_numpy(part), np.float64)
+        for part in (X, Y)
+    )
+    if first.shape != second.shape or first.ndim != 2:
+        raise ValueError(
+            f"pairs are rows of two arrays of one shape; got {first.shape} and {second.shape}."
+        )
+    return first, second
+
+
+def _product(left: Any, right: Any) -> Any:
+    """A matrix product in the wider type of both, in any array library."""
+    xp = namespace(left)
+    dtype = xp.result_type(left, right)
+    return xp.astype(left, dtype, copy=False) @ xp.astype(right, dtype, copy=False)
 
 
 def _precision(X: Any) -> np.dtype:

@@ -14,7 +14,7 @@ from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
-from mercer.evaluation.cpu import turns
+from mercer.evaluation.cpu.elementary import in_float32, in_float64
 from mercer.evaluation.cpu.vectors import OPTIONS, compiled, lanes, widen
 
 Pass = Callable[..., None]
@@ -209,8 +209,8 @@ def _structured(number: Any) -> dict[str, Pass]:
 
 
 _TABLE = {
-    np.dtype(np.float32): _trigonometric(turns.in_float32) | _structured(np.float32),
-    np.dtype(np.float64): _trigonometric(turns.in_float64) | _structured(np.float64),
+    np.dtype(np.float32): _trigonometric(in_float32) | _structured(np.float32),
+    np.dtype(np.float64): _trigonometric(in_float64) | _structured(np.float64),
 }
 
 

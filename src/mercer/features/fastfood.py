@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from mercer.features import frequencies
 from mercer.features.base import Fill
-from mercer.features.fourier import TURN, FourierFeatures, blocks_worth, pairs_in_blocks
-from mercer.features.inputs import KernelInput
+from mercer.features.fourier import FourierFeatures
+from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
 from mercer.kernels import laws
-from mercer.kernels.base import Kernel
-from mercer.kernels.conversion import as_kernel
-from mercer.kernels.laws.measures import generator
+from mercer.kernels.measures import generator
 
-SMALLEST = 16  # of a block: what fills a vector of the processor
+SMALLEST = 16  # columns of a block: the numbers of the widest vector of the processor
 ROWS = 32  # whose angles lie in the cache together
 
 
-class Fastfood(KernelInput, FourierFeatures):
+@dataclass(eq=False, repr=False)
+class Fastfood(FourierFeatures):
     """Random Fourier features with ω = R H G Π H B/√D: O(S log d) operations for S frequencies.
 
     H is the Walsh–Hadamard matrix of size D = 2^p ≥ d, B random signs, Π a random permutation, G
@@ -60,46 +59,17 @@ class Fastfood(KernelInput, FourierFeatures):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: int = 100,
-        *,
-        gamma: Any = None,
-        form: str = "pairs",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.gamma = gamma
-        self.form = form
-        self.random_state = random_state
-
-    def _resolved_kernel(self, X: Any) -> Kernel:
-        return as_kernel(self.kernel, gamma=self.gamma, X=X)
+    kernel: Any = "rbf"
+    n_components: int = 100
+    _: KW_ONLY
+    gamma: Any = None
+    form: str = "pairs"
+    random_state: Any = None
 
     def _draw(self, X: Any) -> None:
-        count = self._frequency_count(self.n_components)
-        kernel, width = self._resolved_kernel(X), X.shape[1]
+        count, kernel, width = self._frequency_count(), self._resolved_kernel(X), X.shape[1]
         size = max(SMALLEST, 1 << (width - 1).bit_length())
-        spectrum = self._spectrum(kernel, width, size)
-        random = generator(self.random_state)
-        blocks = math.ceil(count / size)
-        shape = blocks, size
-        self.signs_ = random.choice(np.array([-1.0, 1.0]), shape)
-        self.permutations_ = np.stack([random.permutation(size) for _ in range(blocks)])
-        self.gaussians_ = random.standard_normal(shape)
-        radii = spectrum.radii(size, blocks * size, random).reshape(shape)
-        lengths = np.linalg.norm(self.gaussians_, axis=1, keepdims=True)
-        self.factors_ = radii / (lengths * math.sqrt(size))
-        self.scales_ = spectrum.scales
-        self.phases_ = self._drawn_phases(random, self.n_components)
-        self.frequency_count_ = count
-        self.amplitude_ = float(frequencies.spectral_measure(kernel, width).total)
-        self.kernel_ = kernel
-
-    def _spectrum(self, kernel: Kernel, width: int, size: int) -> frequencies.Isotropic:
-        spectrum = frequencies.Isotropic.of(kernel, width, "Fastfood")
+        spectrum = IsotropicSpectrum.of(kernel, width, "Fastfood", size)
         wide = laws.isotropic(spectrum.kernel, size)
         if not wide.yes or laws.spectral_density(spectrum.kernel, size).payload is None:
             raise ValueError(
@@ -107,7 +77,19 @@ class Fastfood(KernelInput, FourierFeatures):
                 f"known to be a positive definite kernel of the distance there: {wide.because}. "
                 "Write RandomFourierFeatures(kernel)."
             )
-        return spectrum
+        random = generator(self.random_state)
+        shape = math.ceil(count / size), size
+        self.signs_ = random.choice(np.array([-1.0, 1.0]), shape)
+        self.permutations_ = np.stack([random.permutation(size) for _ in range(shape[0])])
+        self.gaussians_ = random.standard_normal(shape)
+        lengths = np.linalg.norm(self.gaussians_, axis=1, keepdims=True)
+        radii = spectrum.radii(math.prod(shape), random).reshape(shape)
+        self.factors_ = radii / (lengths * math.sqrt(size))
+        self.scales_ = spectrum.scales
+        self.phases_ = self._drawn_phases(random)
+        self.frequency_count_ = count
+        self.amplitude_ = FrequencySampler(kernel, width).amplitude
+        self.kernel_ = kernel
 
     @property
     def _count(self) -> int:
@@ -139,9 +121,6 @@ class Fastfood(KernelInput, FourierFeatures):
 
         return turns
 
-    def _angles(self, dtype: np.dtype) -> Any:
-        raise NotImplementedError  # _filler writes whole rows
-
     def _filler(self, dtype: np.dtype) -> Fill:
         turns, write = self._turns(dtype), self._writer(dtype)
 
@@ -156,13 +135,10 @@ class Fastfood(KernelInput, FourierFeatures):
 
         return fill
 
-    def _correlation(self, h: np.ndarray) -> tuple[np.ndarray | float, float]:
-        size = self.signs_.shape[1]
-        spectrum = self._spectrum(self.kernel_, self._width, size)
-        lengths = np.linalg.norm(h * spectrum.scales, axis=1)
-        law = frequencies.Orthogonal.of(spectrum, size)
-        covariance = law.covariance(lengths) + law.structured_excess(lengths)
-        return covariance, pairs_in_blocks(self._count, size)
+    @property
+    def _block_size(self) -> int:
+        return int(self.signs_.shape[1])
 
-    def _independent_parts(self) -> float:
-        return blocks_worth(self._count, self.signs_.shape[1])
+    def _block_covariance(self, h: np.ndarray) -> np.ndarray:
+        spectrum = IsotropicSpectrum.of(self.kernel_, h.shape[1], "Fastfood", self._block_size)
+        return spectrum.orthogonal_covariance(h) + spectrum.fastfood_excess(h)

@@ -1,106 +1,103 @@
-"""Frequencies of a stationary kernel: independent, orthogonal, or from a quasi-random sequence."""
+"""Frequencies of stationary kernels, drawn from their spectral measures.
+
+`FrequencySampler` draws them for feature maps, solvers and online machines: independent, in
+orthogonal blocks, or from a quasi-random sequence; all at once, or in blocks that can be drawn
+again by their number. `IsotropicSpectrum` holds what is special to kernels of the distance:
+lengths and directions are independent, which orthogonal sampling and Fastfood build on.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
-from functools import singledispatch
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri, roots_jacobi
+from scipy.special import gammaincinv, jv, ndtri, roots_jacobi
 from scipy.stats import qmc
 
 from mercer.kernels import laws
 from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws import SpectralMeasure, measures
+from mercer.kernels.measures import Seed, SpectralMeasure, generator
 from mercer.kernels.radial import Radial
 
 SAMPLINGS = ("independent", "orthogonal", "quasi-random")
-DRAWN = 1 << 20  # numbers that are drawn together for their lengths
-
-
-def spectral_measure(kernel: Kernel, dimension: int) -> SpectralMeasure:
-    """The spectral measure, or a refusal that says why there is none.
-
-    >>> from mercer.kernels import Gaussian
-    >>> spectral_measure(Gaussian(), 2).total
-    1.0
-    """
-    answer = laws.spectral_density(kernel, dimension)
-    if answer.payload is None:
-        raise ValueError(
-            f"random Fourier features need a spectral measure that can be sampled, and {kernel!r} "
-            f"has none on {dimension} columns: {answer.because}. Nystroem takes any kernel."
-        )
-    assert isinstance(answer.payload, SpectralMeasure)
-    return answer.payload
+TURN = 2.0 * math.pi
 
 
 @dataclass(frozen=True)
-class Isotropic:
-    """A kernel as an isotropic one of rescaled columns: k(x, y) = k₀(Dx, Dy), D = diag(scales)."""
+class FrequencySampler:
+    """Draws ω from the spectral measure of a stationary kernel: k(x, y) = k(0) E cos(ω·(x − y)).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any whose spectral measure is known: sums, products, multiples and input maps included.
+    dimension : int
+        Columns of a point.
+    sampling : {"independent", "orthogonal", "quasi-random"}, default="independent"
+        Each ω has the law of the measure in every case, so that means over them are unbiased.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian, Matern
+    >>> sampler = FrequencySampler(2.0 * Gaussian(0.5) * Matern(1.5), dimension=3)
+    >>> sampler.amplitude, sampler.draw(100, random_state=0).shape
+    (2.0, (100, 3))
+    >>> first, again = (sampler.block(7, 100, seed=0) for _ in range(2))
+    >>> bool(np.array_equal(first[0], again[0]) and np.array_equal(first[1], again[1]))
+    True
+    """
 
     kernel: Kernel
-    scales: np.ndarray
+    dimension: int
+    sampling: str = "independent"
+    measure: SpectralMeasure = field(init=False, repr=False, compare=False)
 
-    @classmethod
-    def of(cls, kernel: Kernel, dimension: int, purpose: str) -> Isotropic:
-        """Refuses what is not isotropic after rescaling the columns."""
-        bare = kernel.kernel if isinstance(kernel, Scaled) else kernel
-        if isinstance(bare, Radial) and np.ndim(bare._lengthscale) > 0:
-            scales = 1.0 / np.asarray(bare._lengthscale, np.float64)
-            if len(scales) != dimension:
-                raise ValueError(
-                    f"{len(scales)} lengthscales were given for points with {dimension} columns: "
-                    "give one lengthscale, or one for each column."
-                )
-            return cls(bare.with_(lengthscale=1.0), scales)
-        answer = laws.isotropic(kernel, dimension)
-        if not answer.yes:
+    def __post_init__(self) -> None:
+        if self.sampling not in SAMPLINGS:
+            raise ValueError(f"sampling must be one of {list(SAMPLINGS)}; got {self.sampling!r}.")
+        answer = laws.spectral_density(self.kernel, self.dimension)
+        if answer.payload is None:
             raise ValueError(
-                f"{purpose} needs a kernel of the distance ‖x − y‖ (columns may be rescaled), and "
-                f"{kernel!r} is not known to be one: {answer.because}. Write "
-                'RandomFourierFeatures(kernel, sampling="independent").'
+                "random Fourier features need a spectral measure that can be sampled, and "
+                f"{self.kernel!r} has none on {self.dimension} columns: {answer.because}. "
+                "Nystroem, NystroemMachine and CentresNewton take any kernel."
             )
-        return cls(kernel, np.ones(dimension))
+        object.__setattr__(self, "measure", answer.payload)
 
-    def radii(self, dimension: int, count: int, random: np.random.Generator) -> np.ndarray:
-        """Lengths ‖ω‖ of frequencies in ℝ^dimension, which may be more columns than there are."""
-        measure = spectral_measure(self.kernel, dimension)
-        step = max(1, DRAWN // dimension)
-        return np.concatenate(
-            [
-                np.linalg.norm(measure.sample(min(step, count - start), random), axis=1)
-                for start in range(0, count, step)
-            ]
-        )
+    @property
+    def amplitude(self) -> float:
+        """k(0)."""
+        return float(self.measure.total)
 
+    def draw(self, count: int, random_state: Seed = None) -> np.ndarray:
+        """So many frequencies, in the rows of an array (count, dimension)."""
+        random = generator(random_state)
+        if self.sampling == "orthogonal":
+            return self._orthogonal(count, random)
+        if self.sampling == "quasi-random":
+            random = _quasi_random(self.measure, count, random)
+        return self.measure.sample(count, random)
 
-def draw(
-    kernel: Kernel, dimension: int, count: int, sampling: str, random: np.random.Generator
-) -> np.ndarray:
-    """So many frequencies in the rows of an array (count, dimension)."""
-    if sampling == "independent":
-        return spectral_measure(kernel, dimension).sample(count, random)
-    if sampling == "orthogonal":
-        return _orthogonal(kernel, dimension, count, random)
-    if sampling == "quasi-random":
-        return _quasi_random(spectral_measure(kernel, dimension), count, random)
-    raise ValueError(f"sampling must be one of {list(SAMPLINGS)}; got {sampling!r}.")
+    def block(self, number: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Frequencies and phases of block 0, 1, …: independent, and the same whenever asked for.
 
+        A function of millions of frequencies then stores its coefficients and one seed.
+        """
+        random = np.random.default_rng([seed, number])
+        return self.draw(count, random), random.uniform(0.0, TURN, count)
 
-def _orthogonal(
-    kernel: Kernel, dimension: int, count: int, random: np.random.Generator
-) -> np.ndarray:
-    """Blocks of d orthogonal directions, uniform on the sphere, with independent lengths."""
-    spectrum = Isotropic.of(kernel, dimension, "orthogonal sampling")
-    blocks = [_haar(dimension, random) for _ in range(math.ceil(count / dimension))]
-    directions = np.concatenate(blocks)[:count]
-    radii = spectrum.radii(dimension, count, random)
-    return radii[:, None] * directions * spectrum.scales
+    def _orthogonal(self, count: int, random: np.random.Generator) -> np.ndarray:
+        """Blocks of d orthogonal directions, uniform on the sphere, with independent lengths."""
+        d = self.dimension
+        spectrum = IsotropicSpectrum.of(self.kernel, d, "orthogonal sampling")
+        blocks = [_haar(d, random) for _ in range(math.ceil(count / d))]
+        radii = spectrum.radii(count, random)
+        return radii[:, None] * np.concatenate(blocks)[:count] * spectrum.scales
 
 
 def _haar(size: int, random: np.random.Generator) -> np.ndarray:
@@ -109,220 +106,212 @@ def _haar(size: int, random: np.random.Generator) -> np.ndarray:
     return q * np.sign(np.diagonal(r))
 
 
-@dataclass(frozen=True)
-class Orthogonal:
-    """Correlations between cos(ω₁·h) and cos(ω₂·h), for directions of one block."""
+# ---- quasi-random numbers ------------------------------------------------------------------------
 
-    radii: np.ndarray
-    dimension: int
+
+class _QuasiRandom(np.random.Generator):
+    """A generator whose numbers are quantiles of the points of a low-discrepancy sequence.
+
+    Row i of whatever a measure draws is made of the coordinates of point i, a new coordinate for
+    each number, so that every measure that is sampled by transforming such numbers can be sampled
+    quasi-randomly without a second formula. `used` counts the coordinates.
+    """
+
+    points: np.ndarray
+    used = 0
+
+    def random(self, size: Any = None) -> np.ndarray:  # type: ignore[override]
+        columns = math.prod(np.atleast_1d(size)) // len(self.points)
+        taken = self.points[:, self.used : self.used + columns]
+        self.used += columns
+        return taken.reshape(size)
+
+    def standard_normal(self, size: Any = None) -> np.ndarray:  # type: ignore[override]
+        return ndtri(self.random(size))
+
+    def standard_cauchy(self, size: Any = None) -> np.ndarray:  # type: ignore[override]
+        return np.tan(math.pi * (self.random(size) - 0.5))
+
+    def laplace(self, size: Any = None) -> np.ndarray:  # type: ignore[override]
+        signed = 2.0 * self.random(size) - 1.0
+        return -np.sign(signed) * np.log1p(-np.abs(signed))
+
+    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> np.ndarray:  # type: ignore[override]
+        return scale * gammaincinv(shape, self.random(size))
+
+    def chisquare(self, df: Any, size: Any = None) -> np.ndarray:  # type: ignore[override]
+        return self.gamma(0.5 * df, 2.0, size)
+
+    def choice(self, a: int, size: Any, p: np.ndarray) -> np.ndarray:  # type: ignore[override]
+        return np.minimum(np.searchsorted(np.cumsum(p), self.random(size)), a - 1)
+
+
+def _quasi_random(
+    measure: SpectralMeasure, count: int, random: np.random.Generator
+) -> np.random.Generator:
+    """For one draw of `count` frequencies: the quantiles of a scrambled Sobol' sequence."""
+    if _has_own_sampler(measure):
+        raise ValueError(
+            "quasi-random sampling cannot use the sampler of a Spectral kernel: leave it out, or "
+            'write sampling="independent".'
+        )
+    numbers = _QuasiRandom(random.bit_generator)
+    numbers.points = np.full((1, 1 << 16), 0.5)
+    measure.sample(1, numbers)  # counts the coordinates
+    engine = qmc.Sobol(max(1, numbers.used), scramble=True, rng=random)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # counts that are not a power of two
+        points = engine.random(count)
+    smallest = 2.0**-53  # quantiles at 0 and 1 are infinite
+    numbers.points, numbers.used = np.clip(points, smallest, 1.0 - smallest), 0
+    return numbers
+
+
+def _has_own_sampler(measure: Any) -> bool:
+    inner = [*getattr(measure, "parts", ()), getattr(measure, "inner", None)]
+    return getattr(measure, "sampler", None) is not None or any(
+        _has_own_sampler(part) for part in inner if part is not None
+    )
+
+
+# ---- kernels of the distance ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Sizes of the numerical rules for errors, and of single draws.
+
+    Attributes
+    ----------
+    drawn : int
+        Numbers that are drawn together when only the lengths of frequencies are needed: 8 MB.
+    pairs : int
+        Pairs of lengths in the fixed sample behind covariances, whose relative error is 1/√pairs.
+    nodes : int
+        Of the rule over a direction. It is exact to rounding for arguments up to `reach`, which is
+        where the waves become too fast for it; Bessel functions serve beyond.
+    reach : float
+    nearly_normal : int
+        Columns beyond which a coordinate of a uniform direction is taken on ten deviations 1/√D
+        only: what lies outside is below rounding, and Jacobi's weights underflow.
+    """
+
+    drawn: int = 1 << 20
+    pairs: int = 4096
+    nodes: int = 96
+    reach: float = 64.0
+    nearly_normal: int = 64
+
+
+@dataclass(frozen=True)
+class IsotropicSpectrum:
+    """Frequencies of k(x, y) = k₀(Dx, Dy), k₀ a kernel of the distance and D = diag(scales).
+
+    ω = r·D·u with independent r = ‖D⁻¹ω‖ and u, which is uniform on the sphere of ℝ^size; size may
+    exceed the number of columns (Fastfood fills points with zeros).
+    """
+
+    kernel: Kernel
+    scales: np.ndarray
+    size: int
+    rules: Rules = Rules()
 
     @classmethod
-    def of(cls, spectrum: Isotropic, dimension: int, pairs: int = 4096) -> Orthogonal:
-        """From a fixed sample of lengths."""
-        radii = spectrum.radii(dimension, 2 * pairs, np.random.default_rng(0))
-        return cls(radii.reshape(2, pairs), dimension)
+    def of(cls, kernel: Kernel, columns: int, purpose: str, size: int | None = None) -> Self:
+        """Refuses kernels that do not depend on the distance after rescaling the columns."""
+        size = columns if size is None else size
+        bare = kernel.kernel if isinstance(kernel, Scaled) else kernel
+        if isinstance(bare, Radial) and np.ndim(bare._lengthscale) > 0:
+            scales = 1.0 / np.asarray(bare._lengthscale, np.float64)
+            if len(scales) != columns:
+                raise ValueError(
+                    f"{len(scales)} lengthscales were given for points with {columns} columns: "
+                    "give one lengthscale, or one for each column."
+                )
+            return cls(bare.with_(lengthscale=1.0), scales, size)
+        answer = laws.isotropic(kernel, columns)
+        if not answer.yes:
+            raise ValueError(
+                f"{purpose} needs a kernel of the distance ‖x − y‖ (columns may be rescaled), and "
+                f"{kernel!r} is not known to be one: {answer.because}. Write "
+                'RandomFourierFeatures(kernel, sampling="independent").'
+            )
+        return cls(kernel, np.ones(columns), size)
 
-    def covariance(self, lengths: np.ndarray) -> np.ndarray:
-        """Of cos(ω₁·h) and cos(ω₂·h) for orthogonal directions u₁, u₂ and independent lengths.
+    def radii(self, count: int, random: np.random.Generator) -> np.ndarray:
+        """Lengths r of so many frequencies in ℝ^size."""
+        measure = FrequencySampler(self.kernel, self.size).measure
+        step = max(1, self.rules.drawn // self.size)
+        sizes = [min(step, count - start) for start in range(0, count, step)]
+        return np.concatenate(
+            [np.linalg.norm(measure.sample(size, random), axis=1) for size in sizes]
+        )
 
-        E cos(√(r₁² + r₂²) u·h) − E cos(r₁ u·h) cos(r₂ u'·h) with independent u, u', both from the
+    def orthogonal_covariance(self, h: np.ndarray) -> np.ndarray:
+        """Of cos(ω₁·h) and cos(ω₂·h), for orthogonal directions and independent lengths.
+
+        E cos(√(r₁² + r₂²) u·h) − E cos(r₁ u·h) cos(r₂ v·h) with u, v independent, both from the
         same lengths, so that nothing is lost where they nearly cancel.
         """
-        squares = self.radii**2
+        first, second = self._sample()
         out = []
-        for h in lengths:
-            apart = self._mean_cosine(squares * h**2).prod(axis=0)
-            out.append(np.mean(self._mean_cosine(squares.sum(axis=0) * h**2) - apart))
+        for t in np.linalg.norm(h * self.scales, axis=1):
+            apart = self._mean_cosine(first * t) * self._mean_cosine(second * t)
+            out.append(np.mean(self._mean_cosine(np.hypot(first, second) * t) - apart))
         return np.array(out)
 
-    def structured_excess(self, lengths: np.ndarray) -> np.ndarray:
-        """What directions of Fastfood, of correlation 2/D in the mean square, have on top.
+    def fastfood_excess(self, h: np.ndarray) -> np.ndarray:
+        """What directions of Fastfood have on top, whose inner products are 2/D in the mean square.
 
-        (E r²h²/D cos(ω·h))²/D, to leading order in 1/D.
+        (E r²‖h‖²/D cos(ω·h))²/D for size D, to leading order in 1/D.
         """
-        squares, size = self.radii.ravel() ** 2, self.dimension
+        radii, size = np.ravel(self._sample()), self.size
         means = [
-            (squares * h**2 / size * self._mean_cosine(squares * h**2)).mean() for h in lengths
+            np.mean((radii * t) ** 2 / size * self._mean_cosine(radii * t))
+            for t in np.linalg.norm(h * self.scales, axis=1)
         ]
         return np.square(means) / size
 
-    def _mean_cosine(self, squares: np.ndarray) -> np.ndarray:
-        """E cos(t u) over the first coordinate u of a uniform direction, at t²."""
-        nodes, weights = _sphere_rule(self.dimension)
-        return np.cos(np.sqrt(squares)[..., None] * nodes) @ weights
+    def _sample(self) -> np.ndarray:
+        """A fixed sample of pairs of lengths."""
+        pairs = self.rules.pairs
+        return self.radii(2 * pairs, np.random.default_rng(0)).reshape(2, pairs)
+
+    def _mean_cosine(self, t: np.ndarray) -> np.ndarray:
+        """E cos(t u₁) over the first coordinate of a uniform direction.
+
+        It is Γ(D/2) (2/t)^{D/2−1} J_{D/2−1}(t), from which digits are lost where t is small beside
+        D: there it is integrated. A rule alone would give numbers of order 1 for large t, where the
+        mean tends to 0: lengths of rough kernels (Matérn with ν < 1) have no second moment, so that
+        the sum in `fastfood_excess` was 10⁷ times too large.
+        """
+        nodes, weights = _sphere_rule(self.size, self.rules)
+        fast = t * np.abs(nodes).max() > self.rules.reach if self.size > 1 else t < 0.0
+        out = np.cos(np.where(fast, 0.0, t)[:, None] * nodes) @ weights
+        if self.size > self.rules.nearly_normal:  # e^{−t²/(2D)}, and t²/D > 40
+            out[fast] = 0.0
+        else:
+            order = 0.5 * self.size - 1.0
+            scale = math.gamma(0.5 * self.size) * (2.0 / t[fast]) ** order
+            out[fast] = scale * jv(order, t[fast])
+        return out
 
 
-def _sphere_rule(dimension: int, count: int = 96) -> tuple[np.ndarray, np.ndarray]:
+def _sphere_rule(dimension: int, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights for one coordinate of a uniform direction, whose law is (1 − u²)^{(D−3)/2}.
 
-    >>> nodes, weights = _sphere_rule(5)
+    >>> nodes, weights = _sphere_rule(5, Rules())
     >>> bool(np.isclose(weights.sum(), 1.0)), bool(np.isclose(weights @ nodes**2, 1 / 5))
     (True, True)
     """
     if dimension == 1:
         return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
     power = 0.5 * (dimension - 3)
-    if dimension <= 64:
-        nodes, weights = roots_jacobi(count, power, power)
-    else:  # the law is nearly normal, with the variance 1/D
+    if dimension <= rules.nearly_normal:
+        nodes, weights = roots_jacobi(rules.nodes, power, power)
+    else:
         reach = min(1.0, 10.0 / math.sqrt(dimension))
-        nodes, weights = np.polynomial.legendre.leggauss(count)
+        nodes, weights = np.polynomial.legendre.leggauss(rules.nodes)
         nodes = reach * nodes
         weights = weights * np.exp(power * np.log1p(-np.square(nodes)))
     return nodes, weights / weights.sum()
-
-
-# ---- quasi-random: frequencies as functions of points in the unit cube ---------------------------
-
-
-def _quasi_random(measure: SpectralMeasure, count: int, random: np.random.Generator) -> np.ndarray:
-    engine = qmc.Sobol(cube_dimension(measure), scramble=True, rng=random)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of counts that are no power of two
-        points = engine.random(count)
-    smallest = 2.0**-53
-    return from_cube(measure, np.clip(points, smallest, 1.0 - smallest))
-
-
-@singledispatch
-def cube_dimension(measure: Any) -> int:
-    """How many uniform numbers a frequency is made of."""
-    raise ValueError(
-        f"quasi-random sampling does not know {type(measure).__name__}: write "
-        'sampling="independent".'
-    )
-
-
-@singledispatch
-def from_cube(measure: Any, u: np.ndarray) -> np.ndarray:
-    """Frequencies from rows of uniform numbers."""
-    raise NotImplementedError
-
-
-@cube_dimension.register(measures.Normal)
-@cube_dimension.register(measures.CauchyFrequencies)
-@cube_dimension.register(measures.LaplaceFrequencies)
-def _(measure: SpectralMeasure) -> int:
-    return measure.dimension
-
-
-@cube_dimension.register(measures.Student)
-@cube_dimension.register(measures.GammaMixture)
-def _(measure: SpectralMeasure) -> int:
-    return measure.dimension + 1
-
-
-@cube_dimension.register(measures.Tabulated)
-def _(measure: measures.Tabulated) -> int:
-    if measure.sampler is not None:
-        raise ValueError(
-            "quasi-random sampling cannot use the sampler of a Spectral kernel: leave it out, or "
-            'write sampling="independent".'
-        )
-    return measure.dimension
-
-
-@cube_dimension.register(measures.Zero)
-def _(measure: measures.Zero) -> int:
-    return 1
-
-
-@cube_dimension.register(measures.Mixture)
-def _(measure: measures.Mixture) -> int:
-    return 1 + max(cube_dimension(part) for part in measure.parts)
-
-
-@cube_dimension.register(measures.Convolution)
-@cube_dimension.register(measures.Independent)
-def _(measure: Any) -> int:
-    return sum(cube_dimension(part) for part in measure.parts)
-
-
-@cube_dimension.register(measures.Multiple)
-@cube_dimension.register(measures.Mapped)
-def _(measure: Any) -> int:
-    return cube_dimension(measure.inner)
-
-
-@from_cube.register
-def _(measure: measures.Normal, u: np.ndarray) -> np.ndarray:
-    return ndtri(u) / measure.lengthscales
-
-
-@from_cube.register
-def _(measure: measures.CauchyFrequencies, u: np.ndarray) -> np.ndarray:
-    return np.tan(math.pi * (u - 0.5)) / measure.lengthscales
-
-
-@from_cube.register
-def _(measure: measures.LaplaceFrequencies, u: np.ndarray) -> np.ndarray:
-    signed = u - 0.5
-    return -np.sign(signed) * np.log1p(-2.0 * np.abs(signed)) / measure.lengthscales
-
-
-@from_cube.register
-def _(measure: measures.Student, u: np.ndarray) -> np.ndarray:
-    v = measure.smoothness
-    mixing = gammaincinv(v, u[:, :1]) / v  # χ² with 2ν degrees of freedom, over 2ν
-    return ndtri(u[:, 1:]) / np.sqrt(mixing) / measure.lengthscales
-
-
-@from_cube.register
-def _(measure: measures.GammaMixture, u: np.ndarray) -> np.ndarray:
-    mixing = gammaincinv(measure.mixture, u[:, :1]) / measure.mixture
-    return ndtri(u[:, 1:]) * np.sqrt(mixing) / measure.lengthscales
-
-
-@from_cube.register
-def _(measure: measures.Tabulated, u: np.ndarray) -> np.ndarray:
-    """By the inverse of the distribution of the density that is linear between the nodes."""
-    fine = np.linspace(0.0, measure.table[-1], 64 * len(measure.table))
-    values = np.asarray(measure.function(fine), np.float64)
-    mass = np.append(0.0, np.cumsum(0.5 * (values[1:] + values[:-1])))
-    signed = 2.0 * u - 1.0
-    return np.sign(signed) * np.interp(np.abs(signed), mass / mass[-1], fine)
-
-
-@from_cube.register
-def _(measure: measures.Zero, u: np.ndarray) -> np.ndarray:
-    return np.zeros((len(u), measure.dimension))
-
-
-@from_cube.register
-def _(measure: measures.Mixture, u: np.ndarray) -> np.ndarray:
-    shares = np.cumsum([part.total for part in measure.parts]) / measure.total
-    choice = np.minimum(np.searchsorted(shares, u[:, 0]), len(shares) - 1)
-    out = np.empty((len(u), measure.dimension))
-    for number, part in enumerate(measure.parts):
-        rows = u[choice == number, 1:]
-        out[choice == number] = from_cube(part, rows[:, : cube_dimension(part)])
-    return out
-
-
-def _split(measure: Any, u: np.ndarray) -> list[np.ndarray]:
-    ends = np.cumsum([cube_dimension(part) for part in measure.parts])
-    pieces = np.split(u, ends[:-1], axis=1)
-    return [from_cube(part, piece) for part, piece in zip(measure.parts, pieces, strict=True)]
-
-
-@from_cube.register
-def _(measure: measures.Convolution, u: np.ndarray) -> np.ndarray:
-    return np.asarray(sum(_split(measure, u)))
-
-
-@from_cube.register
-def _(measure: measures.Independent, u: np.ndarray) -> np.ndarray:
-    out = np.zeros((len(u), measure.dimension))
-    for frequencies, group in zip(_split(measure, u), measure.groups, strict=True):
-        out[:, list(group)] = frequencies
-    return out
-
-
-@from_cube.register
-def _(measure: measures.Multiple, u: np.ndarray) -> np.ndarray:
-    return from_cube(measure.inner, u)
-
-
-@from_cube.register
-def _(measure: measures.Mapped, u: np.ndarray) -> np.ndarray:
-    return from_cube(measure.inner, u) @ measure.matrix

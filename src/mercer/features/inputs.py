@@ -1,60 +1,69 @@
-"""What estimators and feature maps share: nested parameters, kernels from what users type."""
+"""Input of estimators and feature maps: parameters, kernels and points as users pass them.
+
+Arrays of other libraries (tensors) are admitted and handed back here; the other modules of
+`features` compute with what they are given.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from mercer.arrays import is_tensor
+from mercer.arrays import beside, is_tensor, on_host
 from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
 from mercer.points import PointSet, VectorPoints, as_vectors
+from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 from mercer.structured.base import StructuredKernel
 
-FEW = 4096  # numbers that are checked faster than scikit-learn finds out what they are in
+SMALL_INPUT = (
+    4096  # numbers; checking so few takes less time than scikit-learn's look at their type
+)
+BLOCK_ROWS = 2048  # enough for a matrix product, few enough for all threads to have work
+FOREIGN_ROWS = 1 << 16  # enough to keep a GPU busy, with 1,000 columns half a gigabyte
 
 
-class NestedParameters:
-    """`set_params` that reaches into frozen objects: `kernel__lengthscale` makes a new kernel.
+class KernelInput:
+    """A kernel, and points: vectors are checked by scikit-learn, other points by the kernel.
 
-    scikit-learn's own would set an attribute of the kernel, which a frozen one does not have.
+    `set_params` reaches into frozen objects: `kernel__lengthscale=2.0` makes a new kernel, where
+    scikit-learn's own would set an attribute of the old one.
     """
+
+    kernel: Any = None
+    gamma: Any = None
+    degree: Any = None
+    coef0: Any = None
+    kernel_params: Any = None
+    _allow_indefinite = False  # whether "sigmoid" is accepted, as scikit-learn accepts it
 
     def set_params(self, **params: Any) -> Self:
         inner: dict[str, dict[str, Any]] = {}
         outer: dict[str, Any] = {}
         for name, value in params.items():
             first, _, rest = name.partition("__")
-            if rest and hasattr(params.get(first, getattr(self, first, None)), "with_"):
+            owner = params.get(first, getattr(self, first, None))
+            if rest and isinstance(owner, str):
+                raise ValueError(
+                    f"{first}={owner!r} of {type(self).__name__} is a name, which has no parameter "
+                    f"{rest!r}. Write a kernel object, as kernel=Gaussian(lengthscale=1.0), and "
+                    f"set {first}__{rest} of that; or set gamma, degree or coef0, which belong to "
+                    "names."
+                )
+            if rest and hasattr(owner, "with_"):
                 inner.setdefault(first, {})[rest] = value
             else:
-                _refuse_inside_a_name(type(self).__name__, first, rest, params, self)
                 outer[name] = value
         super().set_params(**outer)  # type: ignore[misc]
         for name, changes in inner.items():
             setattr(self, name, getattr(self, name).with_(**changes))
         return self
 
-
-def _refuse_inside_a_name(owner: str, name: str, rest: str, given: Any, estimator: Any) -> None:
-    """A kernel that is a name, as "rbf", has no parameters inside."""
-    value = given.get(name, getattr(estimator, name, None))
-    if rest and isinstance(value, str):
-        raise ValueError(
-            f"{name}={value!r} of {owner} is a name, which has no parameter {rest!r}. Write a "
-            f"kernel object, as kernel=Gaussian(lengthscale=1.0), and set {name}__{rest} of that; "
-            "or set gamma, degree or coef0, which belong to names."
-        )
-
-
-class KernelInput(NestedParameters):
-    """Points and kernels: vectors as scikit-learn checks them, other points as the kernel does."""
-
-    kernel: Any
-    _allow_indefinite = False  # whether "sigmoid" is taken, as scikit-learn takes it
+    # ---- the kernel --------------------------------------------------------------------------
 
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
@@ -65,22 +74,23 @@ class KernelInput(NestedParameters):
             return Precomputed(X)
         if isinstance(self.kernel, Kernel):
             return self.kernel.fitted(X)
-        options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}  # type: ignore[attr-defined]
-        allowed = self._allow_indefinite
-        return as_kernel(self._callable_kernel(), X=X, allow_indefinite=allowed, **options)
+        kernel = self.kernel
+        if callable(kernel) and self.kernel_params:
+            kernel = _Bound(kernel, dict(self.kernel_params))
+        options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
 
-    def _callable_kernel(self) -> Any:
-        """A callable kernel with `kernel_params` bound to it, as scikit-learn passes them."""
-        extra = getattr(self, "kernel_params", None)
-        if not callable(self.kernel) or not extra:
-            return self.kernel
-        return _Bound(self.kernel, dict(extra))
+    def _training_points(self, kernel: Kernel, X: Any) -> PointSet:
+        return kernel.points(np.arange(len(X)) if self._is_precomputed() else X)
+
+    # ---- points ------------------------------------------------------------------------------
 
     def _checked(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
         """X (and y) as scikit-learn checks them where X holds vectors; tensors stay tensors."""
-        if not (reset or y) and self._is_known(X) and X.size <= FEW and np.isfinite(X).all():
-            return X  # as scikit-learn would, after more than it takes to predict a row
-        if is_tensor(X):
+        if not (reset or y) and self._is_known(X) and X.size <= SMALL_INPUT:
+            if np.isfinite(X).all():
+                return X
+        elif is_tensor(X):
             return self._checked_tensors(X, *y, reset=reset)
         if self._holds_objects(X):
             if hasattr(X, "columns"):
@@ -93,7 +103,7 @@ class KernelInput(NestedParameters):
             X,
             *y,
             reset=reset,
-            accept_sparse=() if self._is_precomputed() else ("csr", "csc"),
+            accept_sparse=() if self._is_precomputed() else "csr",
             dtype=[np.float64, np.float32],
             **options,
         )
@@ -104,8 +114,22 @@ class KernelInput(NestedParameters):
         known = is_plain(X) and len(X) > 0 and X.shape[1] == width
         return known and not hasattr(self, "feature_names_in_")
 
+    def _holds_objects(self, X: Any) -> bool:
+        """Whether X is a list of things that are no numbers, for a kernel that takes those."""
+        sequence = isinstance(X, (list, tuple)) or (
+            isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "OUS"
+        )
+        if isinstance(self.kernel, Kernel) and not is_tensor(X):
+            structured = any(isinstance(part, StructuredKernel) for part in parts(self.kernel))
+            if structured or self.kernel._column_names():
+                return True
+            return sequence and not isinstance(self.kernel.points(X), VectorPoints)
+        if not (sequence and callable(self.kernel) and len(X)):
+            return False
+        return isinstance(X[0], str) or np.asarray(X[0]).dtype.kind not in "fiub"
+
     def _refusal_of_tensors(self) -> str:
-        """What to write instead of tensors, nothing where they are taken."""
+        """What to write instead of tensors, nothing where they are accepted."""
         return "KernelRidge, KernelRegressor and KernelClassifier take tensors."
 
     def _checked_tensors(self, X: Any, *y: Any, reset: bool) -> Any:
@@ -127,22 +151,6 @@ class KernelInput(NestedParameters):
                 f"{self.n_features_in_} features as input."
             )
         return (points.rows, _targets_of(X, y[0])) if y else points.rows
-
-    def _holds_objects(self, X: Any) -> bool:
-        """Whether X is a list of things that are no numbers, for a kernel that takes those."""
-        if is_tensor(X):
-            return False
-        if isinstance(self.kernel, Kernel):
-            if any(isinstance(part, StructuredKernel) for part in parts(self.kernel)):
-                return True
-            names = self.kernel._column_names()
-            return bool(names) or (
-                _is_plain_sequence(X) and not isinstance(self.kernel.points(X), VectorPoints)
-            )
-        return callable(self.kernel) and _is_plain_sequence(X) and _first_is_object(X)
-
-    def _training_points(self, kernel: Kernel, X: Any) -> PointSet:
-        return kernel.points(np.arange(len(X)) if self._is_precomputed() else X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -177,16 +185,6 @@ def _targets_of(X: Any, y: Any) -> Any:
     return targets
 
 
-def _is_plain_sequence(X: Any) -> bool:
-    return isinstance(X, (list, tuple)) or (
-        isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "OUS"
-    )
-
-
-def _first_is_object(X: Any) -> bool:
-    return len(X) > 0 and (isinstance(X[0], str) or np.asarray(X[0]).dtype.kind not in "fiub")
-
-
 def is_plain(X: Any) -> bool:
     """Whether X is rows of numbers as they are computed with."""
     return type(X) is np.ndarray and X.ndim == 2 and X.dtype in (np.float64, np.float32)
@@ -195,3 +193,35 @@ def is_plain(X: Any) -> bool:
 def length(X: Any) -> int:
     """The number of rows of an array, a sparse matrix, a table or a list."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+# ---- arrays of other libraries -------------------------------------------------------------------
+
+
+def is_foreign(X: Any) -> bool:
+    """Whether X is an array of another library than NumPy, which computes with it where it is."""
+    return is_tensor(X)
+
+
+def as_numpy(X: Any) -> Any:
+    """Arrays of other libraries as those of NumPy; everything else as it is."""
+    return on_host(X) if is_tensor(X) else X
+
+
+def placed_like(values: Any, X: Any) -> Any:
+    """Numbers as an array of the library of X, where X is; of NumPy's where X is no array."""
+    return beside(values, X) if is_tensor(X) else on_host(values)
+
+
+def over_rows(points: PointSet, parallel: bool, work: Callable[[Span], None]) -> None:
+    """Call `work` on (start, stop) of every block of rows of some points.
+
+    Where they are arrays of NumPy it runs in threads, with BLAS held to one; other libraries have
+    threads of their own, and get large blocks. Blocks depend on nothing else, so that results do
+    not depend on the number of threads.
+    """
+    if points.home != "host":
+        run(work, spans(len(points), FOREIGN_ROWS), 1)
+        return
+    with single_threaded_blas():
+        run(work, spans(len(points), BLOCK_ROWS), thread_count() if parallel else 1)

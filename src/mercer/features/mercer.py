@@ -8,34 +8,55 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.features.base import FeatureMap, Fill
-from mercer.features.bounds import check_probability
+from mercer.checks import check_count, check_positive
+from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_positive
-from mercer.kernels.laws.measures import generator
+from mercer.kernels.measures import generator
 from mercer.kernels.radial import Gaussian
 
-TERMS = 1 << 17  # Fourier weights that are looked at
 SAMPLINGS = ("random", "leading")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How many eigenvalues are looked at.
+
+    Attributes
+    ----------
+    fourier_terms : int
+        Of a periodic kernel: the rest of those that decay like m⁻² is 10⁻⁵ of their sum.
+    hermite_terms : int
+        For each column of the Gaussian kernel; they decay like a power q^m with q < 1.
+    summed : int
+        In the second moment of sampled features.
+    """
+
+    fourier_terms: int = 1 << 17
+    hermite_terms: int = 256
+    summed: int = 4096
 
 
 class Eigensystem:
     """Products over columns of functions of one column, numbered 0, 1, … by falling eigenvalue.
 
     `weights` are the eigenvalues of one column, as many rows as columns of a point; their products
-    are those of k, up to the factor `total`.
+    are those of k.
     """
 
     weights: np.ndarray
-    total: float
+
+    @property
+    def trace(self) -> float:
+        """Σλ, the mean of k(x, x)."""
+        return float(self.weights.sum(axis=1).prod())
 
     def draw(self, count: int, random: np.random.Generator) -> np.ndarray:
         """So many indices (one number for each column) with probability λ/Σλ."""
@@ -48,24 +69,24 @@ class Eigensystem:
             logarithms = np.log(self.weights)
         start = (0,) * len(self.weights)
         heap, seen = [(-logarithms[:, 0].sum(), start)], {start}
-        found: list[tuple[int, ...]] = []
-        while heap and len(found) < count:
+        best: list[tuple[int, ...]] = []
+        while heap and len(best) < count:
             value, index = heapq.heappop(heap)
             if not math.isfinite(value):
                 break
-            found.append(index)
+            best.append(index)
             for k in range(len(index)):
                 after = (*index[:k], index[k] + 1, *index[k + 1 :])
                 if after not in seen and after[k] < self.weights.shape[1]:
                     seen.add(after)
                     gain = logarithms[k, after[k]] - logarithms[k, index[k]]
                     heapq.heappush(heap, (value - gain, after))
-        return np.array(found, int)
+        return np.array(best, int)
 
     def eigenvalues(self, indices: np.ndarray) -> np.ndarray:
         """λ of some indices."""
         columns = np.arange(len(self.weights))
-        return np.asarray(self.total * self.weights[columns, indices].prod(axis=1))
+        return np.asarray(self.weights[columns, indices].prod(axis=1))
 
     def functions(self, rows: np.ndarray, indices: np.ndarray) -> np.ndarray:
         """φ_i(x) for rows and indices."""
@@ -84,7 +105,6 @@ class Torus(Eigensystem):
     """1, √2 cos(2πmx/T), √2 sin(2πmx/T) with the eigenvalues 1/c_m, for the uniform measure."""
 
     weights: np.ndarray
-    total: float
     period: float
 
     def column_functions(self, k: int, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -104,17 +124,16 @@ class Hermite(Eigensystem):
     """
 
     weights: np.ndarray
-    total: float
     rates: np.ndarray  # a, b, c for each column
 
     @classmethod
-    def of(cls, lengthscales: np.ndarray, deviation: float, terms: int = 256) -> Hermite:
+    def of(cls, lengthscales: np.ndarray, deviation: float, terms: int) -> Hermite:
         a = np.full(len(lengthscales), 0.25 / deviation**2)
         b = 0.5 / lengthscales**2
         c = np.sqrt(a * a + 2.0 * a * b)
         top = a + b + c
         weights = np.sqrt(2.0 * a / top)[:, None] * (b / top)[:, None] ** np.arange(terms)
-        return cls(weights, 1.0, np.stack([a, b, c], axis=1))
+        return cls(weights, np.stack([a, b, c], axis=1))
 
     def column_functions(self, k: int, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """By the recurrence of normalised Hermite functions, h_n = H_n/√(2^n n!)."""
@@ -131,7 +150,12 @@ class Hermite(Eigensystem):
         return out[:, numbers]
 
 
-def eigensystem(kernel: Kernel, columns: int, deviation: float) -> Eigensystem:
+def eigensystem(
+    kernel: Kernel,
+    columns: int,
+    deviation: float,
+    tuning: Tuning = Tuning(),  # noqa: B008
+) -> Eigensystem:
     """The eigenfunctions of a kernel, where they are known.
 
     >>> from mercer.kernels import PeriodicBernoulli
@@ -141,9 +165,9 @@ def eigensystem(kernel: Kernel, columns: int, deviation: float) -> Eigensystem:
     """
     if isinstance(kernel, Gaussian):
         scales = np.broadcast_to(np.asarray(kernel.lengthscale, np.float64), columns)
-        return Hermite.of(scales, deviation)
+        return Hermite.of(scales, deviation, tuning.hermite_terms)
     period = laws.period(kernel)
-    answer = laws.fourier_weights(kernel, TERMS) if columns == 1 else None
+    answer = laws.fourier_weights(kernel, tuning.fourier_terms) if columns == 1 else None
     if not period or answer is None or not answer.yes:
         raise ValueError(
             f"the eigenfunctions of {kernel!r} on {columns} columns are not known: they are for "
@@ -152,9 +176,10 @@ def eigensystem(kernel: Kernel, columns: int, deviation: float) -> Eigensystem:
         )
     weights = np.asarray(answer.payload, np.float64)
     twice = np.concatenate([weights[:1], np.repeat(weights[1:], 2)])
-    return Torus(twice[None, :], 1.0, period)
+    return Torus(twice[None, :], period)
 
 
+@dataclass(eq=False, repr=False)
 class MercerFeatures(FeatureMap):
     """φ_i(x) = √λ_i ψ_i(x) for eigenfunctions ψ_i of the kernel, sampled or the leading ones.
 
@@ -194,20 +219,12 @@ class MercerFeatures(FeatureMap):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        n_components: int = 100,
-        *,
-        sampling: str = "leading",
-        deviation: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.sampling = sampling
-        self.deviation = deviation
-        self.random_state = random_state
+    kernel: Any = None
+    n_components: int = 100
+    _: KW_ONLY
+    sampling: str = "leading"
+    deviation: float = 1.0
+    random_state: Any = None
 
     @property
     def unbiased(self) -> bool:  # type: ignore[override]
@@ -235,15 +252,10 @@ class MercerFeatures(FeatureMap):
     def _system(self) -> Eigensystem:
         return eigensystem(self.kernel_, self.indices_.shape[1], float(self.deviation))
 
-    def _trace(self) -> float:
-        """Σλ, the mean of k(x, x)."""
-        system = self._system()
-        return float(system.total * system.weights.sum(axis=1).prod())
-
     def _filler(self, dtype: np.dtype) -> Fill:
         system = self._system()
         if self.sampling == "random":
-            roots = np.full(self.feature_count, math.sqrt(self._trace() / self.feature_count))
+            roots = np.full(self.feature_count, math.sqrt(system.trace / self.feature_count))
         else:
             roots = np.sqrt(self.eigenvalues_)
 
@@ -257,19 +269,19 @@ class MercerFeatures(FeatureMap):
         """Of sampled features the root mean square error, of the leading ones the error itself.
 
         Sampled: ((Σλ) Σ_i λ_i ψ_i(x)² ψ_i(y)² − k(x, y)²)/S, with the sum over the eigenfunctions
-        that have all but 10⁻¹² of the trace, at most 4096. Leading: a bound, √(r(x) r(y)) with
+        with the 4096 largest eigenvalues. Leading: a bound, √(r(x) r(y)) with
         r = k(x, x) − k̂(x, x).
         """
         check_is_fitted(self)
-        x, y = (np.asarray(part, np.float64) for part in (X, Y))
+        x, y = dense_pairs(X, Y)
         if self.sampling == "leading":
             rest = [self._residuals(part) for part in (x, y)]
             return np.sqrt(rest[0] * rest[1])
         system = self._system()
-        indices = system.leading(4096)
+        indices = system.leading(Tuning().summed)
         eigenvalues = system.eigenvalues(indices)
         products = system.functions(x, indices) * system.functions(y, indices)
-        second = self._trace() * (products**2 @ eigenvalues)
+        second = system.trace * (products**2 @ eigenvalues)
         return np.sqrt(np.maximum(second - (products @ eigenvalues) ** 2, 0) / self.feature_count)
 
     def _residuals(self, x: np.ndarray) -> np.ndarray:
@@ -277,25 +289,18 @@ class MercerFeatures(FeatureMap):
         own = self.kernel_.gram(x).diagonal()
         return np.maximum(own - np.einsum("ij,ij->i", features, features), 0.0)
 
-    def uniform_error(self, radius: float, probability: float = 0.9) -> float:
-        """What the error stays below for all x, y of the ball ‖x‖ ≤ radius.
+    def _uniform_error(self, radius: float, probability: float) -> float:
+        """By bounds on the eigenfunctions.
 
         On the circle |ψ_i| ≤ √2, so the leading features leave at most 2 Σλ_i over those left out.
         Sampled ones have the error 2 Σ_i |p̂_i − p_i| Σλ at most, p̂_i being how often i was drawn
         for p_i = λ_i/Σλ; its mean is at most 2 Σλ Σ√p_i/√S, and Markov's inequality does the rest.
         For the Gaussian kernel, whose eigenfunctions are not bounded, none is known: infinite.
         """
-        check_is_fitted(self)
-        check_probability(probability)
         system = self._system()
         if not isinstance(system, Torus):
             return math.inf
         if self.sampling == "leading":
-            return 2.0 * max(self._trace() - float(self.eigenvalues_.sum()), 0.0)
-        roots = np.sqrt(system.weights[0] / system.weights[0].sum())
-        return (
-            2.0
-            * self._trace()
-            * float(roots.sum())
-            / math.sqrt(self.feature_count * (1.0 - probability) ** 2)
-        )
+            return 2.0 * max(system.trace - float(self.eigenvalues_.sum()), 0.0)
+        roots = float(np.sqrt(system.weights[0] / system.trace).sum())
+        return 2.0 * system.trace * roots / (math.sqrt(self.feature_count) * (1.0 - probability))

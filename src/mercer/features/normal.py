@@ -9,26 +9,35 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 
 from mercer import linalg
-from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import Span, spans
+from mercer.checks import check_weights
 from mercer.features.inputs import length
 from mercer.functions import FeatureFunction
+from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
 if TYPE_CHECKING:
     from mercer.features.base import FeatureMap
 
-CHUNK_BYTES = 48 << 20  # of features that are there at a time
-TILE = 512  # rows and columns of a tile of ΦᵀΦ
-DIAGONAL = 128  # of a tile on the diagonal, of which half is in vain
-SUMMED = 1 << 15  # rows that are summed in float32 before the sum goes to float64
+
+@dataclass(frozen=True)
+class Tuning:
+    """How features are cut for the product ΦᵀΦ."""
+
+    chunk_bytes: int = 48 << 20
+    """Bytes of the features that are stored at a time: what bounds the memory of a long sum."""
+    tile: int = 512
+    """Rows and columns of a tile of ΦᵀΦ: a product of that size runs at the speed of BLAS."""
+    diagonal: int = 128
+    """Rows of a tile on the diagonal, of which half is computed in vain."""
+    most_rows: int = 1 << 15
+    """Rows of a chunk: in float32 so many are summed before the sum goes to float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class NormalEquations:
     """ΦᵀWΦ and ΦᵀWy of the features Φ of many points: all that ridge regression needs of them.
 
-    Made by `map.normal_equations(X, y)`, which reads X once, a chunk at a time. Sums are kept in
-    float64.
+    Made by `map.normal_equations(X, y)`, which reads X once, a chunk at a time. Sums are
+    in float64.
 
     Attributes
     ----------
@@ -99,25 +108,37 @@ class NormalEquations:
         return self.features.function(weights[:, 0] if self.single_output else weights)
 
 
-def accumulate(features: FeatureMap, X: Any, y: Any, sample_weight: Any) -> NormalEquations:
-    """Read X once and sum."""
-    targets, weights = _checked_targets(X, y, sample_weight)
-    sums = _Sums(features, X, targets, weights)
-    columns = targets.reshape(len(targets), -1)
-    weighted = columns if weights is None else columns * weights[:, None]
+def accumulate(
+    features: FeatureMap,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    tuning: Tuning = Tuning(),  # noqa: B008
+) -> NormalEquations:
+    """Read X once and sum, in an order that depends on sizes alone."""
+    dtype, n = features.dtype(X), length(X)
+    if dtype.kind == "c":
+        raise ValueError('normal equations are real: write form="pairs" for the features.')
+    targets, roots = _checked_targets(X, y, sample_weight)
+    wide = np.column_stack([targets.reshape(n, -1), np.ones(n)])  # Φᵀw comes along with ΦᵀWy
+    if roots is not None:
+        wide = wide * roots
+    gram, sums = _sums(features, X, wide.astype(dtype), roots, tuning)
+    squares = np.einsum("ij,ij->j", wide, wide, dtype=np.float64)
     return NormalEquations(
         features,
-        sums.gram,
-        sums.moments,
-        sums.feature_sums,
-        weighted.sum(axis=0, dtype=np.float64),
-        np.einsum("ij,ij->j", weighted, columns, dtype=np.float64),
-        float(len(targets) if weights is None else weights.sum(dtype=np.float64)),
+        gram,
+        sums[:, :-1],
+        sums[:, -1],
+        np.einsum("ij,i->j", wide[:, :-1], wide[:, -1], dtype=np.float64),
+        squares[:-1],
+        float(squares[-1]),
         targets.ndim == 1,
     )
 
 
 def _checked_targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """y, and the square roots of the weights as a column."""
     targets = check_array(
         y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y", allow_nd=False
     )
@@ -125,89 +146,57 @@ def _checked_targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np
     if sample_weight is None:
         return targets, None
     weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (len(targets),) or not np.isfinite(weights).all():
-        raise ValueError(
-            f"sample_weight must be one finite number for each of {len(targets)} samples; got "
-            f"shape {weights.shape}."
-        )
-    if (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight must be nonnegative and not all zero.")
-    return targets, weights
+    check_weights(weights, len(targets), "sample_weight")
+    return targets, np.sqrt(weights)[:, None]
 
 
-def _triangle(start: int, stop: int) -> list[tuple[Span, Span]]:
+def _sums(
+    features: FeatureMap, X: Any, right: np.ndarray, roots: np.ndarray | None, tuning: Tuning
+) -> tuple[np.ndarray, np.ndarray]:
+    """(RΦ)ᵀRΦ and (RΦ)ᵀV in float64, for R = diag(roots) and the columns V, chunk by chunk."""
+    (n, columns), dtype, count = right.shape, right.dtype, features.feature_count
+    roots = None if roots is None else roots.astype(dtype)
+    fill, tiles = features._filler(dtype), _triangle(0, count, tuning)
+    threads = thread_count() if features._parallel else 1
+    rows = min(tuning.most_rows, tuning.chunk_bytes // (count * dtype.itemsize))
+    rows = max(tuning.tile, rows // tuning.tile * tuning.tile)
+    storage = np.empty((min(rows, n), count), dtype)
+    gram, sums = np.zeros((count, count)), np.zeros((count, columns))
+
+    def add(start: int, stop: int) -> None:
+        chunk = storage[: stop - start]
+
+        def write(span: Span) -> None:
+            part, here = chunk[slice(*span)], slice(start + span[0], start + span[1])
+            fill(X[here], part)
+            if roots is not None:
+                part *= roots[here]
+
+        def multiply(span: Span) -> None:
+            sums[slice(*span)] += chunk[:, slice(*span)].T @ right[start:stop]
+
+        def add_tile(tile: tuple[Span, Span]) -> None:
+            a, b = (slice(*span) for span in tile)
+            gram[a, b] += chunk[:, a].T @ chunk[:, b]
+
+        run(write, spans(len(chunk), tuning.tile), threads)
+        run(multiply, spans(count, tuning.tile), threads)
+        run(add_tile, tiles, threads)
+
+    with single_threaded_blas():
+        for span in spans(n, rows):
+            add(*span)
+    for a, b in tiles:
+        gram[slice(*b), slice(*a)] = gram[slice(*a), slice(*b)].T
+    return gram, sums
+
+
+def _triangle(start: int, stop: int, tuning: Tuning) -> list[tuple[Span, Span]]:
     """Tiles that cover the lower triangle of a square, the largest first."""
-    if stop - start <= DIAGONAL:
+    if stop - start <= tuning.diagonal:
         return [((start, stop), (start, stop))]
-    middle = start + -(-(stop - start) // (2 * DIAGONAL)) * DIAGONAL
-    below = [(a, b) for a in spans(stop, TILE, middle) for b in spans(middle, TILE, start)]
-    return [*below, *_triangle(start, middle), *_triangle(middle, stop)]
-
-
-class _Sums:
-    """ΦᵀWΦ, ΦᵀWy and Φᵀw, summed over chunks in an order that depends on sizes alone."""
-
-    def __init__(self, features: FeatureMap, X: Any, y: np.ndarray, weights: Any) -> None:
-        dtype = features._dtype(X)
-        if dtype.kind == "c":
-            raise ValueError('normal equations are real: write form="pairs" for the features.')
-        count, rows = features.feature_count, length(X)
-        self.X, self.fill, self.dtype = X, features._filler(dtype), dtype
-        self.tiles = _triangle(0, count)
-        self.threads = thread_count() if features._parallel else 1
-        self.targets = np.column_stack([y.reshape(rows, -1), np.ones(rows)]).astype(dtype)
-        self.weights = None if weights is None else np.sqrt(weights).astype(dtype)
-        step = max(TILE, min(SUMMED, CHUNK_BYTES // (count * dtype.itemsize)) // TILE * TILE)
-        self.partial = np.zeros((count, count), dtype)
-        self.sums = np.zeros((count, self.targets.shape[1]))
-        self.gram = self.partial if dtype == np.float64 else np.zeros((count, count))
-        chunk = np.empty((min(step, rows), count), dtype)
-        summed = 0
-        with single_threaded_blas():
-            for start, stop in spans(rows, step):
-                self._add(chunk[: stop - start], start, stop)
-                summed += stop - start
-                if summed >= SUMMED:
-                    self._flush()
-                    summed = 0
-            self._flush()
-        for a, b in self.tiles:
-            self.gram[slice(*b), slice(*a)] = self.gram[slice(*a), slice(*b)].T
-
-    def _add(self, chunk: np.ndarray, start: int, stop: int) -> None:
-        def features(span: Span) -> None:
-            block = chunk[slice(*span)]
-            self.fill(self.X[start + span[0] : start + span[1]], block)
-            if self.weights is not None:
-                block *= self.weights[start + span[0] : start + span[1], None]
-
-        run(features, spans(stop - start, TILE), self.threads)
-        targets = self.targets[start:stop]
-        if self.weights is not None:
-            targets = targets * self.weights[start:stop, None]
-        products = np.empty(self.sums.shape, self.dtype)
-
-        def moments(span: Span) -> None:
-            np.matmul(chunk[:, slice(*span)].T, targets, out=products[slice(*span)])
-
-        run(moments, spans(chunk.shape[1], TILE), self.threads)
-        self.sums += products
-        run(lambda tile: self._tile(chunk, tile), self.tiles, self.threads)
-
-    def _tile(self, chunk: np.ndarray, tile: tuple[Span, Span]) -> None:
-        a, b = slice(*tile[0]), slice(*tile[1])
-        self.partial[a, b] += chunk[:, a].T @ chunk[:, b]
-
-    def _flush(self) -> None:
-        """Move what was summed in float32 to float64."""
-        if self.gram is not self.partial:
-            self.gram += self.partial
-            self.partial[:] = 0.0
-
-    @property
-    def moments(self) -> np.ndarray:
-        return self.sums[:, :-1]
-
-    @property
-    def feature_sums(self) -> np.ndarray:
-        return self.sums[:, -1]
+    middle = start + -(-(stop - start) // (2 * tuning.diagonal)) * tuning.diagonal
+    below = [
+        (a, b) for a in spans(stop, tuning.tile, middle) for b in spans(middle, tuning.tile, start)
+    ]
+    return [*below, *_triangle(start, middle, tuning), *_triangle(middle, stop, tuning)]

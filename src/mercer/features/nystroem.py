@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
-from mercer.arrays import beside, to_precision
+from mercer.arrays import to_precision
 from mercer.features.base import FeatureMap, Fill
 from mercer.features.centres import Centres, Uniform
-from mercer.features.inputs import KernelInput
+from mercer.features.inputs import placed_like
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Precomputed
@@ -20,7 +21,8 @@ from mercer.operators import Gram
 from mercer.points import PointSet
 
 
-class Nystroem(KernelInput, FeatureMap):
+@dataclass(eq=False, repr=False)
+class Nystroem(FeatureMap):
     """φ(x) = K_SS^{−1/2} k(S, x) for centres S: k̂ is k between points near their span.
 
     It replaces scikit-learn's transformer of the same name: the same parameters come first and mean
@@ -71,28 +73,16 @@ class Nystroem(KernelInput, FeatureMap):
 
     unbiased = False
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: Any = None,
-        coef0: Any = None,
-        degree: Any = None,
-        kernel_params: Any = None,
-        n_components: int = 100,
-        random_state: Any = None,
-        n_jobs: Any = None,
-        centres: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.degree = degree
-        self.kernel_params = kernel_params
-        self.n_components = n_components
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.centres = centres
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: Any = None
+    coef0: Any = None
+    degree: Any = None
+    kernel_params: Any = None
+    n_components: int = 100
+    random_state: Any = None
+    n_jobs: Any = None
+    centres: Any = None
 
     def _draw(self, X: Any) -> None:
         if self._is_precomputed() and X.shape[0] != X.shape[1]:
@@ -132,15 +122,13 @@ class Nystroem(KernelInput, FeatureMap):
 
         return fill
 
-    def _of_tensors(self, X: Any) -> Any:
-        if self._is_precomputed():
-            raise ValueError('kernel="precomputed" takes NumPy arrays: write X.cpu().numpy().')
-        centres = to_precision(beside(self.components_, X), X.dtype)
-        root = to_precision(beside(self.normalization_.T, X), X.dtype)
+    def _formula(self, X: Any) -> Any:
+        centres = to_precision(placed_like(self.components_, X), X.dtype)
+        root = to_precision(placed_like(self.normalization_.T, X), X.dtype)
         return self.kernel_.gram(X, centres).dense() @ root
 
-    def _dtype(self, X: Any) -> np.dtype:
-        return np.result_type(super()._dtype(X), self.normalization_)
+    def dtype(self, X: Any) -> np.dtype:
+        return np.result_type(super().dtype(X), self.normalization_)
 
     def _cross(self, rows: Any) -> np.ndarray:
         """k(x, c) between points and centres."""
@@ -170,15 +158,14 @@ class Nystroem(KernelInput, FeatureMap):
         check_is_fitted(self)
         return np.sqrt(self.residuals(X) * self.residuals(Y))
 
-    def uniform_error(self, radius: float, probability: float = 0.9) -> float:
-        """What the error stays below for all x, y of the ball ‖x‖ ≤ radius: no draw is involved.
+    def _uniform_error(self, radius: float, probability: float) -> float:
+        """By a grid: no draw is involved.
 
         The error is at most the largest residual r(x) in the ball. √r is the distance of k(x, ·)
         from a space, so it changes by ‖k(x, ·) − k(y, ·)‖ at most: a grid of points and the slope
         between them give a bound for stationary kernels on up to three columns; r(x) ≤ k(x, x) is
         one for every bounded kernel. Infinite for others.
         """
-        check_is_fitted(self)
         if self._is_precomputed():
             return math.inf
         width = int(getattr(self, "n_features_in_", 0))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.features.base import FeatureMap, Fill
-from mercer.features.bounds import check_probability
+from mercer.checks import check_count, check_nonnegative
+from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_nonnegative
-from mercer.kernels.laws.measures import generator
+from mercer.kernels.measures import generator
 
 NODES = 64  # of the rule for second moments
 
@@ -31,6 +30,7 @@ class Appended:
         return np.column_stack([rows, np.full(len(rows), self.bias, rows.dtype)])
 
 
+@dataclass(eq=False, repr=False)
 class ReLUFeatures(FeatureMap):
     """φ_j(x) = √(2/S) Θ_n(w_j·x) with w_j ~ N(0, I): unbiased for the arc-cosine kernel.
 
@@ -65,18 +65,11 @@ class ReLUFeatures(FeatureMap):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        order: int = 1,
-        bias: float = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.order = order
-        self.bias = bias
-        self.random_state = random_state
+    n_components: int = 100
+    _: KW_ONLY
+    order: int = 1
+    bias: float = 0.0
+    random_state: Any = None
 
     def _draw(self, X: Any) -> None:
         check_count(self, "n_components", self.n_components)
@@ -119,7 +112,9 @@ class ReLUFeatures(FeatureMap):
         where both are positive.
         """
         check_is_fitted(self)
-        x, y = (self._lifted(part) for part in (X, Y))
+        x, y = dense_pairs(X, Y)
+        if self.bias:
+            x, y = (Appended(float(self.bias))(part) for part in (x, y))
         sizes = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
         cosine = np.einsum("ij,ij->i", x, y) / np.where(sizes > 0, sizes, 1.0)
         angle = np.where(sizes > 0, np.arccos(np.clip(cosine, -1.0, 1.0)), 0.5 * math.pi)
@@ -138,18 +133,12 @@ class ReLUFeatures(FeatureMap):
         radial = 2.0 ** (2 * self.order) * math.factorial(2 * self.order)  # E r^{4n} in the plane
         return integral * radial / (2.0 * math.pi)
 
-    def _lifted(self, X: Any) -> np.ndarray:
-        rows = np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, np.float64)
-        return Appended(float(self.bias))(rows) if self.bias else rows
-
-    def uniform_error(self, radius: float, probability: float = 0.9) -> float:
-        """What the error stays below for all x, y of the ball ‖x‖ ≤ radius, likely.
+    def _uniform_error(self, radius: float, probability: float) -> float:
+        """A bound on the mean of the largest error, then Markov's inequality.
 
         By symmetrisation, the contraction inequality for (s, t) ↦ Θ(s)Θ(t) and Markov's inequality
         for orders 1 and 2, and by counting the cells that S pairs of half-spaces cut for order 0.
         """
-        check_is_fitted(self)
-        check_probability(probability)
         count, width = self.weights_.shape
         reach = math.hypot(radius, self.bias)
         if self.order == 0:

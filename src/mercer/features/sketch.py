@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ import scipy.sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_count, check_nonnegative, check_positive
 from mercer.features.base import FeatureMap, Fill
-from mercer.features.bounds import check_probability
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_nonnegative, check_positive
 from mercer.kernels.inner_product import Polynomial
 
 
+@dataclass(eq=False, repr=False)
 class TensorSketch(FeatureMap):
     """A sketch of all monomials: unbiased for (γ⟨x, y⟩ + c)^r, in O(r(nnz + S log S)) for a point.
 
@@ -54,20 +55,12 @@ class TensorSketch(FeatureMap):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        gamma: float = 1.0,
-        degree: int = 2,
-        coef0: float = 0,
-        n_components: int = 100,
-        random_state: Any = None,
-    ) -> None:
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_components = n_components
-        self.random_state = random_state
+    _: KW_ONLY
+    gamma: float = 1.0
+    degree: int = 2
+    coef0: float = 0
+    n_components: int = 100
+    random_state: Any = None
 
     def _draw(self, X: Any) -> None:
         check_count(self, "n_components", self.n_components)
@@ -115,14 +108,12 @@ class TensorSketch(FeatureMap):
         sizes = [self.kernel_.gram(part).diagonal().astype(np.float64) for part in (X, Y)]
         return np.sqrt((2.0 + 3.0**self.degree) / self.feature_count * sizes[0] * sizes[1])
 
-    def uniform_error(self, radius: float, probability: float = 0.9) -> float:
-        """What the error stays below for all x, y of the ball ‖x‖ ≤ radius, likely.
+    def _uniform_error(self, radius: float, probability: float) -> float:
+        """By the norm of a bilinear form.
 
         k̂ − k is a bilinear form of the monomials, of which there are m = C(d + r − 1, r), so that
         its norm is at most √((2 + 3^r)/S)·m in the root mean square; then Markov's inequality.
         """
-        check_is_fitted(self)
-        check_probability(probability)
         columns = self.indexHash_.shape[1]
         monomials = math.comb(columns + self.degree - 1, self.degree)
         largest = (self.gamma * radius**2 + self.coef0) ** self.degree

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, is_tensor, namespace, on_host, precision, to_precision
-from mercer.evaluation.dispatch import on_device
-from mercer.evaluation.gradients import gradient
+from mercer.arrays import Array, beside, namespace, to_precision
 from mercer.evaluation.program import EvaluableKernel
 from mercer.operators import Gram
 from mercer.points import PointSet
@@ -61,13 +59,10 @@ class RKHSFunction:
 
     def _as_array(self, coefficients: Any) -> Array:
         """Coefficients of the library of the centres, in float32 or float64."""
-        rows = getattr(self.points, "rows", None)
-        if is_tensor(rows):
-            coefficients = beside(coefficients, rows)
-            floating = coefficients.is_floating_point()
-            return coefficients if floating else to_precision(coefficients, "float64")
-        coefficients = np.asarray(coefficients)
-        return coefficients if coefficients.dtype.kind == "f" else coefficients.astype(np.float64)
+        coefficients = self.points.vector(coefficients)
+        xp = namespace(coefficients)
+        floating = xp.isdtype(coefficients.dtype, "real floating")
+        return coefficients if floating else xp.astype(coefficients, xp.float64)
 
     def _double(self) -> Array:
         return to_precision(self.coefficients, "float64")
@@ -166,20 +161,7 @@ class RKHSFunction:
         >>> f.gradient([[3.0]])
         array([[6.]])
         """
-        points = self.kernel.points(x)
-        if is_tensor(self.coefficients) and not on_device(self.kernel, self.points):
-            return self._gradient_on_host(points)
-        own = np.dtype(precision(self.coefficients.dtype))
-        dtype = np.result_type(points.dtype, self.points.dtype, own)
-        columns = to_precision(self.coefficients.reshape(len(self), -1), dtype)
-        values = gradient(self.kernel, points, self.points, columns)
-        return values[:, 0] if self.coefficients.ndim == 1 else values
-
-    def _gradient_on_host(self, points: Any) -> Any:
-        """As an array of NumPy, which is then moved to the device of the centres."""
-        centres, where = self.points.host(), points.host()  # type: ignore[attr-defined]
-        function = RKHSFunction(self.kernel, centres, on_host(self.coefficients))
-        return beside(function.gradient(where), self.coefficients)
+        return Gram(self.kernel, self.kernel.points(x), self.points).gradient(self.coefficients)
 
     def project(self, centres: Any) -> RKHSFunction:
         """The nearest function with the given centres: the orthogonal projection on their span.

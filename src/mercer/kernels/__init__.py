@@ -6,15 +6,7 @@
 """
 
 from mercer.kernels import laws
-from mercer.kernels.algebra import (
-    Columns,
-    Exponentiated,
-    Normalised,
-    PolynomialOf,
-    Product,
-    Scaled,
-    Sum,
-)
+from mercer.kernels.algebra import Exponentiated, Normalised, PolynomialOf, Product, Scaled, Sum
 from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
@@ -22,6 +14,7 @@ from mercer.kernels.coordinates import AllSubsets, Brownian, Cauchy, ChiSquared,
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
 from mercer.kernels.inner_product import Constant, Linear, Polynomial, Sigmoid
 from mercer.kernels.input_maps import (
+    Columns,
     Composed,
     GroupAverage,
     LinearMap,
@@ -30,14 +23,9 @@ from mercer.kernels.input_maps import (
     tensor_product,
 )
 from mercer.kernels.norms import line_norm, torus_norm
-from mercer.kernels.periodic import (
-    CosineSeries,
-    FourierSeries,
-    PeriodicBernoulli,
-    PeriodicExponential,
-)
+from mercer.kernels.periodic import PeriodicBernoulli, PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian, Matern, Radial, RationalQuadratic
-from mercer.kernels.spectral import Spectral
+from mercer.kernels.spectral import CosineSeries, FourierSeries, Spectral
 
 __all__ = [
     "AllSubsets",

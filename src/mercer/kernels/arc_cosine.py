@@ -25,6 +25,7 @@ from mercer.evaluation.expression import (
     step,
 )
 from mercer.kernels.base import Kernel
+from mercer.kernels.facts import Facts, no, yes
 from mercer.points import View
 
 UNIT = View(unit=True)
@@ -79,6 +80,21 @@ class ArcCosine(Kernel):
         beside = (2.0 / math.pi) * square_angle(root)
         value = step(cosine) * (1.0 + 2.0 * cosine**2 - 2.0 * beside) + beside
         return (area**2 * value).with_slopes_of(slopes)
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        n = self.order
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=yes("it is the mean of products Θ(⟨w,x⟩)Θ(⟨w,y⟩) over random w"),
+                stationary=no("it depends on the angle between x and y, which a shift changes"),
+                bounded=no(f"k(x, x) is a multiple of ‖x‖^{2 * n}")
+                if n
+                else yes("k(x, x) = 1, and ½ at 0", 1.0),
+                universal=no(f"its functions are homogeneous, f(tx) = t^{n} f(x) for t > 0"),
+            )
+        )
 
     def _step_value(self) -> Operation:
         """1 − θ/π from the smaller one of ‖u − v‖² and ‖u + v‖²: 4 sin² of half an angle."""

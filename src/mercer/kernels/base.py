@@ -1,7 +1,8 @@
-"""What a kernel is: a symmetric function of two points, written down once.
+"""The base class of kernels: symmetric functions of two points, written down once.
 
-A kernel owes its value on a pair: a `expression()` over the numbers of a pair where it has one, a
-`block(x, y)` otherwise. Gram matrices, products, functions, gradients and tests are derived.
+A kernel owes its value on a pair: an `expression()` over the numbers of a pair where it has one, a
+`block(x, y)` otherwise. It states its `facts` next to it. Gram matrices, products, functions,
+gradients and tests are derived.
 """
 
 from __future__ import annotations
@@ -13,25 +14,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.arrays import is_tensor
-from mercer.evaluation import dispatch
-from mercer.evaluation.budget import Memory
-from mercer.evaluation.expression import Expression, numbers_of
+from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
 from mercer.functions import RKHSFunction
+from mercer.kernels.checking import Check, check
+from mercer.kernels.facts import Facts
 from mercer.operators import Gram
 from mercer.points import Column, PointSet, as_vectors
+from mercer.runtime.budget import Memory
 from mercer.values import Value
 
 if TYPE_CHECKING:
-    from mercer.kernels.algebra import Columns, Product, Scaled, Sum
-    from mercer.kernels.laws import Check, Laws
+    from mercer.kernels.algebra import Product, Scaled, Sum
+    from mercer.kernels.input_maps import Columns
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Kernel(Value):
     """A positive definite kernel k(x, y).
 
-    Subclasses are frozen dataclasses. They implement `program`, or `block` and `diagonal` (and
-    `points`, where points are not vectors). Everything else is here.
+    Subclasses are frozen dataclasses. They implement `expression`, or `block` and `diagonal` (and
+    `points`, where points are not vectors), and `facts`, or say `positive_definite = True`.
+    Everything else is here.
     """
 
     # ---- what a kernel owes -----------------------------------------------------------------
@@ -40,18 +43,28 @@ class Kernel(Value):
         """The value as an expression over the numbers of a pair; None if there is none."""
         return None
 
+    def normalised_expression(self) -> Expression | None:
+        """k(x, y)/√(k(x, x) k(y, y)) as an expression; on a log scale where k might overflow."""
+        inner = self.expression()
+        if inner is None:
+            return None
+        x, y = own(inner, "x"), own(inner, "y")
+        if x is None or y is None:
+            return None
+        return inner * (reciprocal_root(x) * reciprocal_root(y))
+
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All values k(x_i, y_j), stored."""
         if self.expression() is None:
             raise NotImplementedError(
-                f"{type(self).__name__} implements neither program nor block."
+                f"{type(self).__name__} implements neither expression nor block."
             )
-        return dispatch.dense(self, x, y, np.result_type(x.dtype, y.dtype), None)
+        return Gram(self, x, y).dense()
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i)."""
         if self.expression() is not None:
-            return dispatch.diagonal(self, x)
+            return Gram(self, x).diagonal()
         points = (x.slice(i, i + 1) for i in range(len(x)))
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
 
@@ -66,11 +79,37 @@ class Kernel(Value):
         return np.divide(self.block(x, y), scale, out=empty, where=scale > 0)
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        """∂k(x_i, y_j)/∂x_i as an array (n, m, columns): what gradients need without a program."""
+        """∂k(x_i, y_j)/∂x_i as an array (n, m, columns)."""
+        if self.expression() is not None:
+            return Gram(self, x, y).gradient(np.eye(len(y)))
         raise ValueError(
             f"{self!r} has no known derivative: gradients need kernels on vectors whose derivative "
             "is known to mercer."
         )
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        """What is known of this kernel on points with so many columns, with the reasons.
+
+        Without a dimension: for every number of columns that it accepts.
+
+        >>> from mercer.kernels import Gaussian, Linear
+        >>> (Gaussian() + Linear()).facts(dimension=2).universal
+        yes: its space contains that of a universal summand
+        """
+        return Facts(self, dimension)
+
+    def columns_needed(self) -> int:
+        """How many columns the points have at least.
+
+        >>> from mercer.kernels import Gaussian
+        >>> (
+        ...     (Gaussian([1.0, 2.0]) + Gaussian()).columns_needed(),
+        ...     Gaussian().on([0, 2]).columns_needed(),
+        ... )
+        (2, 3)
+        """
+        inner = (part.columns_needed() for part in self._parts())
+        return max([np.size(getattr(self, "lengthscale", 1.0)), *inner])
 
     def feature_count(self, width: int) -> int | None:
         """How many explicit features k has on points with so many columns; None if infinite."""
@@ -97,13 +136,21 @@ class Kernel(Value):
 
     def check_points(self, points: PointSet) -> None:
         """Refuse points that the kernel, or a kernel inside it, is not made for."""
-        for part in self.get_params(deep=False).values():
-            if isinstance(part, Kernel):
-                part.check_points(points)
+        for part in self._parts():
+            part.check_points(points)
+
+    def _parts(self) -> list[Kernel]:
+        """The kernels that this one is made of."""
+        return [part for part in vars(self).values() if isinstance(part, Kernel)]
 
     @property
     def parallel(self) -> bool:
         """Whether `block` may run in several threads at once."""
+        return True
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
         return True
 
     @property
@@ -162,16 +209,17 @@ class Kernel(Value):
         """The function f = Σ α_i k(x_i, ·)."""
         return RKHSFunction(self, self.points(centres), coefficients)
 
-    def laws(self, dimension: int | None = None) -> Laws:
-        """What is known of this kernel: yes, no or unknown, with the reasons.
+    def laws(self, dimension: int | None = None) -> Facts:
+        """The facts of this kernel, to read; by default for as many columns as it needs.
 
         >>> from mercer.kernels import Gaussian, Linear
-        >>> (Gaussian() + Linear()).laws(dimension=2).universal
-        yes: its space contains that of a universal summand
+        >>> (Gaussian() + Linear()).laws()
+        Gaussian(lengthscale=1.0) + Linear(bias=0.0) on points of 1 column
+        positive definite  yes: a sum of positive definite kernels is one
+        stationary         no: one summand is stationary, the other is not: k(x, x) grows ...
+        ...
         """
-        from mercer.kernels.laws import summary
-
-        return summary(self, dimension)
+        return self.facts(self.columns_needed() if dimension is None else int(dimension))
 
     def check(self, x: Any, *, tolerance: float | None = None) -> Check:
         """Test on points whether this is a kernel: finite, symmetric, no negative eigenvalue.
@@ -180,8 +228,6 @@ class Kernel(Value):
         >>> Sigmoid(bias=-1.0).check([[0.0], [1.0]])
         failed: vᵀKv = ... for the vector v of length 1 in `witness`
         """
-        from mercer.kernels.laws import check
-
         return check(self, x, tolerance=tolerance)
 
     # ---- algebra ------------------------------------------------------------------------------
@@ -239,7 +285,7 @@ class Kernel(Value):
         >>> Gaussian().on([0, 2])([1.0, 5.0, 2.0], [1.0, -7.0, 2.0])
         1.0
         """
-        from mercer.kernels.algebra import Columns
+        from mercer.kernels.input_maps import Columns
 
         single = isinstance(columns, (str, int, np.integer))
         return Columns(self, (columns,) if single else tuple(columns))  # type: ignore[arg-type]
@@ -294,6 +340,5 @@ def parts(kernel: Kernel) -> Iterator[Kernel]:
     4
     """
     yield kernel
-    for value in kernel.get_params(deep=False).values():
-        if isinstance(value, Kernel):
-            yield from parts(value)
+    for part in kernel._parts():
+        yield from parts(part)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_lengthscale, check_positive
 from mercer.evaluation.expression import (
     Expression,
     X,
@@ -19,8 +20,10 @@ from mercer.evaluation.expression import (
     minimum,
 )
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_lengthscale, check_positive
-from mercer.kernels.radial import Lengthscale
+from mercer.kernels.facts import Answer, Facts, no, yes
+from mercer.kernels.inner_product import POLYNOMIALS
+from mercer.kernels.measures import CauchyFrequencies, LaplaceFrequencies
+from mercer.kernels.radial import SMOOTH, Lengthscale, column_scales
 from mercer.points import ALL_COLUMNS, PointSet, View
 
 
@@ -36,8 +39,43 @@ def common_scale(lengthscale: Lengthscale) -> float:
     return 1.0 / float(lengthscale) if np.ndim(lengthscale) == 0 else 1.0  # type: ignore[arg-type]
 
 
+def order_in_each_column(order: int, dimension: int) -> Answer:
+    """Sobolev spaces of products over columns: only one column has one."""
+    if dimension == 1:
+        return yes(f"its norm is made of derivatives up to order {order}", float(order))
+    return no(f"it has mixed smoothness: order {order} in each column, which no Sobolev space has")
+
+
+class _DecayingProduct(Kernel):
+    """Products over columns of functions of x_k − y_k with a positive spectral density."""
+
+    lengthscale: Lengthscale
+
+    def __post_init__(self) -> None:
+        check_lengthscale(self, self.lengthscale)
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        reason = "it is a product of kernels with a positive spectral density, one for each column"
+        one = np.size(self.lengthscale) == 1 and np.ndim(self.lengthscale) == 1
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=yes(reason),
+                stationary=yes("it is a function of the differences x_k − y_k"),
+                isotropic=yes("in one column it is a function of |x − y|")
+                if one
+                else no("beyond one column its level sets are not spheres"),
+                bounded=yes("k(x, x) = 1", 1.0),
+                universal=yes("its spectral density is positive everywhere"),
+                positive_values=True,
+                vanishes=True,
+            )
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Laplacian(Kernel):
+class Laplacian(_DecayingProduct):
     """The Laplacian kernel, exp(−Σ_k |x_k − y_k|/ℓ_k): a product of exponential kernels.
 
     Its spectral measure has independent Cauchy frequencies. scikit-learn's `gamma` is 1/ℓ.
@@ -56,16 +94,26 @@ class Laplacian(Kernel):
 
     lengthscale: Lengthscale = 1.0
 
-    def __post_init__(self) -> None:
-        check_lengthscale(self, self.lengthscale)
-
     def expression(self) -> Expression:
         distance = coordinate_sum(absolute(X - Y), scaled_view(self.lengthscale))
         return decay(common_scale(self.lengthscale) * distance)
 
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                sobolev_order=lambda d: order_in_each_column(1, d),
+                spectral_density=lambda d: yes(
+                    "its frequencies are independent Cauchy variables",
+                    CauchyFrequencies(d, 1.0, column_scales(self, d)),
+                ),
+            )
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cauchy(Kernel):
+class Cauchy(_DecayingProduct):
     """The product Cauchy kernel, Π_k 1/(1 + (x_k − y_k)²/ℓ_k²).
 
     Its spectral measure has independent Laplace frequencies. For one column it is the rational
@@ -84,13 +132,23 @@ class Cauchy(Kernel):
 
     lengthscale: Lengthscale = 1.0
 
-    def __post_init__(self) -> None:
-        check_lengthscale(self, self.lengthscale)
-
     def expression(self) -> Expression:
         scale = common_scale(self.lengthscale) ** 2
         view = scaled_view(self.lengthscale)
         return 1.0 / coordinate_product(1.0 + scale * (X - Y) ** 2, view)
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                sobolev_order=SMOOTH,
+                spectral_density=lambda d: yes(
+                    "its frequencies are independent Laplace variables",
+                    LaplaceFrequencies(d, 1.0, column_scales(self, d)),
+                ),
+            )
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,6 +165,9 @@ class AllSubsets(Kernel):
 
     def expression(self) -> Expression:
         return coordinate_product(1.0 + X * Y)
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return super().facts(dimension).stating(**POLYNOMIALS, separates=True)
 
 
 class _Nonnegative(Kernel):
@@ -155,6 +216,21 @@ class ChiSquared(_Nonnegative):
         gap = x - y
         return decay(float(self.gamma) * coordinate_sum(gap * (gap / (x + y))))
 
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=yes(
+                    "4xy/(x+y) is positive definite on x ≥ 0, and (x−y)²/(x+y) = x + y − 4xy/(x+y)"
+                ),
+                stationary=no("(x − y)²/(x + y) shrinks when both are shifted away from 0"),
+                bounded=yes("k(x, x) = 1", 1.0),
+                constant_diagonal=True,
+                positive_values=True,
+            )
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Brownian(_Nonnegative):
@@ -172,6 +248,22 @@ class Brownian(_Nonnegative):
 
     def expression(self) -> Expression:
         return coordinate_product(minimum(X, Y))
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=yes(
+                    "min(x, y) is the inner product of the indicators of [0, x] and [0, y]"
+                ),
+                bounded=no("k(x, x) grows like a polynomial of x"),
+                universal=no("its functions are 0 wherever a column is 0"),
+                sobolev_order=no(
+                    "its functions are those of order 1 in each column that are 0 at 0"
+                ),
+            )
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -199,3 +291,16 @@ class Spline(_Nonnegative):
             a * (0.5 * b**2 + b) + (1.0 - (1.0 / 6.0) * b**3) for a, b in ((Y, X), (X, Y))
         )
         return coordinate_product(maximum(left, right))
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        dense = "for each column its space holds every function with two continuous derivatives"
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=yes("each factor is 1 + xy + ∫(x−u)₊(y−u)₊du, an inner product"),
+                bounded=no("k(x, x) grows like a polynomial of x"),
+                universal=yes(dense),
+                sobolev_order=lambda d: order_in_each_column(2, d),
+            )
+        )

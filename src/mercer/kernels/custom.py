@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from mercer.arrays import is_tensor
 from mercer.errors import SlowKernelWarning
 from mercer.kernels.base import Kernel
+from mercer.kernels.facts import Facts, unknown
 from mercer.points import IndexPoints, PointSet, as_points
 
 SLOW_PAIRS = 1_000_000  # Python calls in one block of products after which a user should know
@@ -29,6 +31,7 @@ class _FromFunction(Kernel):
     """What kernels from functions share: points of any kind, one thread."""
 
     formula: Callable[..., Any]
+    positive_definite: bool | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.formula):
@@ -48,7 +51,11 @@ class _FromFunction(Kernel):
 
     def __repr__(self) -> str:
         name = getattr(self.formula, "__qualname__", repr(self.formula))
-        return f"{type(self).__name__}({name})"
+        return f"{type(self).__name__}({name}{_stated(self.positive_definite)})"
+
+
+def _stated(claim: bool | None) -> str:
+    return "" if claim is None else f", positive_definite={claim}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,12 +63,14 @@ class PairKernel(_FromFunction):
     """A kernel given by a Python function of two points.
 
     Every pair costs a Python call, about a microsecond: fine for thousands of points, slow beyond.
-    `BlockKernel`, or a class with a `program`, is up to a thousand times faster.
+    `BlockKernel`, or a class with an `expression`, is up to a thousand times faster.
 
     Parameters
     ----------
     formula : callable
         formula(x, y) returns a number; x and y are rows of numbers, or objects of any kind.
+    positive_definite : bool, optional
+        Whether it is, where the author knows: solvers that need it ask. `kernel.check(X)` tests it.
 
     Examples
     --------
@@ -102,6 +111,8 @@ class BlockKernel(_FromFunction):
     formula : callable
         formula(X, Y) returns the matrix of all k(x_i, y_j). It is called on tiles, so that
         memory stays bounded.
+    positive_definite : bool, optional
+        Whether it is, where the author knows: solvers that need it ask. `kernel.check(X)` tests it.
 
     Examples
     --------
@@ -138,6 +149,8 @@ class Precomputed(Kernel):
     ----------
     matrix : array of shape (n, n)
         K; where the rows and columns are different points, any shape.
+    positive_definite : bool, optional
+        Whether it is, where the author knows: solvers that need it ask.
 
     Examples
     --------
@@ -148,6 +161,7 @@ class Precomputed(Kernel):
     """
 
     matrix: np.ndarray
+    positive_definite: bool | None = None
 
     def __post_init__(self) -> None:
         matrix = np.asarray(self.matrix)
@@ -179,6 +193,20 @@ class Precomputed(Kernel):
         single = np.asarray(self.matrix).dtype == np.float32
         return IndexPoints(indices, np.dtype(np.float32 if single else np.float64))
 
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether the matrix is square and symmetric up to rounding."""
+        matrix = np.asarray(self.matrix)
+        if matrix.shape[0] != matrix.shape[1]:
+            return False
+        unit = float(np.finfo(np.result_type(matrix.dtype, np.float32)).eps)
+        scale = float(np.abs(matrix).max(initial=0))
+        gaps = (
+            np.abs(matrix[a : a + 512] - matrix[:, a : a + 512].T).max()
+            for a in range(0, len(matrix), 512)
+        )
+        return all(gap <= 16 * unit * scale for gap in gaps)
+
     def is_single(self, x: Any) -> bool:
         return np.ndim(x) == 0 and not isinstance(x, PointSet)
 
@@ -189,4 +217,17 @@ class Precomputed(Kernel):
         return np.asarray(self.matrix)[x.data, x.data]
 
     def __repr__(self) -> str:
-        return f"Precomputed(matrix of shape {np.shape(self.matrix)})"
+        shape, claim = np.shape(self.matrix), _stated(self.positive_definite)
+        return f"Precomputed(matrix of shape {shape}{claim})"
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        facts = super().facts(dimension)
+        if not facts.positive_definite.unknown:
+            return facts
+        return facts.stating(
+            positive_definite=unknown(
+                "its matrix was given",
+                advice="kernel.check(range(n)) looks at the eigenvalues; where none is negative, "
+                "write Precomputed(K, positive_definite=True).",
+            )
+        )

@@ -9,10 +9,17 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from mercer.checks import check_count, check_finite, check_nonnegative
 from mercer.evaluation.expression import Expression, Parameter, product, tanh
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_finite_number, check_nonnegative
+from mercer.kernels.facts import Answer, Facts, constant_facts, no, yes
 from mercer.points import ALL_COLUMNS, PointSet, VectorPoints
+
+POLYNOMIALS: dict[str, Answer] = {  # facts of kernels whose functions are polynomials
+    "finite_features": yes("it is the inner product of finitely many monomials"),
+    "bounded": no("k(x, x) grows like a polynomial of x"),
+    "sobolev_order": yes("its functions are polynomials", math.inf),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,6 +44,9 @@ class Constant(Kernel):
 
     def expression(self) -> Expression:
         return Parameter(float(self.value))
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return constant_facts(self, float(self.value), dimension)
 
     def feature_count(self, width: int) -> int | None:
         return 1
@@ -67,6 +77,9 @@ class Linear(Kernel):
 
     def expression(self) -> Expression:
         return product() + self.bias if self.bias else product()
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return super().facts(dimension).stating(**POLYNOMIALS, separates=True)
 
     def feature_count(self, width: int) -> int | None:
         return width + bool(self.bias)
@@ -104,8 +117,19 @@ class Polynomial(Kernel):
         )
 
     def expression(self) -> Expression:
-        base = product() + self.bias if self.bias else product()
+        return self._base().expression() ** int(self.degree)
+
+    def normalised_expression(self) -> Expression | None:
+        base = self._base().normalised_expression()
+        assert base is not None
         return base ** int(self.degree)
+
+    def _base(self) -> Linear:
+        return Linear(self.bias)
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        odd = self.bias > 0 or self.degree % 2 == 1  # an even power does not tell x from −x
+        return super().facts(dimension).stating(**POLYNOMIALS, separates=odd)
 
     def feature_count(self, width: int) -> int | None:
         return math.comb(width + bool(self.bias) + self.degree - 1, self.degree)
@@ -151,8 +175,27 @@ class Sigmoid(Kernel):
     bias: float = 0.0
 
     def __post_init__(self) -> None:
-        check_finite_number(self, "scale", self.scale)
-        check_finite_number(self, "bias", self.bias)
+        check_finite(self, "scale", self.scale)
+        check_finite(self, "bias", self.bias)
 
     def expression(self) -> Expression:
         return tanh(float(self.scale) * product() + float(self.bias))
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        if self.scale == 0 and self.bias >= 0:
+            return constant_facts(self, math.tanh(self.bias), dimension)
+        taylor = "tanh(a·t + b) has a negative Taylor coefficient in t, and f(⟨x,y⟩) may have none"
+        negative = "k(0, 0) = tanh(bias) is negative"
+        changes = no("k(x, x) = tanh(a‖x‖² + b) changes with x")
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=no(negative if self.bias < 0 else taylor),
+                stationary=changes if self.scale else yes("with scale 0 it is constant"),
+                isotropic=yes("with scale 0 it is constant"),
+                bounded=yes("tanh tends to 1", 1.0)
+                if self.scale > 0
+                else yes("k(x, x) is largest at 0", math.tanh(self.bias)),
+            )
+        )

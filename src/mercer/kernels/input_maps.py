@@ -1,4 +1,4 @@
-"""Kernels on transformed points: linear maps, functions, weights, averages over a group."""
+"""Kernels on transformed points: columns, linear maps, functions, weights, group averages."""
 
 from __future__ import annotations
 
@@ -8,15 +8,123 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.expression import Expression, mapped
-from mercer.kernels.algebra import derivative_of
+from mercer.evaluation.expression import Expression, mapped, restricted
+from mercer.evaluation.gradients import add_columns
+from mercer.kernels.algebra import Composite, Product, Scaled, Sum, Wrapped, bracketed
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import is_single_of_any_kind
-from mercer.points import DensePoints, PointSet, VectorPoints, View, as_points
+from mercer.kernels.facts import Facts, constant_facts
+from mercer.kernels.laws.input_maps import (
+    of_average,
+    of_columns,
+    of_composition,
+    of_linear_map,
+    of_weighted,
+)
+from mercer.points import Column, DensePoints, PointSet, VectorPoints, View, as_points
+
+
+class OnImages(Composite):
+    """A kernel on images of the points, which `_image` gives; subclasses have a field `kernel`."""
+
+    kernel: Kernel
+
+    def _image(self, points: Any) -> Any:
+        raise NotImplementedError
+
+    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self.kernel.block(self._image(x), self._image(y))
+
+    def _diagonal(self, x: PointSet) -> np.ndarray:
+        return self.kernel.diagonal(self._image(x))
+
+    def check_points(self, points: PointSet) -> None:
+        self.kernel.check_points(self._image(points))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinearMap(Kernel):
+class Columns(OnImages):
+    """A kernel that looks at some columns only: `kernel.on(columns)`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is evaluated on the selected columns.
+    columns : sequence of int or str
+        Numbers, or names of the columns of a DataFrame.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> Linear().on(1)([5.0, 2.0], [7.0, 3.0])
+    6.0
+    """
+
+    kernel: Kernel
+    columns: Sequence[Column]
+
+    def __post_init__(self) -> None:
+        valid = (str, int, np.integer)
+        columns = self.columns
+        if isinstance(columns, str) or not len(columns):
+            raise ValueError(f"columns must be a list with at least one column; got {columns!r}.")
+        for column in columns:
+            if not isinstance(column, valid) or isinstance(column, bool):
+                raise ValueError(
+                    f"columns are numbers or names; got {column!r}. Write for example "
+                    "kernel.on([0, 2]) or kernel.on('age')."
+                )
+
+    def expression(self) -> Expression | None:
+        inner = self.kernel.expression()
+        return None if inner is None else restricted(inner, self._columns())
+
+    def _columns(self) -> tuple[Column, ...]:
+        return tuple(c if isinstance(c, str) else int(c) for c in self.columns)
+
+    def normalised_expression(self) -> Expression | None:
+        inner = self.kernel.normalised_expression()
+        return None if inner is None else restricted(inner, self._columns())
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        inner = self.kernel.facts(len(self.columns))
+        return of_columns(self, self.columns, inner, dimension)
+
+    def columns_needed(self) -> int:
+        numbers = [int(c) for c in self.columns if not isinstance(c, str)]
+        highest = max((c + 1 if c >= 0 else -c for c in numbers), default=1)
+        return max(highest, len(set(self.columns)))
+
+    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        assert isinstance(x, VectorPoints)
+        inner = self.kernel.derivative(self._image(x), self._image(y))
+        out = np.zeros((*inner.shape[:2], x.width))
+        positions = x.positions(View(self._columns()))
+        assert positions is not None
+        add_columns(out, positions, inner)
+        return out
+
+    def feature_count(self, width: int) -> int | None:
+        return self.kernel.feature_count(len(self.columns))
+
+    def features(self, x: PointSet) -> np.ndarray:
+        return self.kernel.features(self._image(x))
+
+    def _image(self, points: Any) -> Any:
+        view = View(self._columns())
+        names = None if points.names is None else tuple(map(str, self.columns))
+        return points.made_of(points.seen(view, points.dtype), names)
+
+    @property
+    def takes_tensors(self) -> bool:
+        return self.kernel.takes_tensors
+
+    def __repr__(self) -> str:
+        return f"{bracketed(self.kernel, Sum, Product, Scaled)}.on({list(self.columns)!r})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearMap(OnImages):
     """k(Ax, Ay), as `kernel.after(A)`.
 
     With a radial kernel this is a full metric, ‖x − y‖² → (x − y)ᵀAᵀA(x − y), as metric learning
@@ -57,34 +165,38 @@ class LinearMap(Kernel):
         inner = self.kernel.expression()
         return None if inner is None else mapped(inner, np.asarray(self.matrix, np.float64))
 
-    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if self.expression() is not None:
-            return super().block(x, y)
-        return self.kernel.block(self._image(x), self._image(y))
+    def normalised_expression(self) -> Expression | None:
+        inner = self.kernel.normalised_expression()
+        return None if inner is None else mapped(inner, np.asarray(self.matrix, np.float64))
 
-    def diagonal(self, x: PointSet) -> np.ndarray:
-        if self.expression() is not None:
-            return super().diagonal(x)
-        return self.kernel.diagonal(self._image(x))
+    def facts(self, dimension: int | None = None) -> Facts:
+        matrix = np.asarray(self.matrix, np.float64)
+        if dimension not in (None, matrix.shape[1]):
+            raise ValueError(
+                f"a linear map with {matrix.shape[1]} columns takes points with as many; got "
+                f"dimension={dimension}."
+            )
+        if matrix.any():
+            return of_linear_map(self, matrix, self.kernel.facts(len(matrix)))
+        origin = self.kernel.points(np.zeros((1, len(matrix))))
+        value = float(self.kernel.diagonal(origin)[0])
+        width = matrix.shape[1]
+        return constant_facts(self, value, width) if value >= 0 else super().facts(width)
 
-    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return derivative_of(self.kernel, self._image(x), self._image(y)) @ np.asarray(self.matrix)
+    def columns_needed(self) -> int:
+        return int(np.shape(self.matrix)[1])
 
-    def check_points(self, points: PointSet) -> None:
-        self.kernel.check_points(self._image(points))
+    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self.kernel.derivative(self._image(x), self._image(y)) @ np.asarray(self.matrix)
 
     def _image(self, points: Any) -> Any:
         view = View().mapped(np.asarray(self.matrix, np.float64))
         points.width_of(view)
         return points.made_of(points.seen(view, points.dtype))
 
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Composed(Kernel):
+class Composed(OnImages):
     """k(φ(x), φ(y)), as `kernel.after(φ)`.
 
     Parameters
@@ -106,11 +218,11 @@ class Composed(Kernel):
     kernel: Kernel
     transform: Callable[[Any], Any]
 
-    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.kernel.block(self._image(x), self._image(y))
+    def facts(self, dimension: int | None = None) -> Facts:
+        return of_composition(self, self.kernel.facts(), dimension)
 
-    def diagonal(self, x: PointSet) -> np.ndarray:
-        return self.kernel.diagonal(self._image(x))
+    def columns_needed(self) -> int:
+        return 1
 
     def points(self, data: Any) -> PointSet:
         return as_points(data)
@@ -118,7 +230,7 @@ class Composed(Kernel):
     def is_single(self, x: Any) -> bool:
         return is_single_of_any_kind(x)
 
-    def _image(self, points: PointSet) -> PointSet:
+    def _image(self, points: Any) -> Any:
         image = self.kernel.points(self.transform(points.data))
         if len(image) != len(points):
             raise ValueError(
@@ -133,7 +245,7 @@ class Composed(Kernel):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Weighted(Kernel):
+class Weighted(Wrapped):
     """g(x) k(x, y) g(y) for a function g: its functions are g·f.
 
     Parameters
@@ -155,14 +267,14 @@ class Weighted(Kernel):
     kernel: Kernel
     weight: Callable[[Any], Any]
 
-    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+    def facts(self, dimension: int | None = None) -> Facts:
+        return of_weighted(self, self.kernel.facts(dimension))
+
+    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self._weights(x)[:, None] * self.kernel.block(x, y) * self._weights(y)
 
-    def diagonal(self, x: PointSet) -> np.ndarray:
+    def _diagonal(self, x: PointSet) -> np.ndarray:
         return self._weights(x) ** 2 * self.kernel.diagonal(x)
-
-    def points(self, data: Any) -> PointSet:
-        return self.kernel.points(data)
 
     def _weights(self, points: PointSet) -> np.ndarray:
         weights = np.asarray(self.weight(points.data), np.float64)
@@ -179,7 +291,7 @@ class Weighted(Kernel):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupAverage(Kernel):
+class GroupAverage(Composite):
     """(1/|G|²) Σ_{g,h∈G} k(gx, hy): functions that do not change when the group moves a point.
 
     Parameters
@@ -209,15 +321,21 @@ class GroupAverage(Kernel):
                 f"shapes {[np.shape(element) for element in self.group]}."
             )
 
-    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+    def facts(self, dimension: int | None = None) -> Facts:
+        return of_average(self, self.group, self.kernel.facts(len(self.group[0])))
+
+    def columns_needed(self) -> int:
+        return len(self.group[0])
+
+    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
         images = self._orbit(y)
         pairs = (self.kernel.block(a, b) for a in self._orbit(x) for b in images)
         return sum(pairs, np.zeros(())) / len(self.group) ** 2
 
-    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         images = self._orbit(y)
         pairs = (
-            derivative_of(self.kernel, a, b) @ np.asarray(g)
+            self.kernel.derivative(a, b) @ np.asarray(g)
             for g, a in zip(self.group, self._orbit(x), strict=True)
             for b in images
         )
@@ -231,10 +349,6 @@ class GroupAverage(Kernel):
                 f"the group moves points with {size} columns; the points have {rows.shape[1]}."
             )
         return [DensePoints(rows @ np.asarray(g, rows.dtype).T) for g in self.group]
-
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
 
 
 def tensor_product(*parts: tuple[Kernel, Any]) -> Kernel:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,19 @@ import numpy as np
 from mercer.kernels.base import Kernel
 from mercer.kernels.laws import SpectralMeasure, fourier_weights, spectral_density
 
-SHELLS = (8, 26)  # octaves of frequency that are looked at: at least, at most
-SLOWEST = 0.97  # ratio of octaves beyond which a sum of them is taken to diverge
+Transform = Callable[[float], complex]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the integral over the line is taken, in octaves of frequency."""
+
+    octaves: int = 26  # looked at on both sides of the median frequency: 2^26 is 8 decimals
+    least: int = 8  # octaves above it before the sum may end
+    slowest: float = 0.97  # ratio of octaves beyond which their sum is taken to diverge
+    samples: int = 256  # for each octave, to find peaks: a normal peak is seen from 38 deviations,
+    # where it is e^{−745}, so that those of relative width 1e-4 and more are found
+    peaks: int = 8  # in an octave, the highest ones, that are narrower than the samples are apart
 
 
 def torus_norm(kernel: Kernel, coefficients: Any) -> float:
@@ -75,13 +87,19 @@ def _weights(kernel: Kernel, count: int) -> np.ndarray:
 
 
 def line_norm(
-    kernel: Kernel, transform: Callable[[float], complex], *, tolerance: float = 1e-8
+    kernel: Kernel,
+    transform: Transform,
+    *,
+    tolerance: float = 1e-8,
+    peaks: Sequence[float] = (),
+    tuning: Tuning = Tuning(),  # noqa: B008
 ) -> float:
     """‖f‖ = ((1/4π²) ∫ |f̂(ω)|²/p(ω) dω)^{1/2} for a function f on the line.
 
     The integral is taken octave by octave, [2^i, 2^{i+1}] times the median frequency of the kernel.
     It ends where octaves no longer matter, or fall so regularly that the rest is a geometric sum.
-    Where they do not fall up to 2^26, or overflow, the norm is infinite.
+    Where they do not fall up to 2^26, or overflow, the norm is infinite. Peaks of f̂ up to there are
+    looked for; those of a relative width below 1e-4 must be named.
 
     Parameters
     ----------
@@ -91,6 +109,10 @@ def line_norm(
         f̂(ω) = ∫ f(x) e^{−iωx} dx for one frequency ω.
     tolerance : float, default=1e-8
         Of the squared norm, relative. Transforms that oscillate and fall slowly reach about 1e-6.
+    peaks : sequence of floats, optional
+        Frequencies around which f̂ has a narrow peak.
+    tuning : Tuning
+        Sizes of the search and of the sum.
 
     Examples
     --------
@@ -102,9 +124,9 @@ def line_norm(
     True
     """
     measure = _measure(kernel)
-    scale = float(np.median(np.abs(measure.sample(1001, random_state=0))))
-    octaves = _octaves(_integrand(measure, transform), scale, tolerance)
-    return math.sqrt(_total(octaves, tolerance) / (4.0 * math.pi**2))
+    median = float(np.median(np.abs(measure.sample(1001, random_state=0))))
+    integral = _Integral(measure, transform, median * 2.0**-tuning.octaves, tuning)
+    return math.sqrt(integral.total([abs(peak) for peak in peaks], tolerance)) / (2.0 * math.pi)
 
 
 def _measure(kernel: Kernel) -> SpectralMeasure:
@@ -118,64 +140,113 @@ def _measure(kernel: Kernel) -> SpectralMeasure:
     return answer.payload
 
 
-def _integrand(
-    measure: SpectralMeasure, transform: Callable[[float], complex]
-) -> Callable[[float], float]:
-    """|f̂(ω)|²/p(ω) + |f̂(−ω)|²/p(ω); 0 where f̂ is 0, however small p."""
+@dataclass(frozen=True)
+class _Integral:
+    """∫ |f̂|²/p over the line, from the lowest frequency on in octaves, and from 0 to it."""
 
-    def integrand(frequency: float) -> float:
-        energy = abs(transform(frequency)) ** 2 + abs(transform(-frequency)) ** 2
+    measure: SpectralMeasure
+    transform: Transform
+    lowest: float
+    tuning: Tuning
+
+    def energy(self, frequency: float) -> float:
+        """|f̂(ω)|² + |f̂(−ω)|²."""
+        return abs(self.transform(frequency)) ** 2 + abs(self.transform(-frequency)) ** 2
+
+    def value(self, frequency: float) -> float:
+        """The integrand, for both signs of ω; 0 where f̂ is 0, however small p."""
+        energy = self.energy(frequency)
         if energy == 0.0:
             return 0.0
-        density = float(measure.density([[frequency]])[0])
+        density = float(self.measure.density([[frequency]])[0])
         return energy / density if density > 0.0 else math.inf
 
-    return integrand
+    def total(self, named: Sequence[float], tolerance: float) -> float:
+        """The sum over octaves; infinite where they do not fall."""
+        places, least = self.peaks()
+        places += [(peak, 2.0**-8 * peak) for peak in named]
+        breaks = sorted(edge for place in places for edge in self.around(*place))
+        most = 2 * self.tuning.octaves + 1
+        highest = max([0.0, *breaks]) / self.lowest
+        least = max(least, self.tuning.octaves + self.tuning.least, int(math.log2(highest + 1)) + 2)
+        values: list[float] = []
+        guess = math.nan
+        for octave in range(max(most, least) + 1):
+            start = 0.0 if octave == 0 else self.lowest * 2.0 ** (octave - 1)
+            total = math.fsum(values)
+            values.append(self.part(start, self.lowest * 2.0**octave, breaks, tolerance * total))
+            total = math.fsum(values)
+            if math.isinf(total):
+                return math.inf
+            if octave < least:
+                continue
+            if values[-1] + values[-2] <= 0.1 * tolerance * total:
+                break
+            previous, guess = guess, total + self.rest(values)
+            if abs(guess - previous) <= tolerance * guess < math.inf or octave >= most:
+                return guess
+        if total == 0.0 and not named:
+            raise ValueError(
+                "the transform is 0 at all frequencies that were looked at, from "
+                f"{self.lowest:.3g} to {self.lowest * 2.0**most:.3g}: for a narrow peak write "
+                "peaks=[frequency]."
+            )
+        return total
 
+    def peaks(self) -> tuple[list[tuple[float, float]], int]:
+        """Peaks that samples may miss, with the distance of these, and the last octave to look at.
 
-def _octaves(
-    integrand: Callable[[float], float], scale: float, tolerance: float
-) -> Iterator[float]:
-    """The integral over [0, scale], [scale, 2 scale], [2 scale, 4 scale] and so on."""
-    total, start, stop = 0.0, 0.0, scale
-    while True:
-        value = _integral(integrand, start, stop, 0.1 * tolerance * total)
-        yield value
-        total, start, stop = total + value, stop, 2.0 * stop
+        That is the last in which the integrand rises again.
+        """
+        places, last, before, size = [], 0, 0.0, self.tuning.samples
+        for octave in range(1, 2 * self.tuning.octaves + 2):
+            start = self.lowest * 2.0 ** (octave - 1)
+            grid = start * (1.0 + np.arange(size) / size)
+            energies = np.array([self.energy(frequency) for frequency in grid.tolist()])
+            beside = np.maximum(np.roll(energies, 1), np.roll(energies, -1))
+            floor = np.maximum(beside, np.median(energies))  # waves stay near their median
+            narrow = np.flatnonzero(energies > 100.0 * floor)
+            highest = narrow[np.argsort(energies[narrow])[::-1][: self.tuning.peaks]]
+            places += [(float(grid[i]), start / size) for i in highest]
+            here = start * self.value(float(grid[np.argmax(energies)]))
+            if here > 2.0 * before:
+                last = octave
+            before = here
+        return places, last
 
+    def around(self, place: float, step: float) -> list[float]:
+        """The top of a peak and points beside it, at distances that double from its width on."""
+        centre, energy = place, self.energy(place)
+        while step > 1e-15 * centre:
+            beside = {side: self.energy(side) for side in (centre - step, centre + step)}
+            best = max(beside, key=lambda side: beside[side])
+            if beside[best] > energy:
+                centre, energy = best, beside[best]
+            elif beside[best] >= 0.5 * energy:
+                break
+            else:
+                step *= 0.5
+        reach = range(int(math.log2(max(1.0, centre / step))))
+        return [centre, *(centre + sign * step * 2.0**i for i in reach for sign in (-1.0, 1.0))]
 
-def _integral(
-    function: Callable[[float], float], start: float, stop: float, absolute: float
-) -> float:
-    from scipy.integrate import IntegrationWarning, quad  # a fifth of a second that few need
+    def part(self, start: float, stop: float, breaks: Sequence[float], absolute: float) -> float:
+        from scipy.integrate import IntegrationWarning, quad  # a fifth of a second that few need
 
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", IntegrationWarning)
-        value = quad(function, start, stop, epsabs=absolute, epsrel=1e-10, limit=400)[0]
-    return float(value) if math.isfinite(value) else math.inf
+        inside = [place for place in breaks if start < place < stop]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", IntegrationWarning)
+            value = quad(
+                self.value,
+                start,
+                stop,
+                points=inside or None,
+                epsabs=0.1 * absolute,
+                epsrel=1e-10,
+                limit=400 + 2 * len(inside),
+            )[0]
+        return float(value) if math.isfinite(value) else math.inf
 
-
-def _total(octaves: Iterator[float], tolerance: float) -> float:
-    """The sum of all octaves; infinite where they do not fall."""
-    values: list[float] = []
-    guess = math.nan
-    for value in octaves:
-        values.append(value)
-        total = math.fsum(values)
-        if math.isinf(total):
-            return math.inf
-        if len(values) <= SHELLS[0]:
-            continue
-        if values[-1] + values[-2] <= 0.1 * tolerance * total:
-            return total
-        previous, guess = guess, total + _rest(values)
-        settled = abs(guess - previous) <= tolerance * guess < math.inf
-        if settled or len(values) > SHELLS[1]:
-            return guess
-    return total
-
-
-def _rest(values: list[float]) -> float:
-    """The octaves to come, as a geometric sum."""
-    ratio = math.sqrt(values[-1] / values[-3]) if values[-3] > 0.0 else math.inf
-    return values[-1] * ratio / (1.0 - ratio) if ratio < SLOWEST else math.inf
+    def rest(self, values: list[float]) -> float:
+        """The octaves to come, as a geometric sum."""
+        ratio = math.sqrt(values[-1] / values[-3]) if values[-3] > 0.0 else math.inf
+        return values[-1] * ratio / (1.0 - ratio) if ratio < self.tuning.slowest else math.inf

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-import numpy as np
+import scipy  # its parts are loaded where they are used
 
+from mercer.checks import check_count, check_positive
 from mercer.evaluation.expression import (
     Expression,
-    Parameter,
     X,
     Y,
     absolute,
@@ -24,11 +23,30 @@ from mercer.evaluation.expression import (
     nearest,
 )
 from mercer.kernels.base import Kernel
-from mercer.kernels.checks import check_count, check_positive, check_weights
-from mercer.points import PointSet, VectorPoints, View
+from mercer.kernels.coordinates import order_in_each_column
+from mercer.kernels.facts import Answer, Facts, no, unknown, yes
+from mercer.kernels.fourier import FourierWeights
 
-DEPRESSED = 4  # orders up to which a coefficient fewer is worth more than the digits it costs
 STEEP = 60.0  # 2π/α beyond which exponentials of single points might leave float32
+
+
+def periodic_facts(
+    weights: FourierWeights, reason: str, total: float, dimension: int | None
+) -> dict[str, Answer]:
+    """Facts of a product over columns of one function with Fourier weights, and so much at 0."""
+    if dimension is None:
+        bound = yes(f"k(x, x) = {total:.6g}^d for d columns; write bounded(kernel, dimension=d)")
+    else:
+        bound = yes("k(x, x) is the same for all x, a factor for each column", total**dimension)
+    return {
+        "stationary": yes("it is a periodic function of the differences x_k − y_k"),
+        "isotropic": no("beyond one column it repeats along the axes only"),
+        "bounded": bound,
+        "spectral_density": no("its frequencies are multiples of one: see fourier_weights"),
+        "fourier_weights": yes(reason, weights)
+        if dimension in (None, 1)
+        else unknown("Fourier weights are those of kernels on one column"),
+    }
 
 
 class _Periodic(Kernel):
@@ -38,6 +56,18 @@ class _Periodic(Kernel):
 
     def __post_init__(self) -> None:
         check_positive(self, "period", self.period)
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=yes("its Fourier weights are positive"),
+                universal=no(
+                    "its functions repeat with the period; among those that do, they are dense"
+                ),
+            )
+        )
 
     def _turn(self, coordinate: Expression) -> Expression:
         """x/period less the nearest integer, which loses no digit: between −½ and ½."""
@@ -95,65 +125,26 @@ class PeriodicBernoulli(_Periodic):
     def expression(self) -> Expression:
         s = int(self.order)
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
-        first, *others = _bernoulli_constants(s, 1.0 / factor)
+        *lower, top = (factor * float(c) for c in bernoulli_at_middle(s))
+        lower[0] += 1.0
         square = self._from_middle()
-        term: Expression = square + first
-        argument = term if s <= DEPRESSED else square
-        if s == 4:  # y⁴ + c₂y² + c₃y + c₄ with c₂ = 0, which rounding to float32 may change
-            half = Parameter(0.0, 0.5 * others[0].in_single)
-            term = (term * term + half) ** 2 + (others[1] * term + others[2])
-        else:
-            for constant in others:
-                term = term * argument + constant
-        return coordinate_product(factor * term)
+        term: Expression = top * square + lower[-1]
+        for coefficient in reversed(lower[:-1]):
+            term = term * square + coefficient
+        return coordinate_product(term)
 
-
-@lru_cache(maxsize=16)
-def _bernoulli_constants(order: int, added: float) -> tuple[Parameter, ...]:
-    """B_{2s}(½ + w) plus a number as ((w² + c₁)·y + c₂)·y + …, y = w² or, for short, y = w² + c₁.
-
-    In the second case c₁ is chosen so that y^{s−1} has no coefficient: there is one constant fewer.
-    """
-    lowest, *higher = bernoulli_at_middle(order)
-    coefficients = [lowest + Fraction(added), *higher]
-    exact = coefficients[-2::-1]
-    if order <= DEPRESSED:
-        shift = coefficients[-2] / order
-        exact = [shift, *reversed(moved(coefficients, -shift)[: order - 1])]
-    values = [float(constant) for constant in exact]
-    singles = _rounded_together(values, [float(c) for c in coefficients])
-    return tuple(Parameter(*pair) for pair in zip(values, singles, strict=True))
-
-
-def _rounded_together(constants: list[float], coefficients: list[float]) -> list[float]:
-    """The constants in float32, each fitted to what rounding left of those before it.
-
-    Their errors would be the same for all pairs of points, and grow with the number of columns.
-    """
-    order, first = len(constants), float(np.float32(constants[0]))
-    squares = 0.125 - 0.125 * np.cos(np.pi * (np.arange(64) + 0.5) / 64)  # from 0 to ¼
-    argument = squares + first if order <= DEPRESSED else squares
-    rest = np.polynomial.polynomial.polyval(squares, coefficients)
-    rest -= (squares + first) * argument ** (order - 1)
-    rounded = [first]
-    for power in reversed(range(order - 1)):
-        fitted = np.polynomial.polynomial.polyfit(argument, rest, power)[power]
-        rounded.append(float(np.float32(fitted)))
-        rest -= rounded[-1] * argument**power
-    return rounded
-
-
-def moved(coefficients: Sequence[Fraction], shift: Fraction) -> list[Fraction]:
-    """The coefficients of p(x + shift), lowest first.
-
-    >>> [str(c) for c in moved([Fraction(5), Fraction(4), Fraction(1)], Fraction(-2))]
-    ['1', '0', '1']
-    """
-    powers = range(len(coefficients))
-    return [
-        sum((coefficients[p] * math.comb(p, k) * shift ** (p - k) for p in powers[k:]), Fraction(0))
-        for k in powers
-    ]
+    def facts(self, dimension: int | None = None) -> Facts:
+        s = int(self.order)
+        weights = FourierWeights.power(s, float(self.period))
+        total = 1.0 + 2.0 * float(scipy.special.zeta(2 * s))
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                sobolev_order=lambda d: order_in_each_column(s, d),
+                **periodic_facts(weights, "1/c_m = |m|^{−2s}, and 1/c_0 = 1", total, dimension),
+            )
+        )
 
 
 @lru_cache(maxsize=16)
@@ -220,112 +211,16 @@ class PeriodicExponential(_Periodic):
         low, high = minimum(ahead, behind), maximum(ahead, behind)
         return coordinate_product(low + math.exp(-rate) * high)
 
-
-class FeatureProducts(Kernel):
-    """Finite sums of cosines, as products over columns of inner products of features."""
-
-    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
-        """Features φ of one column, or their derivatives: k = ⟨φ(x), φ(y)⟩."""
-        raise NotImplementedError
-
-    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return np.prod(self._factors(x, y), axis=0)
-
-    def diagonal(self, x: PointSet) -> np.ndarray:
-        rows = _rows(x)
-        own = [np.sum(self.column_features(column, 0) ** 2, axis=1) for column in rows.T]
-        return np.prod(own, axis=0) if len(own) else np.ones(len(x))
-
-    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        factors = self._factors(x, y)
-        slopes = [
-            self.column_features(a, 1) @ self.column_features(b, 0).T
-            for a, b in zip(_rows(x).T, _rows(y).T, strict=True)
-        ]
-        out = [
-            slope * np.prod([f for j, f in enumerate(factors) if j != k], axis=0)
-            for k, slope in enumerate(slopes)
-        ]
-        return np.stack(out, axis=-1)
-
-    def _factors(self, x: PointSet, y: PointSet) -> list[np.ndarray]:
-        return [
-            self.column_features(a, 0) @ self.column_features(b, 0).T
-            for a, b in zip(_rows(x).T, _rows(y).T, strict=True)
-        ]
-
-
-def _rows(points: PointSet) -> np.ndarray:
-    assert isinstance(points, VectorPoints)
-    return points.seen(View(), np.float64)
-
-
-def cosine_features(
-    column: np.ndarray, frequencies: np.ndarray, weights: np.ndarray, order: int
-) -> np.ndarray:
-    """√w cos(ωx) and √w sin(ωx), or their derivatives, so that k = Σ w cos(ω(x − y))."""
-    angles = column[:, None] * frequencies + order * (np.pi / 2)
-    scale = np.sqrt(weights) * frequencies**order
-    return np.concatenate([scale * np.cos(angles), scale * np.sin(angles)], axis=1)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CosineSeries(FeatureProducts):
-    """Σ_n a_n cos(n(x − y)) with a_n ≥ 0; for more columns the product.
-
-    Parameters
-    ----------
-    coefficients : sequence of floats, default=(1.0, 1.0)
-        a_0, a_1, …
-
-    Examples
-    --------
-    >>> import math
-    >>> math.isclose(CosineSeries([1.0, 2.0])([math.pi], [0.0]), -1.0)
-    True
-    """
-
-    coefficients: Sequence[float] = (1.0, 1.0)
-
-    def __post_init__(self) -> None:
-        check_weights(self, "coefficients", self.coefficients)
-
-    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
-        weights = np.asarray(self.coefficients, np.float64)
-        return cosine_features(column, np.arange(len(weights), dtype=float), weights, order)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FourierSeries(FeatureProducts):
-    """The kernel on the torus with Fourier weights c_m: Σ_m e^{2iπm(x−y)/period}/c_m.
-
-    Its space has the norm ‖f‖² = Σ_m c_m |f̂_m|². Weights are symmetric, c_{−m} = c_m, and those
-    beyond the list are infinite. For more columns the kernel is the product.
-
-    Parameters
-    ----------
-    weights : sequence of floats, default=(1.0, 1.0)
-        c_0, c_1, …, positive.
-    period : float, default=1.0
-
-    Examples
-    --------
-    >>> import math
-    >>> math.isclose(FourierSeries([1.0, 4.0])([0.0], [0.5]), 1 + 2 * math.cos(math.pi) / 4)
-    True
-    """
-
-    weights: Sequence[float] = (1.0, 1.0)
-    period: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(self, "period", self.period)
-        check_weights(self, "weights", self.weights)
-        if not (np.asarray(self.weights) > 0).all():
-            raise ValueError("FourierSeries needs positive weights; a weight of 0 is no norm.")
-
-    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
-        inverse = 1.0 / np.asarray(self.weights, np.float64)
-        inverse[1:] *= 2.0
-        frequencies = (2.0 * np.pi / self.period) * np.arange(len(inverse))
-        return cosine_features(column, frequencies, inverse, order)
+    def facts(self, dimension: int | None = None) -> Facts:
+        weights = FourierWeights.exponential(float(self.alpha), float(self.period))
+        rate = math.pi / self.alpha
+        total = rate / math.tanh(rate)
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                sobolev_order=lambda d: order_in_each_column(1, d),
+                positive_values=True,
+                **periodic_facts(weights, "1/c_m = 1/(1 + α²m²)", total, dimension),
+            )
+        )

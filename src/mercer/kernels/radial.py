@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_lengthscale, check_positive
 from mercer.evaluation.expression import (
     Expression,
     Parameter,
@@ -19,10 +21,26 @@ from mercer.evaluation.expression import (
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.bessel import bessel_table, half_integer_coefficients
-from mercer.kernels.checks import check_lengthscale, check_positive
+from mercer.kernels.facts import Answer, Facts, no, yes
+from mercer.kernels.measures import GammaMixture, Normal, Student
 from mercer.points import View
 
 Lengthscale = float | Sequence[float] | np.ndarray
+
+SMOOTH = yes(
+    "its spectral measure has all moments: its functions have derivatives of every order", math.inf
+)
+
+
+def column_scales(kernel: Any, dimension: int) -> np.ndarray:
+    """The lengthscales of a kernel, one for each of so many columns."""
+    scales = np.asarray(kernel.lengthscale, np.float64)
+    if scales.ndim and len(scales) != dimension:
+        raise ValueError(
+            f"{kernel!r} has {len(scales)} lengthscales, one for each column; its points cannot "
+            f"have {dimension}. Write dimension={len(scales)}."
+        )
+    return np.broadcast_to(scales, (dimension,))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +48,7 @@ class Radial(Kernel):
     """A kernel g(s) of the scaled squared distance s = Σ_k (x_k − y_k)²/ℓ_k².
 
     A subclass owes `profile`, and has a field `lengthscale`: one ℓ for all columns, or one for
-    each.
+    each. It says `positive_definite = True` where it is, in every dimension.
     """
 
     def profile(self, s: Expression) -> Expression:
@@ -50,9 +68,46 @@ class Radial(Kernel):
         scales = tuple(1.0 / float(scale) for scale in self._lengthscale)
         return self.profile(1.0 * squared_distance(View(scales=scales)))
 
+    def facts(self, dimension: int | None = None) -> Facts:
+        same = len(set(np.ravel(self._lengthscale).tolist())) == 1
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                stationary=yes("it is a function of the scaled distance of x and y"),
+                isotropic=yes("it is a function of ‖x − y‖")
+                if same
+                else no("its lengthscales differ between columns"),
+                bounded=self._value_at_zero,
+            )
+        )
+
+    def _value_at_zero(self, dimension: int | None) -> Answer:
+        origin = self.points(np.zeros((1, np.size(self._lengthscale))))
+        return yes("k(x, x) is its value at distance 0", float(self.diagonal(origin)[0]))
+
+
+class _Decaying(Radial):
+    """Radial kernels with k(x, x) = 1 and a spectral density that is positive everywhere."""
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=yes(
+                    "its spectral density is positive in every dimension (Bochner)"
+                ),
+                bounded=yes("k(x, x) = 1", 1.0),
+                universal=yes("its spectral density is positive everywhere"),
+                positive_values=True,
+                vanishes=True,
+            )
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gaussian(Radial):
+class Gaussian(_Decaying):
     """The Gaussian kernel, exp(−‖x − y‖²/(2ℓ²)).
 
     scikit-learn's `gamma` is 1/(2ℓ²).
@@ -74,9 +129,21 @@ class Gaussian(Radial):
     def profile(self, s: Expression) -> Expression:
         return decay(0.5 * s)
 
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                sobolev_order=SMOOTH,
+                spectral_density=lambda d: yes(
+                    "its frequencies are normal", Normal(d, 1.0, column_scales(self, d))
+                ),
+            )
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Exponential(Radial):
+class Exponential(_Decaying):
     """The exponential kernel, exp(−‖x − y‖/ℓ): the Matérn kernel of smoothness ½.
 
     Parameters
@@ -96,9 +163,19 @@ class Exponential(Radial):
     def profile(self, s: Expression) -> Expression:
         return decay(sqrt(s))
 
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                sobolev_order=lambda d: _matern_order(0.5, d),
+                spectral_density=lambda d: _student(0.5, column_scales(self, d)),
+            )
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RationalQuadratic(Radial):
+class RationalQuadratic(_Decaying):
     """The rational quadratic kernel, (1 + ‖x − y‖²/(2αℓ²))^{−α}: a mixture of Gaussians.
 
     Parameters
@@ -125,9 +202,23 @@ class RationalQuadratic(Radial):
     def profile(self, s: Expression) -> Expression:
         return decay(float(self.mixture) * log1p((0.5 / self.mixture) * s))
 
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=yes("it is a mixture of Gaussian kernels"),
+                sobolev_order=SMOOTH,
+                spectral_density=lambda d: yes(
+                    "its frequencies are normal with a Gamma distributed variance",
+                    GammaMixture(d, 1.0, column_scales(self, d), float(self.mixture)),
+                ),
+            )
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Matern(Radial):
+class Matern(_Decaying):
     """The Matérn kernel of smoothness ν, with r = √(2ν)·‖x − y‖/ℓ.
 
     k = 2^{1−ν}/Γ(ν) · r^ν K_ν(r), K_ν being the modified Bessel function; in particular
@@ -173,6 +264,28 @@ class Matern(Radial):
         if factors is None:
             return tabulated(bessel_table(float(self.smoothness)), r) * decay(r)
         return decay(r) if len(factors) == 1 else _horner(factors, r) * decay(r)
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                sobolev_order=lambda d: _matern_order(float(self.smoothness), d),
+                spectral_density=lambda d: _student(float(self.smoothness), column_scales(self, d)),
+            )
+        )
+
+
+def _matern_order(smoothness: float, dimension: int) -> Answer:
+    order = smoothness + dimension / 2
+    return yes("its spectral density falls like ‖ω‖^{−2s}, s = ν + d/2", order)
+
+
+def _student(smoothness: float, scales: np.ndarray) -> Answer:
+    return yes(
+        f"its frequencies follow Student's t with {2 * smoothness:g} degrees",
+        Student(len(scales), 1.0, scales, smoothness),
+    )
 
 
 def _horner(coefficients: Sequence[float], x: Expression) -> Expression:

@@ -1,15 +1,172 @@
-"""Stationary kernels given by their spectral density (Bochner's theorem)."""
+"""Kernels that are finite sums of cosines, column by column: by their series or their density."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mercer.kernels.checks import check_count, check_positive
-from mercer.kernels.periodic import FeatureProducts, cosine_features
+from mercer.checks import check_coefficients, check_count, check_positive
+from mercer.kernels.base import Kernel
+from mercer.kernels.facts import Facts, constant_facts, unknown, yes
+from mercer.kernels.fourier import FourierWeights
+from mercer.kernels.measures import Tabulated
+from mercer.kernels.periodic import periodic_facts
+from mercer.kernels.radial import SMOOTH
+from mercer.points import PointSet, VectorPoints, View
+
+
+class FeatureProducts(Kernel):
+    """Finite sums of cosines, as products over columns of inner products of features."""
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                positive_definite=yes("it is a product over columns of inner products of features"),
+                sobolev_order=SMOOTH,
+            )
+        )
+
+    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
+        """Features φ of one column, or their derivatives: k = ⟨φ(x), φ(y)⟩."""
+        raise NotImplementedError
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return np.prod(self._factors(x, y), axis=0)
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        rows = _rows(x)
+        own = [np.sum(self.column_features(column, 0) ** 2, axis=1) for column in rows.T]
+        return np.prod(own, axis=0) if len(own) else np.ones(len(x))
+
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        factors = self._factors(x, y)
+        slopes = [
+            self.column_features(a, 1) @ self.column_features(b, 0).T
+            for a, b in zip(_rows(x).T, _rows(y).T, strict=True)
+        ]
+        out = [
+            slope * np.prod([f for j, f in enumerate(factors) if j != k], axis=0)
+            for k, slope in enumerate(slopes)
+        ]
+        return np.stack(out, axis=-1)
+
+    def _factors(self, x: PointSet, y: PointSet) -> list[np.ndarray]:
+        return [
+            self.column_features(a, 0) @ self.column_features(b, 0).T
+            for a, b in zip(_rows(x).T, _rows(y).T, strict=True)
+        ]
+
+
+def _rows(points: PointSet) -> np.ndarray:
+    assert isinstance(points, VectorPoints)
+    return points.seen(View(), np.float64)
+
+
+def cosine_features(
+    column: np.ndarray, frequencies: np.ndarray, weights: np.ndarray, order: int
+) -> np.ndarray:
+    """√w cos(ωx) and √w sin(ωx), or their derivatives, so that k = Σ w cos(ω(x − y))."""
+    angles = column[:, None] * frequencies + order * (np.pi / 2)
+    scale = np.sqrt(weights) * frequencies**order
+    return np.concatenate([scale * np.cos(angles), scale * np.sin(angles)], axis=1)
+
+
+class _Series(FeatureProducts):
+    """Series that are given by a list, and so have finitely many frequencies."""
+
+    def _weights(self) -> FourierWeights:
+        raise NotImplementedError
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        weights = self._weights()
+        values = weights.terms[0].series
+        if not values[1:].any() and (dimension is not None or values[0] in (0.0, 1.0)):
+            return constant_facts(self, float(values[0]) ** (dimension or 1), dimension)
+        total = float(2.0 * values.sum() - values[0])
+        reason = "it is given by its weights: a_n cos(nt) is half of e^{int} and of e^{−int}"
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                finite_features=yes("it has two features for each frequency and column"),
+                **periodic_facts(weights, reason, total, dimension),
+            )
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CosineSeries(_Series):
+    """Σ_n a_n cos(n(x − y)) with a_n ≥ 0; for more columns the product.
+
+    Parameters
+    ----------
+    coefficients : sequence of floats, default=(1.0, 1.0)
+        a_0, a_1, …
+
+    Examples
+    --------
+    >>> import math
+    >>> math.isclose(CosineSeries([1.0, 2.0])([math.pi], [0.0]), -1.0)
+    True
+    """
+
+    coefficients: Sequence[float] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        check_coefficients(self, "coefficients", self.coefficients)
+
+    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
+        weights = np.asarray(self.coefficients, np.float64)
+        return cosine_features(column, np.arange(len(weights), dtype=float), weights, order)
+
+    def _weights(self) -> FourierWeights:
+        halves = 0.5 * np.asarray(self.coefficients, np.float64)
+        halves[0] *= 2.0
+        return FourierWeights.finite(halves, 2.0 * np.pi)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FourierSeries(_Series):
+    """The kernel on the torus with Fourier weights c_m: Σ_m e^{2iπm(x−y)/period}/c_m.
+
+    Its space has the norm ‖f‖² = Σ_m c_m |f̂_m|². Weights are symmetric, c_{−m} = c_m, and those
+    beyond the list are infinite. For more columns the kernel is the product.
+
+    Parameters
+    ----------
+    weights : sequence of floats, default=(1.0, 1.0)
+        c_0, c_1, …, positive.
+    period : float, default=1.0
+
+    Examples
+    --------
+    >>> import math
+    >>> math.isclose(FourierSeries([1.0, 4.0])([0.0], [0.5]), 1 + 2 * math.cos(math.pi) / 4)
+    True
+    """
+
+    weights: Sequence[float] = (1.0, 1.0)
+    period: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "period", self.period)
+        check_coefficients(self, "weights", self.weights)
+        if not (np.asarray(self.weights) > 0).all():
+            raise ValueError("FourierSeries needs positive weights; a weight of 0 is no norm.")
+
+    def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
+        inverse = 1.0 / np.asarray(self.weights, np.float64)
+        inverse[1:] *= 2.0
+        frequencies = (2.0 * np.pi / self.period) * np.arange(len(inverse))
+        return cosine_features(column, frequencies, inverse, order)
+
+    def _weights(self) -> FourierWeights:
+        return FourierWeights.finite(1.0 / np.asarray(self.weights, np.float64), float(self.period))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +205,7 @@ class Spectral(FeatureProducts):
     def __post_init__(self) -> None:
         check_positive(self, "limit", self.limit)
         check_count(self, "nodes", self.nodes)
-        weights = self._weights()
+        weights = self._masses()
         if not np.isfinite(weights).all() or (weights < 0).any():
             raise ValueError(
                 "Spectral needs a nonnegative, finite density (Bochner's theorem); it returned "
@@ -58,7 +215,7 @@ class Spectral(FeatureProducts):
     def _frequencies(self) -> np.ndarray:
         return np.linspace(0.0, float(self.limit), int(self.nodes) + 1)
 
-    def _weights(self) -> np.ndarray:
+    def _masses(self) -> np.ndarray:
         frequencies = self._frequencies()
         values = np.asarray(self.density(frequencies), np.float64)
         if values.shape != frequencies.shape:
@@ -71,4 +228,28 @@ class Spectral(FeatureProducts):
         return weights
 
     def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
-        return cosine_features(column, self._frequencies(), self._weights(), order)
+        return cosine_features(column, self._frequencies(), self._masses(), order)
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        total, table = float(self._masses().sum()), self._frequencies()
+        if total == 0:
+            return constant_facts(self, 0.0, dimension)
+        return (
+            super()
+            .facts(dimension)
+            .stating(
+                stationary=yes("it is a sum of cosines of the differences x_k − y_k"),
+                bounded=yes(
+                    "k(x, x) is the same for all x, a factor for each column", total**dimension
+                )
+                if dimension is not None
+                else yes(
+                    f"k(x, x) = {total:.6g}^d for d columns; write bounded(kernel, dimension=d)"
+                ),
+                universal=unknown("it is computed from finitely many frequencies"),
+                spectral_density=lambda d: yes(
+                    "it is given by its density, up to the limit",
+                    Tabulated(d, total**d, self.density, table, self.sampler),
+                ),
+            )
+        )

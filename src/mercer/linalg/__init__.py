@@ -5,10 +5,10 @@ arrays through the `linalg` extension of the array-API standard. float32 stays f
 are left as they are unless ``overwrite=True`` says otherwise.
 """
 
-from mercer.linalg.decompositions import eigen, is_negative, qr, symmetric_solve
-from mercer.linalg.diagonals import shift_diagonal
+from mercer.linalg.eigen import eigen, is_negative, qr, symmetric_solve
 from mercer.linalg.factors import Factor, cholesky
-from mercer.linalg.triangular import triangular_solve
+from mercer.linalg.matrices import shift_diagonal
+from mercer.linalg.triangles import triangular_solve
 
 __all__ = [
     "Factor",

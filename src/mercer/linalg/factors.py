@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, takewhile
 
+import numpy as np
+
 from mercer.arrays import Array, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
-from mercer.linalg.attempts import attempt_of, workspace
-from mercer.linalg.diagonals import scale
-from mercer.linalg.triangular import triangular_solve
-from mercer.requirements import (
+from mercer.linalg.matrices import (
     diagonal,
     require_finite,
     require_jitter,
     require_square,
     rounding_unit,
+    scale,
+    shifted,
 )
-from mercer.triangles import PANEL as TRIANGLE
-from mercer.triangles import Triangle
-
-FEW_COLUMNS = 32  # up to which a large triangle on a device is solved panel by panel
+from mercer.linalg.panels import TUNING, Tuning, factor_lower_triangle
+from mercer.linalg.triangles import Triangle, triangular_solve
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,7 @@ class Factor:
 
     lower: Array
     jitter: float
+    tuning: Tuning = TUNING
 
     def solve(self, b: Array) -> Array:
         """The solution (L Lᵀ)⁻¹ b."""
@@ -51,22 +52,24 @@ class Factor:
 
     def half_solve(self, b: Array) -> Array:
         """The half solution L⁻¹ b, whose squared norm is bᵀ(L Lᵀ)⁻¹b."""
-        return self._panels.solve(b) if self._takes(b) else triangular_solve(self.lower, b)
+        return self._panels.solve(b) if self.by_panels(b) else triangular_solve(self.lower, b)
 
     def other_half_solve(self, b: Array) -> Array:
         """L⁻ᵀ b."""
-        if self._takes(b):
+        if self.by_panels(b):
             return self._panels.transposed_solve(b)
         return triangular_solve(self.lower, b, transposed=True)
 
-    def _takes(self, b: Array) -> bool:
+    def by_panels(self, b: Array) -> bool:
         """Whether b is solved for panel by panel: a few columns, L large and on a device."""
-        large = _is_on_a_device(self.lower) and len(self.lower) > 2 * TRIANGLE
-        return large and b.ndim == 2 and b.shape[1] <= FEW_COLUMNS and b.dtype == self.lower.dtype
+        lower, tuning = self.lower, self.tuning
+        on_device = is_tensor(lower) and (lower.device.type != "cpu" or tuning.panels_on_host)
+        large = on_device and len(lower) > 2 * tuning.device_panel
+        return large and b.ndim == 2 and b.shape[1] <= tuning.few_columns and b.dtype == lower.dtype
 
     @cached_property
     def _panels(self) -> Triangle:
-        return Triangle(self.lower)
+        return Triangle(self.lower, self.tuning.device_panel)
 
     def log_determinant(self) -> float:
         """The logarithm log det(L Lᵀ) = 2 Σ log L_ii, summed in float64."""
@@ -74,17 +77,19 @@ class Factor:
         return 2.0 * float(xp.sum(xp.log(diagonal(self.lower)), dtype=xp.float64))
 
 
-def _is_on_a_device(matrix: Array) -> bool:
-    return is_tensor(matrix) and matrix.device.type != "cpu"
-
-
-def cholesky(matrix: Array, *, jitter: float | None = None, overwrite: bool = False) -> Factor:
+def cholesky(
+    matrix: Array,
+    *,
+    jitter: float | None = None,
+    overwrite: bool = False,
+    tuning: Tuning = TUNING,
+) -> Factor:
     """Factor a symmetric positive definite A as L Lᵀ, with the smallest jitter that works.
 
     The jitters tried are 0, then ε·m, 10ε·m, 100ε·m, …, where ε is the rounding unit of A, n its
     order and m the mean of its diagonal. Rounding moves the entries of a Gram matrix by at most
     ε‖A‖ ≤ ε·n·m in norm, so the search stops at 10·n·ε·m, or at √ε·m (half of the digits) where
-    that is more, to forgive entries that were computed less well than they are stored. What is
+    that is more, as entries may have been computed less accurately than they are stored. What is
     still not positive definite then is not so by rounding, and is refused with a vector v such
     that vᵀAv < 0, in `NotPositiveDefiniteError.witness`.
 
@@ -97,6 +102,8 @@ def cholesky(matrix: Array, *, jitter: float | None = None, overwrite: bool = Fa
         A too, whose witness has vᵀAv = 0 up to rounding).
     overwrite
         Let L take the memory of A. A refused A is put back as it was.
+    tuning
+        Sizes at which large matrices are treated in pieces.
 
     References
     ----------
@@ -113,12 +120,11 @@ def cholesky(matrix: Array, *, jitter: float | None = None, overwrite: bool = Fa
     require_square(matrix)
     require_finite(matrix)
     require_jitter(jitter)
-    attempt = attempt_of(matrix)
-    work = workspace(matrix, overwrite)
+    work = _workspace(matrix, overwrite)
     for amount in _ladder(matrix) if jitter is None else [float(jitter)]:
-        lower, failing_order = attempt(work, amount)
+        lower, failing_order = _attempt(work, amount, tuning)
         if not failing_order:
-            return Factor(lower, amount)
+            return Factor(lower, amount, tuning)
     raise _refusal(matrix, amount, failing_order)
 
 
@@ -152,10 +158,67 @@ def _witness(matrix: Array, jitter: float, failing_order: int) -> Array:
     xp = namespace(matrix)
     k = failing_order - 1
     minor = matrix[:k, :k]
-    lower, earlier_order = attempt_of(minor)(workspace(minor, overwrite=False), jitter)
+    lower, earlier_order = _attempt(_workspace(minor, overwrite=False), jitter, TUNING)
     if earlier_order:  # rounding may differ from one order to the next
         return _witness(matrix, jitter, earlier_order)
     head = -Factor(lower, jitter).solve(matrix[:k, k])
     one = xp.ones_like(matrix[k, :1])
     v = xp.concat([head, one, xp.zeros_like(matrix[k, failing_order:])])
     return v / xp.linalg.vector_norm(v)
+
+
+# ---- one attempt -------------------------------------------------------------------------------
+
+
+def _workspace(matrix: Array, overwrite: bool) -> Array:
+    """What an attempt may write to (only LAPACK's do): a copy, unless A may go."""
+    if namespace(matrix) is not np or (overwrite and matrix.flags.writeable):
+        return matrix
+    return np.array(matrix, order="F")
+
+
+def _attempt(matrix: Array, jitter: float, tuning: Tuning) -> tuple[Array, int]:
+    """(L, 0), or (None, order of the first leading minor that has no factor)."""
+    xp = namespace(matrix)
+    if xp is np:
+        return _attempt_lapack(matrix, jitter, tuning)
+    moved = shifted(matrix, jitter)
+    if hasattr(xp.linalg, "cholesky_ex"):  # torch
+        lower, failing_order = xp.linalg.cholesky_ex(moved)
+        return lower, int(failing_order)
+    lower = _lower_or_none(moved)
+    return lower, 0 if lower is not None else _first_failing_order(moved)
+
+
+def _attempt_lapack(matrix: Array, jitter: float, tuning: Tuning) -> tuple[Array, int]:
+    """In place: LAPACK writes the lower triangle only, so the upper one undoes a failure."""
+    columns = matrix if matrix.flags.f_contiguous else matrix.T
+    entries = columns.diagonal().copy()
+    np.fill_diagonal(columns, entries + jitter)
+    failing_order = factor_lower_triangle(columns, tuning)
+    if failing_order:
+        for j in range(columns.shape[0] - 1):
+            columns[j + 1 :, j] = columns[j, j + 1 :]
+        np.fill_diagonal(columns, entries)
+        return None, failing_order
+    for j in range(1, columns.shape[0]):
+        columns[:j, j] = 0.0
+    return columns, 0
+
+
+def _lower_or_none(matrix: Array) -> Array | None:
+    """The factor L, or None: libraries tell a failure by LinAlgError or by NaN on the diagonal."""
+    xp = namespace(matrix)
+    try:
+        lower = xp.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    return lower if bool(xp.all(diagonal(lower) > 0)) else None
+
+
+def _first_failing_order(matrix: Array) -> int:
+    """Bisect: once a leading minor is not positive definite, no larger one is."""
+    orders = range(1, matrix.shape[0] + 1)
+    return orders[
+        bisect_left(orders[:-1], True, key=lambda k: _lower_or_none(matrix[:k, :k]) is None)
+    ]

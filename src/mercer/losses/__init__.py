@@ -18,16 +18,15 @@ array([0.75, 0.  ])
 Quantile(level=0.9)
 """
 
-from mercer.losses.base import Loss
-from mercer.losses.counts import Poisson
-from mercer.losses.margin import Hinge, Logistic, MarginLoss, SquaredHinge
+from mercer.losses.base import Loss, MarginLoss, QuadraticConjugate, ResidualLoss
+from mercer.losses.margin import Hinge, Logistic, Perceptron, SquaredHinge
 from mercer.losses.multinomial import Multinomial, one_hot
-from mercer.losses.residual import (
+from mercer.losses.regression import (
     Absolute,
     EpsilonInsensitive,
     Huber,
+    Poisson,
     Quantile,
-    ResidualLoss,
     Squared,
 )
 
@@ -40,7 +39,9 @@ __all__ = [
     "Loss",
     "MarginLoss",
     "Multinomial",
+    "Perceptron",
     "Poisson",
+    "QuadraticConjugate",
     "Quantile",
     "ResidualLoss",
     "Squared",

@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, floating, namespace
+from mercer.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.base import Loss
-from mercer.losses.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.numerics import (
     beyond_noise,
     exponential_root,
-    floating,
     increasing_root,
     like,
     log_omega,
@@ -52,8 +51,8 @@ class Multinomial(Loss):
 
     def value(self, y: Array, f: Array) -> Array:
         xp, y, f = _rows(y, f)
-        shifted = f - xp.max(f, axis=-1, keepdims=True)
         top = xp.argmax(f, axis=-1, keepdims=True) == xp.arange(f.shape[-1], device=f.device)
+        shifted = f - xp.sum(xp.where(top, f, 0.0), axis=-1, keepdims=True)
         others = xp.sum(xp.where(top, 0.0, xp.exp(shifted)), axis=-1)
         return xp.log1p(others) - xp.sum(y * shifted, axis=-1)
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, floating, namespace
 
 HALVINGS = 120  # of a bracket, at most; Newton's steps make it fewer than ten where smooth
 OMEGA_STEPS = 6  # of Newton's method from the bound below, for all 53 digits
 
 
-def aligned(y: Array, f: Array) -> tuple[Any, Array, Array]:
-    """The library of both, and both in one shape and in the precision of f.
+def aligned(y: Array, f: Array) -> tuple[Array, Array]:
+    """Both in one shape, and in the library and precision of f.
 
-    >>> xp, y, f = aligned([1, -1], [0.5, 2.0])
+    >>> y, f = aligned([1, -1], [0.5, 2.0])
     >>> (y * f).tolist()
     [0.5, -2.0]
     """
@@ -28,18 +27,7 @@ def aligned(y: Array, f: Array) -> tuple[Any, Array, Array]:
             f"targets and predictions must have one shape; got {tuple(y.shape)} and "
             f"{tuple(f.shape)}, which would be paired all with all. Write y[:, None] or f[:, 0]."
         )
-    return (xp, y, f) if y.shape == f.shape else (xp, *xp.broadcast_arrays(y, f))
-
-
-def floating(values: Array) -> Array:
-    """Values as an array of real numbers; float32 stays float32."""
-    if isinstance(values, (bool, int, float, list, tuple)):
-        values = np.asarray(values)
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return values  # what `isdtype` would take ten times as long to find out
-    xp = namespace(values)
-    real = xp.isdtype(values.dtype, "real floating")
-    return values if real else xp.astype(values, xp.float64)
+    return (y, f) if y.shape == f.shape else tuple(xp.broadcast_arrays(y, f))
 
 
 def like(values: Array, f: Array) -> Array:
@@ -183,4 +171,5 @@ def implicit_step(
         value, noise = z - f + step * slope(z), 4 * eps * (xp.abs(z) + xp.abs(f))
         return beyond_noise(value, noise), 1.0 + step * curvature(z)
 
-    return increasing_root(function, xp.minimum(f, explicit), xp.maximum(f, explicit))
+    with np.errstate(over="ignore"):  # an infinite slope tells on which side the root is
+        return increasing_root(function, xp.minimum(f, explicit), xp.maximum(f, explicit))

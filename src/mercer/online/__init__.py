@@ -9,16 +9,24 @@
 1
 """
 
-from mercer.online import budgets, schedules
-from mercer.online.base import OnlineMachine
-from mercer.online.doubly import DoublyStochasticMachine
-from mercer.online.features import NystroemMachine, RandomFeatureMachine
-from mercer.online.gradients import NORMA, PassiveAggressive, Pegasos
-from mercer.online.machine import OnlineKernelMachine
-from mercer.online.novelty import OneClassMachine
-from mercer.online.perceptrons import Forgetron, KernelPerceptron
+from mercer.online import budgets
+from mercer.online.algorithms import (
+    NORMA,
+    Forgetron,
+    KernelPerceptron,
+    OneClassMachine,
+    PassiveAggressive,
+    Pegasos,
+)
+from mercer.online.features import (
+    DoublyStochasticMachine,
+    NystroemMachine,
+    RandomFeatureMachine,
+)
+from mercer.online.machine import OnlineKernelMachine, OnlineMachine
 from mercer.online.recursive import KernelRecursiveLeastSquares
 from mercer.online.regret import Regret, regret
+from mercer.solvers import schedules
 
 __all__ = [
     "NORMA",

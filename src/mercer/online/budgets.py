@@ -7,7 +7,7 @@ All are interchangeable. The newest bump stays, unless projection or merging rep
 | `Oldest` | the newest bumps | size |
 | `Smallest` | the largest bumps | size |
 | `Random` | a random selection | size |
-| `LeastLoss` | the bumps without which the kept samples suffer | size² |
+| `LeastLoss` | the bumps without which their samples suffer | size² |
 | `Project` | f up to the part that the others cannot express | size² |
 | `Merge` | f up to what two bumps in one lose | size |
 """
@@ -17,7 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from mercer.checks import check_count
+from mercer.kernels.base import Kernel
 from mercer.online.state import (
+    COUNT,
     FORGETTING,
     LEAST_LOSS,
     MERGING,
@@ -25,8 +30,10 @@ from mercer.online.state import (
     PROJECTION,
     RANDOMLY,
     SMALLEST,
+    State,
 )
-from mercer.solvers.schedules import check_count
+from mercer.operators import Gram
+from mercer.points import DensePoints
 from mercer.values import Value
 
 
@@ -74,7 +81,7 @@ class Random(Budget):
 
 @dataclass(frozen=True)
 class LeastLoss(Budget):
-    """The bump without which the kept samples have the least total loss is dropped.
+    """The bump without which the samples of all bumps have the least total loss is dropped.
 
     Σ_j ℓ(y_j, f(c_j) − a_i k(c_i, c_j)) is compared for all i but the newest.
 
@@ -90,8 +97,8 @@ class LeastLoss(Budget):
 class Project(Budget):
     """The bump that the others express best is replaced by its projection onto them.
 
-    Any kernel. The inverse of K + τI is kept up to date, with τ = 10⁻⁷ max k(c, c), and computed
-    anew after `size` insertions.
+    Any kernel. The inverse of K + τI is updated with each bump, with τ = 10⁻⁷ max k(c, c), and
+    computed anew after `size` insertions.
 
     References
     ----------
@@ -122,3 +129,51 @@ class Forget(Budget):
     """The whole f is shrunk so far that its oldest bump can be dropped: see `Forgetron`."""
 
     policy: ClassVar[int] = FORGETTING
+
+
+def merged(
+    kernel: Kernel, points: DensePoints, state: State, places: int
+) -> tuple[DensePoints, State]:
+    """One bump less under a kernel without a closed form: the best of some places between two.
+
+    The smallest bump i is merged with every partner j at every place z = h c_i + (1 − h) c_j, and
+    the pair that loses least of ‖f‖² is taken: a bump at z has the coefficient
+    (a_i k(c_i, z) + a_j k(c_j, z))/k(z, z), and keeps ‖a_z‖² k(z, z). A bump whose norm is 0 is the
+    zero function, and is dropped.
+    """
+    state, count = state.copied(), state.length
+    a, diagonal, rows = state.a[:count], state.diagonal[:count], points.rows.astype(np.float64)
+    norms = (a**2).sum(axis=1) * diagonal
+    i = int(np.argmin(norms))
+    if norms[i] > 0:
+        others = np.delete(np.arange(count), i)
+        h = np.linspace(0.0, 1.0, places)[:, None, None]
+        z = h * rows[i] + (1.0 - h) * rows[others]
+        shape = places, len(others)
+        between = DensePoints(z.reshape(-1, rows.shape[1]))
+        sizes = np.asarray(Gram(kernel, between).diagonal(), np.float64).reshape(shape)
+        values = Gram(kernel, between, DensePoints(rows)).dense().reshape(*shape, count)
+        own = values[:, :, i]
+        theirs = np.take_along_axis(values, others[None, :, None], axis=2)[:, :, 0]
+        sums = own[:, :, None] * a[i] + theirs[:, :, None] * a[others]
+        gained = np.full(shape, -np.inf)
+        np.divide((sums**2).sum(axis=2), sizes, out=gained, where=sizes > 0)
+        cross = Gram(kernel, points.take([i]), points.take(others)).dense()[0]
+        pairs = norms[others] + 2 * cross * (a[others] @ a[i])
+        place, partner = np.unravel_index(np.argmin(pairs - gained), shape)
+        j, size = others[partner], sizes[place, partner]
+        state.a[j] = sums[place, partner] / size
+        if len(state.b):
+            state.b[j] = (
+                own[place, partner] * state.b[i] + theirs[place, partner] * state.b[j]
+            ) / size
+        state.diagonal[j] = size
+        state.ages[j] = max(state.ages[i], state.ages[j])
+        rows[j] = z[place, partner]
+    last = count - 1
+    for array in (rows, state.a, state.b, state.diagonal, state.ages):
+        if len(array):
+            array[i] = array[last]
+    state.integers[COUNT] = last
+    state.columns[:] = np.arange(len(state.columns))
+    return DensePoints(rows[:last].astype(points.rows.dtype), points.names), state

@@ -1,4 +1,4 @@
-"""Losses of online machines: what compiled code is told of them, and two that it adds."""
+"""Losses of online machines: what compiled code is told of them, and one that it adds."""
 
 from __future__ import annotations
 
@@ -14,40 +14,14 @@ from mercer.losses import (
     Huber,
     Logistic,
     Loss,
-    MarginLoss,
     Multinomial,
+    Perceptron,
     Poisson,
     Quantile,
     Squared,
     SquaredHinge,
 )
 from mercer.online import state
-
-
-@dataclass(frozen=True)
-class Perceptron(MarginLoss):
-    """The loss of the perceptron, max(−yf, 0). Its slope at the kink yf = 0 is −y: a mistake.
-
-    >>> Perceptron().value(1.0, [-2.0, 0.0, 3.0]).tolist()
-    [2.0, 0.0, 0.0]
-    """
-
-    _least_slope: ClassVar[float] = -1.0
-
-    def _value(self, m: Any) -> Any:
-        return np.maximum(-m, 0.0)
-
-    def _slope(self, m: Any) -> Any:
-        return np.where(m <= 0, -1.0, 0.0)
-
-    def _curvature(self, m: Any) -> Any:
-        return np.zeros_like(m)
-
-    def _conjugate(self, v: Any) -> Any:
-        return np.zeros_like(v)
-
-    def _proximal(self, m: Any, step: Any) -> Any:
-        return np.where(m + step < 0, m + step, np.maximum(m, 0.0))
 
 
 @dataclass(frozen=True)
@@ -120,7 +94,7 @@ def code_of(loss: Loss) -> tuple[int, np.ndarray]:
 
 
 def _tube(loss: Any) -> tuple[int, tuple[float, ...]]:
-    return state.TUBE, (*loss._slopes, loss._width)
+    return state.TUBE, (*loss.domain(None), loss.quadratic_conjugate.kink)
 
 
 _RULES: dict[type, Any] = {

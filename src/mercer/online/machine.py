@@ -2,36 +2,332 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-from mercer.losses import Hinge
-from mercer.online.base import OnlineMachine
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.checks import check_count, check_weights
+from mercer.features.inputs import KernelInput
+from mercer.functions import FeatureFunction, RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.losses import Hinge, Logistic, Loss, Multinomial
 from mercer.online.budgets import Budget
-from mercer.online.rounds import Settings
-from mercer.online.schedules import Average, InverseSquareRoot
-
-OPTIONS = ("budget", "averaging", "random_state", "record")  # of settings, where a machine has them
-
-
-class GradientMachine(OnlineMachine):
-    """Machines that step along gradients: `Hinge()` and `InverseSquareRoot(1.0)` by default."""
-
-    loss: Any
-    regularization: float
-    step: Any
-
-    def _settings(self, classes: int | None = None) -> Settings:
-        options = {name: getattr(self, name) for name in OPTIONS if hasattr(self, name)}
-        return Settings(self._loss(classes), self.regularization, self._step(), **options)
-
-    def _loss(self, classes: int | None = None) -> Any:
-        return Hinge() if self.loss is None else self.loss
-
-    def _step(self) -> Any:
-        return InverseSquareRoot(1.0) if self.step is None else self.step
+from mercer.online.stream import Algorithm, Expansion, Recorded
+from mercer.online.targets import Targets, announced
+from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
+from mercer.solvers.schedules import Average, InverseSquareRoot
 
 
-class OnlineKernelMachine(GradientMachine):
+@dataclass(eq=False, repr=False, kw_only=True)
+class OnlineMachine(KernelInput, BaseEstimator):
+    """What all online machines share: streams in, predictions out.
+
+    Subclasses are dataclasses of their parameters. They say which `_algorithm` runs, or which
+    stream `_begin` makes; and their `_loss`, where it is not the parameter `loss`.
+    """
+
+    kernel: Any = field(default="rbf", kw_only=False)
+    passes: int = 5
+    gamma: Any = None
+    degree: Any = 3
+    coef0: Any = 1
+
+    def _algorithm(self, classes: int) -> Algorithm:
+        """What is minimised, with which steps, for so many classes."""
+        raise NotImplementedError
+
+    def _loss(self, classes: int = 2) -> Loss:
+        loss = getattr(self, "loss", None)
+        return Hinge() if loss is None else loss
+
+    def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> Any:
+        """The stream that learns these points and those that follow."""
+        classes = 0 if targets.classes is None else len(targets.classes)
+        return Expansion(kernel, self._algorithm(classes), points, targets.outputs)
+
+    # ---- learning -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, and learn the rows of X in their order, `passes` times."""
+        self._forget()
+        check_count(self, "passes", self.passes)
+        return self._start(X, y, None, sample_weight, self.passes, find_classes=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the rows of X in their order.
+
+        The first call of a classifier announces all `classes`. A block with a bad sample is
+        refused as a whole, and leaves the model as it was.
+        """
+        if not hasattr(self, "stream_"):
+            return self._start(X, y, classes, sample_weight)
+        self.targets_.check_classes(classes)
+        points = self._later_points(X)
+        self.stream_.learn(*_samples(points, self.targets_.rows(y), sample_weight))
+        return self
+
+    def learn_one(self, x: Any, y: Any, classes: Any = None, sample_weight: float = 1.0) -> Self:
+        """Learn one sample: a vector, a dictionary of numbers, or a point of the kernel."""
+        if not hasattr(self, "stream_"):
+            return self._start_with_one(x, y, classes, sample_weight)
+        self.targets_.check_classes(classes)
+        weights = _checked_weights([sample_weight], 1)
+        if weights[0] > 0:
+            self.stream_.learn(self._one_point(x), self.targets_.row(y), weights)
+        return self
+
+    def _start(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any,
+        sample_weight: Any,
+        passes: int = 1,
+        find_classes: bool = False,
+    ) -> Self:
+        """The first samples decide about the kernel, the classes and the number of outputs."""
+        try:
+            self._refuse_kernel()
+            X = self._checked(X, reset=True)
+            targets = self._read_targets(y, classes, find_classes)
+            kernel = self._resolved_kernel(X)
+            samples = _samples(kernel.points(X), targets.rows(y), sample_weight)
+            stream = self._begin(kernel, samples[0], targets)
+            for _ in range(passes):
+                stream.learn(*samples)
+        except BaseException:
+            self._forget()
+            raise
+        fitted = {"kernel_": kernel, "stream_": stream, "targets_": targets}
+        if targets.classes is not None:
+            fitted["classes_"] = targets.classes
+        self.__dict__.update(fitted)  # in one call: an interrupt leaves all of it or nothing
+        return self
+
+    def _start_with_one(self, x: Any, y: Any, classes: Any, weight: float) -> Self:
+        if isinstance(x, dict):
+            self._start([[float(value) for value in x.values()]], [y], classes, [weight])
+            self.entry_names_ = tuple(x)
+            return self
+        X = x[None] if isinstance(x, np.ndarray) else [x]  # an array keeps its precision
+        return self._start(X, [y], classes, [weight])
+
+    def _forget(self) -> None:
+        """Drop all that was learned; scikit-learn keeps names of its own with an estimator."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
+
+    # ---- what is learned from -------------------------------------------------------------------
+
+    def _read_targets(self, y: Any, classes: Any, find_classes: bool) -> Targets:
+        if not self._is_classifier():
+            return Targets.of_numbers(self._loss(), y)
+        if classes is None and not find_classes:
+            raise ValueError(
+                "the first samples of a classifier announce all labels there will be: write "
+                "partial_fit(X, y, classes=[-1, 1]), or learn_one(x, y, classes=[-1, 1])."
+            )
+        values = announced(y, classes)
+        return Targets.of_labels(self._loss(len(values)), values)
+
+    def _is_classifier(self) -> bool:
+        loss = self._loss()
+        if not isinstance(loss, Loss):
+            raise ValueError(f"loss must be a loss of mercer.losses; got {loss!r}.")
+        return loss.is_classification
+
+    def _refuse_kernel(self) -> None:
+        """Refuse kernels that need all data at once."""
+        if self._is_precomputed():
+            raise ValueError(
+                "a stream has no matrix in advance: pass a kernel, not 'precomputed'. Points known "
+                "by number take Precomputed(K) and their numbers."
+            )
+        if self.gamma == "scale":
+            raise ValueError(
+                "gamma='scale' is the variance of all data, which a stream does not have: write a "
+                "number, or None for 1/n_features."
+            )
+
+    def _later_points(self, X: Any) -> PointSet:
+        """Points of a machine that has begun; rows of plain numbers are checked faster."""
+        before = self.stream_.points
+        if not (self._is_known(X) and type(before) is DensePoints):
+            return self.kernel_.points(self._checked(X, reset=False))
+        check_finite(X)
+        return self._dense_points(X)
+
+    def _one_point(self, x: Any) -> PointSet:
+        """One point, as the kernel takes it."""
+        if not isinstance(self.stream_.points, VectorPoints):
+            return self.kernel_.points([x])
+        if isinstance(x, dict):
+            x = self._from_dictionary(x)
+        if hasattr(x, "tocsr"):
+            return self.kernel_.points(x.tocsr())
+        try:
+            row = np.asarray(x)
+            row = row if row.dtype in (np.float32, np.float64) else row.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"a point must be a row of numbers; {error}.") from None
+        if row.ndim != 1 or len(row) != self.n_features_in_:
+            raise ValueError(
+                f"a point must be a vector of {self.n_features_in_} numbers, as before; got shape "
+                f"{row.shape}."
+            )
+        check_finite(row)
+        return self._dense_points(np.array(row[None, :]))
+
+    def _dense_points(self, rows: np.ndarray) -> PointSet:
+        points = DensePoints(rows, getattr(self.stream_.points, "names", None))
+        self.kernel_.check_points(points)
+        return points
+
+    def _from_dictionary(self, x: dict[Any, Any]) -> np.ndarray:
+        names: Any = getattr(self, "entry_names_", None) or getattr(
+            self, "feature_names_in_", tuple(x)
+        )
+        if len(x) != len(names) or any(name not in x for name in names):
+            raise ValueError(f"a point must have the entries {list(names)}; got {list(x)}.")
+        return np.array([float(x[name]) for name in names])
+
+    # ---- predicting -----------------------------------------------------------------------------
+
+    @property
+    def function_(self) -> RKHSFunction | FeatureFunction:
+        """The function learned so far: an element of the kernel's space, or of that of features."""
+        return self._of_stream("function_").function(self.targets_.flat)
+
+    @available_if(lambda self: self._has_scores())
+    def decision_function(self, X: Any) -> np.ndarray:
+        """f(x) for every row of X: one score, or one for each class."""
+        return self._scores(self._points_to_predict(X))
+
+    def _has_scores(self) -> bool:
+        return self._is_classifier()
+
+    def _points_to_predict(self, X: Any) -> PointSet:
+        check_is_fitted(self)
+        return self.kernel_.points(self._checked(X, reset=False))
+
+    def _scores(self, points: PointSet) -> np.ndarray:
+        values = self.function_(points) - self.stream_.offset
+        if values.ndim == 2 and self._is_classifier() and len(self.classes_) == 2:
+            return values[:, 1] - values[:, 0]
+        return values
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels of a classifier; f(x), or the mean it stands for, of a regression."""
+        return self._decided(self._scores(self._points_to_predict(X)))
+
+    def _decided(self, scores: np.ndarray) -> np.ndarray:
+        if not self._is_classifier():
+            mean = getattr(self._loss(), "mean", None)
+            return scores if mean is None else mean(scores)
+        if scores.ndim == 1:
+            return self.classes_[(scores > 0).astype(int)]
+        return self.classes_[np.argmax(scores, axis=1)]
+
+    def predict_one(self, x: Any) -> Any:
+        """The prediction at one point. Before the first sample: 0, or None for a classifier."""
+        if not hasattr(self, "stream_"):
+            return None if self._is_classifier() else 0.0
+        value = self._decided(self._scores(self._one_point(x)))[0]
+        return value.item() if np.ndim(value) == 0 and hasattr(value, "item") else value
+
+    @available_if(lambda self: isinstance(self._loss(), (Logistic, Multinomial)))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, for the logistic and the multinomial loss."""
+        loss: Any = self._loss()
+        chances = loss.probability(self.function_(self._points_to_predict(X)))
+        if chances.ndim == 1:
+            return np.stack([1.0 - chances, chances], axis=1)
+        return chances if loss.is_multiclass else chances / chances.sum(axis=1, keepdims=True)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier, R² of a regression."""
+        measure = accuracy_score if self._is_classifier() else r2_score
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+
+    # ---- what happened so far -------------------------------------------------------------------
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """How many samples were learned."""
+        return self._of_stream("n_samples_seen_").rounds
+
+    @property
+    def mistakes_(self) -> int:
+        """How many labels the last f predicted wrongly before they were learned."""
+        return self._of_stream("mistakes_").mistakes
+
+    @property
+    def cumulative_loss_(self) -> float:
+        """Σ_t w_t ℓ(y_t, f_{t−1}(x_t)), the loss of all predictions made before learning."""
+        return self._of_stream("cumulative_loss_").cumulative_loss
+
+    @property
+    def recorded_(self) -> Recorded | None:
+        """The rounds so far, if `record` was set."""
+        return self._of_stream("recorded_").recorded
+
+    def _of_stream(self, name: str) -> Any:
+        if not hasattr(self, "stream_"):
+            raise AttributeError(f"{name} is there after the first sample.")
+        return self.stream_
+
+    # ---- scikit-learn ---------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "stream_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        classifier = self._is_classifier()
+        tags.estimator_type = "classifier" if classifier else "regressor"
+        tags.classifier_tags = ClassifierTags() if classifier else None
+        tags.regressor_tags = None if classifier else RegressorTags()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = not classifier
+        tags.target_tags.single_output = True
+        return tags
+
+
+def _samples(
+    points: PointSet, rows: np.ndarray, sample_weight: Any
+) -> tuple[PointSet, np.ndarray, np.ndarray]:
+    """Points, targets and weights of the samples that have one."""
+    if len(rows) != len(points):
+        raise ValueError(
+            f"X and y must have one row for each sample; got {len(points)} and {len(rows)}."
+        )
+    weights = _checked_weights(sample_weight, len(rows))
+    if (weights > 0).all():
+        return points, rows, weights
+    used = np.flatnonzero(weights)
+    if not len(used):
+        raise ValueError("sample_weight must not be all zero: there is nothing to learn.")
+    return points.take(used), rows[used], weights[used]
+
+
+def _checked_weights(sample_weight: Any, n: int) -> np.ndarray:
+    """One finite nonnegative weight for each sample."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, np.float64)
+    weights = np.full(n, float(weights)) if weights.ndim == 0 else weights
+    check_weights(weights, n, "sample_weight", all_zero=True)
+    return weights
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class OnlineKernelMachine(OnlineMachine):
     """f ← (1 − ηλ)f − η ℓ'(y, f(x)) k(x, ·) for one sample after another, on a budget.
 
     The step is the functional gradient of ℓ(y, f(x)) + (λ/2)‖f‖²: shrink, and add one bump.
@@ -85,34 +381,21 @@ class OnlineKernelMachine(GradientMachine):
     0.5
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        loss: Any = None,
-        regularization: float = 1e-4,
-        step: Any = None,
-        budget: Budget | None = None,
-        averaging: Average | None = None,
-        passes: int = 5,
-        record: bool = False,
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.regularization = regularization
-        self.step = step
-        self.budget = budget
-        self.averaging = averaging
-        self.passes = passes
-        self.record = record
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.random_state = random_state
+    loss: Any = None
+    regularization: float = 1e-4
+    step: Any = None
+    budget: Budget | None = None
+    averaging: Average | None = None
+    record: bool = False
+    random_state: Any = None
 
-
-__all__ = ["GradientMachine", "OnlineKernelMachine", "OnlineMachine"]
+    def _algorithm(self, classes: int) -> Algorithm:
+        return Algorithm(
+            self._loss(classes),
+            self.regularization,
+            InverseSquareRoot(1.0) if self.step is None else self.step,
+            self.budget,
+            self.averaging,
+            self.random_state,
+            self.record,
+        )

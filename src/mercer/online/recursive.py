@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from mercer.checks import check_count, check_nonnegative, check_positive
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
-from mercer.losses import Squared
-from mercer.online.base import OnlineMachine
+from mercer.losses import Loss, Squared
+from mercer.online.machine import OnlineMachine
 from mercer.online.state import block_of, padded
-from mercer.online.stream import BLOCK, BLOCK_BYTES, Centres
+from mercer.online.stream import Stream, Tuning
+from mercer.online.targets import Targets
 from mercer.points import PointSet
-from mercer.solvers.schedules import check_count, check_nonnegative, check_positive
+
+MOST_NEW_ROWS = 4096  # the factor doubles its room, but gains at most so many rows at once
 
 
 class Recursion(NamedTuple):
@@ -25,15 +29,19 @@ class Recursion(NamedTuple):
     base: np.ndarray  # that of the dictionary's Gram matrix, where points are admitted by tolerance
     right: np.ndarray  # (outputs, capacity)
     targets: np.ndarray  # (capacity, outputs)
-    columns: np.ndarray
+    columns: np.ndarray  # where a centre stands among the points of the stream
+
+    @property
+    def length(self) -> int:
+        """The number of centres."""
+        return int(self.integers[0])
 
 
-class RecursiveStream(Centres):
+class RecursiveStream(Stream):
     """The state of recursive least squares."""
 
-    recorded = None
-    offset = 0.0
-    mistakes = 0
+    state: Recursion
+    offset, mistakes, recorded = 0.0, 0, None  # what other streams have beside
 
     def __init__(
         self,
@@ -43,86 +51,85 @@ class RecursiveStream(Centres):
         alpha: float,
         tolerance: float,
         window: int | None,
+        tuning: Tuning = Tuning(),  # noqa: B008
     ) -> None:
-        super().__init__(kernel, points)
+        super().__init__(kernel, points, tuning)
         self.alpha, self.tolerance, self.window = float(alpha), float(tolerance), int(window or 0)
-        capacity = self.window if self.window else BLOCK
+        capacity = self.window if self.window else tuning.block
         sparse = capacity if tolerance > 0 else 0
-        self.arrays = Recursion(
+        self.state = Recursion(
             np.zeros(1),
             np.zeros(2, np.int64),
             np.zeros((capacity, capacity)),
             np.zeros((sparse, sparse)),
             np.zeros((outputs, capacity)),
             np.zeros((capacity, outputs)),
-            np.zeros(capacity, np.int64),
+            np.arange(capacity),
         )
 
-    @property
-    def outputs(self) -> int:
-        return self.arrays.targets.shape[1]
+    def _learn_block(
+        self, points: PointSet, targets: np.ndarray, weights: np.ndarray, diagonal: np.ndarray
+    ) -> None:
+        from mercer.online.compiled.recursive import recursive_learn
 
-    @property
-    def count(self) -> int:
-        return int(self.arrays.integers[0])
-
-    @property
-    def rounds(self) -> int:
-        return int(self.arrays.integers[1])
-
-    @property
-    def cumulative_loss(self) -> float:
-        return float(self.arrays.reals[0])
-
-    def _length(self) -> int:
-        room = BLOCK_BYTES // (8 * (self.count + BLOCK))
-        return 1 if self.alone else max(1, min(BLOCK, room))
-
-    def _learn_block(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
-        from mercer.online.compiled.recursive import recursive_walk
-
-        n = len(points)
+        n, nothing = len(points), np.zeros(0)
         if not self.window:
             self._make_room(self.count + n)
-        values, nothing = self.values(points), np.zeros(0)
-        block = block_of(values, self.diagonal(points), targets, weights, nothing, nothing)
-        taken = recursive_walk(self.arrays, block, self.alpha, self.tolerance, self.window)
-        if taken < n:
+        values, known = self._values(points), len(self.points)
+        block = block_of(values, diagonal, targets, weights, nothing, nothing, known)
+        self.points = self.points.concatenated(points)
+        try:
+            learned = recursive_learn(self.state, block, self.alpha, self.tolerance, self.window)
+        finally:
+            self._keep_centres()
+        if learned < n:
             raise ValueError(
                 f"alpha = {self.alpha:g} is lost in rounding beside the kernel values: K + αI is "
                 "not positive definite to working precision. Write a larger alpha, or a tolerance."
             )
-        self.keep(points, self.arrays.columns, self.count)
 
-    def _working_copy(self, samples: int) -> Recursion:
+    def _copied_state(self) -> Recursion:
         """Without a window or a tolerance nothing changes but what lies beyond the centres."""
         if self.window or self.tolerance > 0:
-            return Recursion(*(array.copy() for array in self.arrays))
-        arrays = self.arrays
-        small = {name: getattr(arrays, name).copy() for name in ("reals", "integers", "columns")}
-        return arrays._replace(**small)
+            return super()._copied_state()
+        small = {name: getattr(self.state, name).copy() for name in ("reals", "integers")}
+        return self.state._replace(**small, columns=self.state.columns.copy())
 
     def _make_room(self, needed: int) -> None:
-        arrays, capacity = self.arrays, len(self.arrays.columns)
+        state, capacity = self.state, len(self.state.columns)
         if needed <= capacity:
             return
-        size = max(needed, min(2 * capacity, capacity + 4096))
-        square = (size, size)
-        self.arrays = arrays._replace(
-            factor=padded(arrays.factor, square),
-            base=padded(arrays.base, square) if len(arrays.base) else arrays.base,
-            right=padded(arrays.right, (self.outputs, size)),
-            targets=padded(arrays.targets, (size, self.outputs)),
-            columns=padded(arrays.columns, (size,)),
+        size = max(needed, min(2 * capacity, capacity + MOST_NEW_ROWS))
+        self.state = state._replace(
+            factor=padded(state.factor, (size, size)),
+            base=padded(state.base, (size, size)) if len(state.base) else state.base,
+            right=padded(state.right, (self.outputs, size)),
+            targets=padded(state.targets, (size, self.outputs)),
+            columns=padded(state.columns, (size,)),
         )
 
     def function(self, flat: bool) -> RKHSFunction:
+        """f; with `flat`, coefficients are numbers, not rows."""
         from mercer.online.compiled.recursive import recursive_coefficients
 
-        found = recursive_coefficients(self.arrays, self.tolerance > 0).T.astype(self.points.dtype)
-        return RKHSFunction(self.kernel, self.points, found[:, 0] if flat else found)
+        columns = recursive_coefficients(self.state, self.tolerance > 0)
+        coefficients = columns.T.astype(self.points.dtype)
+        return RKHSFunction(self.kernel, self.points, coefficients[:, 0] if flat else coefficients)
+
+    @property
+    def outputs(self) -> int:
+        return int(self.state.targets.shape[1])
+
+    @property
+    def rounds(self) -> int:
+        return int(self.state.integers[1])
+
+    @property
+    def cumulative_loss(self) -> float:
+        return float(self.state.reals[0])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelRecursiveLeastSquares(OnlineMachine):
     """Ridge regression after every sample: min over f of Σ_t w_t (y_t − f(x_t))² + α‖f‖².
 
@@ -165,31 +172,15 @@ class KernelRecursiveLeastSquares(OnlineMachine):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        alpha: float = 1.0,
-        tolerance: float = 0.0,
-        window: int | None = None,
-        passes: int = 1,
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.tolerance = tolerance
-        self.window = window
-        self.passes = passes
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
+    alpha: float = 1.0
+    tolerance: float = 0.0
+    window: int | None = None
+    passes: int = 1
 
-    def _loss(self, classes: int | None = None) -> Any:
+    def _loss(self, classes: int = 2) -> Loss:
         return Squared()
 
-    def _new_stream(self, kernel: Kernel, points: PointSet, outputs: int, classes: Any) -> Any:
+    def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> RecursiveStream:
         check_positive(self, "alpha", self.alpha)
         check_nonnegative(self, "tolerance", self.tolerance)
         if self.window is not None:
@@ -199,4 +190,5 @@ class KernelRecursiveLeastSquares(OnlineMachine):
                     "a window forgets samples, a tolerance merges them into the dictionary: give "
                     f"one of them; got window={self.window!r} and tolerance={self.tolerance!r}."
                 )
-        return RecursiveStream(kernel, points, outputs, self.alpha, self.tolerance, self.window)
+        options = self.alpha, self.tolerance, self.window
+        return RecursiveStream(kernel, points, targets.outputs, *options)

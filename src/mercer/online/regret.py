@@ -1,23 +1,38 @@
-"""Regret: what a stream cost beyond the best function of a ball, and what theory promises."""
+"""Regret: what a stream cost beyond the best function of a ball, and what theory promises.
+
+The best function in hindsight minimises Σ_t w_t ℓ(y_t, f(x_t)) over ‖f‖ ≤ U.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from mercer import linalg
+from mercer.checks import check_positive
 from mercer.functions import RKHSFunction
-from mercer.online.hindsight import best_in_ball
-from mercer.online.rounds import Recorded, Settings
-from mercer.online.schedules import Constant, InverseTime
-from mercer.online.state import UNBOUNDED
+from mercer.losses import Loss
+from mercer.online.state import FEATURES, UNBOUNDED
+from mercer.online.stream import Algorithm, Recorded
 from mercer.operators import Gram
-from mercer.solvers.schedules import check_positive
+from mercer.solvers.schedules import Constant, InverseTime
 
-MATCH = 1e-9  # how near λ times the scale of 1/t steps is to 1
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the search for the best function of a ball."""
+
+    steps: int = 4000
+    """Steps of splitting at most; a few hundred are usual."""
+    check_every: int = 20
+    """Steps between two looks at the gap, which costs as much as a step."""
+    apart: float = 5.0
+    """Primal and dual residuals further apart than this double or halve the stiffness."""
+    halvings: int = 100
+    """Of the bracket of a multiplier: more than float64 has digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,60 +90,193 @@ def regret(machine: Any, radius: float) -> Regret:
     True
     """
     check_positive("regret", "radius", radius)
-    recorded, stream = _recorded(machine), machine.stream_
-    settings, points = stream.settings, reduce(lambda a, b: a.concatenated(b), recorded.points)
-    targets, weights = np.concatenate(recorded.targets), np.concatenate(recorded.weights)
-    bound, reason = _bound(settings, stream.rules.policy, recorded, radius)
-    ridge = float(settings.regularization) if bound is not None else 0.0
-    found = best_in_ball(
-        Gram(stream.kernel, points),
-        targets,
-        weights,
-        settings.loss,
-        radius,
-        regularization=ridge * len(targets),
-    )
-    online, best = np.concatenate(recorded.losses), found.losses
-    if ridge:
-        online = online + 0.5 * ridge * np.concatenate(recorded.norms)
-        best = best + 0.5 * ridge * found.squared_norm
-    return Regret(
-        np.cumsum(online),
-        np.cumsum(best),
-        bound,
-        reason,
-        bool(ridge),
-        float(radius),
-        found.function,
-        found.gap,
-    )
-
-
-def _recorded(machine: Any) -> Recorded:
     recorded = getattr(machine, "recorded_", None)
-    if recorded is None or not len(recorded):
+    if recorded is None:
         raise ValueError(
             "the regret needs the rounds of the stream, which this machine did not keep: make it "
             "with record=True, and let it learn."
         )
-    return recorded
+    algorithm: Algorithm = machine.stream_.algorithm
+    bound, reason = _bound(machine.stream_.rules.policy, algorithm, recorded, radius)
+    ridge = float(algorithm.regularization) if bound is not None else 0.0
+    best = best_in_ball(
+        Gram(machine.kernel_, recorded.points),
+        recorded.targets,
+        recorded.weights,
+        algorithm.loss,
+        radius,
+        regularization=ridge * len(recorded.targets),
+    )
+    online, losses = recorded.losses, best.losses
+    if ridge:
+        online = online + 0.5 * ridge * recorded.norms
+        losses = losses + 0.5 * ridge * best.squared_norm
+    return Regret(
+        np.cumsum(online),
+        np.cumsum(losses),
+        bound,
+        reason,
+        bool(ridge),
+        float(radius),
+        best.function,
+        best.gap,
+    )
 
 
 def _bound(
-    settings: Settings, policy: int, recorded: Recorded, radius: float
+    policy: int, algorithm: Algorithm, recorded: Recorded, radius: float
 ) -> tuple[np.ndarray | None, str]:
     """The bound up to each round, with its name; or None, with the reason."""
+    if policy == FEATURES:
+        return None, "no bound: f moves in the span of features, not in the ball of the kernel."
     if policy != UNBOUNDED:
         return None, "no bound: bumps that a budget drops are not paid for in the proof."
-    step, ridge = settings.step, float(settings.regularization)
-    gradients = np.concatenate(recorded.gradients)
+    step, ridge, gradients = algorithm.step, float(algorithm.regularization), recorded.gradients
     if isinstance(step, Constant):
         bound = radius**2 / (2.0 * step.size) + 0.5 * step.size * np.cumsum(gradients)
         return bound, "U²/(2η) + (η/2) Σ‖g_t‖²"
     strong = isinstance(step, InverseTime) and ridge > 0 and step.offset == 0
-    if strong and math.isclose(step.scale * ridge, 1.0, rel_tol=MATCH):
+    if strong and math.isclose(step.scale * ridge, 1.0, rel_tol=1e-9):  # 1/λ was rounded
         rounds = np.arange(1, len(gradients) + 1)
         return np.cumsum(gradients / (2.0 * ridge * rounds)), "Σ‖g_t‖²/(2λt)"
     return None, (
         "no bound: it is proved for a constant step, and for η = 1/(λt) on the regularised loss."
     )
+
+
+# ---- the best function of a ball -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Hindsight:
+    """The best f of the ball, its losses, and how far from the least their sum can be."""
+
+    function: RKHSFunction
+    losses: np.ndarray
+    squared_norm: float
+    gap: float
+
+
+def best_in_ball(
+    gram: Gram,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    radius: float,
+    regularization: float = 0.0,
+    tolerance: float = 1e-4,
+    tuning: Tuning = Tuning(),  # noqa: B008
+) -> Hindsight:
+    """Minimise Σ w_t ℓ(y_t, f(x_t)) + (λ/2)‖f‖² over ‖f‖ ≤ U, for any loss with a proximal map.
+
+    By splitting v = f(X) from f: the proximal map of the loss for v, and for f the projection on
+    the ball, which after one eigendecomposition of K is a search for one multiplier. The gap is
+    that of Fenchel's dual: for any β, the least sum is at least
+    −Σ w_t ℓ*(y_t, β_t/w_t) − max over ‖f‖ ≤ U of (−Σ β_t f(x_t) − (λ/2)‖f‖²).
+
+    References
+    ----------
+    S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, Distributed optimization and statistical
+    learning via the alternating direction method of multipliers, 2011.
+    """
+    check_positive("best_in_ball", "radius", radius)
+    ball = _Ball.of(gram, float(radius), float(regularization), tuning.halvings)
+    steps = weights if loss.is_multiclass else weights[:, None]
+    free, dual, stiffness = np.zeros_like(targets), np.zeros_like(targets), 1.0
+    best, least, bound = np.zeros_like(targets), math.inf, -math.inf
+    for number in range(1, tuning.steps + 1):
+        place = ball.nearest(free - dual, stiffness)
+        values, before = ball.vectors @ place, free
+        free = np.asarray(loss.proximal(targets, values + dual, steps / stiffness))
+        dual = dual + values - free
+        if number % tuning.check_every and number < tuning.steps:
+            continue
+        total = _costs(loss, targets, values, weights).sum()
+        total = float(total) + 0.5 * regularization * ball.squared_norm(place)
+        bound = max(bound, _dual_value(ball, targets, weights, loss, stiffness * dual))
+        if total < least:
+            best, least = place, total
+        if least - bound <= tolerance * max(abs(least), 1e-12):
+            break
+        if number < tuning.steps // 2:  # a stiffness that changes for ever need not converge
+            primal, moved = np.linalg.norm(values - free), np.linalg.norm(free - before)
+            change = 2.0 if primal > tuning.apart * moved else 1.0
+            change = 0.5 if moved > tuning.apart * primal else change
+            stiffness, dual = stiffness * change, dual / change
+    return Hindsight(
+        RKHSFunction(gram.kernel, gram.x, ball.vectors @ (best / ball.eigenvalues[:, None])),
+        _costs(loss, targets, ball.vectors @ best, weights),
+        ball.squared_norm(best),
+        least - bound,
+    )
+
+
+def _dual_value(
+    ball: _Ball, y: np.ndarray, weights: np.ndarray, loss: Loss, slopes: np.ndarray
+) -> float:
+    """Fenchel's lower bound at β = slopes (of w ℓ), moved into the domain of the conjugate."""
+    u = slopes / weights[:, None]
+    if not loss.is_multiclass:
+        low, high = loss.domain(y)
+        u = np.clip(u, np.asarray(low), np.asarray(high))
+    conjugate = weights * _row_sums(loss.conjugate(y, u))
+    return float(-conjugate.sum() - ball.support(u * weights[:, None]))
+
+
+def _costs(loss: Loss, y: np.ndarray, f: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return weights * _row_sums(loss.value(y, f))
+
+
+def _row_sums(values: np.ndarray) -> np.ndarray:
+    """One number for each sample: summed over outputs."""
+    return np.asarray(values).reshape(len(values), -1).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ball:
+    """Functions f with f(X) = Qs, ‖f‖² = Σ s²/λ ≤ U², in the eigenbasis K = QΛQᵀ."""
+
+    eigenvalues: np.ndarray
+    vectors: np.ndarray
+    radius: float
+    regularization: float
+    halvings: int
+
+    @classmethod
+    def of(cls, gram: Gram, radius: float, regularization: float, halvings: int) -> _Ball:
+        values, vectors = map(np.asarray, linalg.eigen(gram.dense().astype(np.float64)))
+        used = values > len(values) * np.finfo(np.float64).eps * values[-1]
+        basis = values[used], np.ascontiguousarray(vectors[:, used])
+        return cls(*basis, radius, regularization, halvings)
+
+    def nearest(self, target: np.ndarray, stiffness: float) -> np.ndarray:
+        """The s that minimises (ρ/2)‖Qs − target‖² + (λ/2)Σ s²/λ_i over the ball."""
+        goal = self.vectors.T @ target
+        start = self.regularization / stiffness
+        size = (goal**2).sum(axis=1) * self.eigenvalues
+
+        def norm(shift: float) -> float:
+            return float((size / (self.eigenvalues + start + shift) ** 2).sum())
+
+        shift = 0.0
+        if norm(0.0) > self.radius**2:
+            low, high = 0.0, math.sqrt(float(size.sum())) / self.radius
+            for _ in range(self.halvings):
+                shift = 0.5 * (low + high)
+                low, high = (shift, high) if norm(shift) > self.radius**2 else (low, shift)
+                if high - low <= 1e-15 * high:
+                    break
+            shift = high
+        return goal * (self.eigenvalues / (self.eigenvalues + start + shift))[:, None]
+
+    def squared_norm(self, place: np.ndarray) -> float:
+        return float(((place**2).sum(axis=1) / self.eigenvalues).sum())
+
+    def support(self, slopes: np.ndarray) -> float:
+        """The largest value of −Σ β f(x) − (λ/2)‖f‖² over the ball."""
+        inner = self.vectors.T @ slopes
+        size = math.sqrt(float(((inner**2).sum(axis=1) * self.eigenvalues).sum()))
+        ridge, radius = self.regularization, self.radius
+        if ridge * radius >= size:
+            return size**2 / (2.0 * ridge) if ridge else 0.0
+        return radius * size - 0.5 * ridge * radius**2

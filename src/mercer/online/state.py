@@ -1,9 +1,9 @@
-"""What an online machine keeps between two samples, and what compiled code is told.
+"""The state of an online machine as arrays of fixed size, shared with compiled code.
 
-Everything that changes is a few arrays of fixed size, so that a step costs the same whether it is
-the first or the millionth. f = s·Σ_i a_i k(c_i, ·) with a running scale s, so that shrinking f
-costs one multiplication; the average of the iterates is Σ_i (a_i C + b_i) k(c_i, ·) / W, with C
-the running sum of weight times scale and W that of the weights.
+f = s·(Σ_j a_j r_j + base), where r_j(x) are the kernel values k(x, c_j) with the centres, or the
+features of x. The running scale s makes shrinking f one multiplication. The average of the iterates
+is Σ_j (a_j C + b_j) r_j / W, where C is the running sum of weight times scale and W that of the
+weights, so that averaging costs nothing beyond a new bump.
 """
 
 from __future__ import annotations
@@ -12,26 +12,38 @@ from typing import NamedTuple
 
 import numpy as np
 
-# ---- places in the arrays of numbers -------------------------------------------------------------
+# ---- places in `State.reals` and `State.integers` ------------------------------------------------
 
-SCALE, AVERAGE_SCALE, AVERAGE_WEIGHT, SQUARED_NORM, GRADIENTS, OFFSET, SPENT, LOSS_SUM = range(8)
-COUNT, ROUNDS, MISTAKES, INSERTIONS, UPDATES, RANDOM = range(6)
+REALS = 9
+(
+    SCALE,
+    AVERAGE_SCALE,
+    AVERAGE_WEIGHT,
+    SQUARED_NORM,
+    GRADIENTS,
+    OFFSET,
+    SPENT,
+    LOSS_SUM,
+    BASE_SCALE,
+) = range(REALS)
+INTEGERS = 6
+COUNT, ROUNDS, MISTAKES, INSERTIONS, UPDATES, RANDOM = range(INTEGERS)
 
-# ---- which loss, which step, which policy --------------------------------------------------------
+# ---- which loss, which step, which budget --------------------------------------------------------
 
 SQUARED, HUBER, TUBE, LOGISTIC, HINGE, SQUARED_HINGE, POISSON, PERCEPTRON, NOVELTY = range(9)
 MULTINOMIAL, MAX_MARGIN = 20, 21  # losses of a whole row of scores
 FOREIGN = -1  # a loss that is asked from Python
 
 GIVEN, ADAPTIVE, AGGRESSIVE, SOFT_AGGRESSIVE = range(4)
-UNBOUNDED, OLDEST, SMALLEST, RANDOMLY, LEAST_LOSS, PROJECTION, MERGING, OUTSIDE, FORGETTING = range(
-    9
-)
+
+UNBOUNDED, OLDEST, SMALLEST, RANDOMLY, LEAST_LOSS, PROJECTION, MERGING, FORGETTING = range(8)
+ON_HOST, FEATURES = 8, 9  # bumps are merged in Python; features instead of bumps
 WITH_GRAM = (LEAST_LOSS, PROJECTION, FORGETTING)
 
 
 class Rules(NamedTuple):
-    """What does not change: codes of loss, step and policy, and their numbers."""
+    """What does not change: the codes of loss, step and budget, and their numbers."""
 
     loss: int
     loss_numbers: np.ndarray
@@ -39,54 +51,61 @@ class Rules(NamedTuple):
     step_number: float
     regularization: float
     policy: int
-    size: int
-    kept_norm: bool  # whether ‖f‖² is followed
+    size: int  # bumps a budget allows; with FEATURES, how many of them a sample changes
     labels: bool  # whether mistakes are counted
+    jitter: float  # of Project, and two of Merge: see `stream.Tuning`
+    merge_steps: int
+    merge_tolerance: float
 
 
-class Arrays(NamedTuple):
-    """What changes: one row for each centre, and a few numbers."""
+class State(NamedTuple):
+    """What changes: one row for each bump (or feature), and a few numbers."""
 
     reals: np.ndarray
     integers: np.ndarray
     a: np.ndarray  # (capacity, outputs)
     b: np.ndarray  # (capacity, outputs), of the average; (0, outputs) without one
     targets: np.ndarray  # (capacity, outputs) for LEAST_LOSS
-    gram: np.ndarray  # (capacity, capacity) where the policy needs it
+    gram: np.ndarray  # (capacity, capacity) where the budget needs it
     inverse: np.ndarray  # (capacity, capacity) for PROJECTION
     diagonal: np.ndarray  # (capacity,), k(c, c)
     ages: np.ndarray  # (capacity,), the round of the insertion
-    columns: np.ndarray  # (capacity,), where a centre stands among the points of a block
-    centres: np.ndarray  # (width, capacity): rows seen by a Gaussian kernel, else (0, 0)
-    rows: np.ndarray  # (capacity, columns): the points themselves where bumps are merged
+    columns: np.ndarray  # (capacity,), where a centre stands among the points of the stream
+    centres: np.ndarray  # (width, capacity): scaled rows where the loop computes the kernel
+    rows: np.ndarray  # (capacity, width): the centres themselves where bumps are merged
 
     @property
-    def held(self) -> int:
-        """The number of bumps."""
+    def length(self) -> int:
+        """The number of bumps, or of features."""
         return int(self.integers[COUNT])
 
-    def widened(self, capacity: int) -> Arrays:
-        """The same with room for more centres."""
+    def copied(self) -> State:
+        return State(*(array.copy() for array in self))
+
+    def enlarged(self, capacity: int) -> State:
+        """The same with room for more bumps; what is empty stays empty."""
+        shapes = {
+            "gram": (capacity, capacity),
+            "inverse": (capacity, capacity),
+            "centres": (len(self.centres), capacity),
+        }
         changes = {}
-        for name in ("a", "b", "targets", "diagonal", "ages", "columns", "rows"):
+        for name in self._fields[2:]:
             array = getattr(self, name)
-            if len(array):
-                changes[name] = padded(array, (capacity, *array.shape[1:]))
-        for name in ("gram", "inverse"):
-            if len(getattr(self, name)):
-                changes[name] = padded(getattr(self, name), (capacity, capacity))
-        if len(self.centres):
-            changes["centres"] = padded(self.centres, (len(self.centres), capacity))
+            if array.size:
+                changes[name] = padded(array, shapes.get(name, (capacity, *array.shape[1:])))
         return self._replace(**changes)
 
 
 class Block(NamedTuple):
-    """Samples that are learned one after the other in one call."""
+    """Samples that are learned one after the other in one call of the loop."""
 
-    values: np.ndarray  # k of each sample with old centres and with the samples themselves
-    diagonal: np.ndarray  # k(x, x)
-    seen: np.ndarray  # (samples, width) for a Gaussian kernel, else (0, 0)
-    rows: np.ndarray  # (samples, columns) where bumps are merged
+    values: np.ndarray  # k with the points of the stream and with the samples; or their features
+    known: int  # how many points the stream had before
+    diagonal: np.ndarray  # k(x, x), or ‖φ(x)‖²
+    inputs: np.ndarray  # (samples, width): scaled rows where the loop computes the kernel
+    rows: np.ndarray  # (samples, width) where bumps are merged
+    base: np.ndarray  # (samples, outputs): values of a part of f that only shrinks
     targets: np.ndarray  # (samples, outputs)
     weights: np.ndarray
     steps: np.ndarray
@@ -98,6 +117,9 @@ class Block(NamedTuple):
     given: np.ndarray  # its values and slopes, side by side, once they are known
 
 
+NOTHING = np.empty((0, 0))
+
+
 def block_of(
     values: np.ndarray,
     diagonal: np.ndarray,
@@ -105,39 +127,37 @@ def block_of(
     weights: np.ndarray,
     steps: np.ndarray,
     averaging: np.ndarray,
-    seen: np.ndarray | None = None,
-    rows: np.ndarray | None = None,
+    known: int = 0,
+    inputs: np.ndarray = NOTHING,
+    rows: np.ndarray = NOTHING,
+    base: np.ndarray = NOTHING,
 ) -> Block:
-    """A block with room for what is met; what is not needed is empty."""
-    empty, n = np.empty((0, 0)), len(targets)
+    """A block with room for what the loop reports."""
+    n = len(targets)
+    out = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(targets.shape), NOTHING
     return Block(
-        values,
-        diagonal,
-        empty if seen is None else seen,
-        empty if rows is None else rows,
-        targets,
-        weights,
-        steps,
-        averaging,
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(targets.shape),
-        empty,
+        values, known, diagonal, inputs, rows, base, targets, weights, steps, averaging, *out
     )
 
 
-def empty_arrays(
-    capacity: int, outputs: int, policy: int, averaged: bool, width: int, columns: int, seed: int
-) -> Arrays:
-    """The state of f = 0."""
-    reals = np.zeros(8)
-    reals[SCALE] = 1.0
-    integers = np.zeros(6, np.int64)
+def empty_state(
+    capacity: int,
+    outputs: int,
+    policy: int,
+    averaged: bool,
+    seed: int = 0,
+    width: int = 0,
+    row_width: int = 0,
+) -> State:
+    """The state of f = 0; what a policy does not need is empty."""
+    reals, integers = np.zeros(REALS), np.zeros(INTEGERS, np.int64)
+    reals[SCALE] = reals[BASE_SCALE] = 1.0
     integers[RANDOM] = (2 * seed + 1) & 0x7FFF_FFFF_FFFF_FFFF
+    if policy == FEATURES:
+        integers[COUNT] = capacity
     square = capacity if policy in WITH_GRAM else 0
     inverse = capacity if policy == PROJECTION else 0
-    return Arrays(
+    return State(
         reals,
         integers,
         np.zeros((capacity, outputs)),
@@ -147,9 +167,9 @@ def empty_arrays(
         np.zeros((inverse, inverse)),
         np.zeros(capacity),
         np.zeros(capacity, np.int64),
-        np.zeros(capacity, np.int64),
+        np.arange(capacity),
         np.zeros((width, capacity if width else 0)),
-        np.zeros((capacity if columns else 0, columns)),
+        np.zeros((capacity if row_width else 0, row_width)),
     )
 
 

@@ -1,63 +1,238 @@
-"""A stream of samples: kernel values for compiled code, and the points that are kept.
+"""A stream of samples: what is minimised, with which steps, and the state between two samples.
 
-Samples are learned in blocks. The values of a block with the centres and with itself are computed
-at once; a new centre is always one of its samples, so the walk over the block needs nothing else.
-How samples are cut into blocks changes no bit: where values could depend on it (wide, sparse and
-mapped points, functions of users), a block is one sample.
+Samples are learned in blocks. The kernel values of a block with the centres and with itself are
+computed at once; a new centre is always one of its samples, so the compiled loop over the block
+needs nothing else. How samples are cut into blocks changes no bit: where values could depend on it
+(wide, sparse and mapped points, functions of users), a block is one sample.
+
+The points of a stream may be more than its centres, `state.columns` says which are: so the state is
+whole at every moment, and an interrupt leaves a machine that learned a sample or did not.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.evaluation import dispatch
-from mercer.evaluation.expression import BILINEAR_KINDS
-from mercer.evaluation.program import lower
-from mercer.functions import RKHSFunction
+from mercer.evaluation.expression import BILINEAR_KINDS, numbers_of
+from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels import Gaussian
 from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel
-from mercer.online.budgets import Budget
-from mercer.online.merging import merge_outside
-from mercer.online.rounds import Recorded, Rounds, Settings
+from mercer.losses import Loss
+from mercer.online.budgets import Budget, merged
+from mercer.online.losses import code_of as loss_code
 from mercer.online.state import (
+    ADAPTIVE,
+    AGGRESSIVE,
     AVERAGE_SCALE,
     AVERAGE_WEIGHT,
-    COUNT,
+    FEATURES,
     FOREIGN,
     FORGETTING,
+    GIVEN,
+    LEAST_LOSS,
+    LOSS_SUM,
     MERGING,
-    OUTSIDE,
+    MISTAKES,
+    NOTHING,
+    OFFSET,
+    ON_HOST,
     PROJECTION,
+    ROUNDS,
     SCALE,
+    SOFT_AGGRESSIVE,
     UNBOUNDED,
     Block,
+    Rules,
+    State,
     block_of,
-    empty_arrays,
+    empty_state,
 )
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
-
-BLOCK = 256  # samples whose kernel values are computed at once
-BLOCK_BYTES = 1 << 24
-NARROW = 64  # columns up to which values are the same for blocks of any shape
+from mercer.solvers.schedules import Adaptive, Aggressive, Average, step_sizes
 
 
-class Centres:
-    """Points that are kept, and their kernel values with the samples of a block."""
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers that decide about speed and accuracy of a stream, not about what it learns."""
 
-    arrays: Any
-    recorded: Recorded | None
+    block: int = 256
+    """Samples whose kernel values are computed at once: enough to use all threads."""
+    block_bytes: int = 1 << 24
+    """Memory for the kernel values of a block, 16 MB: fewer samples where there are many bumps."""
+    gaussian_block: int = 1 << 14
+    """Samples of a block where the loop computes the kernel, and nothing is stored for it."""
+    narrow: int = 64
+    """Columns up to which the evaluator gives the same bits for blocks of any shape: beyond, inner
+    products go through BLAS."""
+    jitter: float = 1e-7
+    """τ of `Project` over the largest k(c, c): above the rounding of K, and small enough that a
+    projection loses less than 1e-3 of what the best one does (tests/online/test_budgets.py)."""
+    merge_steps: int = 40
+    """Newton steps for the place of a merged bump; it takes 3 to 5."""
+    merge_tolerance: float = 1e-7
+    """Where they end, as a share of the distance; the error of f is its square."""
+    merge_places: int = 9
+    """Places that are tried between two bumps under a kernel without a closed form."""
 
-    def __init__(self, kernel: Kernel, points: PointSet) -> None:
-        self.kernel = kernel
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An online algorithm: what is minimised, with which steps, and on which budget.
+
+    Pegasos, NORMA, the perceptron and all others are choices of these.
+    """
+
+    loss: Loss
+    regularization: float
+    step: Any
+    budget: Budget | None = None
+    averaging: Average | None = None
+    random_state: Any = None
+    record: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, Loss):
+            raise ValueError(f"loss must be a loss of mercer.losses; got {self.loss!r}.")
+        if not (isinstance(self.step, (Adaptive, Aggressive)) or hasattr(self.step, "step")):
+            raise ValueError(
+                f"step must be a schedule; got {self.step!r}. Write schedules.Constant(0.1), "
+                "InverseTime(scale), InverseSqrt(scale), Adaptive(scale) or Aggressive(limit)."
+            )
+        if not (math.isfinite(self.regularization) and self.regularization >= 0):
+            raise ValueError(
+                f"regularization must be nonnegative and finite; got {self.regularization!r}."
+            )
+        if not (self.budget is None or isinstance(self.budget, Budget)):
+            raise ValueError(
+                f"budget must be None or one of mercer.online.budgets, as Merge(200); got "
+                f"{self.budget!r}."
+            )
+        if not (self.averaging is None or hasattr(self.averaging, "weight")):
+            raise ValueError(f"averaging must be None or Average(); got {self.averaging!r}.")
+        foreign = loss_code(self.loss)[0] == FOREIGN
+        if foreign and self.budget is not None and self.budget.policy == LEAST_LOSS:
+            raise ValueError(
+                f"LeastLoss compares losses in compiled code, which does not know {self.loss!r}: "
+                "choose another budget, as Smallest or Project."
+            )
+
+    def rules(self, policy: int, size: int, tuning: Tuning) -> Rules:
+        """The algorithm as compiled code reads it."""
+        step, number = GIVEN, 0.0
+        if isinstance(self.step, Adaptive):
+            step, number = ADAPTIVE, float(self.step.scale)
+        elif isinstance(self.step, Aggressive):
+            step, number = SOFT_AGGRESSIVE if self.step.soft else AGGRESSIVE, float(self.step.limit)
+        return Rules(
+            *loss_code(self.loss),
+            step=step,
+            step_number=number,
+            regularization=float(self.regularization),
+            policy=policy,
+            size=size,
+            labels=self.loss.is_classification,
+            jitter=tuning.jitter,
+            merge_steps=tuning.merge_steps,
+            merge_tolerance=tuning.merge_tolerance,
+        )
+
+    def check_steps(self, steps: np.ndarray, sizes: np.ndarray) -> None:
+        """Refuse steps under which f turns round or blows up; `sizes` are weights times k(x, x)."""
+        ridge = float(self.regularization)
+        if not len(steps):
+            return
+        if steps.max() * ridge > 1.0 + 1e-9:  # λ·(1/λ) is 1 up to rounding
+            raise ValueError(
+                f"the step {steps.max():g} turns f round: 1 − ηλ = {1 - steps.max() * ridge:.3g}. "
+                f"Take steps of at most 1/λ = {1 / ridge:.3g}, as InverseTime(1/λ) does."
+            )
+        curvature = float(self.loss.smoothness)
+        if not math.isinf(self.loss.lipschitz) or math.isinf(curvature):
+            return
+        product = steps * (curvature * sizes + ridge)
+        if product.max() >= 2.0:
+            worst = int(product.argmax())
+            limit = 2.0 / (curvature * sizes[worst] + ridge)
+            raise ValueError(
+                f"the step {steps[worst]:g} is too long for a loss with unbounded slope: learning "
+                f"is stable below {limit:.3g} at this sample. Write a smaller scale."
+            )
+
+
+class Recorded(NamedTuple):
+    """Rounds of a stream: samples, the losses of their predictions, ‖g_t‖², and ‖f‖² before."""
+
+    points: PointSet
+    targets: np.ndarray
+    weights: np.ndarray
+    losses: np.ndarray
+    gradients: np.ndarray
+    norms: np.ndarray
+
+
+class Stream:
+    """Points, a state, and samples that are learned all or none. Subclasses say how."""
+
+    state: Any
+
+    def __init__(self, kernel: Kernel, points: PointSet, tuning: Tuning) -> None:
+        self.kernel, self.tuning = kernel, tuning
         self.points = points.slice(0, 0)
-        self.alone = not _narrow(kernel, points)
+        self.singly = not is_narrow(kernel, points, tuning.narrow)
+        self.blocks: list[Recorded] = []
 
-    def values(self, points: PointSet) -> np.ndarray:
+    def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
+        """Learn samples in their order; all of them, or none where one is refused."""
+        Gram(self.kernel, points, self.points)  # refuses points of another kind
+        targets = np.array(targets, np.float64, order="C")  # one layout, so one compilation
+        diagonal = np.asarray(self._diagonal(points), np.float64)
+        self._check(diagonal, weights)
+        if len(points) == 1:  # refused before it changes anything
+            self._learn_block(points, targets, weights, diagonal)
+            return
+        before, recorded = dict(vars(self)), len(self.blocks)
+        self.state = self._copied_state()
+        start = 0
+        try:
+            while start < len(points):
+                part = slice(start, min(len(points), start + self._block_length()))
+                samples = points.slice(part.start, part.stop)
+                self._learn_block(samples, targets[part], weights[part], diagonal[part])
+                start = part.stop
+        except BaseException:
+            self.__dict__.update(before)
+            del self.blocks[recorded:]
+            raise
+
+    def _diagonal(self, points: PointSet) -> np.ndarray:
+        """k(x, x)."""
+        return Gram(self.kernel, points).diagonal()
+
+    def _check(self, diagonal: np.ndarray, weights: np.ndarray) -> None:
+        """Refuse samples before anything is learned."""
+
+    def _copied_state(self) -> Any:
+        """What a refused sample in the middle of a block may have spoiled."""
+        return type(self.state)(*(array.copy() for array in self.state))
+
+    def _block_length(self) -> int:
+        """How many samples the next block has."""
+        room = self.tuning.block_bytes // (8 * (self.count + self.tuning.block))
+        return 1 if self.singly else max(1, min(self.tuning.block, room))
+
+    def _learn_block(
+        self, points: PointSet, targets: np.ndarray, weights: np.ndarray, diagonal: np.ndarray
+    ) -> None:
+        raise NotImplementedError
+
+    def _values(self, points: PointSet) -> np.ndarray:
         """k of the samples with the centres and with each other."""
         count, n = len(self.points), len(points)
         values = np.empty((n, count + n))
@@ -67,184 +242,229 @@ class Centres:
             values[:, count:] = Gram(self.kernel, points).dense()
         return values
 
-    def diagonal(self, points: PointSet) -> np.ndarray:
-        """k(x, x) in float64."""
-        return np.asarray(dispatch.diagonal(self.kernel, points), np.float64)
+    def _keep_centres(self) -> None:
+        """Leave out the points that are no centres; in one call, which nothing can interrupt."""
+        columns = self.state.columns
+        where = columns[: self.count]
+        if self.count != len(self.points) or (where != np.arange(self.count)).any():
+            self.__dict__.update(
+                points=self.points.take(where),
+                state=self.state._replace(columns=np.arange(len(columns))),
+            )
 
-    def keep(self, points: PointSet, columns: np.ndarray, count: int) -> None:
-        """The points of the centres, after a block that left them at `columns`."""
-        where = columns[:count]
-        if count != len(self.points) or (where != np.arange(count)).any():
-            self.points = self.points.concatenated(points).take(where)
-        columns[:count] = np.arange(count)
-
-    def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
-        """Learn samples in their order; all of them, or none where one is refused."""
-        dispatch.check_pair(points, self.points)
-        targets = np.array(targets, np.float64, order="C")  # one layout, so one compilation
-        kept, rounds = (self.points, self.arrays), len(self.recorded or ())
-        self.arrays = self._working_copy(len(points))
-        try:
-            start = 0
-            while start < len(points):
-                stop = min(len(points), start + self._length())
-                part = slice(start, stop)
-                self._learn_block(points.slice(start, stop), targets[part], weights[part])
-                start = stop
-        except BaseException:
-            self.points, self.arrays = kept
-            if self.recorded is not None:
-                self.recorded.cut(rounds)
-            raise
-
-    def _working_copy(self, samples: int) -> Any:
-        """What may be spoiled by a refused sample; a single one is refused before it can."""
-        if samples == 1:
-            return self.arrays
-        return type(self.arrays)(*(array.copy() for array in self.arrays))
-
-    def _length(self) -> int:
-        raise NotImplementedError
-
-    def _learn_block(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
-        raise NotImplementedError
+    @property
+    def count(self) -> int:
+        """The number of centres."""
+        return int(self.state.length)
 
     @property
     def nbytes(self) -> int:
         """What the arrays of the state take; points that are vectors are counted too."""
         rows = getattr(self.points, "rows", None)
-        kept = 0 if rows is None else getattr(rows, "nbytes", 0)
-        return sum(array.nbytes for array in self.arrays) + kept
+        return sum(array.nbytes for array in self.state) + getattr(rows, "nbytes", 0)
 
 
-class Stream(Rounds, Centres):
-    """The state of an online machine: the bumps it keeps, and how it goes on."""
+class Descent(Stream):
+    """Steps along functional gradients. Subclasses say what f is made of."""
 
-    def __init__(self, kernel: Kernel, settings: Settings, points: PointSet, outputs: int) -> None:
-        super().__init__(kernel, points)
-        self.amplitude, self.scales = _gaussian_scales(kernel, points)
-        policy = self._policy(settings.budget, points)
-        self.inside = self.scales is not None and (policy != UNBOUNDED or self.alone)
-        self.alone = not self.inside and (policy == OUTSIDE or self.alone)
-        self.begin(settings, policy)
-        size = self.rules.size
-        self.alone |= self.rules.loss == FOREIGN
-        self.arrays = empty_arrays(
-            capacity=size + 1 if size else BLOCK,
-            outputs=outputs,
-            policy=policy,
-            averaged=settings.averaging is not None,
-            width=points.width if self.inside else 0,  # type: ignore[attr-defined]
-            columns=points.width if policy == MERGING else 0,  # type: ignore[attr-defined]
-            seed=seed_of(settings.random_state),
-        )
+    state: State
 
-    def _policy(self, budget: Budget | None, points: PointSet) -> int:
-        """The policy on these points: merging where they can be mixed, projection elsewhere."""
-        if budget is None:
-            return UNBOUNDED
-        if budget.policy != MERGING:
-            return budget.policy
-        if not isinstance(points, DensePoints):
-            return PROJECTION
-        return MERGING if self.scales is not None else OUTSIDE
+    def __init__(
+        self, kernel: Kernel, algorithm: Algorithm, points: PointSet, tuning: Tuning
+    ) -> None:
+        super().__init__(kernel, points, tuning)
+        self.algorithm = algorithm
 
-    # ---- learning -----------------------------------------------------------------------------
+    def _begin(self, state: State, size: int, policy: int = FEATURES) -> None:
+        self.state = state
+        self.rules = self.algorithm.rules(policy, size, self.tuning)
+        if self.rules.loss == FOREIGN:
+            self.singly = True
 
-    def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
-        diagonal = self.diagonal(points)
-        if self.rules.policy == FORGETTING:
-            _check_lengths(diagonal)
-        self._check_steps(self._steps(len(points)), weights * diagonal)
-        super().learn(points, targets, weights)
+    def _check(self, diagonal: np.ndarray, weights: np.ndarray) -> None:
+        if self.rules.step == GIVEN:
+            self.algorithm.check_steps(self._steps(len(diagonal)), weights * diagonal)
 
-    def _learn_block(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
-        n = len(points)
-        block = block_of(
-            np.empty((0, len(self.points) + n)) if self.inside else self.values(points),
-            self.diagonal(points),
-            targets,
-            weights,
-            self._steps(n),
-            self._averaging(n),
-            self._seen(points),
-            self._rows(points),
-        )
-        if self.rules.policy == UNBOUNDED and self.arrays.held + n > len(self.arrays.a):
-            self.arrays = self.arrays.widened(2 * (self.arrays.held + n))
-        if self._walk(block) < n:
+    def _steps(self, n: int) -> np.ndarray:
+        given = self.rules.step == GIVEN
+        return step_sizes(self.algorithm.step, self.rounds + 1, n) if given else np.zeros(n)
+
+    def _descend(
+        self,
+        points: PointSet,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        diagonal: np.ndarray,
+        values: np.ndarray,
+        **parts: Any,
+    ) -> None:
+        """Learn the samples of a block from kernel values or features."""
+        from mercer.online.compiled.loop import learn
+
+        n, steps, shares = len(points), self._steps(len(points)), np.zeros(len(points))
+        if self.algorithm.averaging is not None:
+            times = range(self.rounds + 1, self.rounds + 1 + n)
+            shares = np.array([self.algorithm.averaging.weight(t) for t in times])
+        block = block_of(values, diagonal, targets, weights, steps, shares, **parts)
+        if self.rules.loss == FOREIGN:  # a block of one: predict, ask, learn
+            learn(self.state, block, self.rules)
+            block = block._replace(given=self._asked(block))
+        if learn(self.state, block, self.rules) < n:
             raise ValueError(
                 f"the loss or its slope is not finite at sample {self.rounds + 1} of the stream: "
                 "the steps are too long for it. Shorten them; the model is as it was before."
             )
-        self._keep(points)
-        if self.rules.policy == OUTSIDE and self.arrays.held > self.rules.size:
-            self.points = merge_outside(self.kernel, self.points, self.arrays)
-        if self.recorded is not None:
-            self.recorded.add(points, block)
+        if self.algorithm.record:
+            reported = block.losses, block.gradients, block.norms
+            self.blocks.append(Recorded(points, targets, weights, *reported))
 
-    def _walk(self, block: Block) -> int:
-        from mercer.online.compiled.walk import walk
+    def _asked(self, block: Block) -> np.ndarray:
+        """The values and slopes of a loss that compiled code does not know."""
+        loss, y, f = self.algorithm.loss, block.targets, block.scores
+        given = np.zeros((1, 2 * f.shape[1]))
+        values = np.asarray(loss.value(y, f), np.float64).ravel()
+        given[0, : len(values)] = values
+        given[0, f.shape[1] :] = loss.slope(y, f)[0]
+        return given
 
-        if self.rules.loss == FOREIGN:  # a block of one: predict, ask, learn
-            walk(self.arrays, block, self.rules)
-            loss, y, f = self.settings.loss, block.targets, block.scores
-            given = np.zeros((1, 2 * f.shape[1]))
-            values = np.asarray(loss.value(y, f), np.float64).ravel()
-            given[0, : len(values)] = values
-            given[0, f.shape[1] :] = loss.slope(y, f)[0]
-            block = block._replace(given=given)
-        return int(walk(self.arrays, block, self.rules))
+    def coefficients(self) -> np.ndarray:
+        """One row for each bump or feature: of the last f, or of the average."""
+        count, reals = self.state.length, self.state.reals
+        if self.algorithm.averaging is None or not reals[AVERAGE_WEIGHT]:
+            return reals[SCALE] * self.state.a[:count]
+        total = self.state.a[:count] * reals[AVERAGE_SCALE] + self.state.b[:count]
+        return total / reals[AVERAGE_WEIGHT]
 
-    def diagonal(self, points: PointSet) -> np.ndarray:
-        inside = self.inside
-        return np.full(len(points), self.amplitude) if inside else super().diagonal(points)
-
-    def _length(self) -> int:
-        """How many samples the next block has."""
-        if self.alone:
-            return 1
-        if self.inside and self.rules.policy != UNBOUNDED:
-            return 1 << 14
-        return max(1, min(BLOCK, BLOCK_BYTES // (8 * (self.arrays.held + BLOCK))))
-
-    def _seen(self, points: Any) -> np.ndarray:
-        if not self.inside or self.scales is None:
-            return np.empty((0, 0))
-        return np.ascontiguousarray(points.rows, np.float64) * self.scales
-
-    def _rows(self, points: Any) -> np.ndarray:
-        merged = self.rules.policy == MERGING
-        return np.array(points.rows, np.float64, order="C") if merged else np.empty((0, 0))
-
-    def _keep(self, points: PointSet) -> None:
-        """The points of the centres, after a block."""
-        arrays, count = self.arrays, self.arrays.held
-        if self.rules.policy == MERGING:
-            rows = arrays.rows[:count].astype(points.dtype)
-            self.points = DensePoints(rows, getattr(points, "names", None))
-            arrays.columns[:count] = np.arange(count)
-        else:
-            self.keep(points, arrays.columns, count)
-
-    # ---- what is known --------------------------------------------------------------------------
+    def function(self, flat: bool) -> RKHSFunction | FeatureFunction:
+        """f; with `flat`, coefficients are numbers, not rows."""
+        raise NotImplementedError
 
     @property
     def outputs(self) -> int:
-        return int(self.arrays.a.shape[1])
+        return int(self.state.a.shape[1])
 
-    def coefficients(self) -> np.ndarray:
-        """Those of the centres: of the last f, or of the average."""
-        count, reals = int(self.arrays.integers[COUNT]), self.arrays.reals
-        if self.settings.averaging is None or not reals[AVERAGE_WEIGHT]:
-            return reals[SCALE] * self.arrays.a[:count]
-        total = self.arrays.a[:count] * reals[AVERAGE_SCALE] + self.arrays.b[:count]
-        return total / reals[AVERAGE_WEIGHT]
+    @property
+    def rounds(self) -> int:
+        return int(self.state.integers[ROUNDS])
+
+    @property
+    def mistakes(self) -> int:
+        return int(self.state.integers[MISTAKES])
+
+    @property
+    def cumulative_loss(self) -> float:
+        return float(self.state.reals[LOSS_SUM])
+
+    @property
+    def offset(self) -> float:
+        return float(self.state.reals[OFFSET])
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """All rounds so far, where they are recorded."""
+        if not self.blocks:
+            return None
+        points = reduce(lambda a, b: a.concatenated(b), (block.points for block in self.blocks))
+        return Recorded(points, *map(np.concatenate, list(zip(*self.blocks, strict=True))[1:]))
+
+
+class Expansion(Descent):
+    """f = Σ a_j k(c_j, ·): the bumps, and what a budget makes of them."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        algorithm: Algorithm,
+        points: PointSet,
+        outputs: int,
+        tuning: Tuning = Tuning(),  # noqa: B008
+    ) -> None:
+        super().__init__(kernel, algorithm, points, tuning)
+        self.amplitude, self.scales = _gaussian_scales(kernel, points)
+        budget, policy = algorithm.budget, UNBOUNDED
+        if budget is not None:
+            policy = budget.policy
+        if policy == MERGING and not isinstance(points, DensePoints):
+            policy = PROJECTION
+        elif policy == MERGING and self.scales is None:
+            policy = ON_HOST
+        # Without a budget, tiles of many rows that use all threads are faster than the loop.
+        self.in_loop = self.scales is not None and (policy != UNBOUNDED or self.singly)
+        self.singly = not self.in_loop and (policy == ON_HOST or self.singly)
+        size = 0 if budget is None else int(budget.size)
+        state = empty_state(
+            size + 1 if size else tuning.block,
+            outputs,
+            policy,
+            averaged=algorithm.averaging is not None,
+            seed=seed_of(algorithm.random_state),
+            width=points.width if self.in_loop else 0,  # type: ignore[attr-defined]
+            row_width=points.width if policy == MERGING else 0,  # type: ignore[attr-defined]
+        )
+        self._begin(state, size, policy)
+
+    def _diagonal(self, points: PointSet) -> np.ndarray:
+        return np.full(len(points), self.amplitude) if self.in_loop else super()._diagonal(points)
+
+    def _check(self, diagonal: np.ndarray, weights: np.ndarray) -> None:
+        if self.rules.policy == FORGETTING and diagonal.max(initial=0.0) > 1.0 + 1e-6:
+            raise ValueError(
+                f"the Forgetron needs k(x, x) ≤ 1; got {diagonal.max():.3g}. Write "
+                "kernel.normalised()."
+            )
+        super()._check(diagonal, weights)
+
+    def _block_length(self) -> int:
+        if self.in_loop and self.rules.policy != UNBOUNDED:
+            return self.tuning.gaussian_block
+        return super()._block_length()
+
+    def _learn_block(
+        self, points: Any, targets: np.ndarray, weights: np.ndarray, diagonal: np.ndarray
+    ) -> None:
+        policy, values, parts = self.rules.policy, NOTHING, {}
+        if policy == UNBOUNDED and self.count + len(points) > len(self.state.a):
+            self.state = self.state.enlarged(2 * (self.count + len(points)))
+        if policy == ON_HOST:
+            self._merge()
+        if self.in_loop:
+            rows = np.ascontiguousarray(points.rows, np.float64)
+            parts["inputs"] = rows * np.asarray(self.scales)
+        else:
+            values = self._values(points)
+        parts["known"] = len(self.points)
+        if policy == MERGING:  # the rows of the state are the centres
+            parts["rows"] = np.array(points.rows, np.float64, order="C")
+            self._descend(points, targets, weights, diagonal, values, **parts)
+            return
+        self.points = self.points.concatenated(points)
+        try:
+            self._descend(points, targets, weights, diagonal, values, **parts)
+        finally:
+            self._keep_centres()
+        if policy == ON_HOST:
+            self._merge()
+
+    def _merge(self) -> None:
+        """Merge two bumps where there is one too many, under a kernel without a closed form."""
+        if self.count > self.rules.size:
+            assert isinstance(self.points, DensePoints)
+            places = self.tuning.merge_places
+            points, state = merged(self.kernel, self.points, self.state, places)
+            self.__dict__.update(points=points, state=state)
+
+    @property
+    def centres(self) -> PointSet:
+        """The points c_j."""
+        if self.rules.policy == MERGING:
+            rows = self.state.rows[: self.count].astype(self.points.dtype)
+            return DensePoints(rows, getattr(self.points, "names", None))
+        whole = len(self.points) == self.count
+        return self.points if whole else self.points.take(self.state.columns[: self.count])
 
     def function(self, flat: bool) -> RKHSFunction:
-        """The function learned so far; with `flat`, coefficients are numbers, not rows."""
         coefficients = self.coefficients().astype(self.points.dtype)
-        return RKHSFunction(self.kernel, self.points, coefficients[:, 0] if flat else coefficients)
+        return RKHSFunction(self.kernel, self.centres, coefficients[:, 0] if flat else coefficients)
 
 
 def _gaussian_scales(kernel: Kernel, points: PointSet) -> tuple[float, np.ndarray | None]:
@@ -258,23 +478,16 @@ def _gaussian_scales(kernel: Kernel, points: PointSet) -> tuple[float, np.ndarra
     return amplitude, np.broadcast_to(math.sqrt(0.5) / lengthscale, (points.width,))
 
 
-def _check_lengths(diagonal: np.ndarray) -> None:
-    if diagonal.max(initial=0.0) > 1.0 + 1e-6:
-        raise ValueError(
-            f"the Forgetron needs k(x, x) ≤ 1; got {diagonal.max():.3g}. Write kernel.normalised()."
-        )
-
-
-def _narrow(kernel: Kernel, points: PointSet) -> bool:
+def is_narrow(kernel: Kernel, points: PointSet, columns: int) -> bool:
     """Whether the value of a pair does not depend on the block it is computed in."""
     expression = kernel.expression()
     if expression is None or type(points) is not DensePoints or points.mapped:
         return False
-    for number in lower(expression).pairs:
-        wide = number.kind in BILINEAR_KINDS and points.width_of(number.view) > NARROW
-        if wide or number.view.matrix is not None:
-            return False
-    return True
+    return not any(
+        number.view.matrix is not None
+        or (number.kind in BILINEAR_KINDS and points.width_of(number.view) > columns)
+        for number in numbers_of(expression)
+    )
 
 
 def seed_of(random_state: Any) -> int:

@@ -8,6 +8,7 @@ from mercer.points.kinds import (
     ALL_COLUMNS,
     Column,
     DensePoints,
+    HostPoints,
     IndexPoints,
     ObjectPoints,
     PointSet,
@@ -16,12 +17,13 @@ from mercer.points.kinds import (
     View,
     check_finite,
 )
-from mercer.points.reading import as_points, as_vectors, beside_points
+from mercer.points.reading import as_points, as_vectors
 
 __all__ = [
     "ALL_COLUMNS",
     "Column",
     "DensePoints",
+    "HostPoints",
     "IndexPoints",
     "ObjectPoints",
     "PointSet",
@@ -30,6 +32,5 @@ __all__ = [
     "View",
     "as_points",
     "as_vectors",
-    "beside_points",
     "check_finite",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, runtime_checkable
@@ -9,13 +10,17 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 import scipy.sparse
 
+from mercer.arrays import Array, beside, on_host
+from mercer.runtime.budget import free_memory
+
 Column = int | str
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
 
 
 @runtime_checkable
 class PointSet(Protocol):
-    """What every kind of points owes: a length, a slice, a selection, and the user's own form."""
+    """A set of points: its length, parts of it, the user's own form, and where it lives."""
 
     def __len__(self) -> int: ...
 
@@ -35,6 +40,58 @@ class PointSet(Protocol):
     @property
     def dtype(self) -> np.dtype:
         """The precision in which kernel values on these points are computed."""
+
+    @property
+    def home(self) -> str:
+        """Where numbers about the points live: "host" for NumPy arrays, else a device of torch."""
+
+    def vector(self, values: Any) -> Array:
+        """Numbers of any library as an array of the library of the points, on their device."""
+
+    def admitted(self, values: Any, dtype: np.dtype) -> tuple[Array, Callable[[Array], Array]]:
+        """A user's numbers as columns at home, and the way back to the user's shape and library.
+
+        They have the wider of their precision and the given one; what are no real numbers, and
+        tensors on another device, are refused.
+        """
+
+    def free_memory(self) -> int:
+        """Bytes that are free where the points live."""
+
+    def host(self) -> PointSet:
+        """The same points in the memory of the host."""
+
+
+class HostPoints:
+    """Points in the memory of the host: numbers about them are NumPy arrays."""
+
+    home = "host"
+
+    def vector(self, values: Any) -> Array:
+        """Numbers of any library as a NumPy array.
+
+        >>> IndexPoints(np.arange(2)).vector([1.0, 2.0]).tolist()
+        [1.0, 2.0]
+        """
+        return on_host(values)
+
+    def admitted(self, values: Any, dtype: np.dtype) -> tuple[np.ndarray, Callable[..., Array]]:
+        if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
+            columns, back = self.admitted(on_host(values), dtype)
+            return columns, lambda result: beside(back(result), values)
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8 or array.ndim not in (1, 2):
+            refuse_values(array)
+        wide = DOUBLE if DOUBLE in (array.dtype, dtype) else SINGLE
+        if array.ndim == 1:
+            return np.ascontiguousarray(array[:, None], wide), lambda result: result[:, 0]
+        return np.ascontiguousarray(array, wide), lambda result: result
+
+    def free_memory(self) -> int:
+        return free_memory()
+
+    def host(self) -> Self:
+        return self
 
 
 @dataclass(frozen=True)
@@ -91,12 +148,8 @@ def _nested(column: Column, columns: tuple[Column, ...]) -> Column:
 ALL_COLUMNS = View()
 
 
-def _float_dtype(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
-
-
 @dataclass(frozen=True, eq=False)
-class VectorPoints:
+class VectorPoints(HostPoints):
     """Points that are rows of numbers: what dense and sparse points share."""
 
     rows: Any
@@ -111,7 +164,7 @@ class VectorPoints:
 
     @property
     def dtype(self) -> np.dtype:
-        return _float_dtype(self.rows.dtype)
+        return SINGLE if self.rows.dtype == SINGLE else DOUBLE
 
     @property
     def width(self) -> int:
@@ -216,7 +269,7 @@ class DensePoints(VectorPoints):
         positions = self.positions(view)
         rows = self.rows if positions is None else self.rows[:, positions]
         seen = np.array(rows, dtype=dtype, order="C", ndmin=2)
-        if self.mapped:
+        if isinstance(self.rows, np.memmap):
             check_finite(seen)
         if centre is not None:
             seen -= centre.astype(dtype)
@@ -303,7 +356,7 @@ class SparsePoints(VectorPoints):
 
 
 @dataclass(frozen=True, eq=False)
-class ObjectPoints:
+class ObjectPoints(HostPoints):
     """Points that are any Python objects: strings, trees, graphs."""
 
     objects: Sequence[Any]
@@ -330,7 +383,7 @@ class ObjectPoints:
 
 
 @dataclass(frozen=True, eq=False)
-class IndexPoints:
+class IndexPoints(HostPoints):
     """Points known by number only: the rows and columns of a matrix given in advance."""
 
     indices: np.ndarray
@@ -364,6 +417,16 @@ def _row_norms(rows: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", rows, rows)
 
 
+def refuse_values(array: Any) -> None:
+    """Refuse values that are no column or columns of real numbers."""
+    if array.ndim not in (1, 2):
+        raise ValueError(
+            "values must be a vector, or a matrix with a row for each point; got shape "
+            f"{tuple(array.shape)}."
+        )
+    raise ValueError(f"values must be real numbers in at most float64; got {array.dtype}.")
+
+
 def row_blocks(points: VectorPoints) -> Iterator[Any]:
     """The points a block of rows at a time."""
     for start in range(0, len(points), CHECKED_ROWS):
@@ -374,7 +437,7 @@ def check_finite(values: np.ndarray) -> None:
     """Refuse NaN and infinity. The sum is cheap, and finite only if every value is."""
     with np.errstate(invalid="ignore", over="ignore"):
         total = values.sum(dtype=np.float64)
-    if not np.isfinite(total) and not np.isfinite(values).all():
+    if not math.isfinite(total) and not np.isfinite(values).all():
         what = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(
             f"the points contain {what}: remove those rows, or fill them in first (for example "

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from mercer.arrays import Array, beside, is_tensor, on_host
+from mercer.arrays import is_tensor
 from mercer.points.kinds import (
     DensePoints,
     ObjectPoints,
@@ -16,18 +16,7 @@ from mercer.points.kinds import (
     SparsePoints,
     VectorPoints,
     check_finite,
-    row_blocks,
 )
-
-
-def beside_points(values: Any, points: Any) -> Array:
-    """Values as a tensor on the device of points that are tensors, else as an array of NumPy.
-
-    >>> beside_points([1.0, 2.0], as_vectors([[0.0], [1.0]])).tolist()
-    [1.0, 2.0]
-    """
-    rows = getattr(points, "rows", None)
-    return beside(values, rows) if is_tensor(rows) else on_host(values)
 
 
 def as_vectors(data: Any, names: Sequence[str] = ()) -> VectorPoints:
@@ -69,11 +58,9 @@ def _dense_points(data: Any, names: tuple[str, ...] | None = None) -> DensePoint
             f"points must be a two-dimensional array, one row for each point; got shape "
             f"{rows.shape}. {_reshaping_advice(rows.ndim)}"
         )
-    points = DensePoints(rows, names)
-    if not points.mapped and rows.dtype.kind == "f":
-        for block in row_blocks(points):
-            check_finite(block.rows)
-    return points
+    if rows.dtype.kind == "f" and not isinstance(rows, np.memmap):
+        check_finite(rows)
+    return DensePoints(rows, names)
 
 
 def _as_array(data: Any) -> np.ndarray:

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from mercer.points import DensePoints, SparsePoints, VectorPoints, View
+from mercer.arrays import beside
+from mercer.points.kinds import DensePoints, SparsePoints, VectorPoints, View, refuse_values
 
 FLOATS = (torch.float32, torch.float64)
 
@@ -25,6 +26,33 @@ class TensorPoints(VectorPoints):
     def device(self) -> Any:
         return self.rows.device
 
+    @property
+    def home(self) -> str:  # type: ignore[override]
+        return str(self.rows.device)
+
+    def vector(self, values: Any) -> torch.Tensor:
+        """Numbers of any library as a tensor on the device of the points."""
+        return beside(values, self.rows)
+
+    def admitted(self, values: Any, dtype: np.dtype) -> tuple[torch.Tensor, Any]:
+        check_beside(values, self.device)
+        tensor = torch.as_tensor(values, device=self.device).detach()
+        if tensor.is_complex() or tensor.ndim not in (1, 2):
+            refuse_values(tensor)
+        wide = dtype == np.float64 or tensor.dtype == torch.float64
+        columns = tensor[:, None] if tensor.ndim == 1 else tensor
+        columns = columns.to(torch.float64 if wide else torch.float32).contiguous()
+        if tensor.ndim == 1:
+            return columns, lambda result: result[:, 0]
+        return columns, lambda result: result
+
+    def free_memory(self) -> int:
+        """Bytes that are free on the device, those included that torch holds for itself."""
+        if self.device.type != "cuda":
+            return super().free_memory()
+        held = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return int(torch.cuda.mem_get_info(self.device)[0]) + int(held)
+
     def take(self, indices: Any) -> Self:
         return replace(self, rows=self.rows[torch.as_tensor(indices, device=self.device)])
 
@@ -34,7 +62,7 @@ class TensorPoints(VectorPoints):
     def made_of(self, rows: Any, names: tuple[str, ...] | None = None) -> TensorPoints:
         return TensorPoints(rows, names)
 
-    def host(self) -> DensePoints:
+    def host(self) -> DensePoints:  # type: ignore[override]
         """The same points as a NumPy array; without a copy where they are on the CPU."""
         return DensePoints(self.rows.detach().cpu().numpy(), self.names)
 

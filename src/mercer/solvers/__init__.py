@@ -1,28 +1,28 @@
 """Problems, the solvers that solve them, and the solutions they return."""
 
 from mercer.solvers import schedules
-from mercer.solvers.centres import CentresNewton, CentresProblem
+from mercer.solvers.centres import CentresNewton
 from mercer.solvers.constrained import Constrained
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.descent import (
     Discrepancy,
-    HeldOut,
     KernelGradientDescent,
     StochasticFunctionalGradient,
     SubgradientDescent,
-    gradient_norm,
 )
 from mercer.solvers.direct import Direct
 from mercer.solvers.doubly import DoublyStochastic
+from mercer.solvers.driver import HeldOut
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
-from mercer.solvers.gaps import Gap, certified_gap, duality_gap
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.many_ridges import gram_path
 from mercer.solvers.minibatch import FeatureProblem, MiniBatch
 from mercer.solvers.newton import Newton
+from mercer.solvers.optimality import Gap, certified_gap, duality_gap, gradient_norm
 from mercer.solvers.path import SpectralPath
+from mercer.solvers.penalties import L1, Ball
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.root import Cholesky, Eigen, Features, PivotedCholesky, Root
 from mercer.solvers.solution import Solution, Status
@@ -30,8 +30,9 @@ from mercer.solvers.sparse import SparseExpansion
 from mercer.solvers.splitting import Splitting
 
 __all__ = [
+    "L1",
+    "Ball",
     "CentresNewton",
-    "CentresProblem",
     "Cholesky",
     "ConjugateGradient",
     "Constrained",

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import on_host
-from mercer.evaluation.budget import Memory, free_memory, memory_budget
-from mercer.evaluation.dispatch import device_memory, on_tensors
 from mercer.evaluation.program import lower
-from mercer.evaluation.threads import thread_count
 from mercer.kernels import laws
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
-from mercer.points import PointSet, SparsePoints, VectorPoints, beside_points
+from mercer.points import PointSet, SparsePoints, VectorPoints
+from mercer.runtime.budget import Memory, free_memory, memory_budget
+from mercer.runtime.threads import thread_count
 from mercer.solvers.centres import CentresNewton
 from mercer.solvers.centres.basis import expected_steps, memory_needed, sample_size
 from mercer.solvers.direct import MIXED_SIZE, Direct
@@ -55,7 +54,7 @@ class Rates:
         Both once for each process where that is possible, so that a problem that is posed again is
         solved by the same solver.
         """
-        card = device_memory(points) is not None
+        card = points.home.startswith("cuda")
         some = points.slice(0, min(DEVICE_PROBE if card else PROBE, len(points)))
         seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
         names = "float32", "float64"
@@ -98,7 +97,7 @@ def _device(points: Any) -> str:
 def _value_seconds(kernel: Any, points: PointSet) -> float:
     """Seconds for each kernel value of a product."""
     gram = Gram(kernel, points, points.slice(0, len(points)))
-    v = beside_points(np.ones(len(points), gram.dtype), points)
+    v = points.vector(np.ones(len(points), gram.dtype))
 
     def product() -> Any:
         return on_host((gram @ v)[:1])  # a card is waited for
@@ -128,7 +127,7 @@ def _device_rate(dtype: str, points: PointSet) -> float:
     """Multiply-adds in a second of a matrix product on the card that holds the points."""
 
     def measure() -> float:
-        matrix = beside_points(np.ones((DEVICE_ORDER, DEVICE_ORDER), dtype), points)
+        matrix = points.vector(np.ones((DEVICE_ORDER, DEVICE_ORDER), dtype))
 
         def product() -> Any:
             return on_host((matrix @ matrix)[:1, :1])
@@ -237,9 +236,8 @@ def choose(
         only = Candidate("Direct", Direct(), 1e-11 * n**3, 8.0 * n * n, True)
         return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
-    free = device_memory(points)
-    if memory is None and free is not None:
-        memory = int(SHARE * free)
+    if memory is None and points.home.startswith("cuda"):
+        memory = int(SHARE * points.free_memory())
     found = list(exact or [])
     if exact is None and isinstance(loss, Squared):
         told = None if centres else ridge  # who asked for centres needs no spectrum
@@ -304,7 +302,7 @@ def default_centres(rows: int) -> int:
 
 
 def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
-    n, tensors = len(points), on_tensors(points)
+    n, tensors = len(points), points.home != "host"
     mixed = points.dtype == np.float64 and n >= MIXED_SIZE and not tensors
     dtype = "float32" if mixed else str(points.dtype)
     size = 4 if dtype == "float32" else 8
@@ -334,7 +332,7 @@ def _iterative(
 def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, float]:
     """Columns of a preconditioner and iterations, from the eigenvalues of K on some rows."""
     n = len(points)
-    if not ridge or on_tensors(points):
+    if not ridge or points.home != "host":
         return min(n, 2 * default_rank(n, 4)), ITERATIONS
     sample = points.take(np.linspace(0, n - 1, min(n, SPECTRUM)).astype(int))
     matrix = Gram(kernel, sample).astype(np.float64).dense()

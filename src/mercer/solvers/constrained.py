@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.checks import check_positive
-from mercer.solvers.descent.landscape import gradient_norm
+from mercer.solvers.optimality import gradient_norm
 from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution, Status

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from mercer.losses import Loss, Squared
-from mercer.losses.margin import Hinge
-from mercer.losses.residual import Absolute, EpsilonInsensitive, Quantile
+from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Quantile, Squared
 from mercer.solvers.direct import Direct
 from mercer.solvers.dual import DualAscent
-from mercer.solvers.gaps import is_smooth
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Solver
 from mercer.solvers.splitting import Splitting
@@ -27,6 +24,6 @@ def default_solver(loss: Loss, tolerance: float = 1e-6) -> Solver:
     """
     if isinstance(loss, Squared):
         return Direct()
-    if is_smooth(loss):
+    if loss.is_smooth:
         return Newton(tolerance)
     return DualAscent(tolerance) if isinstance(loss, KINKED) else Splitting(tolerance)

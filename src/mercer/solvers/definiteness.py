@@ -12,7 +12,6 @@ from mercer.arrays import on_host, precision, to_precision
 from mercer.kernels import laws
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
-from mercer.points import beside_points
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution, Status
 
@@ -55,7 +54,7 @@ def sentence(gram: Gram, witness: Any) -> str:
     >>> sentence(gram, np.array([0.0, 1.0]))
     'the kernel is not positive definite, vᵀKv = -2 for the unit vector v in `witness`'
     """
-    value = float(witness @ on_host(gram @ beside_points(witness, gram.x)))
+    value = float(witness @ on_host(gram @ gram.x.vector(witness)))
     return (
         f"the kernel is not positive definite, vᵀKv = {value:.3g} for the unit vector v in "
         "`witness`"
@@ -121,7 +120,7 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
     kept = vectors[:, values >= 0]
     matrix = (kept * values[values >= 0]) @ kept.T
     nearest = Precomputed(0.5 * (matrix + matrix.T)).gram(np.arange(gram.shape[0]))
-    found = solver.solve(replace(problem, gram=nearest))
+    found = solver.solve(replace(problem, operator=nearest))
     status = Status(
         False,
         f"No minimum: {sentence(gram, vectors[:, 0])}. Solved for the nearest positive "
@@ -131,5 +130,5 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
         vectors[:, 0],
     )
     coefficients = (kept @ (kept.T @ on_host(found.coefficients))).astype(gram.dtype)
-    coefficients = beside_points(coefficients, gram.x)
+    coefficients = gram.x.vector(coefficients)
     return replace(found, coefficients=coefficients, status=status)

@@ -11,8 +11,8 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
-from mercer.solvers.conjugate import conjugate_gradients
 from mercer.solvers.definiteness import without_minimum, witness_of
+from mercer.solvers.krylov import conjugate_gradients
 from mercer.solvers.problem import Problem, has_few_features, require_square_loss
 from mercer.solvers.solution import Solution, Status
 
@@ -85,10 +85,10 @@ class _System:
     def __init__(self, problem: Problem) -> None:
         self.problem, self.gram = problem, problem.gram
         self.precision = precision(self.gram.dtype)
-        self.xp = namespace(problem.values)
+        self.xp = namespace(problem.y)
         self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
         self.ridge = problem.regularization * float(self.xp.sum(problem.sample_weights))
-        self.targets = self.xp.reshape(problem.values, (problem.values.shape[0], -1))
+        self.targets = self.xp.reshape(problem.y, (problem.y.shape[0], -1))
         columns = [self.roots * self.targets]
         if problem.fit_intercept:
             columns.append(self.roots)
@@ -187,7 +187,7 @@ class _System:
         residual = self._residual(alpha, intercept)
         if self.ridge == 0.0:
             residual = self._slope(alpha, intercept)
-        shape = tuple(self.problem.values.shape)
+        shape = tuple(self.problem.y.shape)
         coefficients = to_precision(self.xp.reshape(alpha, shape), self.precision)
         intercept = intercept if len(shape) == 2 else float(intercept[0])
         return Solution(

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, beside, namespace, on_host, to_precision
+from mercer.checks import check_count, check_positive
+from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction
-from mercer.kernels import laws
-from mercer.points import ALL_COLUMNS, VectorPoints, beside_points
-from mercer.solvers.descent.landscape import Callback, State, target_rows
+from mercer.points import ALL_COLUMNS, VectorPoints
+from mercer.solvers.driver import Callback, Progress
 from mercer.solvers.problem import Problem
-from mercer.solvers.schedules import Schedule, check_count, check_positive
+from mercer.solvers.schedules import Schedule
 from mercer.solvers.solution import Solution, Status
 
 PAGE = 1024  # frequencies that one seed gives
@@ -46,13 +47,8 @@ class SeededFeatures:
     kept: bool = False
 
     def __post_init__(self) -> None:
-        measure = laws.spectral_density(self.kernel, self.width)
-        if measure.payload is None:
-            raise ValueError(
-                f"doubly stochastic gradients need a kernel with a spectral measure; got "
-                f"{self.kernel!r}. Use StochasticFunctionalGradient, or CentresNewton."
-            )
-        self.measure = measure.payload
+        self.sampler = FrequencySampler(self.kernel, self.width)
+        self.amplitude = math.sqrt(2.0 * self.sampler.amplitude)
         self._pages: dict[Any, tuple[Array, Array]] = {}
 
     @property
@@ -64,9 +60,10 @@ class SeededFeatures:
         key = number, like.dtype, like.device
         if key in self._pages:
             return self._pages[key]
-        random = np.random.default_rng([self.seed, number])
-        drawn = self.measure.sample(PAGE, random).T, random.uniform(0, 2 * np.pi, PAGE)
-        frequencies, phases = (to_precision(beside(part, like), like.dtype) for part in drawn)
+        frequencies, phases = (
+            to_precision(beside(part.T, like), like.dtype)
+            for part in self.sampler.block(number, PAGE, self.seed)
+        )
         if self.kept:
             self._pages[key] = frequencies, phases
         return frequencies, phases
@@ -80,13 +77,12 @@ class SeededFeatures:
         number, first = divmod(start, PAGE)
         frequencies, phases = self.page(number, rows)
         part = slice(first, first + stop - start)
-        scale = math.sqrt(2.0 * self.measure.total)
-        return scale * namespace(rows).cos(rows @ frequencies[:, part] + phases[part])
+        return self.amplitude * namespace(rows).cos(rows @ frequencies[:, part] + phases[part])
 
     def values(self, x: Any, weights: Array) -> Array:
         """Σ_s w_s φ_s(x), a page at a time; a tensor on its device where x is one."""
         points = self.kernel.points(x)
-        weights = to_precision(beside_points(weights, points), "float64")
+        weights = to_precision(points.vector(weights), "float64")
         xp, shape = namespace(weights), (len(points), weights.shape[1])
         out = xp.zeros(shape, dtype=xp.float64, device=weights.device)
         for first in range(0, len(points), ROWS):
@@ -134,7 +130,7 @@ class DoublyStochastic:
     random_state : int, default=0
     time_limit : float, optional
         Seconds after which to stop.
-    callback : function of (step, State), optional
+    callback : function of (step, Progress), optional
         Called after each step, with the mean loss of its batch as objective; True stops.
 
     References
@@ -197,7 +193,7 @@ class _Run:
 
     def __init__(self, solver: DoublyStochastic, problem: Problem) -> None:
         self.solver, self.problem = solver, problem
-        y = beside_points(target_rows(problem), problem.gram.x)
+        y = problem.gram.x.vector(problem.y)
         self.single, self.targets = y.ndim == 1, y.reshape(len(y), -1)
         self.features, xp = solver.features(problem), namespace(y)
         shape = self.features.count, self.targets.shape[1]
@@ -258,7 +254,7 @@ class _Run:
         elif limit is not None and self.history["seconds"][-1] >= limit:
             self.stopped = f"the time limit of {limit:g} s"
         elif self.solver.callback is not None:
-            state = State(self._coefficients(), 0.0 * self.raw[0, :], loss)
+            state = Progress(self._coefficients(), 0.0 * self.raw[0, :], loss)
             self.stopped = "the callback" if self.solver.callback(t, state) else ""
         return bool(self.stopped)
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import beside, is_tensor, on_host
-from mercer.evaluation.budget import Memory
-from mercer.evaluation.dispatch import device_memory
+from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
-from mercer.features.centres.pivoted import PartialFactor
+from mercer.features.partial_cholesky import PartialFactor
 from mercer.operators import Gram
-from mercer.solvers.conjugate import conjugate_steps
-from mercer.solvers.descent.landscape import Callback, State
+from mercer.runtime.budget import Memory
+from mercer.solvers.driver import Callback, Progress
+from mercer.solvers.krylov import conjugate_steps
 from mercer.solvers.low_rank import (
     ENTRY,
     Columns,
@@ -29,7 +29,6 @@ from mercer.solvers.low_rank import (
     most_columns,
 )
 from mercer.solvers.problem import Problem, require_square_loss
-from mercer.solvers.schedules import check_count, check_positive
 from mercer.solvers.solution import Solution, Status
 
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4}
@@ -67,7 +66,7 @@ class ConjugateGradient:
         Draws the pivots.
     time_limit : float, optional
         Seconds after which to stop with the best iterate.
-    callback : function of (iteration, State), optional
+    callback : function of (iteration, Progress), optional
         Called after each iteration, with an objective of nan; True stops.
 
     References
@@ -154,8 +153,9 @@ def columns_for(solver: ConjugateGradient, problem: Problem, until: float = math
 
 def _room(gram: Gram) -> Memory:
     """The memory budget for columns: half of what is free on a card, if nothing else is said."""
-    free = device_memory(gram.x)
-    return gram.memory if free is None or gram.memory is not None else free // 2
+    if gram.memory is not None or not gram.x.home.startswith("cuda"):
+        return gram.memory
+    return gram.x.free_memory() // 2
 
 
 def _in_time(factors: Iterator[PartialFactor], until: float) -> Iterator[PartialFactor]:
@@ -212,7 +212,7 @@ class Run:
         self.solver, self.problem, self.gram = solver, problem, problem.gram
         self.system = System(problem)
         self.roots, self.ridge = self.system.roots, self.system.ridge
-        self.targets = on_host(problem.values).reshape(len(self.roots), -1)
+        self.targets = on_host(problem.y).reshape(len(self.roots), -1)
         sides = [self.roots * self.targets, *([self.roots] if problem.fit_intercept else [])]
         self.sides = np.concatenate(sides, axis=1)
         self.scale = np.linalg.norm(self.sides, axis=0)
@@ -271,17 +271,17 @@ class Run:
         wanted = 0.7 * self.goal * self.scale / sizes
         error = self.system.rounding if self.dtype == "float32" else 0.0
         steps = conjugate_steps(
-            lambda v: self.system.multiply(v, self.dtype),
+            lambda d, raised: self.system.multiply(raised, self.dtype),
             self.preconditioner.solve,
             residual / sizes,
         )
         for step in steps:
             left = np.linalg.norm(step.residual, axis=0)
-            self._record(x + sizes * step.solution, float((left * sizes / self.scale).max()))
-            reached = np.maximum(wanted, error * np.linalg.norm(step.solution, axis=0))
+            self._record(x + sizes * step.lifted, float((left * sizes / self.scale).max()))
+            reached = np.maximum(wanted, error * np.linalg.norm(step.lifted, axis=0))
             if self.stopped or (left <= reached).all():
                 break
-        return np.asarray(sizes * step.solution)
+        return np.asarray(sizes * step.lifted)
 
     def _record(self, x: np.ndarray, believed: float) -> None:
         seconds = time.perf_counter() - self.began
@@ -295,7 +295,7 @@ class Run:
             self.stopped = f"the time limit of {limit:g} s"
         if self.solver.callback is not None:
             alpha, b = self._coefficients(x)
-            if self.solver.callback(taken, State(alpha, b, math.nan)):
+            if self.solver.callback(taken, Progress(alpha, b, math.nan)):
                 self.stopped = "the callback"
 
     # ---- the answer ------------------------------------------------------------------------------

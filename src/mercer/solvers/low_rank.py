@@ -11,10 +11,10 @@ import numpy as np
 
 from mercer import linalg
 from mercer.arrays import Array, beside, namespace, on_host, to_precision
-from mercer.evaluation.budget import Memory, memory_budget
-from mercer.evaluation.tiling import spans
-from mercer.features.centres.pivoted import PartialFactor
-from mercer.panels import lower_products
+from mercer.features.partial_cholesky import PartialFactor
+from mercer.linalg.panels import lower_products
+from mercer.runtime.budget import Memory, memory_budget
+from mercer.runtime.threads import spans
 
 FEWEST = 50  # columns
 ROWS, TENSOR_ROWS = 1 << 12, 1 << 14  # that are multiplied at a time

@@ -11,14 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, beside, inner, is_tensor, namespace, on_host, to_precision
+from mercer.arrays import (
+    Array,
+    beside,
+    floating,
+    inner,
+    is_tensor,
+    namespace,
+    on_host,
+    to_precision,
+)
+from mercer.checks import check_count, check_positive
 from mercer.features.inputs import length
 from mercer.functions import FeatureFunction
 from mercer.losses import Loss
-from mercer.losses.numerics import floating
-from mercer.solvers.descent.landscape import Callback, State
-from mercer.solvers.samples import check_targets, target_columns
-from mercer.solvers.schedules import Average, Schedule, check_count, check_positive
+from mercer.solvers.driver import Callback, Progress
+from mercer.solvers.problem import check_targets, label_rows
+from mercer.solvers.schedules import Average, Schedule
 from mercer.solvers.solution import Solution, Status
 
 ROWS = 2048  # whose features are computed together
@@ -56,7 +65,8 @@ class FeatureProblem:
     @cached_property
     def columns(self) -> Array:
         """The targets in float64, a column for each output."""
-        return target_columns(self._double(self.targets), self.loss)
+        y = label_rows(self._double(self.targets), self.loss)
+        return y.reshape(len(y), -1)
 
     @cached_property
     def shares(self) -> Array:
@@ -121,7 +131,7 @@ class MiniBatch:
     random_state : int, Generator or None, default=0
     time_limit : float, optional
         Seconds after which to stop.
-    callback : function of (step, State), optional
+    callback : function of (step, Progress), optional
         Called after each step, with the mean loss of its batch as objective; True stops.
 
     Examples
@@ -194,7 +204,7 @@ class MiniBatch:
             return "steps that are too long"
         if self.time_limit is not None and seconds >= self.time_limit:
             return f"the time limit of {self.time_limit:g} s"
-        if self.callback is not None and self.callback(t, State(w, 0.0 * w[0, :], loss)):
+        if self.callback is not None and self.callback(t, Progress(w, 0.0 * w[0, :], loss)):
             return "the callback"
         return ""
 

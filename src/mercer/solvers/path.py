@@ -9,7 +9,7 @@ leaves it out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -64,16 +64,18 @@ class SpectralPath:
         *,
         fit_intercept: bool = False,
         allow_indefinite: bool = False,
+        matrix: Array | None = None,
     ) -> SpectralPath:
-        """Decompose once: n³ operations, n² memory.
+        """Decompose once: n³ operations, n² memory; `matrix` is K where it is stored already.
 
         A kernel that is not positive definite is refused, unless `allow_indefinite`: then λ gives
         the solution of (SKS + ρI)c = Sy all the same, and `witness` is v with vᵀKv < 0.
         """
         problem = Problem(gram, targets, Squared(), 0.0, weights, fit_intercept)
-        y = problem.values
+        y = problem.y
         roots = namespace(y).sqrt(problem.sample_weights)
-        matrix = to_precision(beside(gram.dense(), y), "float64")
+        if matrix is None:
+            matrix = to_precision(beside(gram.dense(), y), "float64")
         if weights is not None:
             matrix = roots[:, None] * matrix * roots
         values, vectors = linalg.eigen(matrix)
@@ -102,6 +104,23 @@ class SpectralPath:
         if self.targets.ndim == 2:
             return alpha, intercept
         return alpha[:, 0], float(intercept[0])
+
+    def ridge_fit(self, targets: Array, regularization: float) -> tuple[Array, Array, Array]:
+        """α, b and the values f(x_i) + b for other targets, without a product with K.
+
+        Values on points without weight are only b.
+        """
+        path = replace(self, targets=targets)
+        c, b = path.coordinates(regularization)
+        sides = self.eigenvectors @ self._xp.concat([c, self.eigenvalues[:, None] * c], axis=1)
+        roots, width = self.roots[:, None], c.shape[1]
+        alpha = roots * sides[:, :width]
+        values = sides[:, width:] / self._xp.where(roots > 0, roots, 1.0) + b
+        shape = targets.shape
+        return (
+            *(self._xp.reshape(part, s) for part, s in ((alpha, shape), (b, shape[1:]))),
+            self._xp.reshape(values, shape),
+        )
 
     def fitted(self, filter_: Filter | float) -> Array:
         """f(x_i) for all training points; 0-weight points are predicted like new ones."""

@@ -1,41 +1,63 @@
-"""What is to be minimised, in one place: the objective that solvers lower and tests recompute."""
+"""The problem that every solver solves, in one form for all points, centres and features.
+
+    min over v, b of  (1/Σw) Σ_i w_i ℓ(y_i, (Av + Bb)_i) + cᵀb + penalty(v)
+
+    ====================  ============  ======  =====================================
+    f is sought           A             P       as
+    ====================  ============  ======  =====================================
+    on all points         K             K       f = Σ_i v_i k(x_i, ·)
+    on centres            K_nM          K_MM    f = Σ_j v_j k(c_j, ·)
+    on features           Z             I       f = ⟨v, z(·)⟩
+    ====================  ============  ======  =====================================
+
+P gives the norm ‖f‖² = vᵀPv, of which the penalty is (λ/2)‖f‖² unless it is said otherwise. B is
+nothing, a column of ones for an intercept, or any other null space of the penalty; c prices b, as
+ν does in ν-machines.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, on_host, to_precision
-from mercer.losses import Loss, Squared
-from mercer.losses.numerics import floating
+from mercer.arrays import Array, beside, namespace, to_precision
+from mercer.checks import is_number
+from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import Gram
-from mercer.solvers.samples import check_targets, check_weights
+from mercer.solvers import admission
+from mercer.solvers.penalties import Penalty, SquaredNorm
 from mercer.solvers.solution import Solution
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Regularised empirical risk over f = Σ α_i k(x_i, ·).
-
-        (1/Σw) Σ_i w_i ℓ(y_i, (Kα)_i + b) + (λ/2) αᵀKα
+    """Regularised empirical risk: (1/Σw) Σ_i w_i ℓ(y_i, f(x_i) + b) + (λ/2)‖f‖².
 
     Parameters
     ----------
-    gram : Gram
-        K, symmetric.
+    operator : Gram or another operator
+        A: `kernel.gram(X)` for f on all points.
     targets : array of shape (n,) or (n, outputs)
-        y. Solvers compute in the library of this array, and so do their answers.
+        y. Solvers compute in the library of this array, and so are their answers.
     loss : Loss
         ℓ.
-    regularization : float
-        λ ≥ 0.
+    regularization : float, array of shape (outputs,), or Penalty
+        λ ≥ 0, for all outputs or one for each; or `Ball(radius)` or `L1(strength)` in place of
+        (λ/2)‖f‖², or an object with `value` and `conjugate` of your own.
     weights : array of shape (n,), optional
         w ≥ 0, not all zero; 1 where nothing is given.
     fit_intercept : bool, default=False
         Whether b is free and unpenalised, or 0.
+    penalty_operator : operator, optional
+        P, where it is not A; see `on_centres` and `on_features`.
+    null_space : array of shape (n, k), optional
+        B, where it is not ones.
+    intercept_cost : float or array of shape (k,), optional
+        c; 0 where nothing is given.
 
     Examples
     --------
@@ -47,52 +69,232 @@ class Problem:
     1.0
     """
 
-    gram: Gram
+    operator: Any
     targets: Array
     loss: Loss
-    regularization: float
+    regularization: Any
     weights: Array | None = None
     fit_intercept: bool = False
+    penalty_operator: Any = None
+    null_space: Array | None = None
+    intercept_cost: Any = None
 
     def __post_init__(self) -> None:
-        if not self.gram.symmetric:
-            raise ValueError("a problem needs kernel.gram(X), with the same points twice.")
-        check_targets(self.targets, self.loss, self.gram.shape[0])
-        if not (np.isfinite(self.regularization) and self.regularization >= 0):
+        if self.on_all_points and self.operator.x is not self.operator.y:
             raise ValueError(
-                f"regularization must be nonnegative and finite; got {self.regularization!r}."
+                "a problem on all points needs kernel.gram(X), with the same points twice; for "
+                "a cross Gram matrix write Problem.on_centres(...)."
+            )
+        check_targets(self.targets, self.loss, self.rows)
+        if not hasattr(self.penalty, "conjugate"):
+            raise ValueError(
+                f"regularization must be a number λ or a penalty; got {self.regularization!r}."
             )
         if self.weights is not None:
-            check_weights(on_host(self.weights), self.gram.shape[0])
+            _check_weights(admission.on_host(self.weights), self.rows)
+
+    @classmethod
+    def on_centres(
+        cls,
+        cross: Any,
+        targets: Array,
+        loss: Loss,
+        regularization: Any,
+        weights: Array | None = None,
+        fit_intercept: bool = False,
+    ) -> Problem:
+        """The problem over f = Σ_j v_j k(c_j, ·) with few centres: A = K_nM and P = K_MM.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Linear
+        >>> from mercer.losses import Squared
+        >>> cross = Linear().gram([[1.0], [2.0]], [[1.0]])
+        >>> problem = Problem.on_centres(cross, np.array([0.0, 2.0]), Squared(), 1.0)
+        >>> problem.objective(np.array([1.0]))  # f(x) = x: ½(½·1² + ½·0²) + ½
+        0.75
+        """
+        if not (is_number(regularization) and regularization > 0):
+            raise ValueError(
+                f"a problem on centres needs regularization > 0; got {regularization!r}."
+            )
+        own = Gram(cross.kernel, cross.y, memory=cross.memory).astype(np.float64)
+        return cls(cross, targets, loss, regularization, weights, fit_intercept, own)
+
+    @classmethod
+    def one_class(cls, gram: Gram, nu: float, weights: Array | None = None) -> Problem:
+        """Novelty: min over f, ρ of (Σw)⁻¹½‖f‖² − νρ + (1/Σw) Σ_i w_i max(ρ − f(x_i), 0).
+
+        It is the loss max(−yz, 0) of z = f(x) + b with y = 1, b = −ρ and c = ν.
+        """
+        w = np.ones(gram.shape[0]) if weights is None else admission.on_host(weights)
+        return cls(
+            gram,
+            np.ones(len(w)),
+            Perceptron(),
+            1.0 / float(w.sum()),
+            w,
+            fit_intercept=True,
+            intercept_cost=nu,
+        )
+
+    @classmethod
+    def nu_classifier(
+        cls, gram: Gram, labels: Array, nu: float, weights: Array | None = None
+    ) -> Problem:
+        """The ν-machine: (Σw)⁻¹½‖f‖² − νρ + (1/Σw) Σ_i w_i max(ρ − y_i(f(x_i) + b), 0).
+
+        It is the loss max(−yz, 0) of z = f(x) + b − yρ: B has the columns 1 and −y, c = (0, −ν).
+        """
+        y = admission.on_host(labels)
+        w = np.ones(len(y)) if weights is None else admission.on_host(weights)
+        return cls(
+            gram,
+            y,
+            Perceptron(),
+            1.0 / float(w.sum()),
+            w,
+            null_space=np.stack([np.ones(len(y)), -y], axis=1),
+            intercept_cost=np.array([0.0, -nu]),
+        )
+
+    # ---- shapes and homes ------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """n, the number of samples."""
+        return int(self.operator.shape[0])
+
+    @property
+    def size(self) -> int:
+        """The number of coefficients of each output."""
+        return int(self.operator.shape[1])
+
+    @property
+    def on_all_points(self) -> bool:
+        """Whether A = P = K, so that Av is computed once for both."""
+        return self.penalty_operator is None
+
+    @property
+    def gram(self) -> Gram:
+        """K, for solvers of problems on all points."""
+        if not self.on_all_points:
+            raise ValueError(
+                f"this solver takes problems on all points, Problem(kernel.gram(X), ...); this one "
+                f"is on {self.size} centres or features: write Newton()."
+            )
+        return self.operator
+
+    @property
+    def penalty(self) -> Penalty:
+        """What is added to the risk."""
+        given = self.regularization
+        return SquaredNorm(given) if _is_number(given) else given
+
+    @property
+    def has_one_ridge(self) -> bool:
+        """Whether the penalty is (λ/2)‖f‖² with one number λ."""
+        return _is_number(self.regularization) and np.ndim(self.regularization) == 0
 
     @cached_property
-    def values(self) -> Array:
-        """The targets in float64, in their library."""
-        return to_precision(floating(self.targets), "float64")
+    def y(self) -> Array:
+        """The targets in float64 where the operator computes; labels of classes as rows."""
+        y = admission.at_home(self.targets, self.operator)
+        self.loss.check_targets(y)
+        return label_rows(y, self.loss)
+
+    @property
+    def single(self) -> bool:
+        """Whether coefficients are a vector, and the intercept a number."""
+        return bool(self.y.ndim == 1)
+
+    @property
+    def y_columns(self) -> Array:
+        """y with a column for each output."""
+        return namespace(self.y).reshape(self.y, (self.rows, -1))
+
+    @property
+    def outputs(self) -> int:
+        """How many columns of coefficients there are."""
+        return 1 if self.single else int(self.y.shape[1])
 
     @cached_property
     def sample_weights(self) -> Array:
-        """The weights w in float64, 1 where none were given, in the library of the targets."""
-        xp, y = namespace(self.values), self.values
+        """The weights w in float64, 1 where none were given."""
         if self.weights is None:
-            return xp.ones(y.shape[0], dtype=xp.float64, device=y.device)
-        return to_precision(floating(beside(self.weights, y)), "float64")
+            xp = namespace(self.y)
+            return xp.ones(self.rows, dtype=xp.float64, device=self.y.device)
+        return self.array(self.weights)
+
+    @cached_property
+    def shares(self) -> Array:
+        """p = w/Σw."""
+        w = self.sample_weights
+        return w / namespace(w).sum(w)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """The diagonal of P: k(x, x) of all points or centres, 1 for features."""
+        return self.array(
+            (self.operator if self.on_all_points else self.penalty_operator).diagonal()
+        )
+
+    def array(self, values: Any) -> Array:
+        """Values in float64, in the library of the targets and on their device."""
+        if isinstance(self.y, np.ndarray):
+            return admission.at_home(admission.on_host(values), self.operator)
+        return admission.at_home(beside(values, self.y), self.operator)
+
+    # ---- the objective ---------------------------------------------------------------------------
+
+    def fitted(self, v: Array) -> Array:
+        """A v, in float64."""
+        return self.operator @ self.array(v)
+
+    def constants(self, intercept: Any) -> Array:
+        """B b: what is added to Av."""
+        b = self.array(intercept)
+        return b if self.null_space is None else self.array(self.null_space) @ b
+
+    def norms(self, v: Array, fitted: Array | None = None) -> list[float]:
+        """‖f_k‖² = v_kᵀPv_k for each output k; on all points Av is used again."""
+        v, xp = self.array(v), namespace(self.y)
+        if self.on_all_points and fitted is not None:
+            image = fitted
+        else:
+            image = (self.operator if self.on_all_points else self.penalty_operator) @ v
+        squares = xp.sum(v * image, axis=0)
+        return [float(squares)] if v.ndim == 1 else [float(q) for q in squares]
 
     def objective(self, coefficients: Any, intercept: Any = 0.0) -> float:
-        """The objective at α and b, recomputed in float64 from scratch."""
-        y = self.values
-        alpha = to_precision(floating(beside(coefficients, y)), "float64")
-        fitted = self.gram @ alpha
-        shift = to_precision(floating(beside(intercept, y)), "float64")
-        risk = self.loss.risk(y, fitted + shift, self.sample_weights)
-        return float(risk + 0.5 * self.regularization * namespace(y).sum(alpha * fitted))
+        """The objective at v and b, recomputed in float64 from scratch."""
+        v = self.array(coefficients)
+        fitted = self.operator @ v
+        values = fitted + self.constants(intercept)
+        risk = float(self.loss.risk(self.y, values, self.sample_weights))
+        return risk + self.cost(intercept) + self.penalty.value(v, self.norms(v, fitted))
+
+    def cost(self, intercept: Any) -> float:
+        """cᵀb."""
+        if self.intercept_cost is None:
+            return 0.0
+        return float(np.sum(np.asarray(self.intercept_cost) * admission.on_host(intercept)))
+
+    def each_output(self) -> Iterator[Problem]:
+        """Problems of one output each, with the λ of that output."""
+        y = admission.at_home(self.targets, self.operator)
+        ridges = np.broadcast_to(np.asarray(self.regularization, np.float64), y.shape[1])
+        for k, ridge in enumerate(ridges.tolist()):
+            yield replace(self, targets=y[:, k], regularization=ridge)
 
 
 class Solver(Protocol):
-    """A dataclass of its knobs that turns a problem into a solution."""
+    """A dataclass of its settings that turns a problem into a solution."""
 
     def solve(self, problem: Problem) -> Solution:
         """Solve it, and tell the truth about how well."""
+
+
+# ---- checks --------------------------------------------------------------------------------------
 
 
 def require_square_loss(solver: type, problem: Problem) -> None:
@@ -101,13 +303,12 @@ def require_square_loss(solver: type, problem: Problem) -> None:
         raise ValueError(f"{solver.__name__} solves the square loss; got {problem.loss!r}.")
 
 
-def require_arrays(solver: Any, problem: Problem) -> None:
-    """Refuse tensors in a solver that computes with arrays of NumPy."""
-    if problem.gram.on_tensors:
+def require_squared_norm(solver: Any, problem: Problem) -> None:
+    """Refuse another penalty than (λ/2)‖f‖² with one λ."""
+    if not problem.has_one_ridge:
         raise ValueError(
-            f"{type(solver).__name__} computes on the CPU and takes arrays of NumPy: write "
-            "X.cpu().numpy(). Direct, SpectralPath and ConjugateGradient (square loss), Newton "
-            "(smooth losses) and CentresNewton (every loss, on centres) take tensors."
+            f"{type(solver).__name__} takes the penalty (λ/2)‖f‖² with one λ; got "
+            f"regularization={problem.regularization!r}."
         )
 
 
@@ -124,3 +325,46 @@ def has_few_features(gram: Gram) -> bool:
     width = getattr(gram.x, "width", None)
     count = None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)
     return count is not None and 2 * count < gram.shape[0]
+
+
+def label_rows(y: Array, loss: Loss) -> Array:
+    """Targets as the loss takes them: labels of several classes become rows of 0 and 1.
+
+    >>> from mercer.losses import Multinomial
+    >>> label_rows(np.array([0.0, 2.0]), Multinomial()).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    if loss.is_multiclass and y.ndim == 1:
+        return to_precision(one_hot(y, int(namespace(y).max(y)) + 1), "float64")
+    return y
+
+
+def over_rows(vector: Array, like: Array) -> Array:
+    """A vector with one number for each row, ready to multiply the rows of an array."""
+    return vector if like.ndim == 1 else vector[:, None]
+
+
+def _is_number(regularization: Any) -> bool:
+    """Whether it is λ: numbers of Python and NumPy have a `conjugate`, too."""
+    number = isinstance(regularization, (int, float, np.generic, np.ndarray, list, tuple))
+    return number or not hasattr(regularization, "conjugate")
+
+
+def check_targets(targets: Array, loss: Loss, rows: int) -> None:
+    """Refuse targets that the loss does not take, or that are not one row for each point."""
+    loss.check_targets(targets)
+    if np.ndim(targets) not in (1, 2) or np.shape(targets)[0] != rows:
+        raise ValueError(
+            f"targets must have one row for each of the {rows} points; got shape "
+            f"{tuple(np.shape(targets))}."
+        )
+
+
+def _check_weights(weights: np.ndarray, rows: int) -> None:
+    """Refuse weights that are not one number ≥ 0 for each point, or all zero."""
+    if weights.shape != (rows,):
+        raise ValueError(
+            f"weights must be one number for each of the {rows} points; got shape {weights.shape}."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError("weights must be finite and nonnegative, and not all zero.")

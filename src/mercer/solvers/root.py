@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer import linalg
+from mercer.checks import check_nonnegative, check_positive
 from mercer.errors import NotPositiveDefiniteError
 from mercer.features.centres import Greedy
 from mercer.operators import Gram
-from mercer.solvers.schedules import check_nonnegative, check_positive
 
 FIRST_COLUMNS = 256  # of a pivoted factor, doubled until they are enough
 

@@ -1,4 +1,4 @@
-"""Step sizes η_t, averages of the iterates, and what theory promises of them.
+"""Step sizes η_t of solvers and online machines, averages of the iterates, and their bounds.
 
 Steps are counted from 1: f_t = f_{t−1} − η_t g_t, where g_t is a subgradient at f_{t−1}. Averages
 and bounds are of f_0, …, f_{T−1}, the iterates at which a subgradient was taken.
@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mercer.checks import check_count as check_count
-from mercer.checks import check_nonnegative as check_nonnegative
-from mercer.checks import check_positive as check_positive
+import numpy as np
+
+from mercer.checks import check_count, check_nonnegative, check_positive
 
 
 class Schedule(Protocol):
@@ -20,6 +20,18 @@ class Schedule(Protocol):
 
     def step(self, t: int) -> float:
         """η_t, for t = 1, 2, and so on."""
+
+
+def step_sizes(schedule: Schedule, first: int, count: int) -> np.ndarray:
+    """η_t for t = first, …, first + count − 1.
+
+    >>> step_sizes(InverseTime(6.0), first=2, count=2)
+    array([3., 2.])
+    """
+    times = np.arange(first, first + count)
+    many = getattr(schedule, "steps", None)
+    sizes = [schedule.step(int(t)) for t in times] if many is None else many(times)
+    return np.asarray(sizes, np.float64)
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,9 @@ class Constant:
 
     def step(self, t: int) -> float:
         return float(self.size)
+
+    def steps(self, times: np.ndarray) -> np.ndarray:
+        return np.full(len(times), float(self.size))
 
 
 @dataclass(frozen=True)
@@ -71,6 +86,9 @@ class InverseTime:
     def step(self, t: int) -> float:
         return float(self.scale / (t + self.offset))
 
+    def steps(self, times: np.ndarray) -> np.ndarray:
+        return float(self.scale) / (times + float(self.offset))
+
 
 @dataclass(frozen=True)
 class InverseSquareRoot:
@@ -87,6 +105,74 @@ class InverseSquareRoot:
 
     def step(self, t: int) -> float:
         return float(self.scale / math.sqrt(t))
+
+    def steps(self, times: np.ndarray) -> np.ndarray:
+        return float(self.scale) / np.sqrt(times)
+
+
+InverseSqrt = InverseSquareRoot  # the short name that users of online machines write
+
+
+# ---- steps that depend on the losses met, for online machines ------------------------------------
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """η_t = scale/√(Σ_{s≤t} ‖ℓ'_s k(x_s, ·)‖²): shorter the steeper the losses met so far.
+
+    It needs neither the number of rounds nor a bound on the slopes. ηλ is kept at most 1.
+
+    References
+    ----------
+    M. Streeter, H. B. McMahan, Less regret via online conditioning, 2010.
+
+    Examples
+    --------
+    >>> Adaptive(scale=0.5)
+    Adaptive(scale=0.5)
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "scale", self.scale)
+
+
+@dataclass(frozen=True)
+class Aggressive:
+    """The step of passive-aggressive learning: just long enough to mend the loss of this sample.
+
+    η = min(C, ℓ/(|ℓ'|² k(x, x))), or, softened, η = ℓ/(|ℓ'|² k(x, x) + 1/(2C)). For a weighted
+    sample C is multiplied by its weight. Where k(x, x) = 0 no step mends anything, and none is
+    taken.
+
+    Parameters
+    ----------
+    limit : float, default=inf
+        C > 0.
+    soft : bool, default=False
+        Whether C softens the step rather than cutting it.
+
+    References
+    ----------
+    K. Crammer, O. Dekel, J. Keshet, S. Shalev-Shwartz, Y. Singer, Online passive-aggressive
+    algorithms, 2006.
+
+    Examples
+    --------
+    >>> Aggressive(limit=0.1).soft
+    False
+    """
+
+    limit: float = math.inf
+    soft: bool = False
+
+    def __post_init__(self) -> None:
+        if self.limit != math.inf:
+            check_positive(self, "limit", self.limit)
+
+
+# ---- averages ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mercer.arrays import Array, namespace
+import numpy as np
+
+from mercer.arrays import Array, namespace, to_precision
 
 
 @dataclass(frozen=True)
 class Status:
     """How a solver ended, in words: what happened, and what to do about it.
 
-    `witness` is a unit vector v with vᵀKv < 0 where the kernel was found not to be positive
-    definite, so that there is no least objective; the message says so, too.
+    `witness` is a unit vector v with vᵀKv < 0 where the kernel is not positive definite, so that
+    there is no least objective; the message says so, too.
     """
 
     converged: bool
@@ -28,21 +30,21 @@ class Status:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Coefficients α with what is known about them.
+    """Coefficients v with what is known about them.
 
     Parameters
     ----------
     coefficients : array
-        α.
+        v: α on all points, β on centres, the weights of features.
     status : Status
-        How the solver ended; a jitter that was added or a cap that was hit is named here.
+        How the solver ended; a jitter that was added or a limit that was hit is named here.
     objective : float
-        The objective at α.
+        The objective at v.
     gap : float
         The true optimality gap: a duality gap, or a residual where the status says so. It is
-        never the solver's running estimate.
+        never the solver's running estimate, and never less than its own rounding.
     history : dict of lists
-        What was recorded on the way, by name.
+        What was recorded on the way, by name; "objective" holds values of the objective only.
     intercept : float or array
         b, 0 where there is none.
     """
@@ -80,3 +82,8 @@ class Solution:
                 device=parts[0].coefficients.device,
             ),
         )
+
+
+def plain_intercept(intercept: Array) -> Any:
+    """An intercept as solutions hold it: a float, or an array with one number for each output."""
+    return to_precision(intercept, "float64") if np.ndim(intercept) else float(intercept)

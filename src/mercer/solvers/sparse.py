@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer import linalg
-from mercer.solvers.gaps import Gap, shares_of
-from mercer.solvers.problem import Problem, require_arrays, require_square_loss
-from mercer.solvers.schedules import check_count, check_positive
+from mercer.checks import check_count, check_positive
+from mercer.solvers.admission import check_host_only
+from mercer.solvers.optimality import Gap
+from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution, Status
 
 SINGULAR = 1e-10  # relative pivots below which columns count as dependent
@@ -61,7 +62,7 @@ class SparseExpansion:
         check_count(self, "iterations", self.iterations)
 
     def solve(self, problem: Problem) -> Solution:
-        require_arrays(self, problem)
+        check_host_only(self, problem)
         lasso = _Lasso(problem, self.penalty)
         steps = 0
         while steps < self.iterations and lasso.gap().relative > 0.1 * self.tolerance:
@@ -127,7 +128,7 @@ class _Lasso:
     def __init__(self, problem: Problem, penalty: float) -> None:
         _check(problem)
         self.problem, self.penalty = problem, penalty
-        self.p = shares_of(problem)
+        self.p = problem.shares
         self.y = np.asarray(problem.targets, np.float64)
         roots = np.sqrt(self.p)
         matrix = problem.gram.astype(np.float64).dense()
@@ -159,7 +160,7 @@ class _Lasso:
         if largest > 0:
             scale = float(np.clip(scale, -self.penalty / largest, self.penalty / largest))
         bound = scale * float(rest @ self.target) - 0.5 * scale**2 * size
-        return Gap(objective, bound)
+        return Gap(objective, objective - bound)
 
     def improve(self) -> bool:
         """Let the coefficient that gains most enter, and solve; False where nothing changes."""

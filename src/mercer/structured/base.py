@@ -11,8 +11,8 @@ import numpy as np
 
 from mercer.checks import check_between
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws import Answer, positive_definite
 from mercer.points import PointSet
+from mercer.points.kinds import HostPoints
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Cache:
 
 
 @dataclass(frozen=True, eq=False)
-class StructuredPoints:
+class StructuredPoints(HostPoints):
     """Objects of one kind: flat arrays of all of them, and which of them are the points.
 
     The arrays are made and checked once. A slice or a selection shares them, and what kernels
@@ -127,15 +127,10 @@ class StructuredKernel(Kernel):
     """A kernel on objects that are no vectors.
 
     Subclasses are frozen dataclasses with a `kind` of points. They implement `block`, `diagonal`
-    and `definite`, the answer to whether they are positive definite.
+    and `facts`, which say whether they are positive definite.
     """
 
     kind: ClassVar[type[StructuredPoints]]
-
-    @property
-    def definite(self) -> Answer:
-        """Whether the kernel is positive definite, with the reason."""
-        raise NotImplementedError
 
     def points(self, data: Any) -> Any:
         if isinstance(data, PointSet) and not isinstance(data, self.kind):
@@ -158,12 +153,6 @@ class StructuredKernel(Kernel):
 
     def diagonal(self, x: Any) -> np.ndarray:
         raise NotImplementedError
-
-
-# The one place that hands the facts of these kernels to the laws of the library.
-@positive_definite.register(StructuredKernel)
-def _(kernel: StructuredKernel, dimension: int | None = None) -> Answer:
-    return kernel.definite
 
 
 class LogScaleKernel(StructuredKernel):

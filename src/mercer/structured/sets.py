@@ -11,7 +11,7 @@ import scipy.sparse
 
 from mercer.checks import check_positive, is_number
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws import Answer, positive_definite, unknown, yes
+from mercer.kernels.facts import Facts, unknown, yes
 from mercer.kernels.radial import Gaussian
 from mercer.points import check_finite
 from mercer.structured.base import (
@@ -143,9 +143,14 @@ class Intersection(_SetKernel):
     1.5
     """
 
-    @property
-    def definite(self) -> Answer:
-        return yes("Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes(
+                "Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]"
+            ),
+        )
 
     def block(self, x: Any, y: Any) -> np.ndarray:
         return self._products(x, y, smaller=True)
@@ -183,9 +188,16 @@ class Jaccard(_SetKernel):
     True
     """
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the probability that a random hash has the same minimum on both sets")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes(
+                "it is the probability that a random hash has the same minimum on both sets"
+            ),
+            bounded=yes("k(x, x) = 1", 1.0),
+            constant_diagonal=True,
+        )
 
     def block(self, x: Any, y: Any) -> np.ndarray:
         shared = self._products(x, y, smaller=True)
@@ -298,14 +310,14 @@ class MeanMap(StructuredKernel):
     def __post_init__(self) -> None:
         check_inner(self, self.kernel)
 
-    @property
-    def definite(self) -> Answer:
-        inner = positive_definite(self.kernel)
-        return (
+    def facts(self, dimension: int | None = None) -> Facts:
+        inner = self.kernel.facts().positive_definite
+        answer = (
             yes("it is the inner product of mean functions")
             if inner.yes
             else unknown(f"the kernel inside is not known to be one: {inner.because}")
         )
+        return Facts(self, dimension, positive_definite=answer)
 
     def check_points(self, points: Any) -> None:
         self.kernel.check_points(self._vectors(points))
@@ -322,6 +334,8 @@ class MeanMap(StructuredKernel):
 
     def _means(self, x: BagPoints, y: BagPoints) -> np.ndarray:
         x, y = x.compact(), y.compact()
+        if not len(x.vectors) or not len(y.vectors):
+            return np.zeros((len(x), len(y)))  # empty bags, which fit to any number of columns
         values = self.kernel.block(self._vectors(x), self._vectors(y))
         return segment_means(segment_means(values, x.starts).T, y.starts).T
 
@@ -378,10 +392,13 @@ class GaussianOfMeans(StructuredKernel):
         check_inner(self, self.kernel)
         check_positive(self, "lengthscale", self.lengthscale)
 
-    @property
-    def definite(self) -> Answer:
-        inner = MeanMap(self.kernel).definite
-        return yes("it is a Gaussian of a distance in a Hilbert space") if inner.yes else inner
+    def facts(self, dimension: int | None = None) -> Facts:
+        inner = MeanMap(self.kernel).facts().positive_definite
+        answer = yes("it is a Gaussian of a distance in a Hilbert space") if inner.yes else inner
+        bound = yes("k(x, x) = 1", 1.0)
+        return Facts(
+            self, dimension, positive_definite=answer, bounded=bound, constant_diagonal=True
+        )
 
     def check_points(self, points: Any) -> None:
         MeanMap(self.kernel).check_points(points)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from mercer.kernels.laws import Answer, yes
+from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import StructuredPoints, as_items, bad_item
 from mercer.structured.sparse import FeatureRows, SparseKernel
 
@@ -86,9 +86,12 @@ class Text(SparseKernel):
                 f"{self.vectorizer!r}."
             )
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of the features of a vectorizer")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of the features of a vectorizer"),
+        )
 
     def fitted(self, data: Any) -> Text:
         """This kernel with its vectorizer fitted on training texts."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer.checks import check_positive
-from mercer.kernels.laws import Answer, yes
+from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import (
     StructuredKernel,
     StructuredPoints,
@@ -263,9 +263,12 @@ class Subtrees(SparseKernel):
     def __post_init__(self) -> None:
         check_share(self, "decay", self.decay)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of weighted counts of subtrees")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of weighted counts of subtrees"),
+        )
 
     def feature_rows(self, points: TreePoints) -> FeatureRows:
         hashes, sizes = points.subtrees()
@@ -351,9 +354,12 @@ class SubsetTrees(_NodePairs):
     def __post_init__(self) -> None:
         check_share(self, "decay", self.decay)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of weighted counts of fragments")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of weighted counts of fragments"),
+        )
 
     def keys(self, points: TreePoints) -> Hashes:
         return points.productions()
@@ -391,9 +397,12 @@ class PartialTrees(_NodePairs):
         check_positive(self, "decay", self.decay)
         check_share(self, "gap_decay", self.gap_decay)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of weighted counts of fragments")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of weighted counts of fragments"),
+        )
 
     def keys(self, points: TreePoints) -> Hashes:
         hashes = mixed(points.labels)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.expression import Expression, Number, Operation, Parameter, X, Y
-from mercer.evaluation.reference import apply
+from mercer.evaluation.minimax import LOG2E
+from mercer.evaluation.operations import apply
 from mercer.points import VectorPoints, View
 
 Carried = tuple[np.ndarray, np.ndarray]  # a value, and how far it may be off
@@ -23,6 +24,7 @@ EXPONENTIAL = 8.0  # units in the last place, beside those of its argument
 ELEMENTARY = {
     "log": 4.0,
     "log1p": 4.0,
+    "log2_1p": 6.0,
     "tanh": 4.0,
     "arcsin": 4.0,
     "ramp_angle": 6.0,
@@ -89,7 +91,7 @@ class _Bound:
         """The rounding of the operation itself."""
         if node.name in EXACT:
             return np.asarray(0.0)
-        if node.name in ("exp", "decay"):
+        if node.name in ("exp", "exp2", "decay"):
             return (np.abs(values[0]) + EXPONENTIAL) * self.unit * result + 4 * self.tiny
         return ELEMENTARY.get(node.name, node.exponent) * self.unit * np.abs(result)
 
@@ -283,9 +285,11 @@ _CARRIED: dict[str, Rule] = {
     "divide": _divide,
     "power": _power,
     "exp": _exponential,
+    "exp2": _exponential,
     "decay": _exponential,
     "log": _log,
     "log1p": _log1p,
+    "log2_1p": lambda *given: LOG2E * _log1p(*given),
     "tanh": _as_much,
     "arcsin": _arcsin,
     "ramp_angle": _three_times,

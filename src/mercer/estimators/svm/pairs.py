@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from mercer.estimators.callbacks import FitTask
-from mercer.evaluation.budget import memory_budget
-from mercer.evaluation.threads import run, single_threaded_blas, thread_count
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
+from mercer.runtime.budget import memory_budget
+from mercer.runtime.threads import run, single_threaded_blas, thread_count
 from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent
 from mercer.solvers.solution import Solution, Status

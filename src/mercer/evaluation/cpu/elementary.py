@@ -4,7 +4,11 @@ exp(x) = 2^n · 2^f with n the integer nearest to x·log₂e and |f| ≤ ½. Add
 rounds to n and leaves n in the last bits, which are shifted into the exponent. 2^f is a minimax
 polynomial of degree 6 (relative error 2e-9) or 11 (3e-18). log splits x = 2^e · m with m near 1;
 log m is a minimax polynomial in m − 1 (4e-9, 8e-18), since a division costs more than its ten or
-twenty steps. arcsin is one on [0, √½]. The minimax polynomials were computed by Remez exchange.
+twenty steps. arcsin and two functions of angles are odd polynomials on [0, √½].
+
+cos(2πu) and sin(2πu) take angles in turns: a turn is taken off exactly, u − ⌊u⌉ ∈ [−½, ½], which no
+reduction by a rounded π does. With g = ¼ − |u − ⌊u⌉|, cos(2πu) = sin(2πg) = g·p(g²), p a minimax
+polynomial of degree 4 (relative error 5e-9) or 8 (3e-19).
 """
 
 from __future__ import annotations
@@ -15,16 +19,15 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mercer.evaluation.minimax import (
-    ARC_SINE,
     LOG2,
     LOG2E,
     LOG_RATIO,
-    RAMP_ANGLE,
-    SQUARE_ANGLE,
+    ODD,
+    SINE_RATIO,
     TWO_POWER,
 )
 from mercer.evaluation.tables import DEGREE, PIECES
@@ -167,7 +170,7 @@ def _polynomial(number: Any, coefficients: tuple[float, ...]) -> Any:
 
 def _exponentials(number: Any, name: str) -> dict[str, Any]:
     scale, rounding, bound = number(LOG2E), number(ROUNDING[name]), number(EXP_LIMIT[name])
-    infinity, one, two = number(np.inf), number(1.0), number(2.0)
+    infinity = number(np.inf)
     fraction = _polynomial(number, TWO_POWER[name])
 
     @njit(**OPTIONS)
@@ -184,11 +187,7 @@ def _exponentials(number: Any, name: str) -> dict[str, Any]:
         value = inner(max(min(x, bound), -bound))
         return infinity if x > bound else (value if x == x else x)
 
-    @njit(**OPTIONS)
-    def tanh(x):  # type: ignore[no-untyped-def]
-        return one - two / (exp(two * x) + one)
-
-    return {"decay": decay, "exp": exp, "tanh": tanh}
+    return {"decay": decay, "exp": exp}
 
 
 def _logarithm(number: Any, name: str) -> dict[str, Any]:
@@ -210,41 +209,74 @@ def _logarithm(number: Any, name: str) -> dict[str, Any]:
     return {"log": log, "log1p": log1p}
 
 
-def _roots_and_angles(number: Any, name: str) -> dict[str, Any]:
+def _odd(number: Any, name: str) -> dict[str, Any]:
+    """x^k·p(x²), the functions of `minimax.ODD`."""
+
+    def odd(power: int, coefficients: tuple[float, ...]) -> Any:
+        ratio, squares = _polynomial(number, coefficients), power // 2
+
+        @njit(**OPTIONS)
+        def value(x):  # type: ignore[no-untyped-def]
+            z = x * x
+            p = x * ratio(z)
+            for _ in range(squares):
+                p = p * z
+            return p
+
+        return value
+
+    return {key: odd(power, table[name]) for key, (power, table) in ODD.items()}
+
+
+def _roots_and_steps(number: Any, name: str) -> dict[str, Any]:
     zero, half, one = (number(v) for v in (0.0, 0.5, 1.0))
-    ratio, ramp, square = (
-        _polynomial(number, table[name]) for table in (ARC_SINE, RAMP_ANGLE, SQUARE_ANGLE)
-    )
 
     @njit(**OPTIONS)
     def reciprocal_root(x):  # type: ignore[no-untyped-def]
         return one / np.sqrt(x) if x > zero else zero
 
     @njit(**OPTIONS)
-    def arcsin(x):  # type: ignore[no-untyped-def]
-        return x * ratio(x * x)
-
-    @njit(**OPTIONS)
-    def ramp_angle(x):  # type: ignore[no-untyped-def]
-        z = x * x
-        return x * z * ramp(z)
-
-    @njit(**OPTIONS)
-    def square_angle(x):  # type: ignore[no-untyped-def]
-        z = x * x
-        return x * (z * z) * square(z)
-
-    @njit(**OPTIONS)
     def step(x):  # type: ignore[no-untyped-def]
         return one if x > zero else (half if x == zero else zero)
 
-    return {
-        "reciprocal_root": reciprocal_root,
-        "arcsin": arcsin,
-        "ramp_angle": ramp_angle,
-        "square_angle": square_angle,
-        "step": step,
-    }
+    return {"reciprocal_root": reciprocal_root, "step": step}
+
+
+def _own_function(name: str, count: int) -> Any:
+    """One of LLVM's own functions of so many numbers, which it can put into vectors."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = arguments[0].type
+        kind = ir.FunctionType(number, [number] * len(arguments))
+        full = f"llvm.{name}.{'f32' if isinstance(number, ir.FloatType) else 'f64'}"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, full), arguments)
+
+    if count == 1:
+        return intrinsic(lambda typing_context, x: (x(x), code))
+    return intrinsic(lambda typing_context, x, y: (x(x, x), code))
+
+
+_rint, _copysign = _own_function("rint", 1), _own_function("copysign", 2)
+
+
+def _angles(number: Any, name: str) -> dict[str, Any]:
+    """cos(2πu) and sin(2πu)."""
+    ratio = _polynomial(number, SINE_RATIO[name])
+    quarter, half = number(0.25), number(0.5)
+
+    @njit(**OPTIONS)
+    def cosine(u):  # type: ignore[no-untyped-def]
+        g = quarter - abs(u - _rint(u))
+        return g * ratio(g * g)
+
+    @njit(**OPTIONS)
+    def sine(u):  # type: ignore[no-untyped-def]
+        f = u - _rint(u)
+        size = abs(f)
+        g = _copysign(min(size, half - size), f)
+        return g * ratio(g * g)
+
+    return {"cosine": cosine, "sine": sine}
 
 
 def _functions(number: Any) -> SimpleNamespace:
@@ -252,7 +284,9 @@ def _functions(number: Any) -> SimpleNamespace:
     return SimpleNamespace(
         **_exponentials(number, name),
         **_logarithm(number, name),
-        **_roots_and_angles(number, name),
+        **_odd(number, name),
+        **_roots_and_steps(number, name),
+        **_angles(number, name),
         **_tabulated(number, name),
     )
 

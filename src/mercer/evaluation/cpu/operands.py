@@ -1,8 +1,9 @@
-"""Points in the form that compiled code reads, and where their pair numbers come from.
+"""Operand plans: points in the form that compiled code reads, and how pair numbers come from it.
 
 Narrow dense points are packed for registers, and distances are summed from differences. Wide
 dense points go through BLAS, sparse points through `sparse`; there distances are expanded and
-close pairs repaired (`distances`). Each source serves one view.
+close pairs repaired (`distances`). An operand serves one view; a plan holds what is known before
+any point is: it is made once for a program, the widths of its views and a precision.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.evaluation.cpu import sparse
 from mercer.evaluation.cpu.distances import closeness, dense_distances
-from mercer.evaluation.cpu.harmonic import Harmonic, Inverses
+from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
-    HARMONIC,
     PRODUCT,
     ROWS,
     SCALED_DIFFERENCE,
@@ -29,17 +31,39 @@ from mercer.evaluation.cpu.vectors import (
     padding_step,
     panel_width,
 )
-from mercer.evaluation.expression import Expression, X, Y
+from mercer.evaluation.expression import Expression, Number, X, Y
+from mercer.evaluation.program import Program, coordinate_code
 from mercer.evaluation.reference import evaluate
+from mercer.evaluation.tables import Table
 from mercer.points import DensePoints, SparsePoints, View
+from mercer.runtime.budget import MEGABYTE
+from mercer.runtime.cache import load
 
-DENSE_WIDTH = 16384  # columns up to which tiles of sparse rows may be made dense
-NARROW = 64  # columns up to which pair numbers are computed in registers
-MEGABYTE = 1 << 20
-SPARSE_TILE, SPARSE_STRIPE = 512, 1024
-COMMON = 16  # a column of sparse points is common where one in so many of them uses it
-ORIGINS = {"product": PRODUCT, "squared_distance": DIFFERENCE}
-SCALED_ORIGINS = {"product": SCALED_PRODUCT, "squared_distance": SCALED_DIFFERENCE}
+
+@dataclass(frozen=True)
+class Tuning:
+    """Where each kind of operand is used, and the sizes of its tiles."""
+
+    register_width: int = 64
+    """Columns up to which pair numbers are computed in registers: at d = 10 that takes half the
+    time of a BLAS product, and BLAS catches up between 50 and 100 columns."""
+    dense_width: int = 16384
+    """Columns up to which tiles of sparse rows may be made dense, for kernels over coordinates."""
+    stripe_bytes: int = 4 * MEGABYTE
+    """Of packed rows: with a tile of columns they stay in the second- and third-level cache."""
+    tile_bytes: int = 8 * MEGABYTE
+    """Of packed columns."""
+    sparse_stripe: int = 1024
+    """Rows of a stripe of sparse points, and columns of a tile (next line)."""
+    sparse_tile: int = 512
+    common: int = 16
+    """A column of sparse points is common where one in so many points of a tile uses it: a dense
+    line is then quicker than a list."""
+    mixed: tuple[int, int] = (512, 1024)
+    """Rows and columns of a tile of a kernel without pair numbers."""
+
+
+TUNING = Tuning()
 Leaf = tuple[int, np.ndarray, np.ndarray, np.ndarray]  # origin, two operands, scales
 Parts = tuple[tuple[Expression, ...], tuple[Expression, ...]]  # numbers of each x_k and each y_k
 RAW: Parts = ((X,), (Y,))
@@ -49,8 +73,8 @@ RAW: Parts = ((X,), (Y,))
 class Packed:
     """Rows or columns of one view, ready for compiled code.
 
-    `norms`, `shifts` and `raw` come with products, `block` with sparse columns, `inverses` with
-    a harmonic law; `scratch` is memory that is reused tile by tile.
+    `norms`, `shifts` and `raw` come with products, `block` with sparse columns; `scratch` is memory
+    that is reused tile by tile.
     """
 
     operand: Any
@@ -58,113 +82,101 @@ class Packed:
     shifts: np.ndarray | None = None
     raw: np.ndarray | None = None
     block: tuple[np.ndarray, ...] | None = None
-    inverses: Inverses | None = None
     scratch: dict[str, np.ndarray] = field(default_factory=dict)
 
     def buffer(self, name: str, shape: tuple[int, int], dtype: Any) -> np.ndarray:
-        """A C-ordered array of this shape, on memory that is kept."""
+        """A C-ordered array of this shape, on memory that is reused."""
         size = shape[0] * shape[1]
-        kept = self.scratch.get(name)
-        if kept is None or len(kept) < size:
-            kept = self.scratch[name] = np.empty(size, dtype)
-        return kept[:size].reshape(shape)
+        held = self.scratch.get(name)
+        if held is None or len(held) < size:
+            held = self.scratch[name] = np.empty(size, dtype)
+        return held[:size].reshape(shape)
 
 
-class Source(Protocol):
-    """Where the pair numbers of one view come from."""
+class Operand(Protocol):
+    """How the points of one view are packed, and how their pair numbers come about."""
 
     stripe: int
     tile: int
-    column_bytes: int
-    row_bytes: int
     distances: str  # how distances are obtained, in words
     costly: bool  # whether a pair costs more than moving its value through memory
 
-    def rows(self, start: int, stop: int) -> Packed: ...
+    bytes: tuple[int, int]  # of a packed row with its scratch space, and of a packed column
+    moved: bool  # whether something is taken off all points
 
-    def columns(self, start: int, stop: int) -> Packed: ...
+    def centre(self, y: Any) -> np.ndarray | None:
+        """What is taken off all points; None for nothing."""
 
-    def leaves(self, rows: Packed, columns: Packed, stored: bool) -> dict[str, Leaf]:
-        """The leaf of each kind of pair number that this source gives.
+    def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed: ...
 
-        Where values are `stored`, each of them keeps its digits; else those of sums are enough.
-        """
+    def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed: ...
+
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
+        """The leaf of each kind of pair number that this operand gives."""
 
 
-class RegisterSource:
+class RegisterOperand:
     """Narrow dense points: products and differences are computed where they are used."""
 
     distances = "differences"
     costly = False
 
     def __init__(
-        self,
-        view: View,
-        kinds: Sequence[str],
-        x: DensePoints,
-        y: DensePoints,
-        dtype: Any,
-        parts: Parts = RAW,
-        law: Harmonic | None = None,
+        self, view: View, kinds: Sequence[str], width: int, dtype: Any, parts: Parts, tuning: Tuning
     ) -> None:
-        self.kinds, self.x, self.y, self.parts, self.law = kinds, x, y, parts, law
-        self.dtype = np.dtype(dtype)
-        self.width = x.width_of(view)
+        self.kinds, self.width, self.parts, self.dtype = kinds, width, parts, np.dtype(dtype)
         self.whole, self.view = view, view.unscaled
-        self.scales = scales_of(view, self.width, dtype)
-        moved = view.matrix is not None and not view.unit and list(kinds) == ["squared_distance"]
-        self.centre = y.centre(view) if moved else None  # A(x − c) keeps the digits of x − c
-        inverses = 0 if law is None else law.length(self.width)
-        self.origins = ORIGINS if view.deferred_scales is None else SCALED_ORIGINS
-        self.row_bytes, self.column_bytes = (
-            self.dtype.itemsize * (max(1, self.width) * len(side) + inverses) for side in parts
-        )
-        self.stripe = _within(4 * MEGABYTE // self.row_bytes, ROWS, 1024)
-        panels = 8 * MEGABYTE // (self.column_bytes * panel_width(dtype))
-        self.tile = _within(panels, 1, 4) * panel_width(dtype)
+        self.scales = scales_of(view, width, dtype)
+        # A(x − c) keeps the digits of x − c, which A x and A c may not have in common
+        self.moved = view.matrix is not None and not view.unit and kinds == ["squared_distance"]
+        scaled = view.deferred_scales is not None
+        origins = {
+            "product": SCALED_PRODUCT if scaled else PRODUCT,
+            "squared_distance": SCALED_DIFFERENCE if scaled else DIFFERENCE,
+        }
+        self.origins = [(kind, origins.get(kind, COORDINATES)) for kind in kinds]
+        row, column = (self.dtype.itemsize * max(1, width) * len(side) for side in parts)
+        self.bytes, panel = (row, column), panel_width(dtype)
+        self.padding = padding_step(dtype)
+        self.stripe = min(1024, max(ROWS, tuning.stripe_bytes // row))
+        self.tile = min(4, max(1, tuning.tile_bytes // (column * panel))) * panel
 
-    def rows(self, start: int, stop: int) -> Packed:
-        rows = _padded(self._seen(self.x.slice(start, stop), self.parts[0]), ROWS)
-        return Packed(rows, inverses=self._inverses(rows))
+    def centre(self, y: DensePoints) -> np.ndarray | None:
+        return y.centre(self.whole) if self.moved else None
 
-    def columns(self, start: int, stop: int) -> Packed:
-        seen = self._seen(self.y.slice(start, stop), self.parts[1])
-        rows = _padded(seen, padding_step(self.dtype))
-        inverses = self._inverses(rows)
-        if inverses is not None:
-            inverses = replace(inverses, operand=np.ascontiguousarray(inverses.operand.T))
-        return Packed(np.ascontiguousarray(rows.T), inverses=inverses)
+    def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
+        return Packed(self._seen(points.slice(start, stop), self.parts[0], centre, ROWS))
 
-    def _inverses(self, rows: np.ndarray) -> Inverses | None:
-        return None if self.law is None else self.law.inverses(rows)
+    def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
+        seen = self._seen(points.slice(start, stop), self.parts[1], centre, self.padding)
+        return Packed(np.ascontiguousarray(seen.T))
 
-    def _seen(self, points: DensePoints, parts: tuple[Expression, ...]) -> np.ndarray:
-        """The parts of every coordinate side by side; what is no coordinate is made in float64."""
+    def _seen(
+        self, points: Any, parts: tuple[Expression, ...], centre: Any, step: int
+    ) -> np.ndarray:
+        """The parts of every coordinate side by side, the last row repeated to a multiple of step.
+
+        What is no coordinate is made in float64.
+        """
         if parts in RAW:
-            return points.seen(self.view, self.dtype, self.centre)
-        out = np.empty((len(points), self.width, len(parts)), self.dtype)
-        coordinates = points.seen(self.whole, np.float64)
-        for i, part in enumerate(parts):
-            raw = part in (X, Y)
-            out[:, :, i] = (
-                points.seen(self.view, self.dtype)
-                if raw
-                else evaluate(part, {X: coordinates, Y: coordinates})
-            )
-        return out.reshape(len(points), -1)
+            out = points.seen(self.view, self.dtype, centre)
+        else:
+            wide = np.empty((len(points), self.width, len(parts)), self.dtype)
+            coordinates = points.seen(self.whole, np.float64)
+            for i, part in enumerate(parts):
+                if part in (X, Y):
+                    wide[:, :, i] = points.seen(self.view, self.dtype)
+                else:
+                    wide[:, :, i] = evaluate(part, {X: coordinates, Y: coordinates})
+            out = wide.reshape(len(points), -1)
+        missing = -len(out) % step
+        return np.concatenate([out, np.repeat(out[-1:], missing, axis=0)]) if missing else out
 
-    def leaves(self, rows: Packed, columns: Packed, stored: bool) -> dict[str, Leaf]:
-        x, y = rows.inverses, columns.inverses
-        if (
-            self.law is not None
-            and x is not None
-            and y is not None
-            and self.law.holds(x, y, stored)
-        ):
-            constants = self.law.constants(self.width, self.dtype)
-            return dict.fromkeys(self.kinds, (HARMONIC, x.operand, y.operand, constants))
-        operands = rows.operand, columns.operand, self.scales
-        return {kind: (self.origins.get(kind, COORDINATES), *operands) for kind in self.kinds}
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
+        leaves = {}
+        for kind, origin in self.origins:
+            leaves[kind] = origin, rows.operand, columns.operand, self.scales
+        return leaves
 
 
 def scales_of(view: View, width: int, dtype: Any) -> np.ndarray:
@@ -173,13 +185,7 @@ def scales_of(view: View, width: int, dtype: Any) -> np.ndarray:
     return np.ones(width, dtype) if deferred is None else np.array(deferred, dtype)
 
 
-def _padded(rows: np.ndarray, step: int) -> np.ndarray:
-    """The rows, the last one repeated until their number is a multiple of `step`."""
-    missing = -len(rows) % step
-    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
-
-
-class BlasSource:
+class BlasOperand:
     """Wide dense points: BLAS gives the products of points moved to the middle of the y_j.
 
     Close pairs are repaired from the rows as they are (`raw`), before any rounding.
@@ -189,46 +195,41 @@ class BlasSource:
     costly = True
 
     def __init__(
-        self, view: View, kinds: Sequence[str], x: DensePoints, y: DensePoints, dtype: Any
+        self, view: View, kinds: Sequence[str], width: int, dtype: Any, tuning: Tuning
     ) -> None:
-        self.view, self.kinds, self.x, self.y = view, kinds, x, y
-        self.dtype = np.dtype(dtype)
-        self.width = x.width_of(view)
+        self.view, self.kinds, self.dtype = view, kinds, np.dtype(dtype)
         self.measured = "squared_distance" in kinds
-        self.centre = y.centre(view) if self.measured and not view.unit else None
-        self.scales = scales_of(view, self.width, dtype)
-        row = (2 if self.measured else 1) * self.width * self.dtype.itemsize
-        self.stripe = _within(4 * MEGABYTE // row, 16, 512)
-        self.tile = _within(8 * MEGABYTE // row, 16, 1024)
-        self.column_bytes = row
-        self.row_bytes = row + 2 * self.tile * self.dtype.itemsize
+        self.scales = scales_of(view, width, dtype)
+        self.moved = self.measured and not view.unit
+        row = (2 if self.measured else 1) * width * self.dtype.itemsize
+        self.stripe = min(512, max(16, tuning.stripe_bytes // row))
+        self.tile = min(1024, max(16, tuning.tile_bytes // row))
+        self.bytes = row + 2 * self.tile * self.dtype.itemsize, row
 
-    def rows(self, start: int, stop: int) -> Packed:
-        return self._packed(self.x.slice(start, stop))
+    def centre(self, y: DensePoints) -> np.ndarray | None:
+        return y.centre(self.view) if self.moved else None
 
-    def columns(self, start: int, stop: int) -> Packed:
-        return self._packed(self.y.slice(start, stop))
-
-    def _packed(self, points: DensePoints) -> Packed:
-        rows = points.seen(self.view, self.dtype, self.centre)
+    def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
+        part = points.slice(start, stop)
+        rows = part.seen(self.view, self.dtype, centre)
         if not self.measured:
             return Packed(rows)
-        moved = self.centre is not None and "product" in self.kinds
+        moved = centre is not None and "product" in self.kinds
         return Packed(
             rows,
             norms=np.einsum("ij,ij->i", rows, rows),
-            shifts=self._shifts(rows) if moved else None,
-            raw=points.raw(self.view, self.dtype, self.centre),
+            shifts=self._shifts(rows, centre) if moved else None,
+            raw=part.raw(self.view, self.dtype, centre),
         )
 
-    def _shifts(self, rows: np.ndarray) -> np.ndarray:
-        """s with ⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y): s(x) = ⟨x−c, c⟩ + ½‖c‖²."""
-        centre = DensePoints(self.centre[None, :]).seen(  # type: ignore[index]
-            replace(self.view, columns=None), np.float64
-        )[0]
-        return (rows.astype(np.float64) @ centre + 0.5 * centre @ centre).astype(self.dtype)
+    columns = rows
 
-    def leaves(self, rows: Packed, columns: Packed, stored: bool) -> dict[str, Leaf]:
+    def _shifts(self, rows: np.ndarray, centre: np.ndarray) -> np.ndarray:
+        """s with ⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y): s(x) = ⟨x−c, c⟩ + ½‖c‖²."""
+        seen = DensePoints(centre[None, :]).seen(replace(self.view, columns=None), np.float64)[0]
+        return (rows.astype(np.float64) @ seen + 0.5 * seen @ seen).astype(self.dtype)
+
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         x, y = rows.operand, columns.operand
         tile = np.matmul(x, y.T, out=rows.buffer("tile", (len(x), len(y)), self.dtype))
         leaves = {}
@@ -249,43 +250,45 @@ class BlasSource:
         return leaves
 
 
-class SparseSource:
+class SparseOperand:
     """Sparse points: compiled products of CSR rows with the columns that a tile uses."""
 
     distances = "sparse products, close pairs by differences"
     costly = True
+    bytes = 0, 0  # depend on how many entries the points have
+    moved = False
 
     def __init__(
-        self, view: View, kinds: Sequence[str], x: SparsePoints, y: SparsePoints, dtype: Any
+        self, view: View, kinds: Sequence[str], width: int, dtype: Any, tuning: Tuning
     ) -> None:
-        self.view, self.kinds, self.x, self.y = view, kinds, x, y
-        self.dtype = np.dtype(dtype)
-        self.width = x.width_of(view)
-        entries = max(1, y.rows.nnz // max(1, len(y)))
-        self.tile, self.stripe = SPARSE_TILE, SPARSE_STRIPE
-        self.column_bytes = entries * (self.tile // COMMON * self.dtype.itemsize + 16)
-        x_entries = max(1, x.rows.nnz // max(1, len(x)))
-        self.row_bytes = x_entries * 16 + 2 * self.tile * self.dtype.itemsize
+        self.view, self.kinds, self.width, self.dtype = view, kinds, width, np.dtype(dtype)
+        self.stripe, self.tile = tuning.sparse_stripe, tuning.sparse_tile
+        self.common = self.tile // tuning.common
         self.scales = np.ones(1, dtype)  # rows are scaled when they are packed
-        self.local = threading.local()
 
-    def rows(self, start: int, stop: int) -> Packed:
-        return self._packed(self.x, start, stop)
+    def measured(self, x: SparsePoints, y: SparsePoints) -> tuple[int, int]:
+        """Bytes of a packed row with its scratch space, and of a packed column."""
+        entries, others = (max(1, side.rows.nnz // max(1, len(side))) for side in (x, y))
+        row = entries * 16 + 2 * self.tile * self.dtype.itemsize
+        return row, others * (self.common * self.dtype.itemsize + 16)
 
-    def columns(self, start: int, stop: int) -> Packed:
-        packed = self._packed(self.y, start, stop)
-        packed.block = sparse.by_columns(packed.operand, self._table(), SPARSE_TILE // COMMON)
-        return packed
+    def centre(self, y: SparsePoints) -> None:
+        return None
 
-    def _packed(self, points: SparsePoints, start: int, stop: int) -> Packed:
+    def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         parts = points.parts(self.view, self.dtype, start, stop)
         return Packed(parts, sparse.norms(parts))
 
-    def leaves(self, rows: Packed, columns: Packed, stored: bool) -> dict[str, Leaf]:
+    def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
+        packed = self.rows(points, start, stop, centre)
+        packed.block = sparse.by_columns(packed.operand, _places(self.width), self.common)
+        return packed
+
+    def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         assert columns.block is not None
         shape = len(rows.operand[0]) - 1, len(columns.operand[0]) - 1
         tile = rows.buffer("tile", shape, self.dtype)
-        sparse.products(rows.operand, columns.block, self._table(), tile)
+        sparse.products(rows.operand, columns.block, _places(self.width), tile)
         leaves = {}
         if "product" in self.kinds:
             products = tile
@@ -294,47 +297,139 @@ class SparseSource:
                 products[:] = tile
             leaves["product"] = (TILE, products, products, self.scales)
         if "squared_distance" in self.kinds:
-            sparse.distances(
-                tile,
-                rows.operand,
-                columns.operand,
-                rows.norms,
-                columns.norms,
-                closeness(self.dtype),
-            )
+            norms, close = (rows.norms, columns.norms), closeness(self.dtype)
+            sparse.distances(tile, rows.operand, columns.operand, *norms, close)
             leaves["squared_distance"] = (TILE, tile, tile, self.scales)
         return leaves
 
-    def _table(self) -> np.ndarray:
-        """Scratch space of this thread with a place for every column, all −1."""
-        if not hasattr(self.local, "table"):
-            self.local.table = np.full(self.width, -1, np.int32)
-        return self.local.table
+
+_scratch = threading.local()
 
 
-def _within(value: int, least: int, most: int) -> int:
-    return max(least, min(most, value))
+def _places(width: int) -> np.ndarray:
+    """Scratch space of this thread with a place for every column, all −1."""
+    places = getattr(_scratch, "places", None)
+    if places is None or len(places) < width:
+        places = _scratch.places = np.full(width, -1, np.int32)
+    return places
 
 
-def source_for(
-    view: View,
-    parts: Parts | None,
-    kinds: Sequence[str],
-    x: Any,
-    y: Any,
-    dtype: Any,
-    law: Harmonic | None = None,
-) -> Source:
-    """The source that suits these points: of numbers of a matrix product, or over coordinates."""
-    bilinear = parts is None
-    if isinstance(x, SparsePoints) and isinstance(y, SparsePoints):
-        if bilinear:
-            return SparseSource(view, kinds, x, y, dtype)
-        if x.width_of(view) > DENSE_WIDTH:
+def _operand(
+    view: View, parts: Parts | None, kinds: list[str], width: int, sparse_points: bool, dtype: Any
+) -> Operand:
+    """The operand that suits these points: of numbers of a matrix product, or over coordinates."""
+    if sparse_points:
+        if parts is None:
+            return SparseOperand(view, kinds, width, dtype, TUNING)
+        if width > TUNING.dense_width:
             raise ValueError(
                 "this kernel runs over all coordinates of a pair, which sparse points do not "
-                f"store; beyond {DENSE_WIDTH} columns it takes a kernel of ⟨x,y⟩ and ‖x−y‖."
+                f"store; beyond {TUNING.dense_width} columns it takes a kernel of ⟨x,y⟩ and ‖x−y‖."
             )
-    if bilinear and x.width_of(view) > NARROW:
-        return BlasSource(view, kinds, x, y, dtype)
-    return RegisterSource(view, kinds, x, y, dtype, parts or RAW, law)
+    if parts is None and width > TUNING.register_width:
+        return BlasOperand(view, kinds, width, dtype, TUNING)
+    return RegisterOperand(view, kinds, width, dtype, parts or RAW, TUNING)
+
+
+@dataclass(frozen=True, eq=False)
+class OperandPlan:
+    """The operands of a program in one precision, and what is handed to its compiled code."""
+
+    code: ModuleType
+    parameters: np.ndarray
+    tables: tuple[tuple[np.ndarray, int], ...]
+    each: tuple[Operand, ...]
+    numbers: tuple[tuple[int, str, np.ndarray | None], ...]  # operand, kind, constants of a pair
+    stripe: int
+    tile: int
+    costly: bool
+    in_registers: bool  # whether compiled code computes all pair numbers itself
+    distances: str
+    bytes: tuple[int, int] | None  # as for an operand; None where they depend on the points
+    unmoved: list[None] | None  # a None for each operand, where nothing is taken off
+
+    def measured(self, x: Any, y: Any) -> tuple[int, int]:
+        """Bytes of a packed row with its scratch space, and of a packed column."""
+        sizes = [
+            operand.measured(x, y) if isinstance(operand, SparseOperand) else operand.bytes
+            for operand in self.each
+        ]
+        return sum([row for row, _ in sizes]), sum([column for _, column in sizes])
+
+    def centres(self, y: Any) -> list[np.ndarray | None]:
+        """What each operand takes off all points."""
+        return [operand.centre(y) for operand in self.each]
+
+
+@lru_cache(maxsize=256)
+def operand_plan(
+    program: Program, widths: tuple[int, ...], sparse_points: bool, dtype: str
+) -> OperandPlan:
+    """The plan for points with so many numbers in the view of each pair number.
+
+    Pair numbers of one view, with the same numbers of coordinates, share an operand.
+    """
+    kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}
+    for number, width in zip(program.pairs, widths, strict=True):
+        kinds.setdefault(_shared_by(number), {}).setdefault(number.kind, width)
+    each = tuple(
+        _operand(*shared, list(found), next(iter(found.values())), sparse_points, dtype)
+        for shared, found in kinds.items()
+    )
+    places = {shared: i for i, shared in enumerate(kinds)}
+    distances = dict.fromkeys(
+        each[places[_shared_by(number)]].distances
+        for number in program.pairs
+        if number.kind == "squared_distance"
+    )
+    stripe, tile = TUNING.mixed
+    rows, columns = (sum(operand.bytes[side] for operand in each) for side in (0, 1))
+    known = not any(isinstance(operand, SparseOperand) for operand in each)
+    return OperandPlan(
+        code=_code(program, dtype),
+        parameters=np.array(program.parameters, dtype),
+        tables=tuple(_stored(table, np.dtype(dtype)) for table in program.tables),
+        each=each,
+        numbers=tuple(
+            (places[_shared_by(number)], number.kind, _constants(number, width, dtype))
+            for number, width in zip(program.pairs, widths, strict=True)
+        ),
+        stripe=min((operand.stripe for operand in each), default=stripe),
+        tile=min((operand.tile for operand in each), default=tile),
+        costly=any(operand.costly for operand in each),
+        in_registers=all(isinstance(operand, RegisterOperand) for operand in each),
+        distances="; ".join(distances),
+        bytes=(rows, columns or 8) if known else None,
+        unmoved=None if any(operand.moved for operand in each) else [None] * len(each),
+    )
+
+
+def _shared_by(number: Number) -> tuple[View, Parts | None]:
+    return number.view, None if number.term is None else coordinate_code(number.term).parts
+
+
+def _constants(number: Number, width: int, dtype: str) -> np.ndarray | None:
+    """The scales of a coordinate number, and the constants of its term."""
+    if number.term is None:
+        return None
+    constants = coordinate_code(number.term).constants
+    scales = scales_of(number.view, width, dtype)
+    return np.concatenate([scales, np.array(constants, dtype)])
+
+
+def _stored(table: Table, dtype: np.dtype) -> tuple[np.ndarray, int]:
+    """The pieces of a table, and the bits of the number at which the first one starts."""
+    start = np.array(2.0 ** table.first_octave(dtype), dtype)
+    bits = start.view(np.int32 if dtype == np.float32 else np.int64)
+    return table.coefficients(dtype), int(bits)
+
+
+_loaded: dict[tuple[str, str], ModuleType] = {}
+
+
+def _code(program: Program, dtype: str) -> ModuleType:
+    """The compiled module of a program, found by its structure: its text is written only once."""
+    key = program.structure, dtype
+    if key not in _loaded:
+        _loaded[key] = load(source_of(program, np.dtype(dtype)))
+    return _loaded[key]

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.cpu.pieces import Pieces, indented
-from mercer.evaluation.cpu.source import prelude
+from mercer.evaluation.cpu.source import Pieces, indented, prelude
 from mercer.evaluation.program import Program
 
 FUNCTION = """
@@ -113,7 +112,7 @@ def row_pass_source(program: Program, dtype: Any) -> str:
         fills=indented(pieces.fills(), 3),
         row_inputs=indented(pieces.row_inputs(), 4),
         value=indented(pieces.value(), 5),
-        result=program.result,
+        result=program.code.result,
     )
     names = [f"u{r} = pushes[{r}]" for r in range(ROWS)]
     terms = " + ".join(f"block[{r}, j] * u{r}" for r in range(ROWS))

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.evaluation.cpu.cache import compiled_and_kept
+from mercer.runtime.cache import compiled_and_kept
 
 FLUSH = 0x8040  # results and operands, in the control word of x86
 KNOWN = "x86" in llvm.get_process_triple()

@@ -16,9 +16,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.elementary import EXP_LIMIT, MANTISSA, ROUNDING
-from mercer.evaluation.cpu.harmonic import GROUP, TOGETHER
 from mercer.evaluation.cpu.vectors import (
-    FEATURES,
     OPTIONS,
     TILE,
     VECTORS,
@@ -152,20 +150,6 @@ def _guess_of_inverse(panel: Panel, y: Any) -> tuple[Any, int]:
     return builder.bitcast(builder.sub(guess, builder.bitcast(y, integers)), panel.vector), steps
 
 
-def _emit_less_whole(panel: Panel, x: Any) -> Any:
-    """x less the nearest integer, for finite x: one instruction where the processor has it."""
-    if not (WIDE and FEATURES.get("avx512dq", False)):
-        return panel.builder.fsub(x, panel.call("rint", x), flags=FUSED)
-    suffix = "ps" if panel.itemsize == 4 else "pd"
-    count, mask = ir.IntType(32), ir.IntType(panel.lanes)
-    kind = ir.FunctionType(panel.vector, [panel.vector, count, panel.vector, mask, count])
-    name = f"llvm.x86.avx512.mask.reduce.{suffix}.512"
-    function = cgutils.get_or_insert_function(panel.builder.module, kind, name)
-    nearest, as_set = ir.Constant(count, 8), ir.Constant(count, 4)  # to even, quietly
-    every = ir.Constant(mask, -1)
-    return panel.builder.call(function, [x, nearest, panel.filled(0.0), every, as_set])
-
-
 FUSED = ("contract",)  # a product and a sum may become one instruction
 
 EMIT: dict[str, Callable[..., Any]] = {
@@ -189,14 +173,11 @@ def coordinate_step(
     parts: tuple[int, int],
     raw: Sequence[str],
     scaled: bool,
-    powers: int | None = None,
 ) -> Any:
-    """The step of a sum or product over coordinates whose term is given by instructions.
+    """The step of a sum or product over coordinates whose term is given by steps.
 
     `raw` names the numbers that are coordinates themselves: scales come after their difference.
-    `powers` says where those of a factor begin that was taken out of the term.
     """
-    rounded = {f"t{i}": names[0] for i, (name, *names) in enumerate(code) if name == "nearest"}
 
     def term(panel: Panel, x: Sequence[Any], y: Sequence[Any]) -> Any:
         given = {f"x{i}": part for i, part in enumerate(x)}
@@ -210,8 +191,6 @@ def coordinate_step(
             if operation == "subtract" and set(arguments) <= set(raw):
                 left, right = (given[name] for name in arguments)
                 values[f"t{position}"] = panel.difference(left, right)
-            elif operation == "subtract" and rounded.get(arguments[1]) == arguments[0]:
-                values[f"t{position}"] = _emit_less_whole(panel, value(arguments[0]))
             else:
                 values[f"t{position}"] = EMIT[operation](panel, *map(value, arguments))
         return value(result)
@@ -221,35 +200,7 @@ def coordinate_step(
         return combine(total, term(panel, x, y), flags=FUSED)
 
     start = 0.0 if kind == "coordinate_sum" else 1.0
-    return panel_step(start, accumulate, scaled, vectors_of(code, parts[1]), parts, powers)
-
-
-def _add_harmonic_means(panel: Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:
-    """Σ_k 1/(x_k + y_k) of a few coordinates: one fraction, and one reciprocal."""
-    builder = panel.builder
-    first, second, *others = (builder.fadd(*pair, flags=FUSED) for pair in zip(x, y, strict=True))
-    above = builder.fadd(first, second, flags=FUSED)
-    below = builder.fmul(first, second, flags=FUSED)
-    for value in others:
-        above = panel.call("fma", above, value, below)
-        below = builder.fmul(below, value, flags=FUSED)
-    inverse, steps = _guess_of_inverse(panel, below)
-    for _ in range(steps + 1):
-        error = panel.call("fma", builder.fneg(below), inverse, panel.filled(1.0))
-        inverse = panel.call("fma", inverse, error, inverse)
-    return panel.call("fma", above, inverse, total)
-
-
-def _less_harmonic_means(panel: Panel, total: Any, x: Any, y: Any) -> Any:
-    """|x|₁ + |y|₁ − 4 Σ_k 1/(1/x_k + 1/y_k), which is no less than 0."""
-    lengths = panel.builder.fadd(x, y, flags=FUSED)
-    share = panel.builder.fneg(panel.run_time_constant(0))
-    return _select(panel, ">", panel.call("fma", share, total, lengths), panel.filled(0.0))
-
-
-harmonic_step = panel_step(
-    0.0, _add_harmonic_means, False, TOGETHER, (GROUP, GROUP), finish=_less_harmonic_means
-)
+    return panel_step(start, accumulate, scaled, vectors_of(code, parts[1]), parts)
 
 
 def vectors_of(code: Sequence[Sequence[str]], parts: int) -> int:

@@ -19,7 +19,7 @@ from numba import config, njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.evaluation.cpu.cache import compiled_and_kept
+from mercer.runtime.cache import compiled_and_kept
 
 
 def _features() -> dict[str, bool]:
@@ -41,11 +41,9 @@ FLAGS = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their me
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
 
 # where the pair numbers of a leaf come from
-PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE, HARMONIC = range(7)
+PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE = range(6)
 # (panel, total, the numbers of a coordinate of x, those of y) to the new total
 Accumulate = Callable[["Panel", Any, Sequence[Any], Sequence[Any]], Any]
-# (panel, total, what follows the coordinates of x, and of y) to what is stored
-Finish = Callable[["Panel", Any, Any, Any], Any]
 
 
 def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
@@ -157,48 +155,25 @@ class Panel(Vectors):
 
     def run_time_constant(self, index: int) -> Any:
         """A constant of the term: they follow the scales, of which there is one a coordinate."""
-        return self.broadcast(self.run_time_number(index))
-
-    def run_time_count(self, index: int) -> Any:
-        """A constant that is a whole number."""
-        return self.builder.fptosi(self.run_time_number(index), ir.IntType(64))
-
-    def run_time_number(self, index: int) -> Any:
         offset = self.builder.add(self.width, self.constant(index))
-        return self.builder.load(self.builder.gep(self.scales, [offset]))
+        return self.broadcast(self.builder.load(self.builder.gep(self.scales, [offset])))
 
     def scaled(self, value: Any) -> Any:
         return value if self.scale is None else self.builder.fmul(value, self.scale)
 
-    def write(
-        self,
-        start: float,
-        accumulate: Accumulate,
-        scaled: bool,
-        vectors: int,
-        powers: int | None = None,
-        finish: Finish | None = None,
-    ) -> None:
-        """The loop over coordinates between fresh accumulators and their storage.
-
-        With `powers` the totals are a product without its factor: `factors.powers` stand among
-        the run-time constants from there on. With `finish` a number follows all coordinates.
-        """
+    def write(self, start: float, accumulate: Accumulate, scaled: bool, vectors: int) -> None:
+        """The loop over coordinates between fresh accumulators and their storage."""
         self.has_scales, self.vectors = scaled, vectors
-        starts = self.row_starts()
-        totals = self.looped(start, starts, accumulate, powers)
-        self.store(totals if finish is None else self.finished(starts, totals, finish))
+        self.store(self.looped(start, self.row_starts(), accumulate))
 
     def row_starts(self) -> list[Any]:
         """Where the rows begin in x."""
         rows = (self.builder.add(self.row, self.constant(r)) for r in range(ROWS))
         return [self.builder.gep(self.x, [self.builder.mul(r, self.row_width)]) for r in rows]
 
-    def looped(self, start: float, starts: Any, accumulate: Accumulate, powers: int | None) -> Any:
+    def looped(self, start: float, starts: Any, accumulate: Accumulate) -> Any:
         """The totals of all coordinates."""
         builder = self.builder
-        first = self.filled(start) if powers is None else self.run_time_constant(powers)
-        chunk = self.constant(0) if powers is None else self.run_time_count(powers + 2)
         before = builder.block
         loop = builder.append_basic_block("coordinates")
         check = builder.append_basic_block("check")
@@ -206,16 +181,14 @@ class Panel(Vectors):
         builder.branch(check)
 
         builder.position_at_end(check)
-        k, left = builder.phi(ir.IntType(64)), builder.phi(ir.IntType(64))
+        k = builder.phi(ir.IntType(64))
         totals = [[builder.phi(self.vector) for _ in range(self.vectors)] for _ in range(ROWS)]
         builder.cbranch(builder.icmp_signed("<", k, self.width), loop, done)
 
         builder.position_at_end(loop)
-        updated, remaining = self.coordinate(k, starts, totals, accumulate), chunk
-        if powers is not None:
-            updated, remaining = self.raised(updated, left, powers)
-        following = builder.add(k, self.constant(1))
-        changing = [(k, self.constant(0), following), (left, chunk, remaining)]
+        updated = self.coordinate(k, starts, totals, accumulate)
+        changing = [(k, self.constant(0), builder.add(k, self.constant(1)))]
+        first = self.filled(start)
         for row, new in zip(totals, updated, strict=True):
             changing += [(total, first, value) for total, value in zip(row, new, strict=True)]
         for phi, entering, returning in changing:
@@ -224,26 +197,6 @@ class Panel(Vectors):
         builder.branch(check)
         builder.position_at_end(done)
         return totals
-
-    def raised(self, totals: Any, left: Any, powers: int) -> tuple[Any, Any]:
-        """Totals times c^m after every m-th coordinate, and how many are left till the next."""
-        builder, before = self.builder, self.builder.block
-        left = builder.sub(left, self.constant(1))
-        with builder.if_then(builder.icmp_signed("==", left, self.constant(0))):
-            power, inside = self.run_time_constant(powers + 1), builder.block
-            raised = [
-                [builder.fmul(total, power, flags=("contract",)) for total in row] for row in totals
-            ]
-            chunk = self.run_time_count(powers + 2)
-
-        def joined(old: Any, new: Any) -> Any:
-            either = builder.phi(old.type)
-            either.add_incoming(old, before)
-            either.add_incoming(new, inside)
-            return either
-
-        pairs = (zip(*rows, strict=True) for rows in zip(totals, raised, strict=True))
-        return [[joined(*pair) for pair in row] for row in pairs], joined(left, chunk)
 
     def coordinate(self, k: Any, starts: Any, totals: Any, accumulate: Accumulate) -> Any:
         """One coordinate: load it for all columns, broadcast it for each row, accumulate."""
@@ -259,19 +212,6 @@ class Panel(Vectors):
             pairs = zip(ys, totals[r], strict=True)
             updated.append([accumulate(self, total, x, y) for y, total in pairs])
         return updated
-
-    def finished(self, starts: Any, totals: Any, finish: Finish) -> Any:
-        """Totals together with the number that follows the coordinates of each point."""
-        last = {
-            parts: self.positions(self.width, parts)[0] for parts in (self.x_parts, self.y_parts)
-        }
-        ys = self.loaded([last[self.y_parts]])
-        finished = []
-        for start, row in zip(starts, totals, strict=True):
-            x = self.broadcast(self.builder.load(self.builder.gep(start, [last[self.x_parts]])))
-            pairs = zip(ys, row, strict=True)
-            finished.append([finish(self, total, x, y[0]) for y, total in pairs])
-        return finished
 
     def loaded(self, positions: list[Any]) -> list[list[Any]]:
         """Lines of y, as many vectors of each as are computed together."""
@@ -310,8 +250,6 @@ def panel_step(
     scaled: bool,
     vectors: int = VECTORS,
     parts: tuple[int, int] = (1, 1),
-    powers: int | None = None,
-    finish: Finish | None = None,
 ) -> Any:
     """A compiled step over all coordinates: from fresh accumulators to their storage."""
 
@@ -321,7 +259,7 @@ def panel_step(
     ):
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             panel = Panel(context, builder, signature, arguments, parts)
-            panel.write(start, accumulate, scaled, vectors, powers, finish)
+            panel.write(start, accumulate, scaled, vectors)
             return context.get_dummy_value()
 
         integer = types.intp
@@ -369,32 +307,3 @@ def fill_distances(leaf, row, column, width, step, panel):  # type: ignore[no-un
     elif source == SCALED_DIFFERENCE:
         for j in range(0, width, step):
             _scaled_difference_step(x, y, scales, row, column + j, panel, j)
-
-
-FAR = 2 - 1 / 16  # of ‖x‖² + ‖y‖²: beyond, too few digits of ‖x + y‖² are left beside ‖x − y‖²
-
-
-@intrinsic
-def _number(typing_context: Any, bits: Any, like: Any) -> Any:
-    """The number, of the type of `like`, that has these bits."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_data_type(like))
-
-    return like(bits, like), code
-
-
-@njit(**OPTIONS)
-def none_opposite(leaf, bits, x_norms, shortest, width):  # type: ignore[no-untyped-def]
-    """Whether ‖x + y‖² = 2‖x‖² + 2‖y‖² − ‖x − y‖² keeps its digits all over a block.
-
-    `bits` are those of ‖x − y‖² ≥ 0, which grow with it; `shortest` is the least ‖y‖².
-    """
-    widen()
-    if leaf[0] == TILE:
-        return False
-    farthest = bits[0, 0]
-    for j in range(width):
-        for r in range(ROWS):
-            farthest = max(farthest, bits[r, j])
-    return _number(farthest, shortest) < x_norms.dtype.type(FAR) * (x_norms.min() + shortest)

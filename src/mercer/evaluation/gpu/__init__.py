@@ -1,6 +1,6 @@
-"""The GPU execution: Triton code from the same programs, tensors of torch in and out.
+"""The GPU execution: Triton code from the same expressions, tensors of torch in and out.
 
-`elementary` holds the functions a program may call, `source` writes the code of a program,
-`operands` brings points into the form the code reads and decides how distances are obtained,
-`product` launches it, `blocks` computes in plain torch what has no program.
+`plan` has the forms in which pair numbers are obtained, `operands` chooses among them and brings
+points into them by `packing`, `source` prints the code with the functions of `elementary`,
+`product` launches it, `blocks` computes in plain torch what has no expression.
 """

@@ -21,31 +21,10 @@ from mercer.evaluation.expression import (
     Y,
     numbers_of,
 )
-from mercer.evaluation.operations import ramp_angle_series, square_angle_series
+from mercer.evaluation.operations import apply
 
 BLOCK_BYTES = 1 << 28  # of one block of values
 SMALLEST = 64  # rows and columns of a block that must fit
-OPERATIONS: dict[str, Callable[..., Any]] = {
-    "add": lambda x, y: x + y,
-    "subtract": lambda x, y: x - y,
-    "multiply": lambda x, y: x * y,
-    "divide": lambda x, y: x / y,
-    "exp": torch.exp,
-    "decay": lambda x: torch.exp(-x),
-    "log": torch.log,
-    "log1p": torch.log1p,
-    "tanh": torch.tanh,
-    "arcsin": torch.arcsin,
-    "ramp_angle": ramp_angle_series,
-    "square_angle": square_angle_series,
-    "sqrt": torch.sqrt,
-    "reciprocal_root": lambda x: torch.where(x > 0, x, torch.inf).rsqrt(),
-    "absolute": torch.abs,
-    "minimum": torch.minimum,
-    "maximum": torch.maximum,
-    "nearest": torch.round,
-    "step": lambda x: torch.heaviside(x, torch.full((), 0.5, dtype=x.dtype, device=x.device)),
-}
 
 
 def evaluate(expression: Expression, numbers: dict[Any, torch.Tensor], like: torch.Tensor) -> Any:
@@ -65,13 +44,11 @@ def evaluate(expression: Expression, numbers: dict[Any, torch.Tensor], like: tor
 
 
 def _apply(node: Operation, arguments: list[torch.Tensor]) -> torch.Tensor:
-    if node.name == "power":
-        return arguments[0] ** node.exponent
     if node.table is not None:  # has no form in torch: on the host, where its oracle is
         x = arguments[0]
         values = node.table.function(x.detach().cpu().numpy())
         return torch.as_tensor(values, dtype=x.dtype, device=x.device)
-    return OPERATIONS[node.name](*arguments)
+    return apply(node, *arguments)
 
 
 def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:

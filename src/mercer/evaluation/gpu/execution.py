@@ -1,12 +1,24 @@
-"""Which execution serves tensors: fused Triton code, or blocks in torch."""
+"""Executions on tensors: fused Triton code, blocks in torch, and NumPy for tensors on the CPU."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
+from mercer.evaluation import gradients, parameters
+from mercer.evaluation.execution import (
+    Affine,
+    Execution,
+    MappedRows,
+    Plan,
+    RowMap,
+    RowPass,
+)
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu import blocks
 from mercer.evaluation.program import EvaluableKernel
@@ -38,41 +50,149 @@ def is_host(device: Any) -> bool:
     return device.type == "cpu" and os.environ.get("TRITON_INTERPRET") != "1"
 
 
+def runs_on_the_device(points: Any) -> bool:
+    """Whether tensors are computed where they are; those on the CPU are NumPy arrays, too."""
+    return not is_host(points.device)
+
+
 def runs_fused_code(device: Any) -> bool:
     """Whether Triton is there and compiles for a device, or interprets."""
     return not is_host(device) and triton_is_there() and not too_old(device)
 
 
-def execution(
-    kernel: EvaluableKernel, x: Any, y: Any, dtype: torch.dtype, precision: str | None
-) -> Any:
-    """Something with `matmul` and `dense` for K(X, Y)."""
-    if x.rows.device != y.rows.device:
-        raise ValueError(
-            f"both sides must be on one device; got {x.rows.device} and {y.rows.device}: write "
-            f"Y.to({str(x.rows.device)!r})."
-        )
+def on_device(
+    kernel: EvaluableKernel, x: Any, y: Any, dtype: Any, precision: str | None
+) -> Execution:
+    """The execution for tensors of one device."""
     expression = kernel.expression()
-    if expression is None:
-        return blocks.BlockProduct(_block_of(kernel), x, y, dtype)
-    if not runs_fused_code(x.rows.device):
-        return blocks.BlockProduct(lambda a, b: blocks.values(expression, a, b, dtype), x, y, dtype)
-    return _fused(expression, x, y, dtype, precision)
+    if expression is not None and runs_fused_code(x.device):
+        return Triton(kernel, x, y, dtype, precision)
+    return Torch(kernel, x, y, dtype, precision)
 
 
-def _fused(
-    expression: Expression, x: Any, y: Any, dtype: torch.dtype, precision: str | None
-) -> Any:
-    from mercer.evaluation.gpu.product import FusedProduct
+class OnDevice:
+    """K(X, Y) of tensors. What is prepared of the points is kept from one product to the next."""
 
-    return FusedProduct(expression, x, y, dtype, precision or "float32")
+    strip_bytes = 64 << 20  # of slopes at some points, which gradients take together
+
+    def __init__(
+        self, kernel: EvaluableKernel, x: Any, y: Any, dtype: Any, precision: str | None
+    ) -> None:
+        self.kernel, self.x, self.y, self.precision = kernel, x, y, precision
+        self.dtype = dtype_of(dtype)
+
+    def _of(self, expression: Expression, x: Any, y: Any) -> Any:
+        """Something with `matmul` and `dense` for the matrix of an expression."""
+        raise NotImplementedError
+
+    def _matrix(self, x: Any, y: Any) -> Any:
+        """The same for K(X, Y)."""
+        expression = self.kernel.expression()
+        if expression is None:
+            return blocks.BlockProduct(_block_of(self.kernel), x, y, self.dtype)
+        return self._of(expression, x, y)
+
+    @cached_property
+    def matrix(self) -> Any:
+        return self._matrix(self.x, self.y)
+
+    @cached_property
+    def transposed_matrix(self) -> Any:
+        if self.y is self.x and self.kernel.symmetric:
+            return self.matrix
+        return self._matrix(self.y, self.x)
+
+    def _multiplied(self, by_columns: bool, values: torch.Tensor) -> torch.Tensor:
+        """K V or Kᵀ V; nothing is launched for empty sides."""
+        out = self.y if by_columns else self.x
+        if not len(self.x) or not len(self.y) or not values.shape[1]:
+            return values.new_zeros((len(out), values.shape[1]))
+        matrix = self.transposed_matrix if by_columns else self.matrix
+        return matrix.matmul(values)
+
+    def product(self, values: torch.Tensor) -> torch.Tensor:
+        return self._multiplied(False, values)
+
+    def transposed_product(self, values: torch.Tensor) -> torch.Tensor:
+        return self._multiplied(True, values)
+
+    def row_pass(self, values: torch.Tensor, row_map: RowMap) -> RowPass:
+        """All rows are mapped at once: to compute values twice costs less than to store them."""
+        mapped = row_map(0, len(self.x), self.product(values))
+        outer = mapped.product.to(values.dtype).contiguous()
+        total = self.transposed_product(outer).to(torch.float64)
+        return RowPass(total, mapped.sums, mapped.values)
+
+    def block(self) -> torch.Tensor:
+        n, m = len(self.x), len(self.y)
+        if not n or not m:
+            return self.x.rows.new_zeros((n, m), dtype=self.dtype)
+        size = n * m * self.dtype.itemsize
+        if self.x.device.type == "cuda" and size > self.x.free_memory():
+            raise MemoryError(
+                f"a dense matrix of {n} × {m} takes {size / 2**30:.1f} GB, more than is free on "
+                "the device: multiply by the Gram matrix instead (gram @ v), which never stores it."
+            )
+        return self.matrix.dense()
+
+    def diagonal(self) -> torch.Tensor:
+        dtype, expression = dtype_of(self.x.dtype), self.kernel.expression()
+        if expression is not None:
+            return blocks.diagonal(expression, self.x, dtype)
+        points = self.x if getattr(self.kernel, "takes_tensors", False) else self.x.host()
+        return torch.as_tensor(self.kernel.diagonal(points), dtype=dtype, device=self.x.device)
+
+    def gradient(self, values: torch.Tensor) -> torch.Tensor:
+        if self.kernel.expression() is not None:
+            return gradients.gradient(self, values)
+        sides = self.x.host(), self.y.host()
+        return self.x.vector(gradients.from_blocks(self.kernel, *sides, values.cpu().numpy()))
+
+    def parameter_gradient(self, left: torch.Tensor, right: torch.Tensor) -> dict[str, Any]:
+        if self.kernel.expression() is None:
+            raise ValueError(f"{self.kernel!r} has no expression, so no known derivatives.")
+        return parameters.parameter_gradient(self, left, right)
+
+    def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
+        """All values of an expression, stored."""
+        return self._of(expression, x, y).dense()
+
+    def product_with(self, expression: Expression, values: torch.Tensor) -> torch.Tensor:
+        """E V, E being the matrix of the values of an expression."""
+        return self._of(expression, self.x, self.y).matmul(values)
+
+    def evaluate(self, term: Expression, numbers: Any) -> torch.Tensor:
+        """The value of a term in coordinates."""
+        return blocks.evaluate(term, numbers, next(iter(numbers.values())))
 
 
-def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
-    """All values of an expression, stored: by fused code where it runs, else in plain torch."""
-    if runs_fused_code(x.rows.device):
-        return _fused(expression, x, y, dtype, None).dense()
-    return blocks.values(expression, x, y, dtype)
+class Triton(OnDevice):
+    """Fused code on a GPU, or interpreted."""
+
+    def _of(self, expression: Expression, x: Any, y: Any) -> Any:
+        from mercer.evaluation.gpu.product import FusedProduct
+
+        return FusedProduct(expression, x, y, self.dtype, self.precision or "float32")
+
+    def plan(self, columns: int) -> Plan:
+        tile, distances, taken = self._matrix(self.x, self.y).describe(columns)
+        shape = tile.rows, tile.columns
+        return Plan(f"fused by Triton on {self.x.device}", distances, shape, 1, False, taken)
+
+
+class Torch(OnDevice):
+    """Blocks of values in plain torch, or of the kernel's own function."""
+
+    def _of(self, expression: Expression, x: Any, y: Any) -> blocks.BlockProduct:
+        def values(rows: Any, columns: Any) -> torch.Tensor:
+            return blocks.values(expression, rows, columns, self.dtype)
+
+        return blocks.BlockProduct(values, x, y, self.dtype)
+
+    def plan(self, columns: int) -> Plan:
+        side = self.matrix.side
+        name = f"blocks in torch on {self.x.device}"
+        return Plan(name, "differences", (side, side), 1, False, side**2)
 
 
 def _block_of(kernel: EvaluableKernel) -> Any:
@@ -82,81 +202,53 @@ def _block_of(kernel: EvaluableKernel) -> Any:
     return lambda x, y: kernel.block(x.host(), y.host())
 
 
-Kept = dict[Any, Any]  # executions with their operands, from one product to the next
+@dataclass(frozen=True, eq=False)
+class _OnTensors:
+    """A row map of tensors, for rows that are NumPy arrays in the same memory."""
+
+    row_map: RowMap
+
+    def __call__(self, start: int, stop: int, rows: np.ndarray) -> MappedRows:
+        mapped = self.row_map(start, stop, torch.from_numpy(rows))
+        return MappedRows(*(None if part is None else _shared(part) for part in mapped))
 
 
-def _kept(
-    kept: Kept, kernel: EvaluableKernel, x: Any, y: Any, dtype: torch.dtype, precision: str | None
-) -> Any:
-    key = id(x), id(y), dtype
-    if key not in kept:
-        kept[key] = execution(kernel, x, y, dtype, precision)
-    return kept[key]
+def _shared(part: Any) -> Any:
+    return part.numpy() if isinstance(part, torch.Tensor) else part
 
 
-def matmul(
-    kernel: EvaluableKernel, x: Any, y: Any, values: torch.Tensor, precision: str | None, kept: Kept
-) -> torch.Tensor:
-    """K(X, Y) V."""
-    return _kept(kept, kernel, x, y, values.dtype, precision).matmul(values)
+class ThroughNumPy:
+    """Tensors on the CPU: they share their memory with NumPy arrays, and are computed as such."""
+
+    def __init__(self, inside: Execution) -> None:
+        self.inside = inside
+
+    def product(self, values: torch.Tensor) -> torch.Tensor:
+        return _tensor(self.inside.product(values.numpy()))
+
+    def transposed_product(self, values: torch.Tensor) -> torch.Tensor:
+        return _tensor(self.inside.transposed_product(values.numpy()))
+
+    def row_pass(self, values: torch.Tensor, row_map: RowMap) -> RowPass:
+        inside = row_map.on_host() if isinstance(row_map, Affine) else _OnTensors(row_map)
+        done = self.inside.row_pass(values.numpy(), inside)
+        return RowPass(*(None if part is None else _tensor(part) for part in done))
+
+    def block(self) -> torch.Tensor:
+        return _tensor(self.inside.block())
+
+    def diagonal(self) -> torch.Tensor:
+        return _tensor(self.inside.diagonal())
+
+    def gradient(self, values: torch.Tensor) -> torch.Tensor:
+        return _tensor(self.inside.gradient(values.numpy()))
+
+    def parameter_gradient(self, left: torch.Tensor, right: torch.Tensor) -> dict[str, Any]:
+        return self.inside.parameter_gradient(left.numpy(), right.numpy())
+
+    def plan(self, columns: int) -> Plan:
+        return self.inside.plan(columns)
 
 
-def normal_matmul(
-    kernel: EvaluableKernel,
-    x: Any,
-    y: Any,
-    values: torch.Tensor,
-    shift: Any,
-    precision: str | None,
-    kept: Kept,
-) -> torch.Tensor:
-    """K(Y, X)(K(X, Y) V + W): values are computed twice, which costs less than to store them."""
-    inner = _kept(kept, kernel, x, y, values.dtype, precision).matmul(values)
-    if shift is not None:
-        inner += shift
-    return _kept(kept, kernel, y, x, values.dtype, precision).matmul(inner)
-
-
-def row_pass(
-    kernel: EvaluableKernel,
-    x: Any,
-    y: Any,
-    values: torch.Tensor,
-    middle: Any,
-    precision: str | None,
-    kept: Kept,
-) -> torch.Tensor:
-    """K(Y, X) M(K(X, Y) V): values are computed twice, and M gets all rows at once."""
-    inner = _kept(kept, kernel, x, y, values.dtype, precision).matmul(values)
-    outer = middle(0, len(x), inner).to(values.dtype).contiguous()
-    return _kept(kept, kernel, y, x, values.dtype, precision).matmul(outer)
-
-
-def free_memory(device: Any) -> int:
-    """Bytes that are free on a card, those included that torch keeps for itself."""
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(torch.cuda.mem_get_info(device)[0]) + int(kept)
-
-
-def dense(
-    kernel: EvaluableKernel, x: Any, y: Any, dtype: torch.dtype, precision: str | None
-) -> Any:
-    """K(X, Y), stored on the device."""
-    size = len(x) * len(y) * dtype.itemsize
-    if x.rows.device.type == "cuda" and size > free_memory(x.rows.device):
-        raise MemoryError(
-            f"a dense matrix of {len(x)} × {len(y)} takes {size / 2**30:.1f} GB, more than is "
-            "free on the device: multiply by the Gram matrix instead (gram @ v), which never "
-            "stores it."
-        )
-    return execution(kernel, x, y, dtype, precision).dense()
-
-
-def diagonal(kernel: EvaluableKernel, x: Any) -> torch.Tensor:
-    """All k(x_i, x_i)."""
-    dtype = dtype_of(x.dtype)
-    expression = kernel.expression()
-    if expression is None:
-        points = x if getattr(kernel, "takes_tensors", False) else x.host()
-        return torch.as_tensor(kernel.diagonal(points), dtype=dtype, device=x.rows.device)
-    return blocks.diagonal(expression, x, dtype)
+def _tensor(array: Any) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array))

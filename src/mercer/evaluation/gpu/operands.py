@@ -1,185 +1,269 @@
-"""Points in the form that generated code reads, and how their distances are obtained.
+"""Operands of a product on a GPU: points in the form that generated code reads.
 
-The rule is that of the CPU: a distance is never worse than its use forgives. Few columns are
-subtracted coordinate by coordinate. Many go through a matrix product of points that were moved to
-the middle of the y_j; where the kernel is too steep for that (`folding`), close pairs are summed
-again from differences of the rows as they were given.
-
-float32 operands are cut into a leading part with 11 bits and a following part with 11 more, and
-three products of parts add up to what one product in float32 would give. The parts are float16,
-which a card multiplies twice as fast as tf32, wherever the rows are of similar size.
+`prepare` groups the pair numbers of an expression by their view, decides for each view how they are
+obtained (`plan`), packs the rows for it, and puts what the operands give into the expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from mercer.arrays import precision
-from mercer.evaluation.expression import BILINEAR_KINDS, Expression
-from mercer.evaluation.folding import STRICT, forgives, near
-from mercer.evaluation.gpu.balance import Balance, balance_of
-from mercer.evaluation.gpu.distant import radial
-from mercer.evaluation.gpu.families import SHORT, Family, padded
-from mercer.evaluation.gpu.lines import absorbed_use, exponent_root, exponent_use
-from mercer.evaluation.gpu.numbers import coordinate_constants
-from mercer.evaluation.gpu.packing import PADDING, norms, parts
-from mercer.evaluation.minimax import LOG2E
-from mercer.evaluation.program import Program
+from mercer.evaluation import accuracy
+from mercer.evaluation.accuracy import expansion_is_safe, safe_norm
+from mercer.evaluation.expression import (
+    BILINEAR_KINDS,
+    PAIR_KINDS,
+    Constant,
+    Expression,
+    Number,
+    Operation,
+    X,
+    Y,
+    leaves_of,
+    maximum,
+    numbers_of,
+    substituted,
+)
+from mercer.evaluation.gpu.packing import norms, pad, parts
+from mercer.evaluation.gpu.plan import (
+    TUNING,
+    Absorbed,
+    Input,
+    OperandPlan,
+    TileCode,
+    Tuning,
+    absorbed_factor,
+    only_distance,
+    sign_is_harmless,
+    stored_width,
+)
+from mercer.evaluation.minimax import LOG2
+from mercer.evaluation.program import straight_line
+from mercer.evaluation.rewrite import BINARY, SIMPLER, formula, rewritten
+from mercer.evaluation.tables import Table
 from mercer.points import View
-
-FEW = 4  # columns up to which products are summed in registers
-APART = 30  # columns up to which products and distances are two products, or one short one
-SUBTRACTED = 8  # columns up to which steep kernels subtract rather than repair
-SIMILAR = 2.0**-9  # smallest over largest row, for parts in float16
-LARGEST = 64.0  # of the entries of parts in float16
-OVERFLOWING = 3e4  # squared norms from which parts must be float32
-SMALL = 16.0  # squared norms up to which parts in float16 would lose digits of a product
-TINY = 0.25  # squared norms up to which they would lose digits of a distance that grows again
-STEEPEST = 2.0**60  # scale of rows whose square is a float32
-OFF_CENTRE = 1 / 16  # of the longest ‖x‖² + ‖y‖²: products of rows closer to the middle stay there
 
 
 @dataclass
 class Operands:
-    """What a generated function is called with, by name, and the families it was written for."""
+    """The code of a tile, and what it is called with, by name."""
 
-    families: tuple[Family, ...]
+    code: TileCode
     arrays: dict[str, Any]
+    scalars: dict[str, float]
     distances: str
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be computed: an expression as the kernel wrote it, and after the rules."""
+
+    expression: Expression
+    simple: Expression
+    x: Any
+    y: Any
+    dtype: torch.dtype
+    precision: str
+    strict: bool
+    tuning: Tuning
+
+
 def prepare(
-    program: Program,
     expression: Expression,
     x: Any,
     y: Any,
     dtype: torch.dtype,
     precision: str,
     strict: bool = False,
+    tuning: Tuning = TUNING,
 ) -> Operands:
-    """Operands of K(X, Y), for points that are tensors; `strict` where K is stored."""
-    views: dict[View, list[int]] = {}
-    for q, number in enumerate(program.pairs):
-        views.setdefault(number.view, []).append(q)
-    families: list[Family] = []
-    arrays: dict[str, Any] = {}
-    ways: dict[str, None] = {}
-    given = program, expression, x, y, dtype, precision, strict
-    for view, numbers in views.items():
-        together = _View(*given, view, numbers, len(families))
-        apart = together.separable()
-        for group in [[q] for q in numbers] if apart else [numbers]:
-            one = _View(*given, view, group, len(families)) if apart else together
-            families.append(one.family())
-            arrays |= one.arrays
-            if one.distances:
-                ways.setdefault(one.distances)
-    arrays |= _norm_arrays(program, x, y, dtype)
-    for t, table in enumerate(program.tables):
-        name = str(dtype).removeprefix("torch.")
+    """Operands of K(X, Y), for points that are tensors; `strict` where entries of K are stored."""
+    name = str(dtype).removeprefix("torch.")
+    simple = rewritten(expression, SIMPLER)
+    views = _planned(_Asked(expression, simple, x, y, dtype, precision, strict, tuning))
+    arrays, inputs = _norm_inputs(simple, x, y, dtype)
+    scalars: dict[str, float] = {}
+    for view in views:
+        arrays |= view.arrays
+        scalars |= view.scalars
+        inputs |= view.inputs
+    final = rewritten(substituted(simple, inputs), BINARY if name == "float32" else ())
+    given = tuple(leaf for leaf in leaves_of(final) if isinstance(leaf, Input))
+    line = straight_line(final, {leaf: leaf.name for leaf in given}, literals=True)
+    scalars |= {f"p{i}": value for i, value in enumerate(line.parameters)}
+    for t, table in enumerate(line.tables):
         arrays[f"T{t}"] = torch.as_tensor(table.coefficients(name), device=x.rows.device)
-    return Operands(tuple(families), arrays, "; ".join(ways))
+    code = TileCode(
+        tuple(view.plan for view in views),
+        line.steps,
+        line.result,
+        given,
+        tuple(scalars),
+        tuple(_table_range(table, name) for table in line.tables),
+        name,
+    )
+    ways = dict.fromkeys(view.distances for view in views if view.distances)
+    return Operands(code, arrays, scalars, "; ".join(ways))
 
 
-def _norm_arrays(program: Program, x: Any, y: Any, dtype: torch.dtype) -> dict[str, Any]:
-    arrays = {}
-    for name, numbers, points in (("NA", program.x_norms, x), ("NB", program.y_norms, y)):
-        for n, number in enumerate(numbers):
-            values = points.squared_norms(number.view)
-            values = values.sqrt() if number.kind.endswith("length") else values
-            arrays[f"{name}{n}"] = pad(values.to(dtype))
-    return arrays
+def far_columns(
+    expression: Expression, y: Any, dtype: torch.dtype, tuning: Tuning = TUNING
+) -> torch.Tensor | None:
+    """The few y_j so far out that their close pairs must be subtracted; None where there are none.
+
+    A pair of a far and a near point is far apart, so that its error does not count: only far x
+    beside far y must not be expanded. If the far y are few, they are a product of their own.
+    """
+    number = only_distance(expression)
+    if dtype == torch.float64 or number is None or number.view.unit:
+        return None
+    rows = y.seen(number.view, dtype, y.centre(number.view))
+    sizes = norms(rows, rows.new_zeros(rows.shape[1]))[: len(y)]
+    largest = float(sizes.amax())
+    limit = safe_norm(expression, number, largest)
+    if not 0.0 < limit < largest:
+        return None
+    far = sizes > limit
+    return far if 0.0 < float(far.sum()) <= tuning.far * len(far) else None
 
 
-def pad(rows: torch.Tensor) -> torch.Tensor:
-    """The rows, the last one repeated up to a multiple of `PADDING`."""
-    missing = -rows.shape[0] % PADDING
-    if not missing:
-        return rows.contiguous()
-    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])
+def _planned(asked: _Asked) -> list[_View]:
+    """A plan for each view; products and distances of few columns are best computed apart."""
+    groups: dict[View, list[Number]] = {}
+    for number in numbers_of(asked.simple):
+        if number.kind in PAIR_KINDS:
+            groups.setdefault(number.view, []).append(number)
+    planned: list[_View] = []
+    for numbers in groups.values():
+        together = _View(asked, numbers, len(planned))
+        if together.separable():
+            for number in numbers:
+                planned.append(_View(asked, [number], len(planned)))
+        else:
+            planned.append(together)
+    for view in planned:
+        view.choose()
+    return planned
 
 
+def _norm_inputs(
+    expression: Expression, x: Any, y: Any, dtype: torch.dtype
+) -> tuple[dict[str, Any], dict[Expression, Expression]]:
+    """Arrays and inputs for the numbers of one point alone."""
+    arrays: dict[str, Any] = {}
+    inputs: dict[Expression, Expression] = {}
+    alone = (number for number in numbers_of(expression) if number.kind not in PAIR_KINDS)
+    for n, number in enumerate(alone):
+        points, axis = (x, "row") if number.kind.startswith("x") else (y, "column")
+        values = points.squared_norms(number.view)
+        values = values.sqrt() if number.kind.endswith("length") else values
+        arrays[f"N{n}"] = pad(values.to(dtype))
+        inputs[number] = Input(f"n{n}", axis)
+    return arrays, inputs
+
+
+def _table_range(table: Table, dtype: str) -> tuple[int, int]:
+    """The bits of the number at which a table starts, and the number of its last piece."""
+    start: Any = np.array(2.0 ** table.first_octave(dtype), dtype)
+    bits = start.view(np.int32 if dtype == "float32" else np.int64)
+    return int(bits), len(table.coefficients(dtype)) - 1
+
+
+@dataclass
 class _View:
-    """The pair numbers of one view: which way, and the arrays for it."""
+    """The pair numbers of one view: the plan, arrays for it, and what stands for the numbers."""
 
-    def __init__(
-        self,
-        program: Program,
-        expression: Expression,
-        x: Any,
-        y: Any,
-        dtype: torch.dtype,
-        precision: str,
-        strict: bool,
-        view: View,
-        numbers: Sequence[int],
-        f: int,
-    ) -> None:
-        self.program, self.expression, self.view, self.x, self.y = program, expression, view, x, y
-        self.numbers, self.dtype, self.precision, self.f = tuple(numbers), dtype, precision, f
-        self.kinds = {program.pairs[q].kind: q for q in numbers}
-        self.strict = strict
-        self.width = x.width_of(view)
-        self.arrays: dict[str, Any] = {}
-        self.distances = ""
+    asked: _Asked
+    numbers: Sequence[Number]
+    f: int
+    distances: str = ""
+    arrays: dict[str, Any] = field(default_factory=dict)
+    scalars: dict[str, float] = field(default_factory=dict)
+    inputs: dict[Expression, Expression] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.x, self.y = self.asked.x, self.asked.y
+        self.dtype, self.tuning = self.asked.dtype, self.asked.tuning
+        self.view = self.numbers[0].view
+        self.kinds = {number.kind: number for number in self.numbers}
+        self.distance = self.kinds.get("squared_distance")
+        self.product = self.kinds.get("product")
+        self.width = self.x.width_of(self.view)
+        self.plan = OperandPlan(self.width)
+        self.value = Input(f"e{self.f}")  # of the matrix product
 
     def separable(self) -> bool:
         """Whether products and distances are best computed apart: where columns are few."""
         both = set(self.kinds) == set(BILINEAR_KINDS)
         if not both or self.dtype == torch.float64:
             return False
-        if self._packed(self.width) or self.width > APART:
+        if self._packed(self.width) or self.width > self.tuning.apart:
             return False
         self._centred()
-        return self._forgiving()
+        return self._expansion_is_safe()
 
-    def family(self) -> Family:
+    def choose(self) -> None:
+        """Decide, and pack the operands."""
         bilinear = all(kind in BILINEAR_KINDS for kind in self.kinds)
         if self.dtype == torch.float64 or not bilinear:
-            return self._direct()
-        if "squared_distance" not in self.kinds:
-            return self._direct() if self.width <= FEW else self._products()
-        centred = self._centred()
-        if self._forgiving():
-            return self._expanded(*centred, repaired=False)
-        if self.width <= SUBTRACTED:
-            return self._direct()
-        return self._expanded(*centred, repaired=True)
+            self._by_coordinates()
+        elif self.distance is None:
+            if self.width <= self.tuning.few:
+                self._by_coordinates()
+            else:
+                self._products()
+        else:
+            x, y = self._centred()
+            safe = self._expansion_is_safe()
+            if not safe and self.width <= self.tuning.subtracted:
+                self._by_coordinates()
+            elif safe and self.product is None:
+                self._norms_inside(x, y)
+            else:
+                self._norms_beside(x, y, repaired=not safe)
 
-    def _forgiving(self) -> bool:
-        asked = self.program, self.expression, self.kinds["squared_distance"]
-        if self.strict:
-            return forgives(*asked, self.size, STRICT)
-        if forgives(*asked, self.size):
+    def _expansion_is_safe(self) -> bool:
+        assert self.distance is not None
+        asked = self.asked.expression, self.distance
+        if self.asked.strict:
+            return expansion_is_safe(*asked, self.size, accuracy.TUNING.entry)
+        if expansion_is_safe(*asked, self.size):
             return True
-        return radial(self.program) is not None and near(*asked, self.largest) == self.largest
+        alone = only_distance(self.asked.expression) is not None
+        return alone and safe_norm(*asked, self.largest) == self.largest
 
     # ---- coordinate by coordinate ------------------------------------------------------------
 
-    def _direct(self) -> Family:
-        if "squared_distance" in self.kinds:
+    def _by_coordinates(self) -> None:
+        if self.distance is not None:
             self.distances = "differences"
+        self._store_rows()
+        terms = []
+        for n, number in enumerate(self.numbers):
+            self.inputs[number] = Input(f"q{self.f}_{n}")
+            line = None
+            if number.term is not None:
+                names = {X: "x", Y: "y", X - Y: "gap"}
+                letter = f"c{self.f}_{n}_"
+                line = straight_line(rewritten(number.term, (formula,)), names, letter, True)
+                self.scalars |= {f"{letter}{k}": value for k, value in enumerate(line.parameters)}
+                line = replace(line, parameters=())
+            terms.append((number.kind, line))
         scaled = self.view.deferred_scales is not None
-        self._rows_as_they_are()
-        for q in self.numbers:
-            term = self.program.pairs[q].term
-            if term is not None:
-                constants = coordinate_constants(term, precision(self.dtype))
-                self.arrays[f"K{q}"] = self._tensor(constants or (0.0,))
-        return Family("direct", self.numbers, self.width, scaled=scaled)
+        self.plan = OperandPlan(self.width, tuple(terms), scaled=scaled)
 
-    def _rows_as_they_are(self) -> None:
+    def _store_rows(self) -> None:
         """The rows before their scales, coordinate by coordinate in memory."""
         centre = None
         if (
             self.view.matrix is not None
             and not self.view.unit
-            and list(self.kinds) == ["squared_distance"]
+            and set(self.kinds) == {"squared_distance"}
         ):
             centre = self.y.centre(self.view)  # A(x − c) keeps the digits of x − c
         for name, points in (("X", self.x), ("Y", self.y)):
@@ -187,31 +271,33 @@ class _View:
             self.arrays[f"{name}{self.f}"] = pad(rows).T.contiguous()
         self.arrays[f"D{self.f}"] = self.width
         if self.view.deferred_scales is not None:
-            self.arrays[f"C{self.f}"] = self._tensor(self.view.deferred_scales)
-
-    def _scale(self, scale: float, floor: float = 0.0) -> None:
-        """What products are multiplied by, and the distance below which pairs are close."""
-        self.arrays[f"S{self.f}"] = self._tensor([scale, floor])
-        self.arrays[f"scale{self.f}"] = scale
-
-    def _tensor(self, values: Sequence[float]) -> torch.Tensor:
-        return torch.tensor(values, dtype=self.dtype, device=self.x.rows.device)
+            self.arrays[f"C{self.f}"] = torch.tensor(
+                self.view.deferred_scales, dtype=self.dtype, device=self.x.rows.device
+            )
 
     # ---- products ----------------------------------------------------------------------------
 
-    def _products(self) -> Family:
+    def _products(self) -> None:
+        assert self.product is not None
         x, y = (self._plain(points) for points in (self.x, self.y))
-        scales = [_power_of_two(LARGEST, float(rows.abs().amax())) for rows in (x, y)]
-        half = _similar_rows(x) and _similar_rows(y)
-        centre = x.new_zeros(self.width)
-        self._store(x, y, centre, scales, half=half)
-        self._scale(1.0 / (scales[0] * scales[1]))
-        return Family("split", self.numbers, self._stored_width(self.width), self._parts)
+        target = self.tuning.entries
+        scales = [_power_of_two(target, float(rows.abs().amax())) for rows in (x, y)]
+        half = all(self._similar(rows.abs().amax(1).square()) for rows in (x, y))
+        self._store(x, y, x.new_zeros(self.width), scales, half=half)
+        self.inputs[self.product] = (1.0 / (scales[0] * scales[1])) * self.value
 
-    def _plain(self, points: Any, view: View | None = None) -> torch.Tensor:
+    def _plain(self, points: Any) -> torch.Tensor:
         """The rows in a view; the tensor itself where it will do."""
-        rows = points.seen(self.view if view is None else view, self.dtype)
+        rows = points.seen(self.view, self.dtype)
         return rows if rows.stride(1) == 1 else rows.contiguous()
+
+    def _similar(self, squared: torch.Tensor) -> bool:
+        """Whether rows that are not 0 differ in length by less than the range of float16."""
+        present = squared[squared > 0]
+        if not len(present):
+            return True
+        smallest, largest = torch.stack([present.amin(), present.amax()]).tolist()
+        return bool(smallest >= self.tuning.similar**2 * largest)
 
     # ---- distances from products -------------------------------------------------------------
 
@@ -219,9 +305,9 @@ class _View:
         """Rows of both sides; what is still to be taken off is in `offset`."""
         centre = None if self.view.unit else self.y.centre(self.view)
         rows = self._moved(centre)
-        if centre is not None and "product" in self.kinds:
+        if centre is not None and self.product is not None:
             middle = self.y.moved(centre, self.view)
-            if float(middle @ middle) <= OFF_CENTRE * self.size:
+            if float(middle @ middle) <= self.tuning.off_centre * self.size:
                 return self._moved(None)
         return rows
 
@@ -241,123 +327,92 @@ class _View:
         self.largest, self.size = sizes[1], sizes[0] + sizes[1]
         return x, y
 
-    def _expanded(self, x: torch.Tensor, y: torch.Tensor, repaired: bool) -> Family:
-        self.distances = "centred products" + (", close pairs by differences" if repaired else "")
-        if "product" in self.kinds or repaired:
-            return self._norms_apart(x, y, repaired)
-        factor, exponent, absorbed = self._scale_of_distances()
-        self._scale(factor**-2)
-        self._store(
-            x,
-            y,
-            self.offset,
-            [factor, factor],
-            half=factor**2 * self.size < OVERFLOWING,
-            extended=True,
-            sign=-1.0 if exponent else 1.0,
-        )
-        return Family(
-            "split",
-            self.numbers,
-            self._stored_width(self.width + 2),
-            self._parts,
-            extended=True,
-            exponent=exponent,
-            absorbed=absorbed,
-        )
-
-    def _scale_of_distances(self) -> tuple[float, bool, int]:
-        """The scale of rows, whether distances are exponents, and the line whose factor it has."""
-        q = self.kinds["squared_distance"]
-        use, absorbed = exponent_use(self.program, q), absorbed_use(self.program, q)
-        if use is not None:
-            return (self.program.parameters[use[0]] * LOG2E) ** 0.5, True, -1
+    def _norms_inside(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """(−2x, ‖x‖², 1)·(y, 1, ‖y‖²): the matrix product is the distance itself."""
+        self.distances = "centred products"
+        absorbed = self._absorbed()
         if absorbed is not None:
-            factor = self._absorbing(*absorbed)
-            if factor**2 * self.size > TINY:
-                return factor, False, absorbed[1]
-        return _power_of_two(4.0, (self.size / 2) ** 0.5), False, -1
+            exponent = absorbed.rest == LOG2
+            if not exponent and absorbed.scale * self.size <= self.tuning.small_distance:
+                absorbed = None
+        scale = _power_of_two(4.0, (self.size / 2) ** 0.5) ** 2
+        if absorbed is not None:
+            scale = absorbed.scale
+        factor = scale**0.5
+        half = scale * self.size < self.tuning.overflow
+        self._store(x, y, self.offset, [factor, factor], half=half, extended=True)
+        self._replace_distance(self.value, self.tuning.tiny, scale, absorbed)
 
-    def _absorbing(self, parameter: int, line: int) -> float:
-        """The scale of rows whose squared distances are those of a program times a parameter."""
-        exponent = exponent_root(self.program, line) is not None
-        return self.program.parameters[parameter] ** 0.5 * (LOG2E if exponent else 1.0)
-
-    def _norms_apart(self, x: torch.Tensor, y: torch.Tensor, repaired: bool) -> Family:
-        half = "product" not in self.kinds or all(
-            _similar_norms(one[: len(points)])
+    def _norms_beside(self, x: torch.Tensor, y: torch.Tensor, repaired: bool) -> None:
+        """‖x‖² + ‖y‖² − 2⟨x,y⟩, the norms being added in float32: ⟨x,y⟩ is asked for, too."""
+        assert self.distance is not None
+        self.distances = "centred products" + (", close pairs by differences" if repaired else "")
+        absorbed = None if repaired else self._absorbed()
+        small, large = self.tuning.small_product, self.tuning.overflow
+        if absorbed is not None and not small < absorbed.scale * self.size < large:
+            absorbed = None
+        most = _power_of_two(self.tuning.entries, self.size**0.5)
+        factor = min(most, self.tuning.steepest) if absorbed is None else absorbed.scale**0.5
+        half = self.product is None or all(
+            self._similar(one[: len(points)])
             for one, points in zip(self.norms, (self.x, self.y), strict=True)
         )
-        balance = None if repaired or not half else self._balance()
-        if balance is not None:
-            return self._balanced(x, y, balance)
-        factor, absorbed = self._scale_of_products(repaired)
         self._store(x, y, self.offset, [factor, factor], half=half)
         scale = 1.0 if repaired else factor**2
-        self.arrays[f"XN{self.f}"], self.arrays[f"YN{self.f}"] = (n * scale for n in self.norms)
-        shifted = "product" in self.kinds and self.centre is not None
-        if shifted:
-            for name, rows in (("XS", x), ("YS", y)):
-                self.arrays[f"{name}{self.f}"] = pad(self._shifts(rows - self.offset))
-        floor = 2.0**-18 * self.size if repaired else 0.0  # float16 ends that far below
-        self._scale(factor**-2, floor)
-        if repaired:
-            self._rows_as_they_are()
-        return Family(
-            "split",
-            self.numbers,
-            self._stored_width(self.width),
-            self._parts,
-            absorbed=absorbed,
-            repaired=repaired,
-            scaled=repaired and self.view.deferred_scales is not None,
-            shifted=shifted,
-        )
-
-    def _balance(self) -> Balance | None:
-        """The form of `balance`, where one short product of rows that stay in place gives it."""
-        if self.centre is not None or not self._packed(self.width):
-            return None
-        balance = balance_of(self.program)
-        fits = balance is not None and SMALL < balance.product * self.size < OVERFLOWING
-        return balance if fits else None
-
-    def _balanced(self, x: torch.Tensor, y: torch.Tensor, balance: Balance) -> Family:
-        factor = balance.product**0.5
-        self._store(x, y, self.offset, [factor, factor], half=True)
         for name, norm in zip(("XN", "YN"), self.norms, strict=True):
-            self.arrays[f"{name}{self.f}"] = norm * balance.distance
-        scale, spread = 1.0 / balance.product, 1.0 / balance.distance
-        self.arrays[f"S{self.f}"] = self._tensor([scale, 2.0 * scale / spread, spread])
-        self.arrays |= {f"scale{self.f}": scale, f"balance{self.f}": balance}
-        width = self._stored_width(self.width)
-        decays = balance.decays
-        return Family("split", self.numbers, width, self._parts, balanced=True, decays=decays)
+            self.arrays[f"{name}{self.f}"] = norm * scale
+        if repaired:
+            self._repaired(factor)
+        else:
+            both = Input(f"xn{self.f}", "row") + Input(f"yn{self.f}", "column")
+            value = both - Operation("multiply", (Constant(2.0), self.value))
+            self._replace_distance(value, 0.0, scale, absorbed)
+        if self.product is not None:
+            self.inputs[self.product] = self._restored((1.0 / factor**2) * self.value, x, y)
 
-    def _scale_of_products(self, repaired: bool) -> tuple[float, int]:
-        """The scale of rows, and the line of a program whose factor it takes in, if it does."""
-        absorbed = absorbed_use(self.program, self.kinds["squared_distance"])
-        if absorbed is not None and not repaired:
-            factor = self._absorbing(*absorbed)
-            if SMALL < factor**2 * self.size < OVERFLOWING:
-                return factor, absorbed[1]
-        return min(_power_of_two(LARGEST, self.size**0.5), STEEPEST), -1
+    def _repaired(self, factor: float) -> None:
+        """Distances of close pairs come from differences: `source` writes both."""
+        assert self.distance is not None
+        self._store_rows()
+        self.scalars |= {
+            f"twice{self.f}": 2.0 * factor**-2,
+            f"floor{self.f}": self.tuning.floor * self.size,
+        }
+        scaled = self.view.deferred_scales is not None
+        self.plan = replace(self.plan, repaired=True, scaled=scaled)
+        self.inputs[self.distance] = Input(f"d{self.f}")
 
-    def _shifts(self, rows: torch.Tensor) -> torch.Tensor:
-        """s with ⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y): s(x) = ⟨x−c, c⟩ + ½‖c‖²."""
+    def _restored(self, value: Expression, x: torch.Tensor, y: torch.Tensor) -> Expression:
+        """⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y), s(x) = ⟨x−c, c⟩ + ½‖c‖², where rows were centred."""
+        if self.centre is None:
+            return value
         seen = self.y.moved(self.centre, self.view)
-        return (rows.double() @ seen + 0.5 * seen @ seen).to(self.dtype)
+        for name, rows in (("XS", x), ("YS", y)):
+            shifts = (rows - self.offset).double() @ seen + 0.5 * seen @ seen
+            self.arrays[f"{name}{self.f}"] = pad(shifts.to(self.dtype))
+        return (value + Input(f"xs{self.f}", "row")) + Input(f"ys{self.f}", "column")
+
+    def _absorbed(self) -> Absorbed | None:
+        assert self.distance is not None
+        return absorbed_factor(self.asked.simple, self.distance)
+
+    def _replace_distance(
+        self, value: Expression, least: float, scale: float, absorbed: Absorbed | None
+    ) -> None:
+        """Where the card has `scale` times the distance, what stands for it, and for a·q."""
+        assert self.distance is not None
+        if not sign_is_harmless(self.asked.simple, self.distance):
+            value = maximum(value, Constant(least))
+        self.inputs[self.distance] = (1.0 / scale) * value
+        if absorbed is not None:
+            rest = Constant(absorbed.rest)
+            self.inputs[absorbed.node] = Operation("multiply", (rest, value))
 
     # ---- parts -------------------------------------------------------------------------------
 
     def _packed(self, width: int) -> bool:
         """Whether all parts fit side by side into one short product."""
-        return self.precision != "tf32" and 3 * width <= SHORT
-
-    def _stored_width(self, width: int) -> int:
-        packed = self._packed(width)
-        self._parts = 1 if self.precision == "tf32" or packed else 3
-        return 3 * width if packed else width
+        return self.asked.precision != "tf32" and 3 * width <= self.tuning.short
 
     def _store(
         self,
@@ -368,19 +423,23 @@ class _View:
         *,
         half: bool,
         extended: bool = False,
-        sign: float = 1.0,
     ) -> None:
+        """Cut both sides into parts; `extended` adds the columns of norms and ones."""
         width = self.width + (2 if extended else 0)
-        stored = padded(self._stored_width(width))
-        options: dict[str, Any] = {
-            "half": half,
-            "extended": extended,
-            "three": self._packed(width),
-        }
+        packed = self._packed(width)
+        one = packed or self.asked.precision == "tf32"
+        self.plan = OperandPlan(3 * width if packed else width, parts=1 if one else 3)
         names = ("A", "AL"), ("B", "BL")
         for right, (rows, (leading, following)) in enumerate(zip((x, y), names, strict=True)):
             pair = parts(
-                rows, centre, factors[right], stored, right=bool(right), sign=sign, **options
+                rows,
+                centre,
+                factors[right],
+                stored_width(self.plan.width),
+                right=bool(right),
+                extended=extended,
+                half=half,
+                three=packed,
             )
             self.arrays[f"{leading}{self.f}"], self.arrays[f"{following}{self.f}"] = pair
 
@@ -390,16 +449,3 @@ def _power_of_two(target: float, largest: float) -> float:
     if not 0.0 < largest < float("inf"):
         return 1.0
     return float(2.0 ** np.floor(np.log2(target / largest)))
-
-
-def _similar_rows(rows: torch.Tensor) -> bool:
-    return _similar_norms(rows.abs().amax(1).square())
-
-
-def _similar_norms(squared: torch.Tensor) -> bool:
-    """Whether rows that are not 0 differ in length by less than float16 forgives."""
-    present = squared[squared > 0]
-    if not len(present):
-        return True
-    smallest, largest = torch.stack([present.amin(), present.amax()]).tolist()
-    return smallest >= SIMILAR**2 * largest

@@ -6,31 +6,90 @@ segments that run side by side; their sums are added in a fixed order.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import triton
 
-from mercer.evaluation.cpu.cache import load
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu.blocks import out_of_memory
-from mercer.evaluation.gpu.distant import far_columns
-from mercer.evaluation.gpu.families import Family
-from mercer.evaluation.gpu.operands import Operands, prepare
-from mercer.evaluation.gpu.packing import PADDING
-from mercer.evaluation.gpu.source import source_of
-from mercer.evaluation.gpu.tiles import FEW_COLUMNS, Tile, tile_for
-from mercer.evaluation.program import Program, lower
+from mercer.evaluation.gpu.operands import Operands, far_columns, prepare
+from mercer.evaluation.gpu.packing import PADDING, pad_zeros
+from mercer.evaluation.gpu.plan import RESIDENT, TileCode, stored_width
+from mercer.evaluation.gpu.source import UNROLLED, source_of
+from mercer.runtime.cache import load
 
-WIDE_COLUMNS = 64  # of V that are multiplied together
-PROGRAMS = 2048  # of a grid that fill a large card
-PARTIAL_BYTES = 1 << 28  # of partial sums
-INDIVISIBLE = 1024  # points that must fit
-TOO_LARGE = tuple(  # the second one came later than the first versions that are supported
-    getattr(triton.runtime.errors, name)
-    for name in ("OutOfResources", "PTXASError")
-    if hasattr(triton.runtime.errors, name)
-)
+TOO_LARGE = triton.runtime.errors.OutOfResources
+ARITHMETIC = ("add", "subtract", "multiply")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of a launch; measured on an H200, right on any card, if not the fastest there."""
+
+    few_columns: int = 8  # of V that are summed in registers; more go through matrix products
+    wide_columns: int = 64  # of V that are multiplied together: beyond, tiles no longer fit
+    narrow: int = 16  # columns of operands beside which registers are left for sums
+    short: int = 32  # the same, where all parts lie side by side
+    light: int = 1  # functions in an expression up to which the matrix product takes longer
+    programs: int = 2048  # of a grid that fill a large card
+    partial_bytes: int = 1 << 28  # of partial sums
+    indivisible: int = 1024  # points that must fit into memory
+
+
+TUNING = Tuning()
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The shape of a tile and how it is run."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int
+    by_elements: bool = False  # sums are kept for each element of a tile
+    longest: int = 512  # tiles of columns in one program of the grid
+
+    @property
+    def smaller(self) -> Tile | None:
+        """The tile to try where this one needs more than the card has."""
+        if self.stages > 2:
+            return replace(self, stages=2)
+        if self.rows * self.columns <= 32 * 32:
+            return None
+        return replace(
+            self, rows=max(32, self.rows // 2), columns=max(32, self.columns // 2), warps=4
+        )
+
+
+def tile_for(code: TileCode, columns: int, tuning: Tuning = TUNING) -> Tile:
+    """The tile of a product with so many columns."""
+    if any(plan.terms for plan in code.plans) or not code.plans:
+        # long tiles use a coordinate more often once it is read, where few are held in registers
+        long = len(code.plans) == 1 and code.plans[0].width > UNROLLED
+        tile = Tile(32, 128 if long else 64, 4, 2)
+        if code.dtype == "float64":
+            tile = Tile(64, 32, 4, 2)
+        return replace(tile, by_elements=columns <= 2)
+    widest = max(stored_width(plan.width) for plan in code.plans)
+    if widest > RESIDENT:
+        return Tile(128, 128, 8, 3)
+    if columns > tuning.few_columns:
+        return Tile(64, 64, 4, 2)
+    if widest > 64:
+        return Tile(128, 64, 4, 2)
+    light = sum(name not in ARITHMETIC for name, *_ in code.steps) <= tuning.light
+    one = all(plan.parts == 1 for plan in code.plans)
+    repaired = any(plan.repaired for plan in code.plans)
+    short = columns == 1 and widest <= tuning.short and one
+    large = (light or (widest > tuning.narrow and not short)) and not (repaired or code.tables)
+    tile = Tile(64, 128, 4, 3) if large else Tile(64, 64, 4, 3)
+    # sums of elements wait for no other thread; they take as many registers as the values
+    fits = widest <= tuning.narrow and (one or not light)
+    fits = fits or (short and not light and not repaired)
+    return replace(tile, by_elements=columns == 1 and fits)
 
 
 def interpreted() -> bool:
@@ -39,16 +98,21 @@ def interpreted() -> bool:
 
 
 class FusedProduct:
-    """K(X, Y) of a program, on tensors of one device."""
+    """K(X, Y) of an expression, on tensors of one device."""
 
     def __init__(
-        self, expression: Expression, x: Any, y: Any, dtype: torch.dtype, precision: str
+        self,
+        expression: Expression,
+        x: Any,
+        y: Any,
+        dtype: torch.dtype,
+        precision: str,
+        tuning: Tuning = TUNING,
     ) -> None:
         self.expression, self.x, self.y = expression, x, y
-        self.dtype, self.precision = dtype, precision
+        self.dtype, self.precision, self.tuning = dtype, precision, tuning
         self.device = x.rows.device
-        self.program: Program = lower(expression)
-        self._parts: list[tuple[Any, _Launch]] | None = None
+        self._parts: list[tuple[Any, Launch]] | None = None
 
     def matmul(self, values: torch.Tensor) -> torch.Tensor:
         """K V, V having any number of columns; half at a time where the device has no memory."""
@@ -56,7 +120,7 @@ class FusedProduct:
             return self._matmul(values)
         except torch.OutOfMemoryError:
             self._parts = None
-            if max(len(self.x), len(self.y)) <= INDIVISIBLE:
+            if max(len(self.x), len(self.y)) <= self.tuning.indivisible:
                 raise out_of_memory(self.x, self.y) from None
         return self._halves(values)
 
@@ -75,53 +139,46 @@ class FusedProduct:
         return total
 
     def _like(self, x: Any, y: Any) -> FusedProduct:
-        return FusedProduct(self.expression, x, y, self.dtype, self.precision)
+        return FusedProduct(self.expression, x, y, self.dtype, self.precision, self.tuning)
 
     def _matmul(self, values: torch.Tensor) -> torch.Tensor:
-        """The operands are kept for the next product."""
+        """The operands stay for the next product."""
         if self._parts is None:
-            self._parts = self._prepared()
-        many = values.shape[1] > FEW_COLUMNS
+            self._parts = self.prepared()
+        many = values.shape[1] > self.tuning.few_columns
         total: Any = 0.0
         for chosen, launch in self._parts:
             part = values if chosen is None else values[chosen]
             total = total + (launch.reduce_many(part) if many else launch.reduce(part))
         return total.to(self.dtype)
 
-    def _prepared(self) -> list[tuple[Any, _Launch]]:
-        """All columns at once, or the near and the far ones apart."""
-        far = far_columns(self.program, self.expression, self.y, self.dtype)
+    def prepared(self) -> list[tuple[Any, Launch]]:
+        """All columns at once, or the near and the far ones apart: which, and their launch."""
+        far = far_columns(self.expression, self.y, self.dtype)
         if far is None:
-            return [(None, _Launch(self, self.y))]
+            return [(None, Launch(self, self.y))]
         chosen = [torch.nonzero(side)[:, 0] for side in (~far, far)]
-        return [(side, _Launch(self, self.y.take(side))) for side in chosen]
+        return [(side, Launch(self, self.y.take(side))) for side in chosen]
 
     def dense(self) -> torch.Tensor:
         """K, stored."""
-        return _Launch(self, self.y, strict=True).fill()
+        return Launch(self, self.y, strict=True).fill()
 
     def describe(self, columns: int) -> tuple[Tile, str, int]:
         """The tile of a product with so many columns, how distances are obtained, and bytes."""
-        operands = prepare(
-            self.program, self.expression, self.x, self.y, self.dtype, self.precision
-        )
+        operands = prepare(self.expression, self.x, self.y, self.dtype, self.precision)
         arrays = (a for a in operands.arrays.values() if isinstance(a, torch.Tensor))
         taken = sum(array.numel() * array.element_size() for array in arrays)
-        return self.tile(operands.families, columns), operands.distances, taken
-
-    def tile(self, families: tuple[Family, ...], columns: int) -> Tile:
-        """The tile of a product with so many columns."""
-        return tile_for(families, self.dtype, columns, bool(self.program.tables))
+        return tile_for(operands.code, columns, self.tuning), operands.distances, taken
 
 
-class _Launch:
-    """One prepared set of operands."""
+class Launch:
+    """One prepared set of operands, and the functions that were generated for it."""
 
     def __init__(self, product: FusedProduct, y: Any, strict: bool = False) -> None:
-        self.product, self.y = product, y
+        self.product, self.tuning = product, product.tuning
         self.n, self.m = len(product.x), len(y)
         self.operands: Operands = prepare(
-            product.program,
             product.expression,
             product.x,
             y,
@@ -129,12 +186,11 @@ class _Launch:
             product.precision,
             strict and product.precision != "tf32",
         )
-        self.parameters = torch.tensor(
-            product.program.parameters or (0.0,), dtype=product.dtype, device=product.device
-        )
-        self.modules: dict[tuple[str, int], Any] = {}
+        values = tuple(self.operands.scalars.values()) or (0.0,)
+        self.parameters = torch.tensor(values, dtype=product.dtype, device=product.device)
 
     def reduce(self, values: torch.Tensor) -> torch.Tensor:
+        """K V for a few columns."""
         columns = values.shape[1]
         v = pad_zeros(values.to(self.product.dtype)).T.contiguous()
 
@@ -147,8 +203,10 @@ class _Launch:
         return self._with_smaller_tiles(columns, run)
 
     def reduce_many(self, values: torch.Tensor) -> torch.Tensor:
+        """K V for many columns."""
         columns = values.shape[1]
-        together = min(WIDE_COLUMNS, max(16, triton.next_power_of_2(columns)))
+        most = self.tuning.wide_columns
+        together = min(most, max(16, triton.next_power_of_2(columns)))
         width = -(-columns // together) * together
         v = values.new_zeros((self.m + -self.m % PADDING, width), dtype=self.product.dtype)
         v[: self.m, :columns] = values
@@ -163,6 +221,7 @@ class _Launch:
         return self._with_smaller_tiles(columns, run)
 
     def fill(self) -> torch.Tensor:
+        """K, stored."""
         out = self._empty(self.n, self.m)
 
         def run(tile: Tile) -> torch.Tensor:
@@ -180,14 +239,14 @@ class _Launch:
         """Blocks of rows, segments of columns, and how many tiles a segment has."""
         blocks = -(-self.n // tile.rows)
         count = -(-self.m // tile.columns)
-        kept = max(1, PARTIAL_BYTES // max(1, 8 * self.n * columns))
-        segments = max(1, min(-(-PROGRAMS // blocks), -(-count // 4), kept))
+        room = max(1, self.tuning.partial_bytes // max(1, 8 * self.n * columns))
+        segments = max(1, min(-(-self.tuning.programs // blocks), -(-count // 4), room))
         segments = max(segments, -(-count // tile.longest))
         tiles = -(-count // segments)
         return (blocks, -(-count // tiles)), tiles
 
     def _with_smaller_tiles(self, columns: int, run: Any) -> torch.Tensor:
-        tile: Tile | None = self.product.tile(self.operands.families, columns)
+        tile: Tile | None = tile_for(self.operands.code, columns, self.tuning)
         while True:
             assert tile is not None
             try:
@@ -197,32 +256,21 @@ class _Launch:
                     raise
                 tile = tile.smaller
 
-    def _module(self, name: str, columns: int) -> Any:
-        """The generated module that has a function."""
-        if (name, columns) not in self.modules:
-            dtype = str(self.product.dtype).removeprefix("torch.")
-            assembly = self.product.device.type == "cuda" and torch.version.hip is None
-            families = self.operands.families
-            source = source_of(
-                self.product.program, families, dtype, columns, assembly and not interpreted()
-            )
-            self.modules[name, columns] = load(source)
-        return self.modules[name, columns]
-
     def _call(
         self, name: str, columns: int, grid: Any, tile: Tile, tiles: int, given: dict[str, Any]
     ) -> None:
-        module = self._module(name, columns)
-        function = getattr(module, name)
-        pool = self.operands.arrays | self._sizes(tile) | given | {"tiles": tiles}
-        if hasattr(module, "constants"):
-            pool |= module.constants(self.product.program.parameters, self.operands.arrays)
+        card = self.product.device.type == "cuda"
+        nvidia = card and torch.version.hip is None and not interpreted()
+        source = source_of(self.operands.code, columns, tile.by_elements, nvidia)
+        function = getattr(load(source), name)
+        pool = self.operands.arrays | self.operands.scalars | self._sizes(tile) | given
+        pool["tiles"] = tiles
         arguments = {argument: pool[argument] for argument in function.arg_names}
-        if self.product.device.type != "cuda":
+        if not card:
             function[grid](**arguments)
             return
         with torch.cuda.device(self.product.device):
-            function[grid](**arguments, **self._options(tile))
+            function[grid](**arguments, **self.options(tile))
 
     def _sizes(self, tile: Tile) -> dict[str, Any]:
         return {
@@ -236,22 +284,13 @@ class _Launch:
             "UNUSED": self.parameters,
         }
 
-    def _options(self, tile: Tile) -> dict[str, Any]:
+    def options(self, tile: Tile) -> dict[str, Any]:
         """How a function is compiled."""
-        options: dict[str, Any] = {
+        return {
             "num_warps": tile.warps,
-            "num_stages": 1 if self.product.program.tables else tile.stages,  # tables do not wait
+            "num_stages": 1 if self.operands.code.tables else tile.stages,  # tables do not wait
             "enable_fp_fusion": True,  # Triton is about to change what it does by itself
         }
-        if tile.registers is not None and torch.version.hip is None:
-            options["maxnreg"] = tile.registers
-        return options
-
-
-def pad_zeros(values: torch.Tensor) -> torch.Tensor:
-    """The rows, zeros up to the length of padded operands."""
-    missing = -values.shape[0] % PADDING
-    return torch.nn.functional.pad(values, (0, 0, 0, missing)) if missing else values
 
 
 def _total(partial: torch.Tensor) -> torch.Tensor:

@@ -1,39 +1,33 @@
-"""Laws of kernels: one small rule for each class and each operation.
+"""Laws of kernels: how facts pass through operations; and the questions that users ask.
 
-Each law is a function of a kernel, and of the number of columns where it matters. It answers yes,
-no or unknown, with the reason; a no rests on a theorem. Points are vectors of ℝ^d, or of the part
-of it that the kernel is made for.
+`combinations` has the laws of sums, products and multiples, `functions` those of exp(k), p(k) and
+normalised kernels, `input_maps` those of selected columns, linear maps, functions of points and
+averages over a group: a class for each operation, a rule for each fact.
 
-A kernel of your own joins by a rule of its own:
+Each question is a function of a kernel, and of the number of columns where it matters. The answer
+is yes, no or unknown, with the reason; a no rests on a theorem. Points are vectors of ℝ^d, or of
+the part of it that the kernel is made for. Of a kernel of your own, you say what is known:
 
 >>> from mercer.kernels import PairKernel, laws
->>> class Overlap(PairKernel):
-...     pass
->>> laws.positive_definite(Overlap(min)).unknown
-True
->>> @laws.positive_definite.register(Overlap)
-... def _(kernel, dimension=None):
-...     return laws.yes("it counts common elements")
->>> laws.positive_definite(2.0 * Overlap(min) + 1.0).yes
+>>> laws.positive_definite(PairKernel(min))
+unknown: nothing is known of PairKernel. If it is, write PairKernel(…, positive_definite=True); ...
+>>> laws.positive_definite(2.0 * PairKernel(min, positive_definite=True) + 1.0).yes
 True
 """
 
-from mercer.kernels.laws.answer import Answer, no, unknown, yes
-from mercer.kernels.laws.boundedness import bounded
-from mercer.kernels.laws.checking import Check, check
-from mercer.kernels.laws.definiteness import positive_definite
-from mercer.kernels.laws.invariance import isotropic, stationary
-from mercer.kernels.laws.measures import SpectralMeasure
-from mercer.kernels.laws.richness import finitely_many_features, universal
-from mercer.kernels.laws.smoothness import sobolev_order
-from mercer.kernels.laws.spectrum import spectral_density
-from mercer.kernels.laws.summary import Laws, summary
-from mercer.kernels.laws.torus import fourier_weights, period
+from __future__ import annotations
+
+from typing import Any
+
+from mercer.kernels.checking import Check, check
+from mercer.kernels.facts import Answer, Facts, no, unknown, yes
+from mercer.kernels.laws.combinations import with_payload
+from mercer.kernels.measures import SpectralMeasure
 
 __all__ = [
     "Answer",
     "Check",
-    "Laws",
+    "Facts",
     "SpectralMeasure",
     "bounded",
     "check",
@@ -46,8 +40,148 @@ __all__ = [
     "sobolev_order",
     "spectral_density",
     "stationary",
-    "summary",
     "universal",
     "unknown",
     "yes",
 ]
+
+
+def _facts(kernel: Any, dimension: int | None) -> Facts:
+    if not hasattr(kernel, "facts"):
+        raise ValueError(f"laws are about kernels; got {kernel!r}.")
+    facts: Facts = kernel.facts(dimension)
+    return facts
+
+
+def positive_definite(kernel: Any, dimension: int | None = None) -> Answer:
+    """Whether Σ_ij v_i v_j k(x_i, x_j) ≥ 0 for all points with `dimension` columns.
+
+    Without a dimension: in every dimension that the kernel accepts. `kernel.check(X)` tests it on
+    points where the answer is unknown, and `advice` says what to write.
+
+    >>> from mercer.kernels import Gaussian, Sigmoid
+    >>> positive_definite(Gaussian() * Gaussian(2.0)).yes, positive_definite(Sigmoid()).no
+    (True, True)
+    """
+    return _facts(kernel, dimension).positive_definite
+
+
+def stationary(kernel: Any, dimension: int | None = None) -> Answer:
+    """Whether k(x + h, y + h) = k(x, y) for every shift h: k is a function of x − y.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> stationary(Gaussian().on(0) + 1.0).yes, stationary(Gaussian() * Linear()).no
+    (True, True)
+    """
+    return _facts(kernel, dimension).stationary
+
+
+def isotropic(kernel: Any, dimension: int | None = None) -> Answer:
+    """Whether k is a function of the distance ‖x − y‖ alone: no rigid motion changes it.
+
+    In one column that is the same as stationary.
+
+    >>> from mercer.kernels import Laplacian
+    >>> isotropic(Laplacian(), dimension=1).yes, isotropic(Laplacian(), dimension=2).no
+    (True, True)
+    """
+    return _facts(kernel, dimension).isotropic
+
+
+def bounded(kernel: Any, dimension: int | None = None) -> Answer:
+    """Whether k(x, x) ≤ R² for all x; the payload is R².
+
+    R² is the supremum of k(x, x), or where the operations do not tell it (sums and products of
+    diagonals that vary, k∘φ) a bound of it. It is None where it depends on the number of columns
+    and no `dimension` was given. A no says more: k(tu, tu) → ∞ as t → ∞, for every direction u
+    without zero or negative entries.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> bounded((2.0 * Gaussian() + 1.0) * Gaussian()).payload, bounded(Gaussian() * Linear()).no
+    (3.0, True)
+    """
+    return _facts(kernel, dimension).bounded
+
+
+def universal(kernel: Any, dimension: int | None = None) -> Answer:
+    """Whether the space is dense in the continuous functions on every compact set.
+
+    Without a dimension: whatever the number of columns, so a kernel that looks at some columns
+    only is not universal. See Micchelli, Xu and Zhang, Universal Kernels, 2006.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> universal(Gaussian() + Linear()).yes, universal(Gaussian().on(0)).no
+    (True, True)
+    """
+    return _facts(kernel, dimension).universal
+
+
+def finitely_many_features(kernel: Any) -> bool:
+    """Whether k(x, y) = ⟨φ(x), φ(y)⟩ with finitely many features; False means: not known.
+
+    >>> from mercer.kernels import Linear, Polynomial
+    >>> finitely_many_features(Linear() * Polynomial(3)), finitely_many_features(Linear().exp())
+    (True, False)
+    """
+    return _facts(kernel, None).finite_features.yes
+
+
+def sobolev_order(kernel: Any, dimension: int) -> Answer:
+    """Whether the space is, on bounded sets, a Sobolev space; the payload is its order s.
+
+    Then the norm is equivalent to (Σ_{|a| ≤ s} ∫|∂^a f|²)^{1/2} (for fractional s by Fourier), and
+    the eigenvalues of a Gram matrix over n fall like i^{−2s/d}. The order is infinite where every
+    function has derivatives of every order. Periodic kernels mean functions on the circle.
+
+    >>> from mercer.kernels import Gaussian, Linear, Matern
+    >>> sobolev_order(Matern(1.5) + Linear(), dimension=3).payload  # ν + d/2
+    3.0
+    """
+    return _facts(kernel, dimension).sobolev_order
+
+
+def spectral_density(kernel: Any, dimension: int) -> Answer:
+    """Whether k(x − y) = ∫ p(ω) cos(ω·(x − y)) dω for a density p ≥ 0, so that ∫p = k(0).
+
+    The payload is the `SpectralMeasure`: `density(frequencies)`, `sample(size, random_state)`,
+    `total` = k(0). A measure without a density, such as that of a constant, is handed out too where
+    it can be sampled; the answer then is no.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian, Matern
+    >>> k, h = 2.0 * Gaussian(0.5) + Matern(1.5), np.array([0.3, -0.2])
+    >>> measure = spectral_density(k, dimension=2).payload
+    >>> estimate = measure.total * np.cos(measure.sample(100_000, random_state=0) @ h).mean()
+    >>> bool(abs(estimate - k(h, np.zeros(2))) < 0.03)
+    True
+    """
+    return _facts(kernel, dimension).spectral_density
+
+
+def fourier_weights(kernel: Any, count: int) -> Answer:
+    """Whether k(x, y) = Σ_m e^{2iπm(x−y)/period}/c_m for points of one column.
+
+    The payload is the array of 1/c_m for m = 0, …, count, and c_{−m} = c_m. The space has the norm
+    ‖f‖² = Σ_m c_m |f̂_m|². Constants have every period; a sum or product needs one period.
+
+    >>> from mercer.kernels import PeriodicBernoulli
+    >>> fourier_weights(3.0 * PeriodicBernoulli(order=1) + 1.0, count=2).payload.tolist()
+    [4.0, 3.0, 0.75]
+    """
+    answer = _facts(kernel, _width(kernel)).fourier_weights
+    return with_payload(answer, lambda weights: weights(count))
+
+
+def period(kernel: Any) -> float | None:
+    """The period of a kernel on the circle, 0 for constants (which have all), None if not known.
+
+    >>> from mercer.kernels import PeriodicExponential
+    >>> period(PeriodicExponential(period=2.0) * PeriodicExponential(period=2.0) + 1.0)
+    2.0
+    """
+    return _facts(kernel, _width(kernel)).period
+
+
+def _width(kernel: Any) -> int:
+    """One column, or as many as a kernel needs that looks at one of several."""
+    return kernel.columns_needed() if hasattr(kernel, "columns_needed") else 1

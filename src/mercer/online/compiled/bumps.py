@@ -1,25 +1,85 @@
-"""Bumps a_i k(c_i, ·) as rows of arrays: values of f, adding one, taking one out."""
+"""Bumps a_j k(c_j, ·) as rows of arrays: values of f, shrinking it, adding a bump, taking one out.
+
+Functions marked `inner` are compiled as part of what calls them, which alone is stored on disk.
+They copy and search with plain loops: array expressions would take Numba ten times as long.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
+from numba import njit
+from numba.core import types
+from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.elementary import in_float64
-from mercer.evaluation.cpu.vectors import widen
-from mercer.online.compiled.inner import apart, copy_row, inner, scale_row
+from mercer.evaluation.cpu.vectors import OPTIONS, widen
 from mercer.online.state import (
     AVERAGE_SCALE,
+    BASE_SCALE,
     COUNT,
     INSERTIONS,
-    PROJECTION,
     ROUNDS,
     SCALE,
     SQUARED_NORM,
 )
 
-JITTER = 1e-7  # of the largest k(c, c), added to the diagonal before K is inverted
-TINY, HUGE = 1e-100, 1e100  # between these the running scale is left alone
+inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)  # never called from Python
 decay = in_float64.decay
+
+# The running scale is multiplied into the coefficients before it, or what is divided by it, could
+# leave the range of float64 (1e±308); squares of numbers between these bounds do not.
+LEAST_SCALE, LARGEST_AVERAGE_SCALE = 1e-100, 1e100
+
+
+@intrinsic
+def apart(typing_context: Any) -> Any:
+    """Keep LLVM from copying the calling function into its callers, where it is compiled again."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+# ---- rows and searches ---------------------------------------------------------------------------
+
+
+@inner
+def copy_row(target, i, source, j):  # type: ignore[no-untyped-def]
+    """target[i] = source[j]."""
+    for k in range(target.shape[1]):
+        target[i, k] = source[j, k]
+
+
+@inner
+def _lower(x, y):  # type: ignore[no-untyped-def]
+    """One instruction, which Python's min is not: that looks at NaN."""
+    return x if x < y else y
+
+
+@inner
+def least(values, count):  # type: ignore[no-untyped-def]
+    """Where the least of the first `count` values stands.
+
+    Four chains of comparisons run beside each other, and the search for the place is vectorised.
+    """
+    widen()
+    a = b = c = d = values[0]
+    whole = count - count % 4
+    for j in range(0, whole, 4):
+        a, b = _lower(values[j], a), _lower(values[j + 1], b)
+        c, d = _lower(values[j + 2], c), _lower(values[j + 3], d)
+    for j in range(whole, count):
+        a = _lower(values[j], a)
+    lowest, first = _lower(_lower(a, b), _lower(c, d)), count
+    for j in range(count):
+        first = _lower(j if values[j] == lowest else count, first)
+    return first
+
+
+# ---- values of f ---------------------------------------------------------------------------------
 
 
 @inner
@@ -34,7 +94,7 @@ def gaussian_exponents(centres, x, t, count, out):  # type: ignore[no-untyped-de
         for j in range(count):
             gap = centres[k, j] - x[t, k]
             out[j] += gap * gap
-    for k in range(left, width, 3):  # three at a time: fewer passes over `out`
+    for k in range(left, width, 3):  # three at a time: `out` is read and written less often
         x0, x1, x2 = x[t, k], x[t, k + 1], x[t, k + 2]
         for j in range(count):
             gap0, gap1, gap2 = centres[k, j] - x0, centres[k + 1, j] - x1, centres[k + 2, j] - x2
@@ -42,11 +102,11 @@ def gaussian_exponents(centres, x, t, count, out):  # type: ignore[no-untyped-de
 
 
 @inner
-def kernel_row(centres, columns, count, values, seen, amplitude, t, row):  # type: ignore[no-untyped-def]
-    """k(x_t, c_j) for all centres, from the values of the block or from the points."""
+def kernel_row(centres, columns, count, values, inputs, amplitude, t, row):  # type: ignore[no-untyped-def]
+    """k(x_t, c_j) for all centres, computed here for a Gaussian kernel or taken from the block."""
     widen()
     if len(centres):
-        gaussian_exponents(centres, seen, t, count, row)
+        gaussian_exponents(centres, inputs, t, count, row)
         for j in range(count):
             row[j] = amplitude * decay(row[j])
     else:
@@ -56,7 +116,7 @@ def kernel_row(centres, columns, count, values, seen, amplitude, t, row):  # typ
 
 @inner
 def function_values(a, scale, count, row, f):  # type: ignore[no-untyped-def]
-    """f(x) from a row of kernel values."""
+    """s Σ_j a_j r_j for every output."""
     widen()
     if len(f) == 1:
         total = 0.0
@@ -71,37 +131,52 @@ def function_values(a, scale, count, row, f):  # type: ignore[no-untyped-def]
                 f[o] += scale * a[j, o] * row[j]
 
 
+# ---- changes of f --------------------------------------------------------------------------------
+
+
 @inner
-def shrink(reals, integers, a, b, factor):  # type: ignore[no-untyped-def]
-    """f ← factor·f at constant cost."""
+def shrink(reals, integers, a, b, factor, features):  # type: ignore[no-untyped-def]  # noqa: C901
+    """f ← factor·f at constant cost, but for the rare times when the scale is multiplied in.
+
+    Where nothing is left (factor 0), the average keeps what it has, and its centres.
+    """
     reals[SQUARED_NORM] *= factor * factor
-    if factor <= 0.0:
-        _clear(reals, integers, a, b)
-        return
-    reals[SCALE] *= factor
-    if reals[SCALE] < TINY or reals[AVERAGE_SCALE] > HUGE:
-        for j in range(integers[COUNT]):
-            scale_row(a, j, reals[SCALE])
-        reals[AVERAGE_SCALE] /= reals[SCALE]
-        reals[SCALE] = 1.0
-
-
-@inner
-def _clear(reals, integers, a, b):  # type: ignore[no-untyped-def]
-    """f ← 0; the average keeps what it has, and its centres."""
-    if len(b):
+    if factor > 0.0:
+        reals[SCALE] *= factor
+        if reals[SCALE] >= LEAST_SCALE and reals[AVERAGE_SCALE] <= LARGEST_AVERAGE_SCALE:
+            return
         for j in range(integers[COUNT]):
             for o in range(a.shape[1]):
-                b[j, o] += a[j, o] * reals[AVERAGE_SCALE]
-                a[j, o] = 0.0
+                a[j, o] *= reals[SCALE]
+        reals[AVERAGE_SCALE] /= reals[SCALE]
+        reals[BASE_SCALE] *= reals[SCALE]
     else:
-        integers[COUNT] = 0
+        for j in range(integers[COUNT]):
+            for o in range(a.shape[1]):
+                if len(b):
+                    b[j, o] += a[j, o] * reals[AVERAGE_SCALE]
+                a[j, o] = 0.0
+        if not (len(b) or features):
+            integers[COUNT] = 0
+        reals[BASE_SCALE] = 0.0
     reals[SCALE] = 1.0
 
 
 @inner
+def add_features(a, b, row, push, scale, average, first, last):  # type: ignore[no-untyped-def]
+    """f ← f + ⟨push φ, ·⟩ for the features first, …, last − 1."""
+    widen()
+    for j in range(first, last):
+        for o in range(len(push)):
+            change = push[o] * row[j] / scale
+            a[j, o] += change
+            if len(b):
+                b[j, o] -= change * average
+
+
+@inner
 def insert(integers, a, b, diagonal, ages, columns, push, scale, average, size, column):  # type: ignore[no-untyped-def]
-    """F ← f + push·k(x_t, ·): the numbers of a new bump; returns its place."""
+    """f ← f + push·k(x_t, ·): the numbers of a new bump; returns its place."""
     slot = integers[COUNT]
     for o in range(len(push)):
         a[slot, o] = push[o] / scale
@@ -116,140 +191,35 @@ def insert(integers, a, b, diagonal, ages, columns, push, scale, average, size, 
 
 
 @inner
-def insert_rest(arrays, block, t, slot, row, policy):  # type: ignore[no-untyped-def]
-    """What some policies keep of a new bump beside its numbers."""
-    if len(arrays.targets):
-        copy_row(arrays.targets, slot, block.targets, t)
-    if len(arrays.rows):
-        copy_row(arrays.rows, slot, block.rows, t)
-    if len(arrays.gram):
-        _add_row(arrays.gram, row, slot, block.diagonal[t])
-    if policy == PROJECTION:
-        _border(arrays, slot)
-
-
-@inner
-def _add_row(gram, row, slot, corner):  # type: ignore[no-untyped-def]
-    for j in range(slot):
-        gram[slot, j] = gram[j, slot] = row[j]
-    gram[slot, slot] = corner
-
-
-@inner
-def jitter_of(arrays, count):  # type: ignore[no-untyped-def]
-    """τ."""
-    largest = 1e-300
-    for j in range(count):
-        largest = max(largest, arrays.diagonal[j])
-    return JITTER * largest
-
-
-@inner
-def _border(arrays, slot):  # type: ignore[no-untyped-def]
-    """The inverse of K + τI with one more row and column; computed anew now and then."""
-    apart()
-    widen()
-    if arrays.integers[INSERTIONS] % max(len(arrays.a) - 1, 16) == 0:
-        refresh(arrays, slot + 1)
-        return
-    inverse, row = arrays.inverse, arrays.gram[slot]
-    u = np.empty(slot)
-    for i in range(slot):
-        total = 0.0
-        for j in range(slot):
-            total += inverse[i, j] * row[j]
-        u[i] = total
-    least = jitter_of(arrays, slot + 1)
-    left = arrays.diagonal[slot] + least
-    for j in range(slot):
-        left -= row[j] * u[j]
-    left = max(left, least)
-    for i in range(slot):
-        line, factor = inverse[i], u[i] / left
-        for j in range(slot):
-            line[j] += factor * u[j]
-        inverse[slot, i] = inverse[i, slot] = -factor
-    inverse[slot, slot] = 1.0 / left
-
-
-@inner
-def refresh(arrays, count):  # type: ignore[no-untyped-def]
-    """The inverse of K + τI from its Cholesky factor: what updates lost is restored."""
-    apart()
-    rows = _inverted(_factored(arrays.gram, jitter_of(arrays, count), count))
-    for i in range(count):
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(i, count):
-                total += rows[i, k] * rows[j, k]
-            arrays.inverse[i, j] = arrays.inverse[j, i] = total
-
-
-@inner
-def _factored(gram, least, count):  # type: ignore[no-untyped-def]
-    """The lower Cholesky factor of K + τI."""
-    widen()
-    lower = np.zeros((count, count))
-    for i in range(count):
-        for j in range(i + 1):
-            total = gram[i, j] + (least if i == j else 0.0)
-            for k in range(j):
-                total -= lower[i, k] * lower[j, k]
-            lower[i, j] = np.sqrt(max(total, least)) if i == j else total / lower[j, j]
-    return lower
-
-
-@inner
-def _inverted(lower):  # type: ignore[no-untyped-def]
-    """The transposed inverse of a lower factor."""
-    widen()
-    count = len(lower)
-    rows = np.zeros((count, count))
-    for j in range(count):
-        rows[j, j] = 1.0 / lower[j, j]
-        for i in range(j + 1, count):
-            total = 0.0
-            for k in range(j, i):
-                total += lower[i, k] * rows[j, k]
-            rows[j, i] = -total / lower[i, i]
-    return rows
-
-
-@inner
-def remove(arrays, slot):  # type: ignore[no-untyped-def]
+def drop(integers, a, b, diagonal, ages, columns, centres, slot):  # type: ignore[no-untyped-def]
     """Take a bump out; the last one moves to its place."""
-    apart()
-    last = arrays.integers[COUNT] - 1
-    drop(arrays.integers, arrays.a, arrays.b, arrays.diagonal, arrays.ages, arrays.columns, slot)
-    drop_column(arrays.centres, last, slot)
-    if slot == last:
-        return
-    if len(arrays.targets):
-        copy_row(arrays.targets, slot, arrays.targets, last)
-    if len(arrays.rows):
-        copy_row(arrays.rows, slot, arrays.rows, last)
-    if len(arrays.gram):
-        _move(arrays.gram, last, slot)
-    if len(arrays.inverse):
-        _move(arrays.inverse, last, slot)
-
-
-@inner
-def drop(integers, a, b, diagonal, ages, columns, slot):  # type: ignore[no-untyped-def]
-    """The numbers of the last bump take the place of another."""
     last = integers[COUNT] - 1
     integers[COUNT] = last
     diagonal[slot], ages[slot], columns[slot] = diagonal[last], ages[last], columns[last]
     copy_row(a, slot, a, last)
     if len(b):
         copy_row(b, slot, b, last)
+    for k in range(len(centres)):
+        centres[k, slot] = centres[k, last]
 
 
 @inner
-def drop_column(centres, last, slot):  # type: ignore[no-untyped-def]
-    """The last centre takes the place of another."""
-    for k in range(len(centres)):
-        centres[k, slot] = centres[k, last]
+def remove(state, slot):  # type: ignore[no-untyped-def]
+    """Take a bump out of all arrays that a budget may have."""
+    apart()
+    last = state.integers[COUNT] - 1
+    drop(
+        state.integers, state.a, state.b, state.diagonal, state.ages, state.columns,
+        state.centres, slot,
+    )  # fmt: skip
+    if slot == last:
+        return
+    if len(state.targets):
+        copy_row(state.targets, slot, state.targets, last)
+    if len(state.gram):
+        _move(state.gram, last, slot)
+    if len(state.inverse):
+        _move(state.inverse, last, slot)
 
 
 @inner

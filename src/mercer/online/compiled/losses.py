@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mercer.online.compiled.inner import apart, inner
+from mercer.online.compiled.bumps import apart, inner
 from mercer.online.state import (
     HINGE,
     HUBER,

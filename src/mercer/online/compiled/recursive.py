@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from mercer.evaluation.cpu.vectors import compiled, widen
-from mercer.online.compiled.inner import copy_row, inner
+from mercer.online.compiled.bumps import copy_row, inner
 
 COUNT, ROUNDS = 0, 1
 
@@ -69,44 +69,44 @@ def _dot(x, y, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _drop_first(arrays, count):  # type: ignore[no-untyped-def]
+def _drop_first(state, count):  # type: ignore[no-untyped-def]
     """Without the oldest sample: R₂₂ᵀR₂₂ + r₁₂ᵀr₁₂ is what is left of M."""
-    factor, left = arrays.factor, count - 1
+    factor, left = state.factor, count - 1
     first = np.empty(left)
     for j in range(left):
         first[j] = factor[0, j + 1]
     for i in range(left):
-        arrays.columns[i] = arrays.columns[i + 1]
-        copy_row(arrays.targets, i, arrays.targets, i + 1)
+        state.columns[i] = state.columns[i + 1]
+        copy_row(state.targets, i, state.targets, i + 1)
         for j in range(i, left):
             factor[i, j] = factor[i + 1, j + 1]
     update(factor, first, 0, left)
-    for o in range(len(arrays.right)):
+    for o in range(len(state.right)):
         for i in range(left):
-            arrays.right[o, i] = arrays.targets[i, o]
-    forward(factor, arrays.right, left)
+            state.right[o, i] = state.targets[i, o]
+    forward(factor, state.right, left)
 
 
 @inner
-def _learn_exactly(arrays, block, t, row, work, noise, window, f):  # type: ignore[no-untyped-def]
+def _learn_exactly(state, block, t, row, work, noise, window, f):  # type: ignore[no-untyped-def]
     """Grow the factor of K + αW⁻¹; right = R⁻ᵀy, so that f(x) = ⟨R⁻ᵀk_x, right⟩."""
-    count = arrays.integers[COUNT]
+    count = state.integers[COUNT]
     own = work[:1]
-    _solved(arrays.factor, row, 0, own, count)
+    _solved(state.factor, row, 0, own, count)
     for o in range(len(f)):
-        f[o] = _dot(own[0], arrays.right[o], count)
+        f[o] = _dot(own[0], state.right[o], count)
     if window and count == window:
-        _drop_first(arrays, count)
+        _drop_first(state, count)
         count -= 1
-        _solved(arrays.factor, row, 1, own, count)
+        _solved(state.factor, row, 1, own, count)
     corner = block.diagonal[t] + noise - _dot(own[0], own[0], count)
     if not corner > 0.0:
         return False
-    _append(arrays.factor, own[0], corner, count)
+    _append(state.factor, own[0], corner, count)
     for o in range(len(f)):
-        left = block.targets[t, o] - _dot(own[0], arrays.right[o], count)
-        arrays.right[o, count] = left / arrays.factor[count, count]
-    _admit(arrays, block, t, count)
+        left = block.targets[t, o] - _dot(own[0], state.right[o], count)
+        state.right[o, count] = left / state.factor[count, count]
+    _admit(state, block, t, count)
     return True
 
 
@@ -119,67 +119,67 @@ def _solved(factor, row, first, out, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _admit(arrays, block, t, count):  # type: ignore[no-untyped-def]
-    copy_row(arrays.targets, count, block.targets, t)
-    arrays.columns[count] = block.values.shape[1] - len(block.targets) + t
-    arrays.integers[COUNT] = count + 1
+def _admit(state, block, t, count):  # type: ignore[no-untyped-def]
+    copy_row(state.targets, count, block.targets, t)
+    state.columns[count] = block.known + t
+    state.integers[COUNT] = count + 1
 
 
 @inner
-def _learn_sparsely(arrays, block, t, row, work, tolerance, alpha, f):  # type: ignore[no-untyped-def]
+def _learn_sparsely(state, block, t, row, work, tolerance, alpha, f):  # type: ignore[no-untyped-def]
     """Features φ = S⁻ᵀk of the dictionary, SᵀS its Gram matrix; RᵀR = ΦᵀWΦ + αI only grows.
 
     A point is admitted where its distance from the span, k(x, x) − ‖φ‖², exceeds the tolerance.
     """
-    count, phi = arrays.integers[COUNT], work[0]
-    _solved(arrays.base, row, 0, work[:1], count)
+    count, phi = state.integers[COUNT], work[0]
+    _solved(state.base, row, 0, work[:1], count)
     for o in range(len(f)):
         for i in range(count):
-            work[1 + o, i] = arrays.right[o, i]
-    forward(arrays.factor, work[1:], count)
-    backward(arrays.factor, work[1:], count)
+            work[1 + o, i] = state.right[o, i]
+    forward(state.factor, work[1:], count)
+    backward(state.factor, work[1:], count)
     for o in range(len(f)):
         f[o] = _dot(phi, work[1 + o], count)
     apart_by = block.diagonal[t] - _dot(phi, phi, count)
     if apart_by > tolerance * block.diagonal[t]:
-        _append(arrays.base, phi, apart_by, count)
+        _append(state.base, phi, apart_by, count)
         phi[count] = math.sqrt(apart_by)
         for i in range(count):
-            arrays.factor[i, count] = 0.0
-        arrays.factor[count, count] = math.sqrt(alpha)
-        _admit(arrays, block, t, count)
+            state.factor[i, count] = 0.0
+        state.factor[count, count] = math.sqrt(alpha)
+        _admit(state, block, t, count)
         count += 1
-    _weigh_in(arrays, block, t, phi, count)
+    _weigh_in(state, block, t, phi, count)
     return True
 
 
 @inner
-def _weigh_in(arrays, block, t, phi, count):  # type: ignore[no-untyped-def]
+def _weigh_in(state, block, t, phi, count):  # type: ignore[no-untyped-def]
     """ΦᵀWy and ΦᵀWΦ + αI with one more row."""
     weight = block.weights[t]
-    for o in range(len(arrays.right)):
+    for o in range(len(state.right)):
         for i in range(count):
-            arrays.right[o, i] += weight * phi[i] * block.targets[t, o]
+            state.right[o, i] += weight * phi[i] * block.targets[t, o]
     for i in range(count):
         phi[i] *= math.sqrt(weight)
-    update(arrays.factor, phi, 0, count)
+    update(state.factor, phi, 0, count)
 
 
 @compiled
-def recursive_walk(arrays, block, alpha, tolerance, window):  # type: ignore[no-untyped-def]
+def recursive_learn(state, block, alpha, tolerance, window):  # type: ignore[no-untyped-def]
     """Learn the samples of a block; returns how many, less where α is lost in rounding."""
-    capacity, outputs = len(arrays.columns), arrays.targets.shape[1]
+    capacity, outputs = len(state.columns), state.targets.shape[1]
     row, f = np.empty(capacity), np.empty(outputs)
     work = np.empty((1 + outputs, capacity))
     for t in range(len(block.targets)):
-        values, columns = block.values[t], arrays.columns
-        for j in range(arrays.integers[COUNT]):
+        values, columns = block.values[t], state.columns
+        for j in range(state.integers[COUNT]):
             row[j] = values[columns[j]]
         if tolerance > 0.0:
-            done = _learn_sparsely(arrays, block, t, row, work, tolerance, alpha, f)
+            done = _learn_sparsely(state, block, t, row, work, tolerance, alpha, f)
         else:
             noise = alpha / block.weights[t]
-            done = _learn_exactly(arrays, block, t, row, work, noise, window, f)
+            done = _learn_exactly(state, block, t, row, work, noise, window, f)
         if not done:
             return t
         loss = 0.0
@@ -187,23 +187,23 @@ def recursive_walk(arrays, block, alpha, tolerance, window):  # type: ignore[no-
             gap = f[o] - block.targets[t, o]
             loss += 0.5 * gap * gap
         block.losses[t] = block.weights[t] * loss
-        arrays.reals[0] += block.weights[t] * loss
-        arrays.integers[ROUNDS] += 1
+        state.reals[0] += block.weights[t] * loss
+        state.integers[ROUNDS] += 1
     return len(block.targets)
 
 
 @compiled
-def recursive_coefficients(arrays, sparse):  # type: ignore[no-untyped-def]
+def recursive_coefficients(state, sparse):  # type: ignore[no-untyped-def]
     """C with f = Σ c_i k(x_i, ·), as columns."""
-    count, outputs = arrays.integers[COUNT], arrays.targets.shape[1]
+    count, outputs = state.integers[COUNT], state.targets.shape[1]
     x = np.empty((outputs, count))
     for o in range(outputs):
         for i in range(count):
-            x[o, i] = arrays.right[o, i]
+            x[o, i] = state.right[o, i]
     if sparse:
-        forward(arrays.factor, x, count)
-        backward(arrays.factor, x, count)
-        backward(arrays.base, x, count)
+        forward(state.factor, x, count)
+        backward(state.factor, x, count)
+        backward(state.base, x, count)
     else:
-        backward(arrays.factor, x, count)
+        backward(state.factor, x, count)
     return x

@@ -3,10 +3,11 @@
 >>> import numpy as np
 >>> from mercer.kernels import Gaussian
 >>> from mercer.losses import Squared
->>> from mercer.solvers.centres import CentresNewton, CentresProblem, passes
+>>> from mercer.solvers import CentresNewton, Problem
+>>> from mercer.solvers.centres import passes
 >>> k, X = Gaussian(0.2), np.linspace(0.0, 1.0, 500)[:, None]
 >>> rows = passes(k, k.points(X), k.points(X[::25]))
->>> problem = CentresProblem(rows, np.sin(6 * X[:, 0]), Squared(), regularization=1e-6)
+>>> problem = Problem.on_centres(rows, np.sin(6 * X[:, 0]), Squared(), regularization=1e-6)
 >>> CentresNewton().solve(problem).status.converged
 True
 """
@@ -19,13 +20,11 @@ from mercer.solvers.centres.passes import (
     passes,
 )
 from mercer.solvers.centres.path import PathPoint, centres_path
-from mercer.solvers.centres.problem import CentresProblem
 from mercer.solvers.centres.solver import CentresNewton
 
 __all__ = [
     "BlockPasses",
     "CentresNewton",
-    "CentresProblem",
     "Passes",
     "PathPoint",
     "PointPasses",

@@ -11,12 +11,13 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
-from mercer.evaluation.budget import MEGABYTE, Memory, free_memory, memory_budget
-from mercer.evaluation.tiling import mirror, spans
+from mercer.evaluation.tiling import mirror
+from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
-from mercer.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.points import PointSet
+from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
+from mercer.runtime.threads import spans
 from mercer.solvers.centres.passes import Passes
 
 JITTERS = 10.0  # units in the last place, of the mean of the diagonal, added to K_MM
@@ -39,7 +40,7 @@ class Basis:
     """
 
     def __init__(self, passes: Passes) -> None:
-        matrix = Gram(passes.kernel, passes.centres).astype(np.float64).dense()
+        matrix = Gram(passes.kernel, passes.y).astype(np.float64).dense()
         jitter = JITTERS * float(np.finfo(passes.dtype).eps) * float(abs(matrix.diagonal()).mean())
         try:
             self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
@@ -118,7 +119,7 @@ class Preconditioner:
         for start, stop in spans(len(sample), step):
             part = roots[start:stop].astype(dtype)
             points = sample.slice(start, stop)
-            rows = Gram(self.passes.kernel, self.passes.centres, points).dense().T
+            rows = Gram(self.passes.kernel, self.passes.y, points).dense().T
             clear_small(rows)
             rows *= part[:, None]
             solve_rows(lower, rows)
@@ -169,7 +170,7 @@ class DevicePreconditioner:
         for start, stop in spans(len(sample), max(256, DEVICE_BYTES // (8 * size))):
             part = to_precision(roots[start:stop, None], dtype)
             points = sample.slice(start, stop)
-            rows = Gram(self.passes.kernel, points, self.passes.centres).dense()
+            rows = Gram(self.passes.kernel, points, self.passes.y).dense()
             rows = linalg.triangular_solve(lower, (part * rows).T).T
             rows = xp.concat([rows, part], axis=1) if intercept else rows
             total += rows.T @ rows
@@ -230,7 +231,7 @@ def memory_needed(
 
 def check_memory(passes: Passes, outputs: int, sample: int | None, loss: Loss) -> None:
     """Refuse what cannot be solved within the budget, or within what is free where none was set."""
-    rows, centres = passes.rows, len(passes.centres)
+    rows, centres = passes.rows, len(passes.y)
     memory: Memory = getattr(passes, "memory", None)
     told = memory is not None or "MERCER_MEMORY" in os.environ
     limit = memory_budget(memory) if told else free_memory()

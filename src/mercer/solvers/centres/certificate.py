@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from mercer.arrays import Array, inner, namespace
 from mercer.losses import Loss, Squared
-from mercer.solvers.centres.problem import CentresProblem
+from mercer.solvers.problem import Problem
 
 
-def balanced(problem: CentresProblem, slopes: Array) -> Array:
+def balanced(problem: Problem, slopes: Array) -> Array:
     """Slopes near the given ones, in the domain of ℓ*, with Σ p_i u_i = 0 in each column."""
-    p, xp = problem.shares, namespace(slopes)
+    p, xp = problem.shares[:, None], namespace(slopes)
     if isinstance(problem.loss, Squared):
         return slopes - (p * slopes).sum(axis=0)
     if problem.loss.is_multiclass:
-        return _balanced_probabilities(problem.columns, slopes, p)
+        return _balanced_probabilities(problem.y_columns, slopes, p)
     up = (p * xp.clip(slopes, min=0.0)).sum(axis=0)
     down = -(p * xp.clip(slopes, max=0.0)).sum(axis=0)
     least = xp.minimum(up, down)
@@ -45,9 +45,9 @@ def _balanced_probabilities(y: Array, slopes: Array, p: Array) -> Array:
     return (1.0 - mixing) * probabilities + mixing * rest / rest.sum() - y
 
 
-def dual_value(problem: CentresProblem, loss: Loss, slopes: Array, moments: Array) -> float:
+def dual_value(problem: Problem, loss: Loss, slopes: Array, moments: Array) -> float:
     """The dual objective of `loss` at u, given L⁻¹K_Mn(pu): no more than the least objective."""
-    counted = problem.shares[:, 0] > 0
-    conjugate = loss.conjugate(problem.columns, slopes).reshape(len(slopes), -1)
-    value = float(problem.shares[counted, 0] @ conjugate[counted].sum(axis=1))
+    counted = problem.shares > 0
+    conjugate = loss.conjugate(problem.y_columns, slopes).reshape(len(slopes), -1)
+    value = float(problem.shares[counted] @ conjugate[counted].sum(axis=1))
     return -value - inner(moments, moments) / (2.0 * problem.regularization)

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, inner, to_precision
-from mercer.evaluation.dispatch import on_tensors
 from mercer.losses import Squared
 from mercer.solvers.centres.basis import Basis
 from mercer.solvers.centres.hessian import Hessian, Preconditioning
 from mercer.solvers.centres.objective import Objective, Point
-from mercer.solvers.centres.passes import StoredPasses
-from mercer.solvers.centres.problem import CentresProblem
-from mercer.solvers.centres.smoothing import Smoothed, has_curvature
-from mercer.solvers.conjugate import conjugate_steps
-from mercer.solvers.descent.landscape import State
+from mercer.solvers.centres.smoothing import Smoothed
+from mercer.solvers.driver import Progress
+from mercer.solvers.krylov import conjugate_steps
+from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution, Status
 
 SUFFICIENT = 1e-4  # share of the promised decrease that a step must give
@@ -32,11 +30,11 @@ NARROWING = 0.25  # of the width of a smoothed kink from one stage to the next
 class Descent:
     """One run: the current point, the preconditioner in use, the clock and the history."""
 
-    def __init__(self, solver: Any, problem: CentresProblem, basis: Basis) -> None:
+    def __init__(self, solver: Any, problem: Problem, basis: Basis) -> None:
         self.solver, self.problem, self.basis = solver, problem, basis
-        self.passes, self.loss = problem.passes, problem.loss
+        self.passes, self.loss = problem.operator, problem.loss
         self.size, self.intercept = basis.size, problem.fit_intercept
-        self.goal = solver.goal(problem.loss, problem.passes.dtype)
+        self.goal = solver.goal(problem.loss, problem.operator.dtype)
         self.began, self.stopped, self.iteration = time.perf_counter(), "", 0
         self.history: dict[str, list[Any]] = {"objective": [], "seconds": [], "passes": []}
         self.history |= {"gap": [], "inner_steps": []}
@@ -61,18 +59,18 @@ class Descent:
 
     @property
     def _stored(self) -> bool:
-        return isinstance(self.passes, StoredPasses)
+        return self.passes.stored
 
     @property
     def _refines(self) -> bool:
         """Whether float32 products are so much quicker that float64 only corrects them."""
-        return self._stored or on_tensors(self.passes.centres)
+        return self._stored or self.passes.y.home != "host"
 
     # ---- the whole run -----------------------------------------------------------------------
 
     def run(self, start: Solution | None) -> Solution:
         theta = self.objective.zero() if start is None else self.objective.coordinates(start)
-        if has_curvature(self.problem.loss):
+        if self.problem.loss.is_smooth:
             point = self._newton(theta, self.goal)
         else:
             point = self._through_widths(theta)
@@ -80,7 +78,7 @@ class Descent:
 
     def _through_widths(self, theta: Array) -> Point:
         """Smooth less and less, until the gap of the problem itself is small."""
-        y, xp = self.problem.columns, self.objective.xp
+        y, xp = self.problem.y_columns, self.objective.xp
         spread = 2.0 if self.loss.is_classification else float(xp.std(y))
         base = self.problem.loss
         self.width = min(max(spread, 1e-12), self.width / NARROWING)
@@ -178,7 +176,7 @@ class Descent:
         preconditioner = self.preconditioning.at(point, self.loss)
         hessian = Hessian(self.objective, point, self.loss, self.floor, self.products)
         steps = conjugate_steps(
-            hessian.product,
+            lambda d, raised: hessian.product(raised),
             preconditioner.solve,
             -point.gradient,
             coupled=self.loss.is_multiclass,
@@ -194,8 +192,8 @@ class Descent:
         taken = 0
         for step in steps:
             taken += 1
-            change = 0.5 * inner(step.solution, point.gradient - step.residual)
-            self._record(point, step.solution, point.objective + change)
+            change = 0.5 * inner(step.lifted, point.gradient - step.residual)
+            self._record(point, step.lifted, point.objective + change)
             gap = self.objective.estimated_gap(step.residual, point.objective + change)
             energy = float(step.energy.sum())
             enough = gap <= max(0.5 * goal, share * before) and energy <= max(
@@ -204,7 +202,7 @@ class Descent:
             if enough or taken >= self.solver.inner_steps or self.stopped:
                 break
         self.history["inner_steps"].append(taken)
-        return step.solution
+        return step.lifted
 
     def _record(self, point: Point, direction: Array, objective: float) -> None:
         self.iteration += 1
@@ -218,7 +216,7 @@ class Descent:
         if self.solver.callback is not None:
             beta, shift = self.objective.split(point.theta + direction)
             intercept = shift if self.intercept else 0.0 * beta[0, :]
-            if self.solver.callback(self.iteration, State(beta, intercept, objective)):
+            if self.solver.callback(self.iteration, Progress(beta, intercept, objective)):
                 self.stopped = "the callback"
 
     def _searched(self, point: Point, direction: Array) -> Point:

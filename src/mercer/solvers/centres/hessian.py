@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer.arrays import Array, beside, is_tensor, namespace, on_host, to_precision
-from mercer.evaluation.row_pass import Affine
 from mercer.losses import Loss
+from mercer.operators import Affine, MappedRows
 from mercer.solvers.centres.basis import DevicePreconditioner, Preconditioner, sample_size
 from mercer.solvers.centres.objective import Objective, Point
-from mercer.solvers.centres.passes import StoredPasses, random_rows
-from mercer.solvers.centres.problem import CentresProblem
+from mercer.solvers.centres.passes import random_rows
+from mercer.solvers.problem import Problem
 
 STALE = 0.2  # change of the curvatures, relative to their mean, that makes a preconditioner old
 
@@ -33,59 +34,62 @@ class Hessian:
             found = loss.probability(point.values)  # type: ignore[attr-defined]
             self.probabilities = to_precision(found, self.dtype)
         else:
-            bends = loss.curvature(self.problem.columns, point.values)
-            self.factors = self.problem.shares * bends
+            bends = loss.curvature(self.problem.y_columns, point.values)
+            self.factors = self.problem.shares[:, None] * bends
 
     def product(self, v: Array) -> Array:
         """H v, for a column or several."""
         size, xp = self.objective.size, namespace(v)
         beta = self.objective.split(v)[0]
         shift = v[-1:] if self.objective.intercept else 0.0 * v[:1]
-        kept = xp.empty_like(self.problem.columns) if self.objective.intercept else None
-        middle = self._coupled(shift, kept) if self.multiclass else self._apart(shift, kept)
-        moments = self.objective.passes.row_pass(beta, middle, self.dtype)
-        image = self.objective.basis.pull(moments) + self.problem.regularization * v[:size]
-        if kept is None:
+        keep = self.objective.intercept
+        row_map = self._coupled(shift, keep) if self.multiclass else self._apart(shift, keep)
+        found = self.objective.passes.row_pass(beta, row_map, self.dtype)
+        image = self.objective.basis.pull(found.product) + self.problem.regularization * v[:size]
+        if not keep:
             return image
-        pushes = kept if self.multiclass else self.factors * (kept + shift)
+        pushes = found.values if self.multiclass else self.factors * (found.values + shift)
         constant = pushes.sum(axis=0, keepdims=True) + self.floor * v[-1:]
         return xp.concat([image, constant])
 
-    def _apart(self, shift: Array, kept: Array | None) -> Affine:
-        return Affine(self.factors, shift, kept)
+    def _apart(self, shift: Array, keep: bool) -> Affine:
+        return Affine(self.factors, shift, keep_values=keep)
 
-    def _coupled(self, shift: Array, kept: Array | None) -> Any:
-        """p(diag(q) − qqᵀ) of each row, q being the probabilities of its classes."""
-        shares, shift = (to_precision(a, self.dtype) for a in (self.problem.shares, shift))
-        row_dots = _row_dots(shift)
-
-        def middle(start: int, stop: int, rows: Array) -> Array:
-            q, rows = self.probabilities[start:stop], rows + shift
-            pushes = rows - row_dots(q, rows)[:, None]
-            pushes *= q
-            pushes *= shares[start:stop]
-            if kept is not None:
-                kept[start:stop] = pushes
-            return to_precision(pushes, rows.dtype)
-
-        return middle
+    def _coupled(self, shift: Array, keep: bool) -> MultinomialCurvature:
+        shares, shift = (to_precision(a, self.dtype) for a in (self.problem.shares[:, None], shift))
+        return MultinomialCurvature(self.probabilities, shares, shift, keep)
 
 
-def _row_dots(like: Array) -> Any:
-    """(A, B) ↦ Σ_j A_ij B_ij for every i, in one reading where the library can."""
-    if is_tensor(like):
-        return lambda a, b: (a * b).sum(axis=1)
-    return lambda a, b: np.einsum("ij,ij->i", a, b)
+@dataclass(frozen=True, eq=False)
+class MultinomialCurvature:
+    """The row map R ↦ p(diag(q) − qqᵀ)(R + b), q being the probabilities of a row's classes."""
+
+    probabilities: Array
+    shares: Array
+    shift: Array
+    keep_values: bool
+
+    def __call__(self, start: int, stop: int, rows: Array) -> MappedRows:
+        q, rows = self.probabilities[start:stop], rows + self.shift
+        pushes = rows - _row_dots(q, rows)[:, None]
+        pushes *= q
+        pushes *= self.shares[start:stop]
+        return MappedRows(pushes, None, pushes if self.keep_values else None)
 
 
-def mean_curvature(problem: CentresProblem, loss: Loss, values: Array) -> Array:
+def _row_dots(a: Array, b: Array) -> Any:
+    """Σ_j A_ij B_ij for every i, in one reading where the library can."""
+    return (a * b).sum(axis=1) if is_tensor(a) else np.einsum("ij,ij->i", a, b)
+
+
+def mean_curvature(problem: Problem, loss: Loss, values: Array) -> Array:
     """p·ℓ'' of each row, the mean over outputs."""
     if loss.is_multiclass:
         q = loss.probability(values)  # type: ignore[attr-defined]
         curvature = q * (1.0 - q)
     else:
-        curvature = loss.curvature(problem.columns, values)
-    return problem.shares[:, 0] * curvature.mean(axis=1)
+        curvature = loss.curvature(problem.y_columns, values)
+    return problem.shares * curvature.mean(axis=1)
 
 
 class Preconditioning:
@@ -128,9 +132,8 @@ class Preconditioning:
         """Some of the rows that bend the objective."""
         passes, count = self.objective.passes, self.solver.sample
         if count is None:
-            stored = isinstance(passes, StoredPasses)
-            width = 0 if stored else getattr(passes.centres, "width", 1)
-            outputs = self.objective.problem.columns.shape[1]
+            width = 0 if passes.stored else getattr(passes.y, "width", 1)
+            outputs = self.objective.problem.y_columns.shape[1]
             rows = max(len(active), 1)
             count = sample_size(rows, self.objective.size, self.goal, width, outputs)
         among = random_rows(len(active), count, self.solver.random_state)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, inner, namespace, to_precision
-from mercer.evaluation.row_pass import Affine
 from mercer.losses import Loss, Squared
+from mercer.operators import Affine, MappedRows
 from mercer.solvers.centres.basis import Basis
 from mercer.solvers.centres.certificate import balanced, dual_value
-from mercer.solvers.centres.problem import CentresProblem
+from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 
@@ -40,13 +40,37 @@ class Point:
         return self.precision == np.float64
 
 
+@dataclass(frozen=True, eq=False)
+class LossSlopes:
+    """The row map K β ↦ p ∘ ℓ'(y, Kβ + b); values and slopes are handed back side by side.
+
+    Only the first columns of β, as many as y has, have slopes.
+    """
+
+    loss: Loss
+    targets: Array
+    shares: Array
+    shift: Any
+
+    def __call__(self, start: int, stop: int, rows: Array) -> MappedRows:
+        y, outputs = self.targets[start:stop], self.targets.shape[1]
+        xp, wide = namespace(rows), to_precision(rows, "float64")
+        columns = [
+            wide[:, first : first + outputs] + self.shift
+            for first in range(0, rows.shape[1], outputs)
+        ]
+        slopes = self.loss.slope(y, columns[0])
+        product = to_precision(self.shares[start:stop] * slopes, rows.dtype)
+        return MappedRows(product, None, xp.concat([*columns, slopes], axis=1))
+
+
 class Objective:
     """What is minimised, evaluated by passes over the rows."""
 
-    def __init__(self, problem: CentresProblem, basis: Basis) -> None:
-        self.problem, self.basis, self.passes = problem, basis, problem.passes
+    def __init__(self, problem: Problem, basis: Basis) -> None:
+        self.problem, self.basis, self.passes = problem, basis, problem.operator
         self.size, self.intercept = basis.size, problem.fit_intercept
-        self.xp = namespace(problem.columns)
+        self.xp = namespace(problem.y_columns)
 
     # ---- coefficients and coordinates ------------------------------------------------------------
 
@@ -57,7 +81,7 @@ class Objective:
 
     def coordinates(self, start: Solution) -> Array:
         """θ of a solution on the same centres."""
-        beta, shift = map(self.problem.double, (start.coefficients, start.intercept))
+        beta, shift = map(self.problem.array, (start.coefficients, start.intercept))
         gamma = self.basis.coordinates(beta.reshape(self.size, -1))
         if not self.intercept:
             return gamma
@@ -65,7 +89,7 @@ class Objective:
 
     def zero(self) -> Array:
         """θ = 0."""
-        y, xp = self.problem.columns, self.xp
+        y, xp = self.problem.y_columns, self.xp
         shape = self.size + self.intercept, y.shape[1]
         return xp.zeros(shape, dtype=xp.float64, device=y.device)
 
@@ -96,48 +120,36 @@ class Objective:
         self, beta: Array, shift: Any, loss: Loss, precision: Any
     ) -> tuple[Array, Array, Array]:
         """Slopes are f − y, an affine map of each row, which compiled code does on the way."""
-        y, shares = self.problem.columns, self.problem.shares
-        values = self._empty(beta)
-        middle = Affine(shares, shift - y, values, with_factors=self.intercept)
-        moments = self.basis.pull(self.passes.row_pass(beta, middle, precision))
+        y, shares = self.problem.y_columns, self.problem.shares[:, None]
+        row_map = Affine(shares, shift - y, keep_values=True, with_factors=self.intercept)
+        found = self.passes.row_pass(beta, row_map, precision)
+        moments, values = self.basis.pull(found.product), found.values
         if self.intercept:
-            values += self.xp.concat([shift] * (beta.shape[1] // y.shape[1]))
+            values = values + self.xp.concat([shift] * (beta.shape[1] // y.shape[1]))
         return values, loss.slope(y, values[:, : y.shape[1]]), moments
 
     def _of_any(
         self, beta: Array, shift: Any, loss: Loss, precision: Any
     ) -> tuple[Array, Array, Array]:
-        y, shares = self.problem.columns, self.problem.shares
-        values = self._empty(beta)
-        slopes, outputs = self.xp.empty_like(y), y.shape[1]
-
-        def middle(start: int, stop: int, rows: Array) -> Array:
-            part = slice(start, stop)
-            for first in range(0, rows.shape[1], outputs):
-                columns = slice(first, first + outputs)
-                values[part, columns] = rows[:, columns] + shift
-            slopes[part] = loss.slope(y[part], values[part, :outputs])
-            return to_precision(shares[part] * slopes[part], rows.dtype)
-
-        return values, slopes, self.basis.pull(self.passes.row_pass(beta, middle, precision))
-
-    def _empty(self, beta: Array) -> Array:
-        """A place for K_nM β."""
-        shape = self.problem.passes.rows, beta.shape[1]
-        return self.xp.empty(shape, dtype=self.xp.float64, device=beta.device)
+        y, shares = self.problem.y_columns, self.problem.shares[:, None]
+        row_map = LossSlopes(loss, y, shares, shift)
+        found = self.passes.row_pass(beta, row_map, precision)
+        values = found.values
+        slopes = values[:, beta.shape[1] :]
+        return values[:, : beta.shape[1]], slopes, self.basis.pull(found.product)
 
     def _point(self, theta: Any, values: Any, slopes: Any, moments: Any, loss: Loss) -> Point:
         ridge, gamma = self.problem.regularization, theta[: self.size]
         gradient = moments + ridge * gamma
         if self.intercept:
-            constant = (self.problem.shares * slopes).sum(axis=0, keepdims=True)
+            constant = (self.problem.shares[:, None] * slopes).sum(axis=0, keepdims=True)
             gradient = self.xp.concat([gradient, constant])
         objective = self.value(loss, values, gamma)
         return Point(theta, values, slopes, gradient, objective, moments)
 
     def value(self, loss: Loss, values: Array, gamma: Array) -> float:
         """The objective with a loss, from the values f(x_i) + b and γ."""
-        risk = self.problem.risk(values, loss)
+        risk = float(loss.risk(self.problem.y_columns, values, self.problem.sample_weights))
         return risk + 0.5 * self.problem.regularization * inner(gamma, gamma)
 
     # ---- the truth -------------------------------------------------------------------------------
@@ -172,12 +184,12 @@ class Objective:
         """Slopes that sum to 0 and L⁻¹K_Mn(pu) of them; a pass, unless the loss is the square."""
         slopes = balanced(self.problem, point.slopes)
         if point.mean_moments is not None:
-            constant = (self.problem.shares * point.slopes).sum(axis=0)
+            constant = (self.problem.shares[:, None] * point.slopes).sum(axis=0)
             return slopes, point.moments - point.mean_moments * constant
         if point.balanced_moments is None:
             nothing = self.xp.zeros_like(point.theta[: self.size])
-            middle = Affine(self.problem.shares, slopes)
+            row_map = Affine(self.problem.shares[:, None], slopes)
             point.balanced_moments = self.basis.pull(
-                self.passes.row_pass(nothing, middle, point.precision)
+                self.passes.row_pass(nothing, row_map, point.precision).product
             )
         return slopes, point.balanced_moments

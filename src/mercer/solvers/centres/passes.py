@@ -1,182 +1,92 @@
 """One pass over all rows for each product: K_nM is computed, used twice and forgotten.
 
-What a solver on centres asks for is Kᵀ M(K V), where M maps rows of K V on their own: a gradient, a
-product with the Hessian, or both values and gradient at once. Rows may be points in memory, a
-memory map, or blocks from any iterable that can be started again.
+Rows may be points in memory, a memory map, or blocks from any iterable that can be started again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, to_precision
-from mercer.evaluation.budget import Memory, memory_budget
-from mercer.evaluation.dispatch import on_tensors
-from mercer.evaluation.row_pass import LOST, Affine, product, transposed_product
-from mercer.evaluation.threads import run, single_threaded_blas, thread_count
-from mercer.evaluation.tiling import spans
-from mercer.kernels.base import Kernel
-from mercer.operators import Gram
+from mercer.arrays import Array
+from mercer.operators import (
+    BlockedGram,
+    Gram,
+    MixedPrecision,
+    RowMap,
+    RowPass,
+    StoredGram,
+    check_restartable,
+    cross_gram,
+)
 from mercer.points import PointSet
+from mercer.runtime.budget import Memory
 
-STORED_SHARE = 0.5  # of the memory budget that a stored K_nM may take
-STORED_WIDTH = 48  # columns of points from which values cost more than reading them again
-ROWS = 1024  # of a block of a stored matrix
-PARTS = 16  # in which sums are taken, so that they do not depend on threads
-
-Middle = Callable[[int, int, Array], Array]
+__all__ = ["check_restartable"]
 
 
-class Passes(Protocol):
-    """K_nM as something to walk over, and a sample of its rows."""
+class Passes:
+    """K_nM as an operator, and how often all its rows were gone through."""
 
-    kernel: Kernel
-    centres: PointSet
-    rows: int
-    dtype: np.dtype
-    count: int  # passes so far
+    def __init__(self, operator: Gram | BlockedGram) -> None:
+        self.operator, self.count = operator, 0
+        self.kernel: Any = operator.kernel
+        self.y, self.memory = operator.y, operator.memory
+        self.x = operator.y if isinstance(operator, BlockedGram) else operator.x
+        self.rows, self.dtype = operator.shape[0], operator.dtype
 
-    def row_pass(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
+    symmetric = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operator.shape
+
+    @property
+    def on_tensors(self) -> bool:
+        return bool(self.y.home != "host")
+
+    def __matmul__(self, values: Array) -> Array:
+        return self.operator.astype(np.float64) @ values
+
+    @property
+    def stored(self) -> bool:
+        return isinstance(self.operator, StoredGram)
+
+    def row_pass(self, values: Array, row_map: RowMap, dtype: Any = None) -> RowPass:
         """Kᵀ M(K V) in the given precision, by default that of the points; the sum in float64."""
+        self.count += 1
+        operator = self.operator.astype(dtype or self.dtype)
+        return MixedPrecision(operator).row_pass(values, row_map)
 
     def take(self, rows: np.ndarray) -> PointSet:
         """The points of some rows, whose numbers ascend."""
+        if isinstance(self.operator, BlockedGram):
+            return self.operator.take(rows)
+        return self.operator.x.take(rows)
 
 
-class PointPasses:
+def PointPasses(kernel: Any, points: PointSet, centres: PointSet, memory: Memory = None) -> Passes:
     """Passes over points that can be sliced: arrays, CSR matrices, memory maps, objects."""
-
-    def __init__(
-        self, kernel: Kernel, points: PointSet, centres: PointSet, memory: Memory = None
-    ) -> None:
-        self.kernel, self.points, self.centres, self.memory = kernel, points, centres, memory
-        self.gram = Gram(kernel, points, centres, memory)
-        self.rows, self.dtype, self.count = len(points), self.gram.dtype, 0
-
-    def row_pass(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
-        self.count += 1
-        chosen = np.dtype(dtype or self.dtype)
-        inner, joined = in_two_parts(values, middle, chosen)
-        return to_precision(self.gram.astype(chosen).row_pass(inner, joined), "float64")
-
-    def take(self, rows: np.ndarray) -> PointSet:
-        return self.points.take(rows)
+    return Passes(Gram(kernel, points, centres, memory))
 
 
-class StoredPasses(PointPasses):
-    """K_nM kept in memory: where points have many columns, values cost more than reading them."""
-
-    def __init__(
-        self, kernel: Kernel, points: PointSet, centres: PointSet, memory: Memory = None
-    ) -> None:
-        super().__init__(kernel, points, centres, memory)
-        self.matrix = self.gram.dense()
-
-    def row_pass(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
-        if np.dtype(dtype or self.dtype) != self.dtype:
-            return super().row_pass(values, middle, dtype)
-        self.count += 1
-        inner, joined = in_two_parts(values, middle, self.dtype)
-        parts = spans(self.rows, -(-self.rows // PARTS))
-        sums: list[Any] = [0.0] * len(parts)
-
-        def add(i: int) -> None:
-            for start, stop in spans(parts[i][1], ROWS, parts[i][0]):
-                block = self.matrix[start:stop]
-                outer = joined(start, stop, product(block, inner))
-                sums[i] = sums[i] + transposed_product(block, outer)
-
-        with single_threaded_blas():
-            run(add, range(len(parts)), thread_count())
-        return np.asarray(sum(sums[1:], sums[0]), np.float64)
+def StoredPasses(kernel: Any, points: PointSet, centres: PointSet, memory: Memory = None) -> Passes:
+    """K_nM kept in memory."""
+    return Passes(StoredGram(kernel, points, centres, memory))
 
 
-class BlockPasses:
-    """Passes over an iterable of blocks of rows, started again for every pass.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    blocks : iterable
-        Blocks of rows, each what the kernel takes. It must give the same blocks whenever it is
-        iterated: a list, or an object with `__iter__`; a generator is used up after one pass.
-    centres : PointSet
-    rows : int
-        How many rows all blocks have together.
-    """
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        blocks: Iterable[Any],
-        centres: PointSet,
-        rows: int,
-        memory: Memory = None,
-    ) -> None:
-        check_restartable(blocks)
-        self.kernel, self.blocks, self.centres = kernel, blocks, centres
-        self.rows, self.memory, self.count = rows, memory, 0
-        self.dtype = centres.dtype
-
-    def _points(self) -> Iterator[tuple[int, PointSet]]:
-        start = 0
-        for block in self.blocks:
-            points = self.kernel.points(block)
-            yield start, points
-            start += len(points)
-        if start != self.rows:
-            raise ValueError(
-                f"the blocks of X gave {start} rows in this pass; expected {self.rows}, as many as "
-                "targets. Pass an iterable that gives the same blocks every time."
-            )
-
-    def row_pass(self, values: Array, middle: Middle, dtype: Any = None) -> Array:
-        self.count += 1
-        total: Any = 0.0
-        for first, points in self._points():
-            part = PointPasses(self.kernel, points, self.centres, self.memory)
-            shifted = _moved(middle, first, len(points))
-            total = total + part.row_pass(values, shifted, dtype or self.dtype)
-        return total
-
-    def take(self, rows: np.ndarray) -> PointSet:
-        return taken(self._points(), rows)
+def BlockPasses(
+    kernel: Any, blocks: Iterable[Any], centres: PointSet, rows: int, memory: Memory = None
+) -> Passes:
+    """Passes over an iterable of blocks of rows, started again for every pass."""
+    return Passes(BlockedGram(kernel, blocks, centres, rows, memory))
 
 
-def _moved(middle: Middle, first: int, count: int) -> Middle:
-    """The map of a block of so many rows, which are counted from its first one."""
-    if isinstance(middle, Affine):
-        return middle.part(first, first + count)
-    return lambda start, stop, rows: middle(first + start, first + stop, rows)
-
-
-def in_two_parts(values: Array, middle: Middle, dtype: Any) -> tuple[Array, Middle]:
-    """V for a product in float32 without loss: its rounding, and 2²⁴ times what rounding took.
-
-    Coefficients on centres that lie close together are large and cancel. What rounding does to K
-    differs from row to row and averages out in Kᵀ; what it would do to V is the same in every row.
-
-    >>> inner, _ = in_two_parts(np.full((1, 1), np.pi), lambda a, b, rows: rows, np.float32)
-    >>> bool(abs(inner[0] @ [1.0, 2.0**-24] - np.pi) < 1e-14)
-    True
-    """
-    rounded, outputs = to_precision(values, dtype), values.shape[1]
-    rest = to_precision(2.0**LOST * (values - rounded), dtype)  # no smaller than V: not subnormal
-    if not rest.any():
-        return rounded, middle
-
-    both = namespace(values).concat([rounded, rest], axis=1)
-    if isinstance(middle, Affine):
-        return both, replace(middle, doubled=True)
-
-    def joined(start: int, stop: int, rows: Array) -> Array:
-        return middle(start, stop, rows[:, :outputs] + rows[:, outputs:] / 2.0**LOST)
-
-    return both, joined
+def passes(kernel: Any, points: PointSet, centres: PointSet, memory: Memory = None) -> Passes:
+    """Passes over points; K_nM is stored where that is quicker and takes half the memory budget."""
+    return Passes(cross_gram(kernel, points, centres, memory))
 
 
 def taken(blocks: Iterable[tuple[int, PointSet]], chosen: np.ndarray) -> PointSet:
@@ -201,22 +111,3 @@ def random_rows(rows: int, count: int, seed: int) -> np.ndarray:
     if count >= rows:
         return np.arange(rows)
     return np.sort(np.random.default_rng(seed).choice(rows, count, replace=False))
-
-
-def check_restartable(blocks: Any) -> None:
-    """Refuse an iterator, which gives its blocks once only."""
-    if isinstance(blocks, Iterator):
-        raise ValueError(
-            "blocks of rows are read again in every pass; got an iterator, which gives them once. "
-            "Pass a list of blocks, or an object whose __iter__ starts again."
-        )
-
-
-def passes(kernel: Kernel, points: PointSet, centres: PointSet, memory: Memory = None) -> Passes:
-    """Passes over points; K_nM is stored where that is quicker and takes half the memory budget."""
-    width = getattr(points, "width", STORED_WIDTH)
-    size = len(points) * len(centres) * np.result_type(points.dtype, centres.dtype).itemsize
-    kept = not getattr(points, "mapped", False) and not on_tensors(points)
-    if width >= STORED_WIDTH and kept and size <= STORED_SHARE * memory_budget(memory):
-        return StoredPasses(kernel, points, centres, memory)
-    return PointPasses(kernel, points, centres, memory)

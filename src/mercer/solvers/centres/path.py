@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mercer.arrays import to_precision
-from mercer.losses.numerics import floating
+from mercer.arrays import floating, to_precision
 from mercer.operators import Gram
-from mercer.points import beside_points
 from mercer.solvers.centres.basis import Basis, check_memory
 from mercer.solvers.centres.descent import Descent
-from mercer.solvers.centres.problem import CentresProblem
 from mercer.solvers.centres.solver import CentresNewton
+from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 
@@ -27,7 +25,7 @@ class PathPoint:
 
 
 def centres_path(
-    problem: CentresProblem,
+    problem: Problem,
     regularizations: Sequence[float],
     solver: CentresNewton | None = None,
     held_out: tuple[Any, Any] | None = None,
@@ -41,7 +39,7 @@ def centres_path(
 
     Parameters
     ----------
-    problem : CentresProblem
+    problem : Problem
         Its own λ is not used.
     regularizations : sequence of float
         Values of λ, in any order.
@@ -54,16 +52,17 @@ def centres_path(
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
     >>> from mercer.losses import Squared
-    >>> from mercer.solvers.centres import CentresProblem, centres_path, passes
+    >>> from mercer.solvers import Problem
+    >>> from mercer.solvers.centres import centres_path, passes
     >>> k, X = Gaussian(0.3), np.linspace(0.0, 1.0, 200)[:, None]
     >>> rows = passes(k, k.points(X), k.points(X[::10]))
-    >>> problem = CentresProblem(rows, np.sin(6 * X[:, 0]), Squared(), regularization=1.0)
+    >>> problem = Problem.on_centres(rows, np.sin(6 * X[:, 0]), Squared(), regularization=1.0)
     >>> [point.regularization for point in centres_path(problem, [1e-6, 1e-2, 1e-4])]
     [0.01, 0.0001, 1e-06]
     """
     solver = CentresNewton() if solver is None else solver
-    check_memory(problem.passes, problem.columns.shape[1], solver.sample, problem.loss)
-    basis, last, before = Basis(problem.passes), None, None
+    check_memory(problem.operator, problem.y_columns.shape[1], solver.sample, problem.loss)
+    basis, last, before = Basis(problem.operator), None, None
     for ridge in sorted(map(float, regularizations), reverse=True):
         descent = Descent(solver, replace(problem, regularization=ridge), basis)
         descent.take_over(before)
@@ -71,15 +70,14 @@ def centres_path(
         yield PathPoint(ridge, last, _risk(problem, last, held_out))
 
 
-def _risk(problem: CentresProblem, solution: Solution, held_out: tuple[Any, Any] | None) -> float:
+def _risk(problem: Problem, solution: Solution, held_out: tuple[Any, Any] | None) -> float:
     if held_out is None:
         return float("nan")
     points, y = held_out
-    passes = problem.passes
-    gram = Gram(passes.kernel, passes.kernel.points(points), passes.centres)
+    passes = problem.operator
+    gram = Gram(passes.kernel, passes.kernel.points(points), passes.y)
     shift, y = (
-        to_precision(floating(beside_points(part, gram.x)), "float64")
-        for part in (solution.intercept, y)
+        to_precision(floating(gram.x.vector(part)), "float64") for part in (solution.intercept, y)
     )
     values = to_precision(gram @ solution.coefficients, "float64")
     return float(problem.loss.risk(y, values + shift))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +66,3 @@ class Smoothed(Loss):
 
     def check_targets(self, y: Array) -> None:
         self.base.check_targets(y)
-
-
-def has_curvature(loss: Loss) -> bool:
-    """Whether Newton's method applies: the loss is smooth, or Poisson's."""
-    return math.isfinite(loss.smoothness) or math.isinf(loss.lipschitz)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from mercer.checks import check_count, check_positive
 from mercer.losses import Loss
 from mercer.solvers.centres.basis import Basis, check_memory
 from mercer.solvers.centres.descent import Descent
-from mercer.solvers.centres.problem import CentresProblem
-from mercer.solvers.centres.smoothing import has_curvature
-from mercer.solvers.descent.landscape import Callback
-from mercer.solvers.schedules import check_count, check_positive
+from mercer.solvers.driver import Callback
+from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 SMOOTH_TOLERANCE = {"float64": 1e-6, "float32": 1e-3}
@@ -43,7 +42,7 @@ class CentresNewton:
         Chooses these rows.
     time_limit : float, optional
         Seconds after which to stop with the best iterate; the gap still takes a pass.
-    callback : function of (iteration, State), optional
+    callback : function of (iteration, Progress), optional
         Called after each step of conjugate gradients; True stops.
 
     Examples
@@ -51,10 +50,13 @@ class CentresNewton:
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
     >>> from mercer.losses import Logistic
-    >>> from mercer.solvers.centres import CentresProblem, passes
+    >>> from mercer.solvers import Problem
+    >>> from mercer.solvers.centres import passes
     >>> k, X = Gaussian(0.5), np.linspace(-1.0, 1.0, 200)[:, None]
     >>> rows = passes(k, k.points(X), k.points(X[::20]))
-    >>> problem = CentresProblem(rows, np.sign(X[:, 0] + 0.005), Logistic(), regularization=1e-3)
+    >>> problem = Problem.on_centres(
+    ...     rows, np.sign(X[:, 0] + 0.005), Logistic(), regularization=1e-3
+    ... )
     >>> solution = CentresNewton().solve(problem)
     >>> solution.status.converged, bool(solution.gap <= 1e-6 * solution.objective)
     (True, True)
@@ -77,13 +79,13 @@ class CentresNewton:
         if self.sample is not None:
             check_count(self, "sample", self.sample)
 
-    def solve(self, problem: CentresProblem, start: Solution | None = None) -> Solution:
+    def solve(self, problem: Problem, start: Solution | None = None) -> Solution:
         """The solution; `start` is one of the same centres to begin from."""
-        check_memory(problem.passes, problem.columns.shape[1], self.sample, problem.loss)
-        return Descent(self, problem, Basis(problem.passes)).run(start)
+        check_memory(problem.operator, problem.y_columns.shape[1], self.sample, problem.loss)
+        return Descent(self, problem, Basis(problem.operator)).run(start)
 
     def goal(self, loss: Loss, dtype: Any) -> float:
         """The relative gap at which to stop."""
         if self.tolerance is not None:
             return self.tolerance
-        return SMOOTH_TOLERANCE[str(dtype)] if has_curvature(loss) else KINKED_TOLERANCE
+        return SMOOTH_TOLERANCE[str(dtype)] if loss.is_smooth else KINKED_TOLERANCE

@@ -7,17 +7,13 @@ J(f) = (1/Σw) Σ_i w_i ℓ(y_i, f(x_i)) + (λ/2)‖f‖² has the functional gr
 so that f ← f − η∇J(f) is α ← α − ηg: not the gradient in α, which is Kg.
 """
 
-from mercer.solvers.descent.gradient import Discrepancy, HeldOut, KernelGradientDescent
-from mercer.solvers.descent.landscape import State, gradient_norm
+from mercer.solvers.descent.gradient import Discrepancy, KernelGradientDescent
 from mercer.solvers.descent.stochastic import StochasticFunctionalGradient
 from mercer.solvers.descent.subgradient import SubgradientDescent
 
 __all__ = [
     "Discrepancy",
-    "HeldOut",
     "KernelGradientDescent",
-    "State",
     "StochasticFunctionalGradient",
     "SubgradientDescent",
-    "gradient_norm",
 ]

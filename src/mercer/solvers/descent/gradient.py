@@ -10,59 +10,13 @@ import numpy as np
 
 from mercer.arrays import Array, beside, on_host, precision, to_precision
 from mercer.checks import check_count, check_positive
-from mercer.solvers.descent.landscape import (
-    Callback,
-    Element,
-    Landscape,
-    State,
-    gradient_norm,
-    plain,
-    weights_of,
-)
+from mercer.solvers.descent.landscape import Element, Landscape
+from mercer.solvers.driver import Callback, HeldOut, Progress
+from mercer.solvers.optimality import gradient_norm
 from mercer.solvers.problem import Problem
-from mercer.solvers.solution import Solution, Status
+from mercer.solvers.solution import Solution, Status, plain_intercept
 
 ROUNDING = 1.0 + 1e-9
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Hold rows out, and go back to the step at which their loss was least.
-
-    Parameters
-    ----------
-    fraction : float, default=0.2
-        Which share of the rows is not fitted.
-    patience : int, default=20
-        How many steps without a new least loss end the descent.
-    random_state : int, Generator or None, default=0
-        Which rows.
-
-    Examples
-    --------
-    >>> int(HeldOut(fraction=0.25).hidden(np.ones(8)).sum())
-    2
-    """
-
-    fraction: float = 0.2
-    patience: int = 20
-    random_state: Any = 0
-
-    def __post_init__(self) -> None:
-        check_positive(self, "fraction", self.fraction)
-        check_count(self, "patience", self.patience)
-        if self.fraction >= 1:
-            raise ValueError(f"HeldOut needs a fraction below 1; got {self.fraction!r}.")
-
-    def hidden(self, weights: np.ndarray) -> np.ndarray:
-        """Which rows are held out, of those that have weight."""
-        rows = np.flatnonzero(weights)
-        if len(rows) < 2:
-            raise ValueError(f"HeldOut needs at least two rows with weight; got {len(rows)}.")
-        count = min(max(round(self.fraction * len(rows)), 1), len(rows) - 1)
-        mask = np.zeros(len(weights), bool)
-        mask[np.random.default_rng(self.random_state).permutation(rows)[:count]] = True
-        return mask
 
 
 @dataclass(frozen=True)
@@ -102,7 +56,7 @@ class KernelGradientDescent:
         Stop when ‖∇J‖ is this small, relative to its size at f = 0.
     stopping : HeldOut, Discrepancy or None
         Whether to stop before.
-    callback : function of (iteration, State), optional
+    callback : function of (iteration, Progress), optional
         Called after each step; True stops the descent, with the best iterate so far.
 
     References
@@ -145,7 +99,7 @@ class KernelGradientDescent:
     def _hidden(self, problem: Problem) -> Array | None:
         if not isinstance(self.stopping, HeldOut):
             return None
-        weights = weights_of(problem)
+        weights = problem.sample_weights
         return beside(self.stopping.hidden(on_host(weights)), weights)
 
     def _stable_step(self, landscape: Landscape) -> float:
@@ -178,21 +132,21 @@ class _Watch:
         self.best, self.least, self.age = landscape.element(), math.inf, 0
         self.reason, self.met = "", False
 
-    def stops(self, iteration: int, at: Element, state: State) -> bool:
+    def stops(self, iteration: int, at: Element, state: Progress) -> bool:
         for name, values in self.history.items():
             values.append(getattr(state, name))
         self._keep(at, state)
         self.met, self.reason = self._verdict(iteration, state)
         return bool(self.reason)
 
-    def _keep(self, at: Element, state: State) -> None:
+    def _keep(self, at: Element, state: Progress) -> None:
         score = state.objective if self.landscape.hidden is None else state.held_out_risk
         noise = 8.0 * float(np.finfo(self.landscape.precision).eps) * abs(score)
         self.age += 1
         if score <= self.least + (noise if self.landscape.hidden is None else 0.0):
             self.best, self.least, self.age = at, score, 0
 
-    def _verdict(self, iteration: int, state: State) -> tuple[bool, str]:
+    def _verdict(self, iteration: int, state: Progress) -> tuple[bool, str]:
         """Whether the end was reached, and why it ends; no reason means that it goes on."""
         solver, rule = self.solver, self.solver.stopping
         if not math.isfinite(state.objective):
@@ -211,7 +165,7 @@ class _Watch:
         problem = self.landscape.problem
         dtype = precision(problem.gram.dtype)
         coefficients = to_precision(self.best.coefficients, dtype)
-        intercept = plain(self.best.intercept)
+        intercept = plain_intercept(self.best.intercept)
         norm = gradient_norm(problem, coefficients, intercept)
         return Solution(
             coefficients=coefficients,

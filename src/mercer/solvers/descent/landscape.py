@@ -1,38 +1,19 @@
-"""The objective as a function on the space: its values, its gradient, its certificates."""
+"""The objective as a function on the space: its values, its gradient."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mercer import linalg
-from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
-from mercer.losses import one_hot
-from mercer.losses.numerics import floating
-from mercer.points import beside_points
-from mercer.solvers.problem import Problem
+from mercer.arrays import Array, beside, floating, namespace, precision, to_precision
+from mercer.solvers.driver import Progress
+from mercer.solvers.krylov import largest_eigenvalue
+from mercer.solvers.problem import Problem, over_rows
 
-LANCZOS_STEPS = 30
 REFRESH = 32  # steps after which values are computed again, lest rounding adds up
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """Where a descent is, for its callback: return True from that to stop."""
-
-    coefficients: Array
-    intercept: Array
-    objective: float
-    risk: float = math.nan
-    gradient_norm: float = math.nan
-    held_out_risk: float = math.nan
-
-
-Callback = Callable[[int, State], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +51,10 @@ class Landscape:
     def __init__(self, problem: Problem, hidden: Array | None = None, dtype: Any = None) -> None:
         self.problem, self.gram, self.loss = problem, problem.gram, problem.loss
         self.precision = precision(dtype or problem.gram.dtype)
-        self.exact_targets = target_rows(problem)
+        self.exact_targets = problem.y
         self.xp = namespace(self.exact_targets)
         self.targets = to_precision(self.exact_targets, self.precision)
-        self.weights = weights_of(problem)
+        self.weights = problem.sample_weights
         self.hidden = hidden
         if hidden is not None:
             self.weights = self.xp.where(hidden, 0.0, self.weights)
@@ -103,20 +84,20 @@ class Landscape:
         """The weighted mean loss of the hidden rows."""
         if self.hidden is None:
             return math.nan
-        weights = self.xp.where(self.hidden, weights_of(self.problem), 0.0)
+        weights = self.xp.where(self.hidden, self.problem.sample_weights, 0.0)
         values = to_precision(at.values, "float64")
         return float(self.loss.risk(self.exact_targets, values, weights))
 
-    def state(self, at: Element, gradient: Element) -> State:
+    def state(self, at: Element, gradient: Element) -> Progress:
         """What a callback is told: J(f + b) and its parts."""
         risk = self.risk(at)
         objective = risk + 0.5 * self.problem.regularization * at.squared_norm()
         norms = gradient.norm(), self.held_out_risk(at)
-        return State(at.coefficients, at.intercept, objective, risk, *norms)
+        return Progress(at.coefficients, at.intercept, objective, risk, *norms)
 
     def gradient(self, at: Element) -> Element:
         """∇J, a subgradient at kinks: one product with K."""
-        slopes = columns(self.shares, self.targets) * self.loss.slope(self.targets, at.values)
+        slopes = over_rows(self.shares, self.targets) * self.loss.slope(self.targets, at.values)
         g = slopes + self.problem.regularization * at.coefficients
         constant = 0.0 * at.intercept
         if self.problem.fit_intercept:
@@ -130,89 +111,11 @@ class Landscape:
 
     def spectral_radius(self) -> float:
         """The largest eigenvalue of √w K √w/Σw, from below; with an intercept, of K + 1."""
-        roots = np.sqrt(on_host(self.shares))
+        roots = self.xp.sqrt(self.shares)
 
-        def multiply(v: np.ndarray) -> np.ndarray:
-            scaled = roots * v.astype(roots.dtype)
-            constant = scaled.sum() if self.problem.fit_intercept else 0.0
-            image = on_host(self.gram @ beside_points(scaled, self.gram.x))
-            return (roots * (image + constant)).astype(np.float64)
+        def multiply(v: Array) -> Array:
+            scaled = roots * to_precision(v, self.precision)
+            constant = self.xp.sum(scaled) if self.problem.fit_intercept else 0.0
+            return to_precision(roots * (self.gram @ scaled + constant), "float64")
 
-        return largest_eigenvalue(multiply, len(roots))
-
-
-def target_rows(problem: Problem) -> Array:
-    """Targets that the loss accepts, in the shape of the coefficients: labels become rows."""
-    y = problem.values
-    problem.loss.check_targets(y)
-    if problem.loss.is_multiclass and y.ndim == 1:
-        return to_precision(one_hot(y, int(namespace(y).max(y)) + 1), "float64")
-    return y
-
-
-def weights_of(problem: Problem) -> Array:
-    """The weights w, 1 where none were given."""
-    return problem.sample_weights
-
-
-def columns(vector: Array, like: Array) -> Array:
-    """A vector with one number for each row, ready to multiply rows."""
-    return vector if like.ndim == 1 else vector[:, None]
-
-
-def largest_eigenvalue(multiply: Callable[[np.ndarray], np.ndarray], size: int) -> float:
-    """The largest eigenvalue of a symmetric A ⪰ 0 from at most 30 products, by Lanczos' method.
-
-    It comes from below, and is a few per cent short at worst, nearly always much less.
-
-    References
-    ----------
-    J. Kuczyński, H. Woźniakowski, Estimating the largest eigenvalue by the power and Lanczos
-    algorithms with a random start, 1992.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bool(np.isclose(largest_eigenvalue(lambda v: np.array([1.0, 4.0, 2.0]) * v, 3), 4.0))
-    True
-    """
-    vector = np.random.default_rng(0).standard_normal(size)
-    basis = np.empty((0, size))
-    images = np.empty((0, size))
-    largest = 0.0
-    for _ in range(min(LANCZOS_STEPS, size)):
-        basis = np.vstack([basis, vector / np.linalg.norm(vector)])
-        images = np.vstack([images, multiply(basis[-1])])
-        values, vectors = linalg.eigen(basis @ images.T)
-        largest, top = max(float(values[-1]), 0.0), vectors[:, -1]
-        vector = images[-1]
-        for _ in range(2):  # once leaves what rounding left
-            vector = vector - basis.T @ (basis @ vector)
-        if np.linalg.norm(vector) * abs(top[-1]) <= 1e-4 * largest:
-            break
-    return largest
-
-
-# ---- what is true of an answer -------------------------------------------------------------------
-
-
-def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
-    """‖∇J‖ = √(gᵀKg) in the space, g = w·ℓ'/Σw + λα, from scratch in float64.
-
-    With an intercept, whose partial derivative is Σg, it is √(gᵀKg + (Σ w·ℓ'/Σw)²). Where λ > 0 and
-    there is no intercept, J − min J ≤ ‖∇J‖²/(2λ).
-
-    >>> import numpy as np
-    >>> from mercer.kernels import Linear
-    >>> from mercer.losses import Squared
-    >>> problem = Problem(Linear().gram([[2.0]]), np.array([2.0]), Squared(), regularization=0.0)
-    >>> gradient_norm(problem, [0.0]), gradient_norm(problem, [0.5])  # of ½(2 − 2w)² in w
-    (4.0, 0.0)
-    """
-    landscape = Landscape(problem, dtype=np.float64)
-    return landscape.gradient(landscape.element(coefficients, intercept)).norm()
-
-
-def plain(intercept: Array) -> Any:
-    """An intercept as solutions hold it: a float, or an array with one number for each output."""
-    return to_precision(intercept, "float64") if np.ndim(intercept) else float(intercept)
+        return largest_eigenvalue(multiply, roots)

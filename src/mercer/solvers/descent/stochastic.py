@@ -12,9 +12,10 @@ import numpy as np
 from mercer.arrays import beside, on_host
 from mercer.checks import check_count, check_positive
 from mercer.operators import Gram
-from mercer.solvers.descent.landscape import Callback, State, columns, target_rows, weights_of
+from mercer.solvers.admission import check_host_only
 from mercer.solvers.descent.subgradient import certified, check_first_step, check_objects
-from mercer.solvers.problem import Problem, has_few_features, require_arrays
+from mercer.solvers.driver import Callback, Progress
+from mercer.solvers.problem import Problem, has_few_features, over_rows
 from mercer.solvers.schedules import Average, Schedule
 from mercer.solvers.solution import Solution
 
@@ -51,7 +52,7 @@ class StochasticFunctionalGradient:
         The same number gives the same answer.
     tolerance : float, default=1e-3
         The duality gap, relative to J, from which on the status says converged.
-    callback : function of (pass, State), optional
+    callback : function of (pass, Progress), optional
         Called after each pass; True stops. It costs a product with K for the objective.
     primal : bool or None, default=None
         Whether to step on the kernel's explicit features, of which there must be finitely many;
@@ -90,16 +91,16 @@ class StochasticFunctionalGradient:
         check_objects(self, self.schedule, self.averaging)
 
     def solve(self, problem: Problem) -> Solution:
-        require_arrays(self, problem)
+        check_host_only(self, problem)
         self._check(problem)
-        weights = on_host(weights_of(problem))
+        weights = on_host(problem.sample_weights)
         walk, rng = _Walk(self, problem, weights), np.random.default_rng(self.random_state)
         for number in range(1, self.passes + 1):
             for rows in self._blocks(weights, walk.block, rng):
                 walk.through(rows)
             if walk.ends_pass(number):
                 break
-        answer, zero = (beside(part, problem.values) for part in (walk.answer, walk.zero))
+        answer, zero = (beside(part, problem.y) for part in (walk.answer, walk.zero))
         return certified(self, problem, answer, zero, walk.t, walk.history)
 
     def _check(self, problem: Problem) -> None:
@@ -133,10 +134,10 @@ class _Walk:
         self, solver: StochasticFunctionalGradient, problem: Problem, weights: np.ndarray
     ) -> None:
         self.solver, self.problem, self.loss = solver, problem, problem.loss
-        self.targets = on_host(target_rows(problem))
+        self.targets = on_host(problem.y)
         mean = weights.sum() / np.count_nonzero(weights)
         factors = np.ones(len(weights)) if solver.replacement else weights / mean
-        self.factors = columns(factors, self.targets)
+        self.factors = over_rows(factors, self.targets)
         self.alpha, self.answer = np.zeros_like(self.targets), np.zeros_like(self.targets)
         self.sum, self.total, self.t = np.zeros_like(self.targets), 0.0, 0
         self.zero = np.zeros(self.targets.shape[1:])
@@ -179,7 +180,7 @@ class _Walk:
         self.answer = answer
         if self.solver.callback is None:
             return False
-        state = State(answer, self.zero, self.problem.objective(answer))
+        state = Progress(answer, self.zero, self.problem.objective(answer))
         return bool(self.solver.callback(number, state))
 
     def _weight(self) -> float:
@@ -231,7 +232,7 @@ class _Block:
     def _fold(self) -> None:
         """Take the common factor into the numbers."""
         sums = np.cumsum([0.0, *reversed(self.shares)])[::-1]
-        self.fresh_sum += columns(sums[self.came], self.u) * self.u
+        self.fresh_sum += over_rows(sums[self.came], self.u) * self.u
         self.kept_sum += self.kept * float(sums[0])
         self.kept *= self.scale
         self.values, self.u = self.scale * self.values, self.scale * self.u

@@ -8,11 +8,12 @@ from typing import Any
 
 from mercer.arrays import precision, to_precision
 from mercer.checks import check_count, check_positive
-from mercer.solvers.descent.landscape import Callback, Landscape, plain
-from mercer.solvers.gaps import duality_gap
+from mercer.solvers.descent.landscape import Landscape
+from mercer.solvers.driver import Callback
+from mercer.solvers.optimality import certified_gap
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import Average, Schedule
-from mercer.solvers.solution import Solution, Status
+from mercer.solvers.solution import Solution, Status, plain_intercept
 
 ROUNDING = 1.0 + 1e-9  # of λ times 1/λ
 
@@ -35,7 +36,7 @@ class SubgradientDescent:
         Which average; None for the best iterate.
     tolerance : float, default=1e-3
         The duality gap, relative to J, from which on the status says converged.
-    callback : function of (iteration, State), optional
+    callback : function of (iteration, Progress), optional
         Called after each step; True stops the descent.
 
     References
@@ -129,9 +130,9 @@ def certified(
 ) -> Solution:
     """A solution with its duality gap, from scratch in float64."""
     coefficients = to_precision(alpha, precision(problem.gram.dtype))
-    intercept = plain(intercept)
+    intercept = plain_intercept(intercept)
     objective = problem.objective(coefficients, intercept)
-    gap = duality_gap(problem, coefficients, intercept)
+    gap = certified_gap(problem, coefficients, intercept).absolute
     converged = gap <= solver.tolerance * abs(objective)
     text = f"Took {steps} steps. The objective is within {gap:.2e} of the least, by its dual."
     advice = "" if converged else "Take more steps, or shorter ones."

@@ -6,11 +6,11 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from mercer.evaluation.budget import Memory, memory_budget
-from mercer.evaluation.threads import run, thread_count
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
+from mercer.runtime.budget import Memory, memory_budget
+from mercer.runtime.threads import run, thread_count
 
 PARALLEL = 1 << 18  # products of one update from which threads are worth it
 SMALL = 1024  # points up to which the whole matrix is stored

@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mercer.evaluation.budget import Memory
+from mercer.checks import check_count, check_positive
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Hinge, SquaredHinge
 from mercer.operators import Gram
+from mercer.runtime.budget import Memory
+from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
-from mercer.solvers.descent.landscape import Callback, State, weights_of
+from mercer.solvers.driver import Callback, Progress
 from mercer.solvers.dual.ascent import Ascent, Listener
 from mercer.solvers.dual.margin import LEAST_MARGIN, HardMargin
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
-from mercer.solvers.problem import Problem, require_arrays
-from mercer.solvers.schedules import check_count, check_positive
+from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution, Status
 
 MIXED_SIZE = 2000  # points from which float64 problems are first solved with float32 rows
@@ -63,7 +64,7 @@ class DualAscent:
         Whether coefficients that rest safely at a bound are left alone until the others are done.
         The gap is that of all of them in any case. None does so where rows are not stored: stored
         ones are added faster than they are sorted out.
-    callback : function of (round, State), optional
+    callback : function of (round, Progress), optional
         Called after every round; return True to stop.
 
     References
@@ -97,13 +98,13 @@ class DualAscent:
 
     def solve(self, problem: Problem, rows: Rows | None = None) -> Solution:
         """Solve it; `rows` hands over rows of K that are stored already."""
-        require_arrays(self, problem)
+        check_host_only(self, problem)
         check_loss(self, problem.loss)
         y = np.asarray(problem.targets, np.float64)
         columns = y.reshape(len(y), -1).T
         if problem.regularization == 0:
             return self._hard_margin(problem, columns, rows)
-        weights = weights_of(problem)
+        weights = problem.sample_weights
         costs = weights / (weights.sum() * problem.regularization)
         work, tell = _Work(self, problem.gram, rows), _listener(self.callback, problem)
         parts: list[Ascent] = []
@@ -129,7 +130,7 @@ class DualAscent:
 
     def _hard_margin(self, problem: Problem, columns: np.ndarray, rows: Rows | None) -> Solution:
         _check_separation(problem)
-        costs = np.where(weights_of(problem) > 0, np.inf, 0.0)
+        costs = np.where(problem.sample_weights > 0, np.inf, 0.0)
         work, parts = _Work(self, problem.gram, rows), []
         for column in columns:
             _check_two_classes(column, costs, problem.fit_intercept)
@@ -220,11 +221,11 @@ def _listener(
             solved = sum(part.primal for part in parts)
             b = np.array([-part.levels[0] for part in parts] + [-levels[0]])
             coefficients = np.stack([*(part.alpha for part in parts), alpha], axis=1)
-            state = State(alpha, -levels[0], scale * primal)
+            state = Progress(alpha, -levels[0], scale * primal)
             if shape is not None and len(shape) == 2:
                 wide = (0, shape[1] - len(b))
                 coefficients, b = np.pad(coefficients, ((0, 0), wide)), np.pad(b, wide)
-                state = State(coefficients, b, scale * (solved + primal))
+                state = Progress(coefficients, b, scale * (solved + primal))
             return bool(callback(count, state))
 
         return hear

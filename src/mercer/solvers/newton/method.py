@@ -10,18 +10,10 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import on_host
+from mercer.checks import check_count, check_positive
 from mercer.errors import NotPositiveDefiniteError
 from mercer.operators import Gram
-from mercer.points import beside_points
-from mercer.solvers.descent.landscape import Callback, State, columns, plain
-from mercer.solvers.gaps import (
-    UNATTAINED,
-    centring_intercept,
-    certified_gap,
-    is_smooth,
-    shares_of,
-    targets_on_host,
-)
+from mercer.solvers.driver import Callback, Progress
 from mercer.solvers.newton.curvature import Curvature
 from mercer.solvers.newton.directions import (
     TRIED_STEPS,
@@ -32,10 +24,10 @@ from mercer.solvers.newton.directions import (
 )
 from mercer.solvers.newton.line import At, step_length
 from mercer.solvers.newton.products import Products
-from mercer.solvers.problem import Problem, has_few_features
+from mercer.solvers.optimality import UNATTAINED, centring_intercept, certified_gap
+from mercer.solvers.problem import Problem, has_few_features, over_rows
 from mercer.solvers.root import Features, Root, RootMethod
-from mercer.solvers.schedules import check_count, check_positive
-from mercer.solvers.solution import Solution, Status
+from mercer.solvers.solution import Solution, Status, plain_intercept
 
 FACTORED = 2000  # points up to which the Hessian is factored
 SINGLE = float(np.finfo(np.float32).eps)
@@ -68,7 +60,7 @@ class Newton:
         the gap.
     factor : bool or None, default=None
         Whether to factor the Hessian; None does where conjugate gradients take long.
-    callback : function of (iteration, State), optional
+    callback : function of (iteration, Progress), optional
         Told of every step; the solver stops where it returns True.
 
     References
@@ -142,7 +134,7 @@ class Newton:
         if method is None:
             return Products.of(gram), None
         if gram.on_tensors:  # roots are arrays of NumPy
-            gram = Gram(gram.kernel, gram.x.host(), memory=gram.memory)  # type: ignore[attr-defined]
+            gram = Gram(gram.kernel, gram.x.host(), memory=gram.memory)
         root = method.of(gram)
         return Products.of(gram, root), root
 
@@ -175,7 +167,7 @@ def _leaves_out(root: Root | None) -> bool:
 def _easier_first(problem: Problem) -> list[Problem]:
     """The same problem with λ falling to its own by tens: each solution is a start for the next."""
     ridge = problem.regularization
-    top = max(float(problem.gram.diagonal().mean()), 10.0 * ridge)
+    top = max(float(problem.diagonal.mean()), 10.0 * ridge)
     powers = range(min(math.ceil(math.log10(top / ridge)), 20), 0, -1)
     return [replace(problem, regularization=ridge * 10.0**power) for power in powers]
 
@@ -183,7 +175,7 @@ def _easier_first(problem: Problem) -> list[Problem]:
 def check_smooth(owner: object, problem: Problem) -> None:
     """Refuse losses with kinks, and λ = 0."""
     name, loss = type(owner).__name__, problem.loss
-    if not is_smooth(loss):
+    if not loss.is_smooth:
         raise ValueError(
             f"{name} needs a smooth loss; got {loss!r}, which has kinks. Write DualAscent() or "
             "Splitting()."
@@ -204,10 +196,10 @@ class _Descent:
     def __init__(self, problem: Problem, products: Products, directions: Any) -> None:
         self.problem, self.products, self.directions = problem, products, directions
         self.loss, self.ridge = problem.loss, problem.regularization
-        self.y, self.p = targets_on_host(problem), shares_of(problem)
-        self.rows = columns(self.p, self.y)
+        self.y, self.p = on_host(problem.y), on_host(problem.shares)
+        self.rows = over_rows(self.p, self.y)
         self.multiply = products.fast
-        self.noise = SINGLE * float(abs(problem.gram.diagonal()).sum())
+        self.noise = SINGLE * float(abs(problem.diagonal).sum())
         self.count, self.stopped = 0, False
         self.history: dict[str, list[Any]] = {"objective": [], "gap": [], "products": []}
 
@@ -257,7 +249,7 @@ class _Descent:
             return False
         norm = math.sqrt(2.0 * self.ridge * gap)
         objective = self.history["objective"][-1]
-        state = State(self.alpha, self.intercept, objective, gradient_norm=norm)
+        state = Progress(self.alpha, self.intercept, objective, gradient_norm=norm)
         self.stopped = bool(callback(done, state))
         return self.stopped
 
@@ -272,9 +264,8 @@ class _Descent:
     def _gradient(self) -> tuple[np.ndarray, np.ndarray, float, float]:
         """g, Kg, the gap gᵀKg/(2λ) that belongs to the slopes, and the objective."""
         if self.problem.fit_intercept:
-            self.intercept = centring_intercept(
-                self.loss, self.y, self.values, self.p, self.intercept
-            )
+            fitted = self.problem.array(self.values)
+            self.intercept = on_host(centring_intercept(self.problem, fitted, self.intercept))
         slopes = np.where(self.rows > 0, self.loss.slope(self.y, self._shifted()), 0.0)
         g = self.rows * slopes + self.ridge * self.alpha
         image = self._times(g)
@@ -350,20 +341,25 @@ class _Descent:
     def _solution(self, tolerance: float) -> Solution:
         """What is true in float64 of the coefficients in the precision of the problem."""
         coefficients = self.alpha.astype(self.problem.gram.dtype)
-        gap = certified_gap(self.problem, coefficients, self.intercept, self.products.exact)
+        gap = certified_gap(
+            self.problem,
+            coefficients,
+            self.intercept,
+            lambda v: self.problem.array(self.products.exact(on_host(v))),
+        )
         steps = len(self.history["gap"]) - 1
         how = f"{steps} Newton steps, {self.count} products with K, {self.products.note}"
         message = f"relative duality gap {gap.relative:.1e} after {how}."
         converged = gap.relative <= tolerance
         advice = "" if converged else self._advice(gap.relative)
-        points, intercept = self.problem.gram.x, plain(self.intercept)
+        points, intercept = self.problem.gram.x, plain_intercept(self.intercept)
         return Solution(
-            coefficients=beside_points(coefficients, points),
+            coefficients=points.vector(coefficients),
             status=Status(converged, ("Solved: " if converged else "Stopped: ") + message, advice),
             objective=gap.objective,
             gap=gap.absolute,
             history=self.history,
-            intercept=beside_points(intercept, points) if np.ndim(intercept) else intercept,
+            intercept=points.vector(intercept) if np.ndim(intercept) else intercept,
         )
 
     def _advice(self, relative: float) -> str:

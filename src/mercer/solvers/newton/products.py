@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.arrays import on_host
-from mercer.evaluation.budget import memory_budget
 from mercer.operators import Gram
-from mercer.points import beside_points
+from mercer.runtime.budget import memory_budget
 from mercer.solvers.root import Root
 
 Multiply = Callable[[np.ndarray], np.ndarray]
@@ -81,7 +80,7 @@ def _lazy(gram: Gram) -> Multiply:
 
 
 def _product(gram: Gram, values: np.ndarray) -> np.ndarray:
-    return on_host(gram @ beside_points(values, gram.x))
+    return on_host(gram @ gram.x.vector(values))
 
 
 def _stored(matrix: np.ndarray) -> Multiply:

@@ -10,7 +10,7 @@ import scipy.sparse
 
 from mercer.checks import is_count
 from mercer.kernels.base import Kernel
-from mercer.kernels.laws import Answer, yes
+from mercer.kernels.facts import Facts, yes
 from mercer.kernels.radial import Gaussian
 from mercer.structured.base import StructuredKernel, bad_item, gathered
 from mercer.structured.graphs.points import GraphPoints, check_alike
@@ -89,9 +89,10 @@ class WeisfeilerLehman(_Refinement):
     def __post_init__(self) -> None:
         _check_rounds(self, self.rounds)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of counts of labels")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self, dimension, positive_definite=yes("it is the inner product of counts of labels")
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,9 +124,14 @@ class WeisfeilerLehmanAssignment(_Refinement):
     def __post_init__(self) -> None:
         _check_rounds(self, self.rounds)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes(
+                "Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]"
+            ),
+        )
 
     def block(self, x: Any, y: Any) -> np.ndarray:
         check_alike(x, y)
@@ -196,9 +202,9 @@ class PropagatedAttributes(StructuredKernel):
         _check_rounds(self, self.rounds)
         check_inner(self, self.kernel)
 
-    @property
-    def definite(self) -> Answer:
-        return MeanMap(self.kernel).definite
+    def facts(self, dimension: int | None = None) -> Facts:
+        answer = MeanMap(self.kernel).facts().positive_definite
+        return Facts(self, dimension, positive_definite=answer)
 
     def check_points(self, points: Any) -> None:
         if len(points.labels) and not points.attributes.shape[1]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from mercer.kernels.laws import Answer, yes
+from mercer.kernels.facts import Facts, yes
 from mercer.structured.graphs.points import GraphPoints, check_alike
 from mercer.structured.hashing import mixed
 from mercer.structured.sparse import FeatureRows, SparseKernel
@@ -21,9 +21,12 @@ class _Counts(SparseKernel):
 
     kind = GraphPoints
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of counts of parts of the graphs")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of counts of parts of the graphs"),
+        )
 
     def block(self, x: Any, y: Any) -> np.ndarray:
         check_alike(x, y)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.checks import check_between, check_positive, is_count
-from mercer.kernels.laws import Answer, yes
+from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import StructuredKernel, bad_item
 from mercer.structured.graphs.points import GraphPoints, check_alike
 
@@ -65,9 +65,14 @@ class RandomWalk(StructuredKernel):
         if self.by_degree and self.steps is None:
             check_between(self, "decay", self.decay, 0.0, 1.0)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is a sum of inner products of counts of walks, with positive weights")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes(
+                "it is a sum of inner products of counts of walks, with positive weights"
+            ),
+        )
 
     def check_points(self, points: Any) -> None:
         if self.steps is not None or self.by_degree:

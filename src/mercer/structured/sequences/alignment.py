@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_positive, is_count
-from mercer.kernels.laws import Answer, no, yes
+from mercer.kernels.facts import Facts, no, yes
 from mercer.structured.base import LogScaleKernel, StructuredKernel
 from mercer.structured.sequences.points import SequencePoints, SeriesPoints, same_alphabet
 from mercer.structured.sequences.subsequences import flat
@@ -55,14 +55,20 @@ class GlobalAlignment(LogScaleKernel):
                 f"GlobalAlignment needs a whole number band ≥ 0, 0 for none; got {self.band!r}."
             )
 
-    @property
-    def definite(self) -> Answer:
-        return yes("κ/(1 + κ) is positive definite, which makes the sum over alignments one")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes(
+                "κ/(1 + κ) is positive definite, which makes the sum over alignments one"
+            ),
+        )
 
     def values(self, x: SeriesPoints, y: SeriesPoints, logs: bool) -> np.ndarray:
         from mercer.structured.compiled.sequences import global_alignment
 
-        if x.vectors.shape[1] != y.vectors.shape[1]:
+        widths = {side.vectors.shape[1] for side in (x, y) if len(side.vectors)}
+        if len(widths) > 1:
             raise ValueError(
                 f"both sides must be series of vectors of one length; got {x.vectors.shape[1]} and "
                 f"{y.vectors.shape[1]}."
@@ -105,9 +111,14 @@ class EditSimilarity(StructuredKernel):
     def __post_init__(self) -> None:
         check_positive(self, "lengthscale", self.lengthscale)
 
-    @property
-    def definite(self) -> Answer:
-        return no("the edit distance is not conditionally negative definite (Cortes et al., 2004)")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=no(
+                "the edit distance is not conditionally negative definite (Cortes et al., 2004)"
+            ),
+        )
 
     def distances(self, x: Any, y: Any) -> np.ndarray:
         """The edit distances of all pairs."""
@@ -160,9 +171,12 @@ class EmpiricalMap(StructuredKernel):
                 "write mercer.features.Nystroem."
             )
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of similarities to landmarks")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of similarities to landmarks"),
+        )
 
     def points(self, data: Any) -> Any:
         return self.similarity.points(data)

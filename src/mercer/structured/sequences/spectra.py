@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_between, check_count, is_count
-from mercer.kernels.laws import Answer, yes
+from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import bad_item, check_share, offsets
 from mercer.structured.hashing import Hashes, mixed
 from mercer.structured.sequences.points import SequencePoints, same_alphabet
@@ -32,9 +32,12 @@ class _WordKernel(SparseKernel):
         """Groups of words, each of one weight."""
         raise NotImplementedError
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of weighted counts of words")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of weighted counts of words"),
+        )
 
     def feature_rows(self, points: SequencePoints) -> FeatureRows:
         groups = list(self.words(points))
@@ -291,9 +294,14 @@ class WeightedDegree(_WordKernel):
     def __post_init__(self) -> None:
         check_count(self, "degree", self.degree)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of weighted indicators of words at places")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes(
+                "it is the inner product of weighted indicators of words at places"
+            ),
+        )
 
     def words(self, points: SequencePoints) -> Iterator[Words]:
         for q, weight in enumerate(self.weights(), start=1):

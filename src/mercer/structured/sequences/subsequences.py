@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_between, check_count
-from mercer.kernels.laws import Answer, yes
+from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import LogScaleKernel, check_share
 from mercer.structured.sequences.points import SequencePoints, same_alphabet
 
@@ -49,9 +49,12 @@ class GapWeighted(LogScaleKernel):
         check_count(self, "length", self.length)
         check_share(self, "decay", self.decay)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of weighted counts of subsequences")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of weighted counts of subsequences"),
+        )
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
         from mercer.structured.compiled.sequences import gap_weighted
@@ -92,9 +95,12 @@ class AllSubsequences(LogScaleKernel):
     def __post_init__(self) -> None:
         check_between(self, "decay", self.decay, 0.0, math.inf)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of weighted counts of subsequences")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of weighted counts of subsequences"),
+        )
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
         return _all_subsequences(self, x, y, False, logs)
@@ -128,9 +134,12 @@ class CommonSubsequences(LogScaleKernel):
     def __post_init__(self) -> None:
         check_between(self, "decay", self.decay, 0.0, math.inf)
 
-    @property
-    def definite(self) -> Answer:
-        return yes("it is the inner product of weighted indicators of subsequences")
+    def facts(self, dimension: int | None = None) -> Facts:
+        return Facts(
+            self,
+            dimension,
+            positive_definite=yes("it is the inner product of weighted indicators of subsequences"),
+        )
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
         return _all_subsequences(self, x, y, True, logs)

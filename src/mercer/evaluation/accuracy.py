@@ -1,0 +1,125 @@
+"""Accuracy of distances: where ‖x‖² + ‖y‖² − 2⟨x,y⟩ may stand for ‖x−y‖² in float32.
+
+It has an error of a few rounding units times R = ‖x‖² + ‖y‖². A kernel k(s, …) multiplies it by its
+slope ∂k/∂s, so what counts is the steepness
+
+    max over 0 < s ≤ R of |∂k/∂s| · R / |k(0, …)|.
+
+It is R/(2ℓ²) for a Gaussian, and infinite for a kernel with a kink at zero. Where it is small,
+kernel values keep float32 accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.evaluation.expression import Expression, Number, numbers_of
+from mercer.evaluation.operations import derivative
+from mercer.evaluation.program import straight_line
+from mercer.evaluation.reference import evaluate
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Limits of steepness, without unit: errors are about 6e-8 times it; measured on an H200."""
+
+    product: float = 40.0  # errors of single values average out in a product with a vector
+    entry: float = 4.0  # every entry of a stored matrix is to have its digits
+    octaves: int = 60  # of distances below R at which slopes are taken: down to 1e-18 R
+    grid: int = 4  # sizes R in an octave that are told apart, so that answers are remembered
+    remembered: int = 1024  # answers
+
+
+TUNING = Tuning()
+_answers: dict[Hashable, float] = {}
+
+
+def expansion_is_safe(
+    expression: Expression, number: Number, size: float, most: float = TUNING.product
+) -> bool:
+    """Whether a squared distance of an expression may be expanded in float32, ‖x‖² + ‖y‖² ≤ size.
+
+    That is where its steepness is at most `most`.
+
+    >>> from mercer.evaluation.expression import decay, sqrt, squared_distance
+    >>> s = squared_distance()
+    >>> [expansion_is_safe(decay(0.5 * s), s, size) for size in (10.0, 1e4)]
+    [True, False]
+    >>> expansion_is_safe(decay(sqrt(s)), s, 1.0)  # a kink at 0
+    False
+    """
+    if size == 0.0 or not math.isfinite(size):
+        return size == 0.0
+    size = 2.0 ** (math.ceil(TUNING.grid * math.log2(size)) / TUNING.grid)
+    numbers = numbers_of(expression)
+    names: dict[Expression, str] = {other: f"q{i}" for i, other in enumerate(numbers)}
+    key = straight_line(expression, names), numbers, number, size
+    if key not in _answers:
+        if len(_answers) >= TUNING.remembered:
+            _answers.clear()
+        _answers[key] = steepness(expression, number, size)
+    return _answers[key] <= most
+
+
+def safe_norm(expression: Expression, number: Number, largest: float) -> float:
+    """The largest ‖y‖² ≤ `largest`, up to a factor of √2, for which all x may be expanded.
+
+    For ‖x‖ ≤ 1.5‖y‖ the size is at most 3.25‖y‖². For longer x the distance s is at least ‖x‖²/9,
+    so that the error is at most that of 13 s|∂k/∂s|, which is small where k decays.
+
+    >>> from mercer.evaluation.expression import decay, squared_distance
+    >>> s = squared_distance()
+    >>> [round(safe_norm(decay(0.5 * s), s, size), 6) for size in (1.0, 64.0)]
+    [1.0, 22.627417]
+    """
+    while largest > 0.0 and not expansion_is_safe(expression, number, 3.25 * largest):
+        largest /= 2.0**0.5
+        if largest < 1e-30:
+            return 0.0
+    return largest if _far_pairs_are_safe(expression, number, largest) else 0.0
+
+
+def _far_pairs_are_safe(expression: Expression, number: Number, start: float) -> bool:
+    """Whether 13 s|∂k/∂s| is small for every s from `start`/9 on."""
+    slope = derivative(expression, number)
+    if slope is None:
+        return True
+    distances = start / 9.0 * 2.0 ** np.arange(0.0, TUNING.octaves)
+    with np.errstate(all="ignore"):
+        value = float(np.abs(evaluate(expression, {number: np.zeros(1)})).max())
+        slopes = np.abs(evaluate(slope, {number: distances})) * np.ones(TUNING.octaves)
+        worst = 13.0 * np.max(distances * slopes)
+    return bool(worst <= TUNING.product * value)
+
+
+def steepness(expression: Expression, number: Number, size: float) -> float:
+    """How much an expression multiplies an error of ‖x−y‖² that is relative to `size`."""
+    try:
+        slope = derivative(expression, number)
+    except NotImplementedError:  # the slope of a table's slope: nothing is known of it
+        return math.inf
+    if slope is None:
+        return 0.0
+    distances = size * 2.0 ** -np.arange(0.0, TUNING.octaves)
+    worst = 0.0
+    for own in (size / 2, size / 32):  # ‖x‖² and ‖y‖² of points that are far out, and less so
+        at = {other: _own(other, own) for other in numbers_of(expression)}
+        with np.errstate(all="ignore"):
+            value = float(np.abs(evaluate(expression, at | {number: np.zeros(1)})).max())
+            slopes = np.abs(evaluate(slope, at | {number: distances})) * np.ones(TUNING.octaves)
+            ratio = np.max(slopes) * size / value if value > 0 else np.inf
+        worst = max(worst, float(ratio) if not np.isnan(ratio) else math.inf)
+    return worst
+
+
+def _own(number: Number, norm: float) -> np.ndarray:
+    """What other numbers may be beside a small distance: those of a point and itself."""
+    if number.kind == "squared_distance":
+        return np.zeros(1)
+    if number.kind in ("x_length", "y_length"):
+        return np.full(1, math.sqrt(norm))
+    return np.full(1, norm)

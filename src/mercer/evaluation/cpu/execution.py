@@ -1,0 +1,185 @@
+"""The execution of kernels with an expression on the host: fused compiled tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from mercer.evaluation import gradients, parameters, reference
+from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
+from mercer.evaluation.cpu.row_pass import row_pass_source
+from mercer.evaluation.cpu.vectors import panel_width
+from mercer.evaluation.execution import Affine
+from mercer.evaluation.expression import Expression, Parameter, numbers_of
+from mercer.evaluation.program import EvaluableKernel, Program, lower
+from mercer.evaluation.tiling import TUNING, Tiled, Tuning
+from mercer.points import DensePoints, PointSet, SparsePoints, VectorPoints
+from mercer.runtime.budget import MEGABYTE, Memory
+from mercer.runtime.cache import load
+from mercer.runtime.threads import spans
+
+
+@dataclass
+class Side:
+    """Some rows or columns: how many points, packed for each operand, and their norms."""
+
+    count: int
+    operands: list[Packed]
+    norms: np.ndarray
+
+
+class Cpu(Tiled):
+    """K(X, Y) of a program: pair numbers, kernel values and reduction in one compiled pass."""
+
+    name = "fused on the CPU"
+    compiled = True
+    strip_bytes = 8 * MEGABYTE  # of slopes at some points, which gradients take together
+
+    def __init__(
+        self,
+        kernel: EvaluableKernel,
+        program: Program,
+        x: PointSet,
+        y: PointSet,
+        dtype: Any,
+        memory: Memory = None,
+        tuning: Tuning = TUNING,
+    ) -> None:
+        super().__init__(kernel, x, y, dtype, memory, tuning)
+        assert isinstance(x, VectorPoints)
+        assert isinstance(y, VectorPoints)
+        sparse = isinstance(x, SparsePoints) or isinstance(y, SparsePoints)
+        if sparse:  # a sparse side is never made dense
+            x, y = x.as_sparse(), y.as_sparse()
+        self.program, self.rows_of, self.columns_of = program, x, y
+        widths = tuple([x.width_of(number.view) for number in program.pairs])
+        self.operands: OperandPlan = operand_plan(program, widths, sparse, self.dtype.name)
+        self.stripe, self.tile = self.operands.stripe, self.operands.tile
+        self.costly, self.distances = self.operands.costly, self.operands.distances
+        self.in_registers = self.operands.in_registers
+        self.row_bytes, self.column_bytes = self.operands.bytes or self.operands.measured(x, y)
+        self.centres = self.operands.unmoved or self.operands.centres(y)
+
+    def _transposed(self) -> Cpu:
+        more = self.dtype, self.memory, self.tuning
+        return Cpu(self.kernel, self.program, self.y, self.x, *more)
+
+    def rows(self, start: int, stop: int) -> Side:
+        points, parts = self.rows_of, zip(self.operands.each, self.centres, strict=True)
+        packed = [operand.rows(points, start, stop, centre) for operand, centre in parts]
+        norms = self._norms(self.program.x_norms, points, start, stop)
+        return Side(stop - start, packed, norms)
+
+    def columns(self, start: int, stop: int) -> Side:
+        points, parts = self.columns_of, zip(self.operands.each, self.centres, strict=True)
+        packed = [operand.columns(points, start, stop, centre) for operand, centre in parts]
+        norms = self._norms(self.program.y_norms, points, start, stop)
+        return Side(stop - start, packed, norms)
+
+    def _norms(self, numbers: Any, points: VectorPoints, start: int, stop: int) -> np.ndarray:
+        """‖x‖² or ‖x‖ of some points in every view that needs it, a line for each."""
+        norms = np.empty((len(numbers), stop - start), self.dtype)
+        for row, number in zip(norms, numbers, strict=True):
+            values = points.slice(start, stop).squared_norms(number.view)
+            row[:] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
+        return norms
+
+    def _inputs(self, rows: Side, columns: Side) -> tuple[Any, ...]:
+        """What compiled code takes: a leaf for each pair number, norms, constants, sizes."""
+        plan, leaves = self.operands, []
+        for operand, x, y in zip(plan.each, rows.operands, columns.operands, strict=True):
+            leaves.append(operand.leaves(x, y))
+        chosen = []
+        for i, kind, constants in plan.numbers:
+            leaf = leaves[i][kind]
+            chosen.append(leaf if constants is None else (*leaf[:3], constants))
+        sizes = rows.count, columns.count
+        return tuple(chosen), rows.norms, columns.norms, plan.parameters, plan.tables, *sizes
+
+    def fill(self, rows: Side, columns: Side, out: np.ndarray, row: int, column: int) -> None:
+        self.operands.code.fill(*self._inputs(rows, columns), out, row, column)
+
+    def reduce(self, rows: Side, columns: Side, v: np.ndarray, out: np.ndarray) -> None:
+        self.operands.code.reduce(*self._inputs(rows, columns), v, out)
+
+    def reduce_both(
+        self,
+        rows: Side,
+        columns: Side,
+        v: np.ndarray,
+        w: np.ndarray,
+        out: np.ndarray,
+        out_columns: np.ndarray,
+    ) -> None:
+        self.operands.code.reduce_both(*self._inputs(rows, columns), v, w, out, out_columns)
+
+    def compiled_row_pass(
+        self,
+        rows: Side,
+        columns: Side,
+        lines: np.ndarray,
+        row_map: Affine,
+        values: np.ndarray | None,
+    ) -> np.ndarray:
+        """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ.
+
+        `values` receives K V where it is an array.
+        """
+        code: ModuleType = load(row_pass_source(self.program, self.dtype))
+        if values is None:
+            values = np.empty((rows.count, len(lines) // (1 + row_map.split)))
+        padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
+        out = np.zeros((row_map.columns, padded), self.dtype)
+        sides = row_map.factors, row_map.added, row_map.with_factors
+        code.row_pass(*self._inputs(rows, columns), lines, row_map.split, *sides, values, out)
+        return out[:, : columns.count].astype(np.float64)
+
+    def diagonal(self) -> np.ndarray:
+        return reference.diagonal(self.kernel.expression(), self.x)  # type: ignore[arg-type]
+
+    # ---- derivatives ---------------------------------------------------------------------------
+
+    def gradient(self, values: np.ndarray) -> np.ndarray:
+        if not isinstance(self.x, DensePoints) or not isinstance(self.y, DensePoints):
+            raise ValueError("gradients of sparse points are dense: pass X.toarray().")
+        return gradients.gradient(self, values)
+
+    def parameter_gradient(self, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+        return parameters.parameter_gradient(self, left, right)
+
+    def _of(self, expression: Expression, x: Any, y: Any) -> Cpu:
+        """The execution of another expression, on other points."""
+        return Cpu(self.kernel, lower(expression), x, y, self.dtype, self.memory, self.tuning)
+
+    def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
+        """All values of an expression, stored."""
+        if isinstance(expression, Parameter):
+            return np.full((len(x), len(y)), expression.value, self.dtype)
+        return self._of(expression, x, y).block()
+
+    def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
+        """E V, E being the matrix of the values of an expression.
+
+        Slopes of terms over coordinates need operations that compiled terms do not have (a step, a
+        quotient): these come from the reference, a strip of rows at a time.
+        """
+        if isinstance(expression, Parameter):
+            return np.tile(expression.value * values.sum(axis=0), (len(self.x), 1))
+        terms = {number.term for number in numbers_of(expression)} - {None}
+        if terms <= {number.term for number in self.program.pairs}:
+            return self._of(expression, self.x, self.y).product(values)
+        x: Any = self.x
+        y: Any = self.y
+        rows = max(1, self.strip_bytes // max(1, 16 * len(y) * x.width))
+        parts = [
+            reference.block(expression, x.slice(*span), y) @ values for span in spans(len(x), rows)
+        ]
+        return np.concatenate(parts or [np.zeros((0, values.shape[1]))]).astype(self.dtype)
+
+    def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
+        """The value of a term in coordinates."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return reference.evaluate(term, numbers).astype(self.dtype)

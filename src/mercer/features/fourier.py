@@ -1,0 +1,413 @@
+"""Random Fourier features: a stationary kernel as the mean of cosines of random frequencies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.optimize import minimize_scalar
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.arrays import namespace, to_precision
+from mercer.checks import check_count
+from mercer.features.base import FeatureMap, Fill, dense_pairs
+from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
+from mercer.features.inputs import placed_like
+from mercer.kernels.conversion import as_kernel
+from mercer.kernels.measures import generator
+from mercer.kernels.radial import Gaussian
+
+FORMS = ("pairs", "phase", "complex")
+PANEL_BYTES = 4096  # of one row of angles: 64 rows of them, and their features, fit the L2 cache
+
+
+class FourierFeatures(FeatureMap):
+    """What maps with frequencies ω_1, …, ω_F share: forms, errors and compiled features.
+
+    Subclasses set `kernel_`, `frequencies_` of shape (F, columns), `amplitude_` = k(0) and, for
+    the form with phases, `phases_` in `_draw`. Where frequencies come in blocks that depend on each
+    other they say so by `_block_size` and `_block_covariance`.
+    """
+
+    n_components: int
+    form: str
+    frequencies_: np.ndarray
+    phases_: np.ndarray | None
+    amplitude_: float
+
+    @property
+    def feature_count(self) -> int:
+        return 2 * self._count - self._odd if self.form == "pairs" else self._count
+
+    @property
+    def _odd(self) -> bool:
+        """Whether the last of the pairs has no sine, but a phase: for an odd number of features."""
+        return self.form == "pairs" and self.phases_ is not None
+
+    @property
+    def _count(self) -> int:
+        """The number of frequencies."""
+        return len(self.frequencies_)
+
+    @property
+    def _scale(self) -> float:
+        real = 1.0 if self.form == "complex" else 2.0
+        return math.sqrt(real * self.amplitude_ / self.feature_count)
+
+    def _frequency_count(self) -> int:
+        check_count(self, "n_components", self.n_components)
+        if self.form not in FORMS:
+            raise ValueError(f"form must be one of {list(FORMS)}; got {self.form!r}.")
+        return (self.n_components + 1) // 2 if self.form == "pairs" else self.n_components
+
+    def _drawn_phases(self, random: np.random.Generator) -> np.ndarray | None:
+        if self.form == "phase":
+            return random.uniform(0.0, TURN, self.n_components)
+        odd = self.form == "pairs" and self.n_components % 2
+        return random.uniform(0.0, TURN, 1) if odd else None
+
+    # ---- features ----------------------------------------------------------------------------
+
+    def dtype(self, X: Any) -> np.dtype:
+        real = super().dtype(X)
+        return np.result_type(real, np.complex64) if self.form == "complex" else real
+
+    def _filler(self, dtype: np.dtype) -> Fill:
+        """Angles in turns for a panel of frequencies at a time, so that they stay in the cache."""
+        turned, width = self.frequencies_ / TURN, PANEL_BYTES // dtype.itemsize
+        panels = [
+            (first, np.ascontiguousarray(turned[first : first + width].T, dtype))
+            for first in range(0, len(turned), width)
+        ]
+        write = self._writer(dtype)
+
+        def fill(rows: Any, out: np.ndarray) -> None:
+            scratch = np.empty(rows.shape[0] * min(width, len(turned)), dtype)
+            for first, panel in panels:
+                if scipy.sparse.issparse(rows):
+                    turns = np.ascontiguousarray(rows @ panel)
+                else:
+                    turns = scratch[: rows.shape[0] * panel.shape[1]].reshape(-1, panel.shape[1])
+                    np.matmul(rows, panel, out=turns)
+                write(turns, out, first)
+
+        return fill
+
+    def _writer(self, dtype: np.dtype) -> Any:
+        """A function (turns, out, first): write the features of the frequencies from `first` on."""
+        from mercer.features import compiled
+
+        scale, pairs = self._scale, self._count - self._odd
+        shifts = None if self.phases_ is None else self.phases_ / TURN
+
+        def phase(turns: np.ndarray, out: np.ndarray, first: int) -> None:
+            compiled.cosines(turns, own, scale, out, first)
+
+        def cosines_and_sines(turns: np.ndarray, out: np.ndarray, first: int) -> None:
+            some = np.ascontiguousarray(turns[:, : max(pairs - first, 0)])
+            compiled.pairs(some, scale, out, first, pairs + first)
+            if shifts is not None and first + turns.shape[1] > pairs:
+                last = turns[:, -1]  # a whole turn is subtracted first, so that no digits are lost
+                out[:, -1] = scale * np.cos(TURN * (last - np.rint(last) + shifts[0]))
+
+        def exponentials(turns: np.ndarray, out: np.ndarray, first: int) -> None:
+            width = turns.shape[1]
+            both = np.empty((turns.shape[0], 2 * width), dtype)
+            compiled.pairs(turns, scale, both, 0, width)
+            target = out[:, first : first + width]
+            target.real, target.imag = both[:, :width], both[:, width:]
+
+        if self.form == "phase":
+            own = np.ascontiguousarray(shifts, dtype)
+            return phase
+        return cosines_and_sines if self.form == "pairs" else exponentials
+
+    def _formula(self, X: Any) -> Any:
+        xp = namespace(X)
+        turns = X @ to_precision(placed_like(self.frequencies_.T / TURN, X), X.dtype)
+        angles, scale = TURN * (turns - xp.round(turns)), self._scale
+        phases = 0.0
+        if self.phases_ is not None:
+            phases = to_precision(placed_like(self.phases_, X), X.dtype)
+        if self.form == "phase":
+            return scale * xp.cos(angles + phases)
+        cosines, sines = scale * xp.cos(angles), scale * xp.sin(angles)
+        if self.form == "complex":
+            return cosines + 1j * sines
+        pairs = self._count - self._odd
+        last = scale * xp.cos(angles[:, pairs:] + phases)
+        return xp.concat([cosines[:, :pairs], sines[:, :pairs], last], axis=1)
+
+    # ---- errors ------------------------------------------------------------------------------
+
+    def expected_error(self, X: Any, Y: Any) -> np.ndarray:
+        """The root mean square of ⟨φ(x_i), φ(y_i)⟩ − k(x_i, y_i) over draws, for pairs of rows.
+
+        With h = x − y and S frequencies its square is ((k(0)² + k(0)k(2h))/2 − k(h)²)/S for pairs,
+        k(0)²/(2S) more with phases, and (k(0)² − k(h)²)/S for the complex form. Orthogonal
+        frequencies and those of Fastfood have their correlation on top; for quasi-random ones this
+        is the error of independent ones.
+        """
+        check_is_fitted(self)
+        x, y = dense_pairs(X, Y)
+        h, largest, sizes = x - y, self.amplitude_, self._block_sizes()
+        value, double = self._profile(h), self._profile(2.0 * h)
+        if self.form == "complex":
+            variance = largest**2 - value**2
+        else:
+            variance = 0.5 * (largest**2 + largest * double) - value**2
+        mean = self._variance_of_mean(variance)
+        together = float((sizes * (sizes - 1)).sum()) / self._count**2  # pairs in one block
+        if together:
+            mean = mean + together * largest**2 * self._block_covariance(h)
+        return np.sqrt(np.maximum(mean, 0.0))
+
+    def _variance_of_mean(self, variance: np.ndarray) -> np.ndarray:
+        """Of the mean of independent terms, given that of k(0) cos(ω·h)."""
+        with_phase = variance + 0.5 * self.amplitude_**2
+        if self.form == "phase":
+            return with_phase / self._count
+        if not self._odd:
+            return variance / self._count
+        pairs = self._count - 1
+        return (pairs * variance + 0.25 * with_phase) / (pairs + 0.5) ** 2
+
+    def _profile(self, h: np.ndarray) -> np.ndarray:
+        """k(h), for every row."""
+        return np.asarray(self.kernel_.gram(h, np.zeros((1, h.shape[1]))).dense()[:, 0])
+
+    @property
+    def _block_size(self) -> int:
+        """How many frequencies depend on each other."""
+        return 1
+
+    def _block_sizes(self) -> np.ndarray:
+        size, count = self._block_size, self._count
+        return np.array([min(size, count - first) for first in range(0, count, size)])
+
+    def _block_covariance(self, h: np.ndarray) -> np.ndarray:
+        """Of cos(ω_i·h) and cos(ω_j·h) for frequencies of one block."""
+        raise NotImplementedError
+
+    def _uniform_error(self, radius: float, probability: float) -> float:
+        """By Hoeffding's inequality on a net of points, and a bound on the slope between them.
+
+        This is the argument of Rahimi and Recht. Infinite where frequencies have no second moment
+        (Matérn with ν ≤ 1, Laplacian), since the slope then is not bounded. Frequencies in blocks
+        are worth 1/Σ (share of a block)² independent ones.
+        """
+        width, k0 = int(self.n_features_in_), self.amplitude_
+        measure = FrequencySampler(self.kernel_, width).measure
+        moment = float(np.trace(measure.covariance()))  # E‖ω‖²
+        if not math.isfinite(moment):
+            return math.inf
+        worth = self._count**2 / float((self._block_sizes() ** 2).sum())
+        if self.form == "phase" or self._odd:  # of (x, y), with values in [−2k(0), 2k(0)]
+            net = Net(2 * width, math.sqrt(2.0) * radius, 12.0 * k0**2 * moment, 2.0 * k0, worth)
+            return net.least_error(probability)
+        net = Net(width, 2.0 * radius, 4.0 * k0**2 * moment, k0, worth)
+        if self.form == "pairs":
+            return net.least_error(probability)
+        half = 1.0 - 0.5 * (1.0 - probability)  # real and imaginary part
+        return math.sqrt(2.0) * net.least_error(half)
+
+
+@dataclass(frozen=True)
+class Net:
+    """A mean of independent functions of mean 0 on a ball: how large it gets anywhere.
+
+    Attributes
+    ----------
+    dimension, radius :
+        Of the ball.
+    slope : float
+        A bound on E L², L being the largest slope of the mean.
+    size : float
+        Values of the functions lie in an interval of length 2·size.
+    count : float
+        How many of them the mean is worth.
+    """
+
+    dimension: int
+    radius: float
+    slope: float
+    size: float
+    count: float
+
+    def exceeds(self, error: float) -> float:
+        """A bound on the probability that sup |f| ≥ error.
+
+        (1 + 2R/r)^d balls of radius r cover the ball. At their centres |f| ≥ ε/2 has probability at
+        most 2 exp(−count·ε²/(8 size²)) each (Hoeffding), and L ≥ ε/(2r) at most slope·(2r/ε)²
+        (Markov).
+        """
+        tail = math.log(2.0) - self.count * error**2 / (8.0 * self.size**2)
+
+        def chance(logarithm: float) -> float:
+            r = math.exp(logarithm)
+            points = self.dimension * math.log1p(2.0 * self.radius / r)
+            return math.exp(min(points + tail, 700.0)) + self.slope * (2.0 * r / error) ** 2
+
+        widest = math.log(error / (2.0 * math.sqrt(self.slope) + 1e-300) + 1e-300)
+        best = minimize_scalar(chance, bounds=(widest - 40.0, widest + 1.0), method="bounded")
+        return float(best.fun)
+
+    def least_error(self, probability: float) -> float:
+        """The smallest ε for which sup |f| < ε holds with the given probability, by bisection.
+
+        >>> few, many = (Net(2, 1.0, 1.0, 1.0, count).least_error(0.9) for count in (1e3, 1e5))
+        >>> 0 < many < few
+        True
+        """
+        if self.slope == 0:
+            return 0.0
+        low, high = 1e-12, 4.0 * self.size
+        while self.exceeds(high) > 1.0 - probability:
+            high *= 2.0
+        for _ in range(60):
+            middle = math.sqrt(low * high)
+            low, high = (
+                (middle, high) if self.exceeds(middle) > 1.0 - probability else (low, middle)
+            )
+        return high
+
+
+# ---- the maps ------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, repr=False)
+class RandomFourierFeatures(FourierFeatures):
+    """φ(x) from cos(ω·x) and sin(ω·x), ω drawn from the spectral measure of a stationary kernel.
+
+    By Bochner's theorem k(x, y) = k(0) E cos(ω·(x − y)), so the mean over S frequencies is an
+    unbiased estimate whose error falls like 1/√S. Works for every kernel whose spectral measure is
+    known: Gaussian, Matérn, Laplacian, Cauchy, rational quadratic, `Spectral`, their sums, products
+    and multiples, with a lengthscale for each column, on some columns, after a linear map.
+
+    Parameters
+    ----------
+    kernel : Kernel or str, default="rbf"
+        "rbf" and "laplacian" with `gamma`, as in scikit-learn.
+    n_components : int, default=100
+        The number of features.
+    gamma : float, optional
+        Of a kernel given by name.
+    form : {"pairs", "phase", "complex"}, default="pairs"
+        (cos ω·x, sin ω·x) for n_components/2 frequencies: all cosines come first, and ⟨φ(x), φ(x)⟩
+        is exactly k(0) (of an odd number the last is a single cosine with a phase);
+        √2 cos(ω·x + b) with a random phase b; or exp(iω·x).
+    sampling : {"independent", "orthogonal", "quasi-random"}, default="independent"
+        Orthogonal blocks of d frequencies, uniform directions, for kernels of the distance; a
+        scrambled Sobol' sequence, for measures with known quantiles. All are unbiased; there is no
+        `uniform_error` of quasi-random ones, which are not independent.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    frequencies_ : array of shape (frequencies, columns)
+    phases_ : array or None
+    amplitude_ : float
+        k(0).
+    kernel_ : Kernel
+
+    References
+    ----------
+    Rahimi and Recht, Random features for large-scale kernel machines, 2007; Yu et al., Orthogonal
+    random features, 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features import RandomFourierFeatures
+    >>> from mercer.kernels import Gaussian, Matern
+    >>> k = Gaussian(1.0) + Matern(1.5, lengthscale=2.0)
+    >>> X = np.random.default_rng(0).standard_normal((100, 2))
+    >>> phi = RandomFourierFeatures(k, n_components=20_000, random_state=0).fit(X)
+    >>> Z = phi.transform(X)
+    >>> bool(np.abs(Z @ Z.T - k(X)).max() < 0.1)
+    True
+    """
+
+    kernel: Any = "rbf"
+    n_components: int = 100
+    _: KW_ONLY
+    gamma: Any = None
+    form: str = "pairs"
+    sampling: str = "independent"
+    random_state: Any = None
+
+    def _draw(self, X: Any) -> None:
+        count, kernel = self._frequency_count(), self._resolved_kernel(X)
+        sampler = FrequencySampler(kernel, X.shape[1], self.sampling)
+        random = generator(self.random_state)
+        self.amplitude_ = sampler.amplitude
+        self.frequencies_ = sampler.draw(count, random)
+        self.phases_ = self._drawn_phases(random)
+        self.kernel_ = kernel
+
+    @property
+    def _block_size(self) -> int:
+        return int(self.n_features_in_) if self.sampling == "orthogonal" else 1
+
+    def _block_covariance(self, h: np.ndarray) -> np.ndarray:
+        spectrum = IsotropicSpectrum.of(self.kernel_, h.shape[1], "orthogonal sampling")
+        return spectrum.orthogonal_covariance(h)
+
+    def _uniform_error(self, radius: float, probability: float) -> float:
+        if self.sampling == "quasi-random":
+            return math.inf
+        return super()._uniform_error(radius, probability)
+
+
+@dataclass(eq=False, repr=False)
+class RBFSampler(FourierFeatures):
+    """√(2/S) cos(ω_j·x + b_j): scikit-learn's `RBFSampler`, with the same arguments and draws.
+
+    For an int `random_state` the features are those of scikit-learn, computed faster.
+
+    Parameters
+    ----------
+    gamma : "scale" or float, default=1.0
+        γ of exp(−γ‖x − y‖²).
+    n_components : int, default=100
+    random_state : int, RandomState instance or None
+
+    Attributes
+    ----------
+    random_weights_ : array of shape (columns, n_components)
+    random_offset_ : array of shape (n_components,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.kernel_approximation import RBFSampler as Theirs
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> ours, theirs = (kind(gamma=0.5, random_state=0).fit(X) for kind in (RBFSampler, Theirs))
+    >>> bool(np.allclose(ours.transform(X), theirs.transform(X)))
+    True
+    """
+
+    form = "phase"
+
+    _: KW_ONLY
+    gamma: Any = 1.0
+    n_components: int = 100
+    random_state: Any = None
+
+    def _draw(self, X: Any) -> None:
+        count, kernel = self._frequency_count(), as_kernel("rbf", gamma=self.gamma, X=X)
+        assert isinstance(kernel, Gaussian)
+        random = check_random_state(self.random_state)  # the numbers that scikit-learn draws
+        deviation = 1.0 / float(np.asarray(kernel.lengthscale))
+        weights = deviation * random.normal(size=(X.shape[1], count))
+        offset = random.uniform(0.0, TURN, size=count)
+        dtype = X.dtype if X.dtype == np.float32 else np.float64
+        self.random_weights_ = weights.astype(dtype, copy=False)
+        self.random_offset_ = offset.astype(dtype, copy=False)
+        self.frequencies_, self.phases_ = weights.T, offset
+        self.amplitude_ = 1.0
+        self.kernel_ = kernel

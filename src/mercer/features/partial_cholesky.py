@@ -1,0 +1,162 @@
+"""Partial Cholesky factors of a Gram matrix, K ≈ FFᵀ, grown by blocks of pivots.
+
+Between blocks the residual diagonal d is an upper bound of what it is now, since residuals only
+fall. So candidates drawn by the old d and accepted with probability new/old have exactly the law of
+a method that takes one pivot at a time, and a candidate whose residual is still at least the
+largest old one elsewhere is exactly the next greedy pivot.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import linalg
+from mercer.arrays import Array, namespace, to_precision
+from mercer.features.inputs import as_numpy, over_rows, placed_like
+from mercer.kernels.base import Kernel
+from mercer.operators import Gram
+from mercer.points import PointSet
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How many candidates are looked at together, and what counts as rounding.
+
+    Attributes
+    ----------
+    fewest, most : int
+        Candidates of a block, an eighth of the pivots in between: a block costs one pass over all
+        points, candidates that are rejected cost the square of their number.
+    noise : float
+        Rounding units of the largest k(x, x) by which computed residuals may be off. A pivot with
+        less would make a column of rounding errors.
+    factor_bytes : int
+        Of the factor where no memory budget is given. A constant, since the same seed must give the
+        same centres whatever is free.
+    """
+
+    fewest: int = 32
+    most: int = 512
+    noise: float = 32.0
+    factor_bytes: int = 4 << 30
+
+    def candidates(self, count: int) -> int:
+        """How many of them a block looks at, for so many pivots in all."""
+        return min(max(count // 8, self.fewest), self.most)
+
+
+class PartialFactor:
+    """F, n × rank so far, with FFᵀ the approximation of K from the pivots, and what is left.
+
+    `columns` is an array of the library of the points; `residual`, the diagonal of K − FFᵀ, is one
+    of NumPy in float64.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        x: PointSet,
+        count: int,
+        dtype: Any = None,
+        tuning: Tuning = Tuning(),  # noqa: B008
+    ) -> None:
+        self.kernel, self.x, self.tuning = kernel, x, tuning
+        self.dtype = np.dtype(x.dtype if dtype is None else dtype)
+        diagonal = Gram(kernel, x).diagonal()
+        self.residual = as_numpy(diagonal).astype(np.float64)
+        self.trace = float(self.residual.sum())
+        self.columns = self._empty(diagonal, min(count, len(x)))
+        self.pivots: list[int] = []
+        unit = float(np.finfo(self.dtype).eps) * float(self.residual.max(initial=0.0))
+        self.negligible = len(x) * unit
+        self.noise = tuning.noise * unit
+
+    @property
+    def rank(self) -> int:
+        return len(self.pivots)
+
+    @property
+    def missing(self) -> int:
+        return int(self.columns.shape[1]) - self.rank
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left but rounding."""
+        return float(self.residual.sum()) <= self.negligible
+
+    def _empty(self, like: Array, columns: int) -> Array:
+        xp, shape = namespace(like), (len(self.x), columns)
+        try:
+            return xp.empty(shape, dtype=getattr(xp, self.dtype.name), device=like.device)
+        except (MemoryError, RuntimeError) as error:
+            size = math.prod(shape) * self.dtype.itemsize / 2**30
+            raise MemoryError(
+                f"{columns} columns of {len(self.x)} points take {size:.1f} GB, more than is free: "
+                "ask for a smaller rank."
+            ) from error
+
+    def candidates(self, numbers: np.ndarray) -> Candidates:
+        """The residual matrix of some points, in float64."""
+        rows = as_numpy(self.columns[numbers, : self.rank]).astype(np.float64)
+        matrix = as_numpy(Gram(self.kernel, self.x.take(numbers)).dense()).astype(np.float64)
+        return Candidates(matrix - rows @ rows.T, numbers)
+
+    def grow(self, block: Candidates) -> None:
+        """Add the pivots that were accepted, with their columns of F.
+
+        The columns are those of K − FFᵀ at the pivots, times the inverse of their factor.
+        """
+        pivots = block.accepted[: self.missing]
+        numbers, lower = block.numbers[pivots], block.lower[: len(pivots), : len(pivots)]
+        inverse = linalg.triangular_solve(np.ascontiguousarray(lower), np.eye(len(pivots)))
+        known, fresh = slice(0, self.rank), slice(self.rank, self.rank + len(pivots))
+        rows, centres = self.columns[numbers, known], self.x.take(numbers)
+        right = to_precision(placed_like(inverse.T, self.columns), self.dtype)
+        xp = namespace(self.columns)
+
+        def fill(span: tuple[int, int]) -> None:
+            part = slice(*span)
+            left = Gram(self.kernel, self.x.slice(*span), centres).astype(self.dtype).dense()
+            left -= self.columns[part, known] @ rows.T
+            columns = left @ right
+            self.columns[part, fresh] = columns
+            wide = to_precision(columns, "float64")
+            self.residual[part] -= as_numpy(xp.vecdot(wide, wide))
+
+        over_rows(self.x, self.kernel.parallel, fill)
+        self.columns[numbers, fresh] = to_precision(placed_like(lower, self.columns), self.dtype)
+        np.maximum(self.residual, 0.0, out=self.residual)
+        self.pivots += numbers.tolist()
+        self.residual[self.pivots] = 0.0
+
+
+class Candidates:
+    """The residual matrix of a few points, factored pivot by pivot as they are accepted."""
+
+    def __init__(self, matrix: np.ndarray, numbers: np.ndarray) -> None:
+        self.matrix, self.numbers = matrix, numbers
+        self.left = np.maximum(matrix.diagonal(), 0.0)  # what is left of the diagonal
+        self.before = self.left.copy()
+        self.columns = np.zeros((len(matrix), len(matrix)))
+        self.accepted: list[int] = []
+
+    @property
+    def lower(self) -> np.ndarray:
+        """The Cholesky factor of the accepted pivots."""
+        return np.tril(self.columns[self.accepted, : len(self.accepted)])
+
+    def accept(self, i: int) -> None:
+        """Make candidate i a pivot."""
+        rank = len(self.accepted)
+        known = self.columns[:, :rank]
+        column = (self.matrix[:, i] - known @ known[i]) / math.sqrt(self.left[i])
+        column[self.accepted] = 0.0
+        column[i] = math.sqrt(self.left[i])
+        self.columns[:, rank] = column
+        self.left = np.maximum(self.left - column**2, 0.0)
+        self.left[i] = 0.0
+        self.accepted.append(i)

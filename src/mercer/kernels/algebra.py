@@ -1,0 +1,424 @@
+"""Kernels from kernels on the same points: sums, products, multiples, functions of a kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from mercer.arrays import namespace
+from mercer.checks import check_coefficients, check_nonnegative
+from mercer.evaluation.expression import (
+    Expression,
+    Number,
+    Operation,
+    Parameter,
+    decay,
+    exp,
+    numbers_of,
+    own,
+    squared_distance,
+)
+from mercer.kernels.base import Kernel
+from mercer.kernels.facts import Facts
+from mercer.kernels.inner_product import Constant
+from mercer.kernels.laws.combinations import of_multiple, of_product, of_sum
+from mercer.kernels.laws.functions import of_exponential, of_normalised, of_polynomial
+from mercer.points import PointSet, VectorPoints
+
+
+def as_summand(value: Kernel | float) -> Kernel:
+    """Kernels as they are; a number c is the constant kernel c."""
+    return value if isinstance(value, Kernel) else Constant(value)
+
+
+def bracketed(kernel: Kernel, *weaker: type[Kernel]) -> str:
+    """The kernel as part of an expression: in brackets where it would be read otherwise."""
+    return f"({kernel!r})" if isinstance(kernel, weaker) else repr(kernel)
+
+
+class Composite(Kernel):
+    """A kernel made of others: by its expression where all of them have one, else by their blocks.
+
+    Subclasses write what they do with blocks, diagonals and derivatives in `_block`, `_diagonal`
+    and `_derivative`.
+    """
+
+    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self._block(x, y) if self.expression() is None else super().block(x, y)
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        return self._diagonal(x) if self.expression() is None else super().diagonal(x)
+
+    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self._derivative(x, y) if self.expression() is None else super().derivative(x, y)
+
+    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        raise NotImplementedError
+
+    def _diagonal(self, x: PointSet) -> np.ndarray:
+        return super().diagonal(x)
+
+    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return super().derivative(x, y)
+
+    @property
+    def parallel(self) -> bool:
+        return all(part.parallel for part in self._parts())
+
+
+class Pointwise(Composite):
+    """A function of the values of other kernels, written down once for expressions and arrays."""
+
+    def value(self, *parts: Any) -> Any:
+        """k(x, y) from the values of the parts."""
+        raise NotImplementedError
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        """The derivatives of `value` in each of the parts."""
+        raise NotImplementedError
+
+    def expression(self) -> Expression | None:
+        parts = [part.expression() for part in self._parts()]
+        return None if any(part is None for part in parts) else self.value(*parts)
+
+    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self.value(*(part.block(x, y) for part in self._parts()))
+
+    def _diagonal(self, x: PointSet) -> np.ndarray:
+        return self.value(*(part.diagonal(x) for part in self._parts()))
+
+    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        parts = self._parts()
+        slopes = self.slopes(*(part.block(x, y)[:, :, None] for part in parts))
+        inner = (part.derivative(x, y) for part in parts)
+        return sum((a * b for a, b in zip(slopes, inner, strict=True)), np.zeros(()))
+
+    @property
+    def takes_tensors(self) -> bool:
+        return all(part.takes_tensors for part in self._parts())
+
+
+# ---- two kernels ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Pair(Pointwise):
+    """Two kernels on the same points."""
+
+    left: Kernel
+    right: Kernel
+
+    def points(self, data: Any) -> PointSet:
+        if self.expression() is not None:
+            return super().points(data)
+        points = [side.points(data) for side in self._deciding_sides()]
+        kinds = {VectorPoints if isinstance(p, VectorPoints) else type(p) for p in points}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"{self!r} combines kernels on different kinds of points, "
+                f"{' and '.join(type(p).__name__ for p in points)}: they cannot share their data."
+            )
+        # a side that reads some columns of a DataFrame finds them in the points of the other
+        return max(points, key=lambda p: getattr(p, "width", 0))
+
+    def is_single(self, x: Any) -> bool:
+        return all(side.is_single(x) for side in self._deciding_sides())
+
+    def _deciding_sides(self) -> list[Kernel]:
+        """The sides that look at points at all; constants take any."""
+        sides = [side for side in (self.left, self.right) if not _is_constant(side)]
+        return sides or [self.left]
+
+
+def _is_constant(kernel: Kernel) -> bool:
+    expression = kernel.expression()
+    return expression is not None and not numbers_of(expression)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sum(_Pair):
+    """k₁ + k₂: its functions are the sums f₁ + f₂.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> x, y = [1.0, 2.0], [0.0, 1.0]
+    >>> k = Gaussian() + Linear()
+    >>> k(x, y) == Gaussian()(x, y) + Linear()(x, y)
+    True
+    """
+
+    def value(self, *parts: Any) -> Any:
+        return parts[0] + parts[1]
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        return 1.0, 1.0
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return of_sum(self, self.left.facts(dimension), self.right.facts(dimension))
+
+    def feature_count(self, width: int) -> int | None:
+        left, right = (side.feature_count(width) for side in (self.left, self.right))
+        return None if left is None or right is None else left + right
+
+    def features(self, x: PointSet) -> np.ndarray:
+        return np.concatenate([self.left.features(x), self.right.features(x)], axis=1)
+
+    def __repr__(self) -> str:
+        return f"{self.left!r} + {bracketed(self.right, Sum)}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Product(_Pair):
+    """k₁ · k₂: the kernel of the tensor product (Schur's theorem).
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> (Gaussian() * Linear())([1.0], [3.0]) == Gaussian()([1.0], [3.0]) * 3.0
+    True
+    """
+
+    def value(self, *parts: Any) -> Any:
+        return parts[0] * parts[1]
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        return parts[1], parts[0]
+
+    def normalised_expression(self) -> Expression | None:
+        left, right = self.left.normalised_expression(), self.right.normalised_expression()
+        return None if left is None or right is None else left * right
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return of_product(self, self.left.facts(dimension), self.right.facts(dimension))
+
+    def __repr__(self) -> str:
+        return f"{bracketed(self.left, Sum)} * {bracketed(self.right, Sum, Product, Scaled)}"
+
+
+# ---- functions of one kernel ---------------------------------------------------------------------
+
+
+class Wrapped(Composite):
+    """A kernel made of one other, on the points of that one; subclasses have a field `kernel`."""
+
+    kernel: Kernel
+
+    def points(self, data: Any) -> PointSet:
+        return self.kernel.points(data)
+
+    def is_single(self, x: Any) -> bool:
+        return self.kernel.is_single(x)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scaled(Wrapped, Pointwise):
+    """c · k with c ≥ 0.
+
+    >>> from mercer.kernels import Gaussian
+    >>> (3.0 * Gaussian())([1.0], [1.0])
+    3.0
+    """
+
+    scale: float
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        reason = (
+            "a negative multiple of a kernel is not positive definite; to subtract functions, "
+            "write f - g"
+        )
+        check_nonnegative(self, "scale", self.scale, reason)
+
+    def value(self, *parts: Any) -> Any:
+        return float(self.scale) * parts[0]
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        return (self.scale,)
+
+    def normalised_expression(self) -> Expression | None:
+        return self.kernel.normalised_expression() if self.scale else self.expression()
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return of_multiple(self, float(self.scale), self.kernel.facts(dimension))
+
+    def feature_count(self, width: int) -> int | None:
+        return self.kernel.feature_count(width)
+
+    def features(self, x: PointSet) -> np.ndarray:
+        return math.sqrt(self.scale) * self.kernel.features(x)
+
+    def __repr__(self) -> str:
+        return f"{self.scale!r} * {bracketed(self.kernel, Sum, Product, Scaled)}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Exponentiated(Wrapped, Pointwise):
+    """exp(k), as `kernel.exp()`: Σ_n k^n/n!, a sum of products.
+
+    >>> import math
+    >>> from mercer.kernels import Linear
+    >>> math.isclose(Linear().exp()([1.0], [2.0]), math.exp(2.0))
+    True
+    """
+
+    kernel: Kernel
+
+    def value(self, *parts: Any) -> Any:
+        (inner,) = parts
+        return exp(inner) if isinstance(inner, Expression) else namespace(inner).exp(inner)
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        return (self.value(*parts),)
+
+    def normalised_expression(self) -> Expression | None:
+        """exp(k(x, y) − ½k(x, x) − ½k(y, y)), which cannot overflow where k is positive definite.
+
+        Of inner products it is a function of distances, ⟨x,y⟩ − ½‖x‖² − ½‖y‖² = −½‖x − y‖².
+        """
+        inner = self.kernel.expression()
+        if inner is None:
+            return None
+        distances = _half_distances(inner)
+        if distances:
+            return decay(sum(distances[1:], distances[0]))
+        x, y = own(inner, "x"), own(inner, "y")
+        return None if x is None or y is None else exp(inner - 0.5 * (x + y))
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return of_exponential(self, self.kernel.facts(dimension))
+
+    def __repr__(self) -> str:
+        return f"{bracketed(self.kernel, Sum, Product, Scaled)}.exp()"
+
+
+def _half_distances(expression: Expression, factor: float = 0.5) -> list[Expression] | None:
+    """½‖x − y‖² for each ⟨x, y⟩ of a sum of its multiples and constants; None for any other."""
+    match expression:
+        case Parameter():
+            return []
+        case Number(kind="product", view=view):
+            return [factor * squared_distance(view)]
+        case Operation("add", (left, right)):
+            parts = _half_distances(left, factor), _half_distances(right, factor)
+            return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
+        case Operation("multiply", (Parameter(value=scale), inner)) if scale >= 0:
+            return _half_distances(inner, factor * scale)
+    return None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolynomialOf(Wrapped, Pointwise):
+    """p(k) = Σ_n a_n k^n with a_n ≥ 0.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    coefficients : sequence of floats, default=(0.0, 1.0)
+        a_0, a_1, …
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> PolynomialOf(Linear(), [1.0, 2.0, 3.0])([1.0], [2.0])  # 1 + 2·2 + 3·4
+    17.0
+    """
+
+    kernel: Kernel
+    coefficients: Sequence[float] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        check_coefficients(self, "coefficients", self.coefficients)
+
+    def value(self, *parts: Any) -> Any:
+        return _horner(self.coefficients, parts[0])
+
+    def slopes(self, *parts: Any) -> Sequence[Any]:
+        slopes = [n * c for n, c in enumerate(self.coefficients)][1:]
+        return (_horner(slopes or [0.0], parts[0]),)
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return of_polynomial(self, self.coefficients, self.kernel.facts(dimension))
+
+
+def _horner(coefficients: Sequence[float], x: Any) -> Any:
+    """Σ_n a_n x^n for arrays and expressions."""
+    *lower, top = (float(c) for c in coefficients)
+    value: Any = Parameter(top) if isinstance(x, Expression) else top + 0.0 * x
+    for coefficient in reversed(lower):
+        value = value * x + coefficient
+    return value
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Normalised(Wrapped):
+    """k(x, y)/√(k(x, x) k(y, y)), as `kernel.normalised()`; 0 where k(x, x) = 0.
+
+    On objects other than vectors, two with k(x, x) = k(y, y) = 0 have the value 1: the empty set,
+    text or graph is as similar to itself as any other.
+
+    >>> from mercer.kernels import Linear
+    >>> Linear().normalised()([3.0, 4.0], [6.0, 8.0])
+    1.0
+    """
+
+    kernel: Kernel
+
+    def expression(self) -> Expression | None:
+        return self.kernel.normalised_expression()
+
+    normalised_expression = expression
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        return of_normalised(self, self.kernel.facts(dimension))
+
+    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        if isinstance(self.kernel, Exponentiated):  # on a log scale, which cannot overflow
+            inner = self.kernel.kernel
+            rows, columns = (0.5 * inner.diagonal(side) for side in (x, y))
+            return np.exp(inner.block(x, y) - rows[:, None] - columns)
+        if not isinstance(x, VectorPoints):
+            return self.kernel.normalised_block(x, y)
+        rows, columns = (_reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
+        return rows[:, None] * self.kernel.block(x, y) * columns
+
+    def _diagonal(self, x: PointSet) -> np.ndarray:
+        if not isinstance(x, VectorPoints):
+            return np.ones(len(x), x.dtype)
+        return (self.kernel.diagonal(x) > 0).astype(x.dtype)
+
+    def features(self, x: PointSet) -> Any:
+        """φ(x)/‖φ(x)‖; objects with φ(x) = 0 have a feature of their own, in a last column."""
+        features, own = self.kernel.features(x), self.kernel.diagonal(x)
+        if isinstance(x, VectorPoints):
+            return _reciprocal_roots(own)[:, None] * features
+        scaled = scipy.sparse.diags_array(_reciprocal_roots(own)) @ features
+        return scipy.sparse.hstack([scaled, (own <= 0).astype(own.dtype)[:, None]], format="csr")
+
+    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """(∂k(x, y) − k(x, y) ∂k(x, x)/k(x, x))/√(k(x, x) k(y, y)), ∂ being that of the first x."""
+        if isinstance(self.kernel, Exponentiated):
+            inner = self.kernel.kernel
+            slopes = inner.derivative(x, y) - _slopes_at_itself(inner, x)[:, None, :]
+            return self._block(x, y)[:, :, None] * slopes
+        own, columns = (_reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
+        falls = own[:, None] ** 2 * _slopes_at_itself(self.kernel, x)
+        values = self.kernel.block(x, y)[:, :, None]
+        slopes = self.kernel.derivative(x, y) - values * falls[:, None, :]
+        return own[:, None, None] * slopes * columns[None, :, None]
+
+    def __repr__(self) -> str:
+        return f"{bracketed(self.kernel, Sum, Product, Scaled)}.normalised()"
+
+
+def _slopes_at_itself(kernel: Kernel, x: PointSet) -> np.ndarray:
+    """∂k(x_i, y)/∂x_i at y = x_i for each point."""
+    points = [x.slice(i, i + 1) for i in range(len(x))]
+    slopes = [kernel.derivative(point, point)[0, 0] for point in points]
+    return np.reshape(slopes, (len(x), -1))
+
+
+def _reciprocal_roots(values: np.ndarray) -> np.ndarray:
+    return np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)

@@ -1,0 +1,389 @@
+"""Spectral measures: what a stationary kernel is the Fourier transform of.
+
+Everywhere k(x − y) = ∫ cos(ω·(x − y)) dμ(ω), with the total mass μ(ℝ^d) = k(0). Where μ has a
+density p, k(x − y) = ∫ p(ω) cos(ω·(x − y)) dω: in the other usual notation p = q̂/(2π)^d.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy  # its parts are loaded where they are used
+
+Seed = int | np.random.Generator | np.random.RandomState | None
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralMeasure:
+    """A measure on the frequencies of ℝ^d, of total mass k(0).
+
+    Attributes
+    ----------
+    dimension : int
+        d.
+    total : float
+        k(0).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian, laws
+    >>> measure = laws.spectral_density(2.0 * Gaussian(0.5), dimension=3).payload
+    >>> measure.total, measure.sample(4, random_state=0).shape
+    (2.0, (4, 3))
+    >>> bool(
+    ...     np.isclose(measure.density(np.zeros((1, 3)))[0], 2.0 * (0.5 / np.sqrt(2 * np.pi)) ** 3)
+    ... )
+    True
+    """
+
+    dimension: int
+    total: float
+
+    @property
+    def has_formula(self) -> bool:
+        """Whether `density` can be computed."""
+        return True
+
+    def density(self, frequencies: Any) -> np.ndarray:
+        """p(ω) for each row ω of an array of shape (n, d)."""
+        rows = np.asarray(frequencies, np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.dimension:
+            raise ValueError(
+                f"frequencies are rows of {self.dimension} numbers, an array of shape "
+                f"(n, {self.dimension}); got shape {rows.shape}."
+            )
+        return self.total * self._unit_density(rows)
+
+    def sample(self, size: int, random_state: Seed = None) -> np.ndarray:
+        """So many frequencies from p/k(0), an array of shape (size, d)."""
+        return self._draw(int(size), generator(random_state))
+
+    def covariance(self) -> np.ndarray:
+        """E ωωᵀ of a frequency from p/k(0), infinite where it has no second moment.
+
+        It is −∇²k(0)/k(0), so that k(0) − k(h) ≤ ½ k(0) hᵀCh.
+
+        >>> from mercer.kernels import Gaussian, laws
+        >>> laws.spectral_density(Gaussian(0.5), dimension=2).payload.covariance().tolist()
+        [[4.0, 0.0], [0.0, 4.0]]
+        """
+        raise NotImplementedError
+
+    def _unit_density(self, rows: np.ndarray) -> np.ndarray:
+        raise ValueError(
+            f"{type(self).__name__} has no formula for its density; measure.sample draws from it."
+        )
+
+    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
+        raise NotImplementedError
+
+
+def generator(random_state: Seed) -> np.random.Generator:
+    """A generator from what scikit-learn's users pass as `random_state`."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    return np.random.default_rng(random_state)
+
+
+def _diagonal(variances: np.ndarray) -> np.ndarray:
+    """A diagonal matrix; np.diag of infinities would be filled with NaN by products."""
+    matrix = np.zeros((len(variances), len(variances)))
+    np.fill_diagonal(matrix, variances)
+    return matrix
+
+
+# ---- the classical ones --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Rescaled(SpectralMeasure):
+    """A standard density p₀ in u = (ℓ_1 ω_1, …, ℓ_d ω_d): p(ω) = Π ℓ_k · p₀(u)."""
+
+    lengthscales: Any
+
+    def _unit_density(self, rows: np.ndarray) -> np.ndarray:
+        return float(np.prod(self.lengthscales)) * self._standard(rows * self.lengthscales)
+
+    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
+        return self._standard_draw((size, self.dimension), random) / self.lengthscales
+
+    def covariance(self) -> np.ndarray:
+        return _diagonal(self._standard_variance() / np.square(self.lengthscales))
+
+    def _standard_variance(self) -> float:
+        """E u_k²."""
+        return 1.0
+
+    def _standard(self, u: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _standard_draw(self, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:
+        raise NotImplementedError
+
+
+class Normal(_Rescaled):
+    """Of the Gaussian kernel: (2π)^{−d/2} e^{−‖u‖²/2}."""
+
+    def _standard(self, u: np.ndarray) -> np.ndarray:
+        return (2.0 * math.pi) ** (-self.dimension / 2) * np.exp(-0.5 * (u * u).sum(axis=1))
+
+    def _standard_draw(self, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:
+        return random.standard_normal(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Student(_Rescaled):
+    """Of the Matérn kernel: Student's t with 2ν degrees of freedom.
+
+    Γ(ν + d/2)/(Γ(ν) (2νπ)^{d/2}) · (1 + ‖u‖²/(2ν))^{−(ν + d/2)}.
+    """
+
+    smoothness: float
+
+    def _standard_variance(self) -> float:
+        return self.smoothness / (self.smoothness - 1.0) if self.smoothness > 1.0 else math.inf
+
+    def _standard(self, u: np.ndarray) -> np.ndarray:
+        v, half = self.smoothness, self.dimension / 2
+        constant = math.lgamma(v + half) - math.lgamma(v) - half * math.log(2.0 * v * math.pi)
+        return np.exp(constant - (v + half) * np.log1p((u * u).sum(axis=1) / (2.0 * v)))
+
+    def _standard_draw(self, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:
+        mixing = random.chisquare(2.0 * self.smoothness, (shape[0], 1)) / (2.0 * self.smoothness)
+        return random.standard_normal(shape) / np.sqrt(mixing)
+
+
+@dataclass(frozen=True, eq=False)
+class GammaMixture(_Rescaled):
+    """Of the rational quadratic kernel: N(0, τI) with τ ~ Gamma(α) of mean 1.
+
+    2 (2π)^{−d/2} α^α/Γ(α) · (‖u‖²/(2α))^{b/2} K_b(√(2α) ‖u‖) with b = α − d/2.
+    """
+
+    mixture: float
+
+    def _standard(self, u: np.ndarray) -> np.ndarray:
+        a, b = self.mixture, self.mixture - self.dimension / 2
+        z = math.sqrt(2.0 * a) * np.sqrt((u * u).sum(axis=1))
+        constant = a * math.log(a) - math.lgamma(a) - 0.5 * self.dimension * math.log(2.0 * math.pi)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # (‖u‖²/(2α))^{b/2} = (z/(2α))^b
+            power = constant + math.log(2.0) + b * (np.log(z) - math.log(2.0 * a)) - z
+            values = np.exp(power + np.log(scipy.special.kve(b, z)))
+        return np.where(z > 0, values, self._at_zero(constant, b))
+
+    def _at_zero(self, constant: float, b: float) -> float:
+        if b <= 0:
+            return math.inf
+        return math.exp(constant + math.lgamma(b) - b * math.log(self.mixture))
+
+    def _standard_draw(self, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:
+        mixing = random.gamma(self.mixture, 1.0 / self.mixture, (shape[0], 1))
+        return random.standard_normal(shape) * np.sqrt(mixing)
+
+
+class CauchyFrequencies(_Rescaled):
+    """Of the Laplacian kernel: independent columns, Π 1/(π(1 + u_k²))."""
+
+    def _standard_variance(self) -> float:
+        return math.inf
+
+    def _standard(self, u: np.ndarray) -> np.ndarray:
+        return np.prod(1.0 / (math.pi * (1.0 + u * u)), axis=1)
+
+    def _standard_draw(self, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:
+        return random.standard_cauchy(shape)
+
+
+class LaplaceFrequencies(_Rescaled):
+    """Of the product Cauchy kernel: independent columns, Π e^{−|u_k|}/2."""
+
+    def _standard_variance(self) -> float:
+        return 2.0
+
+    def _standard(self, u: np.ndarray) -> np.ndarray:
+        return np.prod(0.5 * np.exp(-np.abs(u)), axis=1)
+
+    def _standard_draw(self, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:
+        return random.laplace(size=shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulated(SpectralMeasure):
+    """Independent columns with a density of the user, cut at the ends of its table."""
+
+    function: Callable[[np.ndarray], Any]
+    table: np.ndarray
+    sampler: Callable[..., Any] | None
+
+    def covariance(self) -> np.ndarray:
+        values = np.asarray(self.function(self.table), np.float64)
+        squares = np.trapezoid(values * self.table**2, self.table)
+        variance = float(squares / np.trapezoid(values, self.table))
+        return variance * np.eye(self.dimension)
+
+    def _unit_density(self, rows: np.ndarray) -> np.ndarray:
+        inside = np.abs(rows) <= self.table[-1]
+        values = np.asarray(self.function(np.abs(rows).ravel())).reshape(rows.shape)
+        return np.prod(np.where(inside, values, 0.0), axis=1) / self.total
+
+    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
+        count = size * self.dimension
+        draw = self._interpolated if self.sampler is None else self.sampler
+        return np.asarray(draw(count, random), np.float64).reshape(size, self.dimension)
+
+    def _interpolated(self, count: int, random: np.random.Generator) -> np.ndarray:
+        """From the density that is linear between the nodes, by its inverse distribution."""
+        values = np.asarray(self.function(self.table), np.float64)
+        mass = np.append(0.0, np.cumsum(0.5 * (values[1:] + values[:-1])))
+        signed = 2.0 * random.random(count) - 1.0
+        area = np.abs(signed) * mass[-1]
+        interval = np.clip(np.searchsorted(mass, area, side="right") - 1, 0, len(mass) - 2)
+        start, slope = values[interval], np.diff(values)[interval]
+        area -= mass[interval]
+        place = 2.0 * area / (start + np.sqrt(np.maximum(start**2 + 2.0 * slope * area, 0.0)))
+        frequencies = self.table[interval] + place * np.diff(self.table)[interval]
+        return np.copysign(frequencies, signed)
+
+
+# ---- measures from measures ----------------------------------------------------------------------
+
+
+class Zero(SpectralMeasure):
+    """Of a constant: all mass at frequency 0. It has no density."""
+
+    has_formula = False
+
+    def covariance(self) -> np.ndarray:
+        return np.zeros((self.dimension, self.dimension))
+
+    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
+        return np.zeros((size, self.dimension))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(SpectralMeasure):
+    """Of a sum of kernels: the sum of their measures."""
+
+    parts: Sequence[SpectralMeasure]
+
+    def covariance(self) -> np.ndarray:
+        return np.asarray(sum(part.total * part.covariance() for part in self.parts)) / self.total
+
+    @property
+    def has_formula(self) -> bool:
+        return all(part.has_formula for part in self.parts)
+
+    def _unit_density(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(sum(part.density(rows) for part in self.parts)) / self.total
+
+    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
+        shares = np.array([part.total for part in self.parts]) / self.total
+        choice = random.choice(len(self.parts), size, p=shares)
+        draws = np.stack([part._draw(size, random) for part in self.parts])
+        return draws[choice, np.arange(size)]
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution(SpectralMeasure):
+    """Of a product of kernels: sums of independent frequencies."""
+
+    parts: Sequence[SpectralMeasure]
+    has_formula = False
+
+    def covariance(self) -> np.ndarray:
+        return np.asarray(sum(part.covariance() for part in self.parts))
+
+    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
+        return np.sum([part._draw(size, random) for part in self.parts], axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Multiple(SpectralMeasure):
+    """Of c·k."""
+
+    inner: SpectralMeasure
+
+    def covariance(self) -> np.ndarray:
+        return self.inner.covariance()
+
+    @property
+    def has_formula(self) -> bool:
+        return self.inner.has_formula
+
+    def _unit_density(self, rows: np.ndarray) -> np.ndarray:
+        return self.inner._unit_density(rows)
+
+    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
+        return self.inner._draw(size, random)
+
+
+@dataclass(frozen=True, eq=False)
+class Independent(SpectralMeasure):
+    """Of a product of kernels on groups of columns: independent groups of frequencies.
+
+    Columns of no group have frequency 0.
+    """
+
+    parts: Sequence[SpectralMeasure]
+    groups: Sequence[Sequence[int]]
+
+    def covariance(self) -> np.ndarray:
+        out = np.zeros((self.dimension, self.dimension))
+        for part, group in zip(self.parts, self.groups, strict=True):
+            out[np.ix_(list(group), list(group))] = part.covariance()
+        return out
+
+    @property
+    def has_formula(self) -> bool:
+        everywhere = sum(len(group) for group in self.groups) == self.dimension
+        return everywhere and all(part.has_formula for part in self.parts)
+
+    def _unit_density(self, rows: np.ndarray) -> np.ndarray:
+        if not self.has_formula:
+            return super()._unit_density(rows)
+        values = [
+            part._unit_density(rows[:, list(group)])
+            for part, group in zip(self.parts, self.groups, strict=True)
+        ]
+        return np.prod(values, axis=0)
+
+    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
+        out = np.zeros((size, self.dimension))
+        for part, group in zip(self.parts, self.groups, strict=True):
+            out[:, list(group)] = part._draw(size, random)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped(SpectralMeasure):
+    """Of k(Ax, Ay): frequencies Aᵀω, with the density p(A^{−ᵀ}ω)/|det A| for invertible A."""
+
+    inner: SpectralMeasure
+    matrix: np.ndarray
+
+    def covariance(self) -> np.ndarray:
+        inner = self.inner.covariance()
+        if not np.isfinite(inner).all():
+            return np.full((self.dimension, self.dimension), math.inf)
+        return self.matrix.T @ inner @ self.matrix
+
+    @property
+    def has_formula(self) -> bool:
+        rows, columns = self.matrix.shape
+        invertible = rows == columns and np.linalg.matrix_rank(self.matrix) == rows
+        return bool(invertible) and self.inner.has_formula
+
+    def _unit_density(self, rows: np.ndarray) -> np.ndarray:
+        if not self.has_formula:
+            return super()._unit_density(rows)
+        images = np.linalg.solve(self.matrix.T, rows.T).T
+        return self.inner._unit_density(images) / abs(float(np.linalg.det(self.matrix)))
+
+    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
+        return self.inner._draw(size, random) @ self.matrix

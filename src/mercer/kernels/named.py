@@ -1,0 +1,334 @@
+"""What users already have, as a kernel: names of scikit-learn, other distances, functions.
+
+One rule for each name stands in `NAMES`. Whether a function takes points or blocks is found by
+trying it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mercer.arrays import is_tensor, namespace, to_precision
+from mercer.kernels.base import Kernel
+from mercer.kernels.coordinates import ChiSquared, Laplacian
+from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
+from mercer.kernels.inner_product import Linear, Polynomial, Sigmoid
+from mercer.kernels.radial import Exponential, Gaussian, Radial
+from mercer.points import PointSet, as_points, as_vectors
+
+EUCLIDEAN = ("euclidean", "l2")
+L1 = ("l1", "manhattan", "cityblock")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `as_kernel`, for the rules."""
+
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    n_features: int | None = None
+    X: Any = None
+    allow_indefinite: bool = False
+
+    def width(self) -> int | None:
+        """The number of columns, where it is known."""
+        if self.n_features is not None or self.X is None:
+            return self.n_features
+        return as_vectors(self.X).width
+
+    def positive_gamma(self) -> float:
+        """γ as a number: given, or from the data."""
+        gamma = self._gamma_from_data() if self.gamma in (None, "auto", "scale") else self.gamma
+        if isinstance(gamma, Real) and math.isfinite(gamma) and gamma > 0:
+            return float(gamma)
+        raise ValueError(
+            f"gamma must be a positive number, None, 'auto' or 'scale'; got {self.gamma!r}. "
+            "Write for example gamma=0.1."
+        )
+
+    def _gamma_from_data(self) -> float:
+        if self.gamma == "scale":
+            return _scale_gamma(self.X)
+        width = self.width()
+        if width is None:
+            raise ValueError(
+                f"gamma={self.gamma!r} means 1/n_features, and the number of features is not "
+                "known: write gamma=0.1, n_features=3 or X=X."
+            )
+        return 1.0 / width
+
+
+def _scale_gamma(data: Any) -> float:
+    """SVC's gamma="scale", 1/(n_features · variance); 1 where all values are equal."""
+    if data is None:
+        raise ValueError("gamma='scale' needs the variance of the data: write X=X, or gamma=0.1.")
+    points = as_vectors(data)
+    variance = _variance(points.rows)
+    return 1.0 / (points.width * variance) if variance else 1.0
+
+
+def _variance(rows: Any) -> float:
+    if is_tensor(rows):
+        return float(namespace(rows).var(to_precision(rows, "float64")))
+    if hasattr(rows, "multiply"):
+        return float(rows.multiply(rows).mean() - rows.mean() ** 2)
+    return float(rows.var())
+
+
+def refuse_indefinite(request: Request, reason: str, alternative: str) -> None:
+    """Refuse what is not positive definite, unless that was asked for."""
+    if not request.allow_indefinite:
+        raise ValueError(
+            f"{reason} {alternative} To use it all the same, pass allow_indefinite=True."
+        )
+
+
+def is_whole(value: Any) -> bool:
+    """Whether this is a whole number, as an int or a float."""
+    return isinstance(value, Real) and float(value).is_integer()
+
+
+def column_pairs(X: Any, Y: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Column by column the values in X, standing, and in Y, lying: they broadcast to all pairs."""
+    columns = zip(dense(X).T, dense(Y).T, strict=True)
+    return ((x[:, None], y[None, :]) for x, y in columns)
+
+
+def dense(matrix: Any) -> np.ndarray:
+    """The matrix as an array; sparse ones are filled up."""
+    return matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+
+def from_name(name: str, request: Request) -> Kernel:
+    """The kernel of this name, or an error with the nearest one."""
+    if name in NAMES:
+        return NAMES[name](request)
+    close = difflib.get_close_matches(name.lower(), NAMES, n=1)
+    question = f" Did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"there is no kernel {name!r}.{question} The names are {sorted(NAMES)}.")
+
+
+def _rbf(request: Request) -> Kernel:
+    return Gaussian((2.0 * request.positive_gamma()) ** -0.5)
+
+
+def _laplacian(request: Request) -> Kernel:
+    return Laplacian(1.0 / request.positive_gamma())
+
+
+def _chi2(request: Request) -> Kernel:
+    return ChiSquared(1.0 if request.gamma is None else request.positive_gamma())
+
+
+def _additive_chi2(request: Request) -> Kernel:
+    refuse_indefinite(
+        request,
+        "'additive_chi2' is −Σ (x − y)²/(x + y), which is only conditionally positive definite: "
+        "its diagonal is 0.",
+        "Write 'chi2', its exponential, which is positive definite.",
+    )
+    return BlockKernel(additive_chi_squared)
+
+
+def _polynomial(request: Request) -> Kernel:
+    gamma, degree, coef0 = request.positive_gamma(), request.degree, request.coef0
+    if not is_whole(degree):
+        _refuse_fraction(request)
+    if coef0 < 0:
+        _refuse_negative_coef0(request)
+    if not is_whole(degree) or coef0 < 0:
+        return BlockKernel(AffinePower(gamma, coef0, degree))
+    return gamma ** int(degree) * Polynomial(int(degree), coef0 / gamma)
+
+
+def _refuse_fraction(request: Request) -> None:
+    refuse_indefinite(
+        request,
+        f"'poly' with degree={request.degree!r} is not positive definite: the binomial "
+        "coefficients of a power that is not a whole number change sign.",
+        "Write a whole number such as degree=3.",
+    )
+
+
+def _refuse_negative_coef0(request: Request) -> None:
+    refuse_indefinite(
+        request,
+        f"'poly' with coef0={request.coef0!r} is not positive definite: a negative coef0 gives "
+        "some monomials a negative weight.",
+        "Write coef0=0 or coef0=1.",
+    )
+
+
+def _sigmoid(request: Request) -> Kernel:
+    refuse_indefinite(
+        request,
+        "'sigmoid' is tanh(γ⟨x, y⟩ + c), which is not positive definite: the Taylor coefficients "
+        "of tanh change sign.",
+        "Write 'rbf', or ArcCosine(order=1), the kernel of a wide neural network.",
+    )
+    return Sigmoid(request.positive_gamma(), request.coef0)
+
+
+def _precomputed(request: Request) -> Kernel:
+    if request.X is None:
+        raise ValueError("'precomputed' needs the matrix K: write as_kernel('precomputed', X=K).")
+    return Precomputed(np.asarray(request.X))
+
+
+NAMES: dict[str, Callable[[Request], Kernel]] = {
+    "additive_chi2": _additive_chi2,
+    "chi2": _chi2,
+    "cosine": lambda request: Linear().normalised(),
+    "laplacian": _laplacian,
+    "linear": lambda request: Linear(),
+    "poly": _polynomial,
+    "polynomial": _polynomial,
+    "precomputed": _precomputed,
+    "rbf": _rbf,
+    "sigmoid": _sigmoid,
+}
+
+
+def additive_chi_squared(X: Any, Y: Any) -> np.ndarray:
+    """−Σ_k (x_k − y_k)²/(x_k + y_k) for all pairs, a column at a time; 0/0 counts as 0.
+
+    >>> additive_chi_squared(np.array([[1.0, 0.0]]), np.array([[3.0, 0.0]])).item()
+    -1.0
+    """
+    total = np.zeros((X.shape[0], Y.shape[0]))
+    for x, y in column_pairs(X, Y):
+        sums, squares = x + y, (x - y) ** 2
+        total -= np.divide(squares, sums, out=np.zeros_like(total), where=sums != 0)
+    return total
+
+
+@dataclass(frozen=True)
+class AffinePower:
+    """(γ⟨x, y⟩ + c)^r for all pairs, for any c and r; where it is no kernel, as a function.
+
+    >>> AffinePower(1.0, -1.0, 2)(np.array([[2.0]]), np.array([[3.0]])).item()
+    25.0
+    """
+
+    gamma: float
+    coef0: float
+    degree: float
+
+    def __call__(self, X: Any, Y: Any) -> np.ndarray:
+        return (self.gamma * dense(X @ Y.T) + self.coef0) ** self.degree
+
+
+# ---- radial kernels on another distance than the Euclidean one -----------------------------------
+
+
+def on_metric(kernel: Kernel, metric: str, request: Request) -> Kernel:
+    """The kernel with another distance in place of the Euclidean one."""
+    if metric not in L1:
+        raise ValueError(f"metric must be one of {[*EUCLIDEAN, *L1]}; got {metric!r}.")
+    if not isinstance(kernel, Radial):
+        raise ValueError(f"{kernel!r} is no function of a distance: leave metric={metric!r} out.")
+    return kernel if request.width() == 1 else _on_l1(kernel, request)
+
+
+def _on_l1(kernel: Radial, request: Request) -> Kernel:
+    """On L1 Matérn kernels are mixtures of Laplacians up to ν = ½, and indefinite beyond."""
+    smoothness = 0.5 if isinstance(kernel, Exponential) else getattr(kernel, "smoothness", math.inf)
+    if smoothness == 0.5:
+        return Laplacian(kernel._lengthscale)
+    if smoothness > 0.5:
+        refuse_indefinite(
+            request,
+            f"{kernel!r} on the L1 distance is not positive definite beyond one column: that takes "
+            "a smoothness of at most 1/2.",
+            "Write Laplacian(lengthscale), keep the Euclidean distance, or multiply one kernel for "
+            "each column, k.on(0) * k.on(1). For points with one column pass n_features=1.",
+        )
+    return BlockKernel(ManhattanProfile(kernel))
+
+
+@dataclass(frozen=True)
+class ManhattanProfile:
+    """g(Σ_k |x_k − y_k|/ℓ_k) for all pairs, g(r) being the profile of a radial kernel.
+
+    >>> from mercer.kernels import Gaussian
+    >>> x, y = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]])
+    >>> bool(ManhattanProfile(Gaussian())(x, y) == Gaussian()(np.array([[0.0]]), np.array([[7.0]])))
+    True
+    """
+
+    kernel: Radial
+
+    def __call__(self, X: Any, Y: Any) -> np.ndarray:
+        scales, distances = np.asarray(self.kernel._lengthscale), np.zeros((X.shape[0], Y.shape[0]))
+        for x, y in column_pairs(dense(X) / scales, dense(Y) / scales):
+            distances += np.abs(x - y)
+        line = self.kernel.with_(lengthscale=1.0)
+        return line(distances.reshape(-1, 1), np.zeros((1, 1))).reshape(distances.shape)
+
+
+# ---- functions of users --------------------------------------------------------------------------
+
+
+def from_function(function: Callable[..., Any], request: Request) -> Kernel:
+    """A block kernel where blocks give the values of pairs, or pairs give none; else a pair kernel.
+
+    Many functions of blocks also take two rows, so that the answer on rows alone decides nothing.
+    """
+    rows, columns = _points_to_try(request.X)
+    pairs = _trial(PairKernel(function), rows, columns)
+    blocks = _trial(BlockKernel(function), rows, columns)
+    if isinstance(pairs, Exception) and isinstance(blocks, Exception):
+        _refuse_function(function, pairs, blocks)
+    return BlockKernel(function) if _blocks_agree(pairs, blocks) else PairKernel(function)
+
+
+def _points_to_try(data: Any) -> tuple[PointSet, PointSet]:
+    """Two points against three: a block of them cannot be taken for its transpose."""
+    if data is None:
+        raise ValueError(
+            "whether a function takes two points or two blocks is found by trying it on data: "
+            "write as_kernel(function, X=X), or PairKernel(function) or BlockKernel(function)."
+        )
+    points = as_points(data)
+    if not len(points):
+        raise ValueError("X holds no points to try the function on.")
+    return points.take([0, -1]), points.take([0, -1, 0])
+
+
+def _trial(kernel: Kernel, rows: PointSet, columns: PointSet) -> np.ndarray | Exception:
+    """The values on a few points, or what went wrong; functions of users may raise anything."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            values = np.asarray(kernel.block(rows, columns), np.float64)
+    except Exception as error:
+        return error
+    if values.shape != (len(rows), len(columns)):
+        return ValueError(f"shape {values.shape} for {len(rows)} and {len(columns)} points")
+    return values
+
+
+def _blocks_agree(pairs: np.ndarray | Exception, blocks: np.ndarray | Exception) -> bool:
+    if isinstance(pairs, Exception) or isinstance(blocks, Exception):
+        return isinstance(pairs, Exception)
+    return bool(np.abs(pairs - blocks).max() < 1e-6 * np.abs(pairs).max())  # zeros say nothing
+
+
+def _refuse_function(function: Callable[..., Any], pairs: Exception, blocks: Exception) -> NoReturn:
+    raise ValueError(
+        f"{function!r} is no kernel on these points: on two points it gave {pairs!r}, on two "
+        f"blocks {blocks!r}. It must return a number for two points, or for blocks of n and m "
+        "points a matrix of shape (n, m)."
+    ) from pairs

@@ -1,0 +1,138 @@
+"""Checks of matrices and right-hand sides, and what is read off a diagonal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.arrays import Array, is_tensor, namespace
+
+
+def require_matrix(matrix: Array) -> None:
+    """Refuse what is no matrix of floating numbers."""
+    namespace(matrix)
+    require_floating(matrix)
+    if matrix.ndim != 2:
+        raise ValueError(
+            "Expected a matrix with rows and columns, got an array of shape "
+            f"{tuple(matrix.shape)}: write x[:, None] for one column."
+        )
+
+
+def require_square(matrix: Array) -> None:
+    """Refuse a matrix that is not square."""
+    require_matrix(matrix)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(
+            f"Expected a square matrix, got shape {tuple(matrix.shape)}: write "
+            "kernel.gram(X).dense() for the points against themselves, or qr(matrix) for a "
+            "rectangular one."
+        )
+
+
+def require_rows(matrix: Array, b: Array) -> None:
+    """Refuse a right-hand side that does not fit a matrix."""
+    if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
+        raise ValueError(
+            f"Expected a right-hand side of {matrix.shape[0]} rows, one column or many, got shape "
+            f"{tuple(b.shape)}: write b.T if the right-hand sides are its rows."
+        )
+
+
+def require_floating(array: Array) -> None:
+    """Refuse numbers other than float32 and float64."""
+    xp = namespace(array)
+    if array.dtype not in (xp.float32, xp.float64):
+        raise ValueError(
+            f"Expected an array of float32 or float64, got {array.dtype}: write "
+            "xp.astype(array, xp.float64)."
+        )
+
+
+def require_finite(matrix: Array) -> None:
+    """Refuse NaN and infinity."""
+    xp = namespace(matrix)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(xp.isfinite(xp.sum(matrix))) or bool(xp.all(xp.isfinite(matrix)))
+    if not finite:
+        bad = int(xp.count_nonzero(~xp.isfinite(matrix)))
+        raise ValueError(
+            f"Expected finite numbers, got {bad} NaN or infinite entries in a matrix of shape "
+            f"{tuple(matrix.shape)}: remove or impute those points first."
+        )
+
+
+def require_jitter(jitter: float | None) -> None:
+    """Refuse a jitter that is negative or infinite."""
+    if jitter is not None and not 0 <= jitter < float("inf"):
+        raise ValueError(
+            f"Expected a jitter that is finite and at least 0, got {jitter}: write jitter=None to "
+            "let the smallest one be found."
+        )
+
+
+def require_nonzero_diagonal(matrix: Array) -> None:
+    """Refuse a triangle that has no inverse."""
+    xp = namespace(matrix)
+    sizes = xp.abs(diagonal(matrix))
+    if bool(xp.any(sizes == 0)):
+        row = int(xp.argmin(sizes))
+        raise ValueError(
+            f"Expected a triangular matrix without zeros on its diagonal, got one in row {row}: "
+            "write symmetric_solve(matrix, b) where the matrix is singular."
+        )
+
+
+def of_one_type(matrix: Array, b: Array) -> tuple[Array, Array]:
+    """Both in the wider of their two types."""
+    xp = namespace(matrix, b)
+    require_floating(matrix)
+    require_floating(b)
+    dtype = xp.result_type(matrix, b)
+    return xp.astype(matrix, dtype, copy=False), xp.astype(b, dtype, copy=False)
+
+
+def diagonal(matrix: Array) -> Array:
+    """The diagonal of a matrix."""
+    return namespace(matrix).linalg.diagonal(matrix)
+
+
+def largest(array: Array) -> float:
+    """The largest size of an entry, 0 if there is none."""
+    xp = namespace(array)
+    return float(xp.max(xp.abs(array))) if 0 not in array.shape else 0.0
+
+
+def rounding_unit(array: Array) -> float:
+    """The distance from 1 to the next number."""
+    return float(namespace(array).finfo(array.dtype).eps)
+
+
+def shift_diagonal(matrix: Array, amount: float) -> Array:
+    """A + amount·I; arrays of NumPy and tensors are changed in place.
+
+    >>> import numpy as np
+    >>> shift_diagonal(np.zeros((2, 2)), 3.0).tolist()
+    [[3.0, 0.0], [0.0, 3.0]]
+    """
+    if is_tensor(matrix):
+        matrix.diagonal().add_(amount)
+        return matrix
+    if namespace(matrix) is not np:
+        return shifted(matrix, amount)
+    with np.errstate(over="ignore"):  # what is too large is refused where it is factored
+        np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
+    return matrix
+
+
+def shifted(matrix: Array, jitter: float) -> Array:
+    """A + jitter·I, as a new array where there is any jitter."""
+    if not jitter:
+        return matrix
+    xp = namespace(matrix)
+    return matrix + jitter * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+
+
+def scale(matrix: Array) -> float:
+    """The mean of |A_ii|, or, on a diagonal of zeros, what else can tell the size of A."""
+    xp = namespace(matrix)
+    return float(xp.mean(xp.abs(diagonal(matrix)))) or largest(matrix) or 1.0

@@ -1,0 +1,326 @@
+"""The language of losses: scalar expressions in y and f, their slopes, and their values on arrays.
+
+A loss is written down once, with the operators and functions of `mercer.evaluation.expression` and
+the few below. Its slope and curvature are derivatives of that expression. All become straight-line
+`Code`, which runs on arrays of any library, or is printed by `mercer.losses.compiled`.
+
+>>> import numpy as np
+>>> slope = code_of(slope_of(positive_part(1.0 - Y * F), F))
+>>> (slope(np.array([1.0, 1.0, -1.0]), np.array([0.5, 1.0, 0.5])) + 0.0).tolist()
+[-1.0, 0.0, 1.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.arrays import Array, namespace
+from mercer.evaluation.expression import Expression, Operation, Parameter, as_expression
+from mercer.evaluation.operations import OPERATIONS, ZERO, derivative
+from mercer.evaluation.rewrite import constants_first, constants_folded, rewritten
+from mercer.losses import numerics
+
+
+@dataclass(frozen=True)
+class Variable(Expression):
+    """What a loss is a function of."""
+
+    name: str
+
+
+Y, F, U = Variable("y"), Variable("f"), Variable("u")
+"""The target, the prediction, and the slope that the conjugate is a function of."""
+
+
+def choose(x: Expression, above: Expression | float, otherwise: Expression | float) -> Operation:
+    """The second where x > 0, else the third; at x = 0 its slope is that of the third, too."""
+    return Operation("choose", (x, as_expression(above), as_expression(otherwise)))
+
+
+def positive_part(x: Expression) -> Operation:
+    """max(x, 0), with slope 0 at the kink x = 0."""
+    return choose(x, x, 0.0)
+
+
+def softplus(x: Expression) -> Operation:
+    """log(1 + eˣ), which neither overflows nor loses digits."""
+    return Operation("softplus", (x,))
+
+
+def sigmoid(x: Expression) -> Operation:
+    """1/(1 + e⁻ˣ), with all digits on both sides."""
+    return Operation("sigmoid", (x,))
+
+
+def entropy(x: Expression) -> Operation:
+    """x log x for x ≥ 0, which is 0 at 0."""
+    return Operation("entropy", (x,))
+
+
+def entropy1p(x: Expression) -> Operation:
+    """(1 + x) log(1 + x) for x ≥ −1, which is 0 at −1 and keeps its digits for small x."""
+    return Operation("entropy1p", (x,))
+
+
+# ---- what operations are ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An operation on arrays of a library `xp`, as scalar code, and its slope in each argument.
+
+    Constants reach `on_arrays` as Python's numbers, so that they never change a precision.
+    """
+
+    on_arrays: Callable[..., Array]
+    code: str
+    slopes: Callable[[Operation], tuple[Expression, ...]]
+
+
+def _shared(name: str, on_arrays: Callable[..., Array], code: str = "") -> Rule:
+    """An operation that kernels have, too."""
+    return Rule(on_arrays, code or OPERATIONS[name].code, OPERATIONS[name].slopes)
+
+
+def _choose(xp: Any, x: Array, above: Any, otherwise: Any) -> Array:
+    if isinstance(above, float) and isinstance(otherwise, float):
+        above = xp.full_like(x, above)
+    return xp.where(x > 0, above, otherwise)
+
+
+def _minimum(xp: Any, x: Any, y: Any) -> Array:
+    x, y = (y, x) if isinstance(x, float) else (x, y)
+    return xp.clip(x, max=y) if isinstance(y, float) else xp.minimum(x, y)
+
+
+def _maximum(xp: Any, x: Any, y: Any) -> Array:
+    x, y = (y, x) if isinstance(x, float) else (x, y)
+    return xp.clip(x, min=y) if isinstance(y, float) else xp.maximum(x, y)
+
+
+def _choose_slopes(node: Operation) -> tuple[Expression, ...]:
+    x = node.arguments[0]
+    return ZERO, choose(x, 1.0, 0.0), choose(x, 0.0, 1.0)
+
+
+def _sign_of(node: Operation) -> tuple[Expression, ...]:
+    return (Operation("sign", node.arguments),)
+
+
+RULES: dict[str, Rule] = {
+    "add": _shared("add", lambda xp, x, y: x + y),
+    "subtract": _shared("subtract", lambda xp, x, y: x - y),
+    "multiply": _shared("multiply", lambda xp, x, y: x * y),
+    "divide": _shared("divide", lambda xp, x, y: x / y),
+    "power": _shared("power", lambda xp, x, exponent: x**exponent),
+    "exp": _shared("exp", lambda xp, x: xp.exp(x)),
+    "log": _shared("log", lambda xp, x: xp.log(x)),
+    "log1p": _shared("log1p", lambda xp, x: xp.log1p(x)),
+    "tanh": _shared("tanh", lambda xp, x: xp.tanh(x), "tanh({0})"),
+    "sqrt": _shared("sqrt", lambda xp, x: xp.sqrt(x)),
+    "reciprocal_root": _shared(
+        "reciprocal_root",
+        lambda xp, x: xp.where(x > 0, 1.0 / xp.sqrt(xp.where(x > 0, x, 1.0)), 0.0),
+        "(1.0 / sqrt({0}) if {0} > 0.0 else 0.0)",
+    ),
+    "minimum": _shared("minimum", _minimum),
+    "maximum": _shared("maximum", _maximum),
+    "step": _shared(
+        "step",
+        lambda xp, x: 0.5 + 0.5 * xp.sign(x),
+        "(1.0 if {0} > 0.0 else 0.5 if {0} == 0.0 else 0.0)",
+    ),
+    "absolute": Rule(lambda xp, x: xp.abs(x), "abs({0})", _sign_of),
+    "sign": Rule(
+        lambda xp, x: xp.sign(x),
+        "(1.0 if {0} > 0.0 else -1.0 if {0} < 0.0 else 0.0)",
+        lambda node: (ZERO,),
+    ),
+    "choose": Rule(_choose, "({1} if {0} > 0.0 else {2})", _choose_slopes),
+    "softplus": Rule(
+        lambda xp, x: numerics.softplus(x),
+        "max({0}, 0.0) + log1p(exp(-abs({0})))",
+        lambda node: (sigmoid(node.arguments[0]),),
+    ),
+    "sigmoid": Rule(
+        lambda xp, x: numerics.sigmoid(x),
+        "1.0 / (1.0 + exp(-{0}))",
+        lambda node: (node * sigmoid(-1.0 * node.arguments[0]),),
+    ),
+    "entropy": Rule(
+        lambda xp, x: numerics.negative_entropy(x),
+        "({0} * log({0}) if {0} > 0.0 else 0.0)",
+        lambda node: (Operation("log", node.arguments) + 1.0,),
+    ),
+    "entropy1p": Rule(
+        lambda xp, x: (1.0 + x) * xp.log1p(xp.where(x > -1.0, x, 0.0)),
+        "((1.0 + {0}) * log1p({0}) if {0} > -1.0 else 0.0)",
+        lambda node: (Operation("log1p", node.arguments) + 1.0,),
+    ),
+}
+
+KINKED = ("absolute", "choose", "minimum", "maximum", "sign", "step")
+
+
+# ---- slopes -------------------------------------------------------------------------------------
+
+
+def slope_of(expression: Expression, variable: Variable) -> Expression:
+    """∂(expression)/∂(variable), simplified."""
+    return simplified(derivative(expression, variable, RULES) or ZERO)
+
+
+def simplified(expression: Expression) -> Expression:
+    """An equal expression with fewer operations."""
+    return rewritten(expression, SIMPLER)
+
+
+def neutral(node: Operation) -> Expression | None:
+    """1·x = x, 0·x = 0, x ± 0 = x, also for parameters: arrays are long, and codes are short."""
+    match node:
+        case Operation("multiply", (Parameter(1.0), x) | (x, Parameter(1.0))):
+            return x
+        case Operation("multiply", (Parameter(0.0), _) | (_, Parameter(0.0))):
+            return ZERO
+        case Operation("add", (Parameter(0.0), x) | (x, Parameter(0.0))):
+            return x
+        case Operation("subtract", (x, Parameter(0.0))):
+            return x
+    return None
+
+
+def into_choices(node: Operation) -> Expression | None:
+    """c·(a if x > 0 else b) = ca if x > 0 else cb, and sums likewise.
+
+    So what is not chosen, and may be infinite, is never multiplied by 0.
+    """
+    match node:
+        case Operation(
+            "multiply", (Operation("choose", (x, a, b)), c) | (c, Operation("choose", (x, a, b)))
+        ):
+            return choose(x, a * c, b * c)
+        case Operation("add", (Operation("choose", (x, a, b)), Operation("choose", (z, c, d)))) if (
+            x == z
+        ):
+            return choose(x, a + c, b + d)
+    return None
+
+
+def no_choice(node: Operation) -> Expression | None:
+    """A choice between equal numbers, or by x once more where x > 0, is none."""
+    match node:
+        case Operation("choose", (_, Parameter(a) as number, Parameter(b))) if a == b:
+            return number
+        case Operation("choose", (x, Operation("choose", (z, a, _)), b)) if x == z:
+            return choose(x, a, b)
+    return None
+
+
+SIMPLER = (constants_folded, neutral, constants_first, into_choices, no_choice)
+
+
+def has_kinks(expression: Expression) -> bool:
+    """Whether there is an operation whose slope may jump.
+
+    >>> has_kinks(softplus(F)), has_kinks(positive_part(F))
+    (False, True)
+    """
+    if not isinstance(expression, Operation):
+        return False
+    return expression.name in KINKED or any(map(has_kinks, expression.arguments))
+
+
+# ---- straight-line code -------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """One operation: on which results it is done, and which ones nobody needs after it."""
+
+    name: str
+    places: tuple[int, ...]
+    exponent: int
+    last_used: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Expressions as a list of operations, each on the results of earlier ones.
+
+    Places count the variables, then the constants, then the lines.
+
+    Parameters
+    ----------
+    variables : tuple of two
+        What the code is a function of.
+    constants : tuple of float
+        The parameters, which compiled code is given when it runs.
+    lines : tuple of Line
+        The operations.
+    results : tuple of int
+        The places of the results.
+    """
+
+    variables: tuple[Variable, Variable]
+    constants: tuple[float, ...]
+    lines: tuple[Line, ...]
+    results: tuple[int, ...]
+
+    def __call__(self, *arrays: Array) -> Array:
+        """The first result, for arrays of one shape and library.
+
+        A number that is too large to be written is +∞, which is no error; where it is not chosen it
+        does not matter. Arrays are let go after their last use: fresh memory costs more than most
+        operations.
+        """
+        xp = namespace(arrays[-1])
+        values: list[Any] = [*arrays, *self.constants]
+        with np.errstate(over="ignore"):
+            for name, places, exponent, last_used in self.lines:
+                arguments = [values[place] for place in places]
+                if name == "power":
+                    arguments.append(exponent)
+                values.append(RULES[name].on_arrays(xp, *arguments))
+                del arguments
+                for place in last_used:
+                    values[place] = None
+        result = values[self.results[0]]
+        return xp.full_like(arrays[-1], result) if isinstance(result, float) else result
+
+
+def code_of(*expressions: Expression, variables: tuple[Variable, Variable] = (Y, F)) -> Code:
+    """Straight-line code for expressions; what they share is computed once."""
+    constants: dict[Parameter, None] = {}
+    operations: dict[Operation, None] = {}
+
+    def visit(node: Expression) -> None:
+        if isinstance(node, Parameter):
+            constants.setdefault(node)
+        elif isinstance(node, Operation) and node not in operations:
+            for argument in node.arguments:
+                visit(argument)
+            operations.setdefault(node)
+
+    for expression in expressions:
+        visit(expression)
+    places = {node: place for place, node in enumerate((*variables, *constants, *operations))}
+    results = tuple(places[node] for node in expressions)
+    first = len(variables) + len(constants)
+    last_use = {places[argument]: node for node in operations for argument in node.arguments}
+    lines = tuple(
+        Line(
+            node.name,
+            tuple(places[argument] for argument in node.arguments),
+            node.exponent,
+            tuple(
+                place
+                for place, user in last_use.items()
+                if user is node and place >= first and place not in results
+            ),
+        )
+        for node in operations
+    )
+    return Code(variables, tuple(constant.value for constant in constants), lines, results)

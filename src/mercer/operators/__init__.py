@@ -1,0 +1,37 @@
+"""Matrices to multiply by, most of them never stored: all that solvers see of data.
+
+`Gram` is K(X, Y); around it stand a matrix in memory, rows that come in blocks, vectors in two
+precisions, the features of a feature map, and the identity. Each has `@`, `.T`, `row_pass` and
+`dense`.
+"""
+
+from mercer.evaluation.execution import Affine, MappedRows, Plan, RowMap, RowPass
+from mercer.operators.around import (
+    BlockedGram,
+    FeatureMatrix,
+    Identity,
+    MixedPrecision,
+    StoredGram,
+    check_restartable,
+    cross_gram,
+)
+from mercer.operators.base import Operator, Transposed
+from mercer.operators.gram import Gram
+
+__all__ = [
+    "Affine",
+    "BlockedGram",
+    "FeatureMatrix",
+    "Gram",
+    "Identity",
+    "MappedRows",
+    "MixedPrecision",
+    "Operator",
+    "Plan",
+    "RowMap",
+    "RowPass",
+    "StoredGram",
+    "Transposed",
+    "check_restartable",
+    "cross_gram",
+]

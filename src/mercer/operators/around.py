@@ -1,0 +1,340 @@
+"""Operators around the Gram matrix: stored, in blocks, in two precisions, of features, identity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mercer.arrays import Array, namespace, to_precision
+from mercer.evaluation.execution import (
+    RowMap,
+    RowPass,
+    joined,
+    joined_halves,
+    part_of,
+    split_halves,
+)
+from mercer.evaluation.program import EvaluableKernel
+from mercer.evaluation.row_pass import Sums
+from mercer.operators.base import Operator
+from mercer.operators.gram import Gram
+from mercer.points import PointSet
+from mercer.runtime.budget import Memory, memory_budget
+from mercer.runtime.threads import run, single_threaded_blas, spans, thread_count
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """When a cross Gram matrix is stored, and how a stored matrix is cut for threads."""
+
+    stored_share: float = 0.5
+    """Share of the memory budget that a stored K_nM may take; the rest is for the solver."""
+    stored_width: int = 48
+    """Columns of points from which computing a value costs more than reading it again."""
+    rows: int = 1024
+    """Rows of a block of a stored matrix: with 1,000 centres 4 MB in float32, near the cache."""
+    parts: int = 16
+    """In which sums are taken, whatever the number of threads, so that bits do not depend on it."""
+    feature_bytes: int = 8 << 20
+    """Bytes of the features of a block of rows: they stay near the cache until they are used."""
+
+
+TUNING = Tuning()
+
+
+def cross_gram(
+    kernel: EvaluableKernel,
+    x: PointSet,
+    y: PointSet,
+    memory: Memory = None,
+    tuning: Tuning = TUNING,
+) -> Gram:
+    """K(X, Y) for many passes: stored where that is quicker and takes half of the memory budget."""
+    gram = Gram(kernel, x, y, memory)
+    wide = getattr(x, "width", tuning.stored_width) >= tuning.stored_width
+    size = len(x) * len(y) * gram.dtype.itemsize
+    if not wide or x.home != "host" or getattr(x, "mapped", False):
+        return gram
+    if size > tuning.stored_share * memory_budget(memory):
+        return gram
+    return StoredGram(kernel, x, y, memory, tuning)
+
+
+class StoredGram(Gram):
+    """K(X, Y) in memory, in its own precision; in another one it is computed.
+
+    Where points have many coordinates, values cost more than reading them again.
+    """
+
+    def __init__(
+        self,
+        kernel: EvaluableKernel,
+        x: PointSet,
+        y: PointSet | None = None,
+        memory: Memory = None,
+        tuning: Tuning = TUNING,
+    ) -> None:
+        super().__init__(kernel, x, y, memory)
+        self.tuning, self.matrix = tuning, super().dense()
+
+    def dense(self) -> Array:
+        return self.matrix
+
+    def astype(self, dtype: Any) -> Gram:
+        if np.dtype(dtype) == self.dtype:
+            return self
+        return Gram(self.kernel, self.x, self.y, self.memory, self.precision).astype(dtype)
+
+    def __matmul__(self, values: Any) -> Array:
+        columns, back = self._columns(values, self.y)
+        if columns.dtype != self.matrix.dtype:
+            return super().__matmul__(values)
+        return back(self.matrix @ columns)
+
+    def transposed_product(self, values: Any) -> Array:
+        columns, back = self._columns(values, self.x)
+        if columns.dtype != self.matrix.dtype:
+            return super().transposed_product(values)
+        return back(self.matrix.T @ columns)
+
+    def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        columns, _ = self._columns(values, self.y)
+        if columns.dtype != self.matrix.dtype:
+            return super().row_pass(values, row_map)
+        n = self.shape[0]
+        parts = spans(n, max(1, -(-n // self.tuning.parts)))
+        sums = Sums(len(parts), n)
+
+        def add(i: int) -> None:
+            for start, stop in spans(parts[i][1], self.tuning.rows, parts[i][0]):
+                sums.add(i, self.matrix[start:stop], start, stop, columns, row_map)
+
+        with single_threaded_blas():
+            run(add, range(len(parts)), thread_count())
+        return sums.total()
+
+    def __getitem__(self, places: Any) -> Gram:
+        return Gram(self.kernel, self.x, self.y, self.memory, self.precision)[places]
+
+
+class BlockedGram(Operator):
+    """K(X, Y) for rows X that come in blocks, from disk or from anywhere, anew for every product.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    blocks : iterable
+        Blocks of rows, each what the kernel takes. It must give the same blocks whenever it is
+        iterated: a list, or an object with `__iter__`; a generator is used up after one pass.
+    y : PointSet
+        The columns.
+    rows : int
+        How many rows all blocks have together.
+    memory : int, str or None
+        The budget of a product, as for `Gram`.
+    """
+
+    def __init__(
+        self,
+        kernel: EvaluableKernel,
+        blocks: Iterable[Any],
+        y: PointSet,
+        rows: int,
+        memory: Memory = None,
+        dtype: Any = None,
+    ) -> None:
+        check_restartable(blocks)
+        self.kernel, self.blocks, self.y, self.rows, self.memory = kernel, blocks, y, rows, memory
+        self.shape, self.dtype = (rows, len(y)), np.dtype(dtype or y.dtype)
+
+    def astype(self, dtype: Any) -> BlockedGram:
+        return BlockedGram(self.kernel, self.blocks, self.y, self.rows, self.memory, dtype)
+
+    def _grams(self) -> Iterator[tuple[int, Gram]]:
+        """The Gram matrix of each block, and the number of its first row."""
+        start = 0
+        for block in self.blocks:
+            points = self.kernel.points(block)
+            yield start, Gram(self.kernel, points, self.y, self.memory).astype(self.dtype)
+            start += len(points)
+        if start != self.rows:
+            raise ValueError(
+                f"the blocks of X gave {start} rows in this pass; expected {self.rows}, as many as "
+                "targets. Pass an iterable that gives the same blocks every time."
+            )
+
+    def __matmul__(self, values: Any) -> Array:
+        parts = [gram @ values for _, gram in self._grams()]
+        return namespace(parts[0]).concat(parts)
+
+    def transposed_product(self, values: Any) -> Array:
+        total: Any = 0.0
+        for first, gram in self._grams():
+            total = total + gram.T @ values[first : first + gram.shape[0]]
+        return total
+
+    def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        total: Any = 0.0
+        sums: Any = None
+        kept = []
+        for first, gram in self._grams():
+            part = gram.row_pass(values, part_of(row_map, first, gram.shape[0]))
+            total = total + part.product
+            if part.sums is not None:
+                sums = part.sums if sums is None else sums + part.sums
+            if part.values is not None:
+                kept.append(part.values)
+        return RowPass(total, sums, namespace(*kept).concat(kept) if kept else None)
+
+    def take(self, rows: np.ndarray) -> PointSet:
+        """The points of some rows, whose numbers ascend: one reading of the blocks."""
+        taken: PointSet | None = None
+        for first, gram in self._grams():
+            inside = rows[(rows >= first) & (rows < first + gram.shape[0])] - first
+            if len(inside):
+                part = gram.x.take(inside)
+                taken = part if taken is None else taken.concatenated(part)
+        if taken is None:
+            raise ValueError("no rows were asked for.")
+        return taken
+
+    def __getitem__(self, places: Any) -> Gram:
+        """The part of some rows, whose numbers ascend, with all columns or some of them."""
+        rows, columns = places if isinstance(places, tuple) else (places, slice(None))
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(self.rows))
+        gram = Gram(self.kernel, self.take(np.asarray(rows)), self.y, self.memory)
+        return gram.astype(self.dtype)[:, columns]
+
+
+def check_restartable(blocks: Any) -> None:
+    """Refuse an iterator, which gives its blocks once only."""
+    if isinstance(blocks, Iterator):
+        raise ValueError(
+            "blocks of rows are read again in every pass; got an iterator, which gives them once. "
+            "Pass a list of blocks, or an object whose __iter__ starts again."
+        )
+
+
+class MixedPrecision(Operator):
+    """An operator in float32 for vectors in float64: no digit of the vectors is lost.
+
+    A vector is its rounding to float32 plus the rest; both are multiplied, the rest times 2²⁴ so
+    that no number of it is subnormal.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.shape, self.dtype = operator.shape, np.dtype(np.float64)
+
+    def astype(self, dtype: Any) -> MixedPrecision:
+        return MixedPrecision(self.operator.astype(dtype))
+
+    def _halves(self, values: Any, multiply: Any) -> Array:
+        columns = values[:, None] if values.ndim == 1 else values
+        halves, split = split_halves(columns, self.operator.dtype)
+        product = to_precision(multiply(halves), "float64")
+        total = joined_halves(product) if split else product
+        return total[:, 0] if values.ndim == 1 else total
+
+    def __matmul__(self, values: Any) -> Array:
+        return self._halves(values, self.operator.__matmul__)
+
+    def transposed_product(self, values: Any) -> Array:
+        return self._halves(values, self.operator.transposed_product)
+
+    def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        halves, split = split_halves(values, self.operator.dtype)
+        return self.operator.row_pass(halves, joined(row_map) if split else row_map)
+
+    def dense(self) -> Array:
+        return to_precision(self.operator.dense(), "float64")
+
+
+class Features(Protocol):
+    """What a feature map owes to an operator."""
+
+    @property
+    def feature_count(self) -> int: ...
+
+    def transform(self, x: Any) -> Array:
+        """φ(x) for every row."""
+
+    def values(self, x: Any, weights: Any) -> Array:
+        """⟨φ(x), w⟩ for every row and every column of weights."""
+
+    def weighted_sum(self, x: Any, coefficients: Any) -> Array:
+        """Σ_i α_i φ(x_i) for every column of coefficients."""
+
+
+class FeatureMatrix(Operator):
+    """Z with the rows φ(x_i) of a feature map, computed by blocks of rows and never stored.
+
+    >>> import numpy as np
+    >>> from mercer.features import Nystroem
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> phi = Nystroem(n_components=2).fit(X)
+    >>> bool(np.allclose(FeatureMatrix(phi, X) @ np.ones(2), phi.transform(X).sum(axis=1)))
+    True
+    """
+
+    def __init__(self, features: Features, x: Any, tuning: Tuning = TUNING) -> None:
+        self.features, self.x, self.tuning = features, x, tuning
+        self.shape = x.shape[0], features.feature_count
+        single = str(getattr(x, "dtype", "")).endswith("float32")
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def astype(self, dtype: Any) -> FeatureMatrix:
+        same = np.dtype(dtype) == self.dtype
+        x = self.x if same else to_precision(self.x, dtype)
+        return FeatureMatrix(self.features, x, self.tuning)
+
+    def __matmul__(self, values: Any) -> Array:
+        product = self.features.values(self.x, values.reshape(len(values), -1))
+        return product.reshape((-1, *values.shape[1:]))
+
+    def transposed_product(self, values: Any) -> Array:
+        return self.features.weighted_sum(self.x, values)
+
+    def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        n, width = self.shape
+        sums = Sums(1, n)
+        rows = max(1, self.tuning.feature_bytes // (width * self.dtype.itemsize))
+        for start, stop in spans(n, rows):
+            block = self.features.transform(self.x[start:stop])
+            columns = np.asarray(values, block.dtype)
+            sums.add(0, block, start, stop, columns, row_map)
+        return sums.total()
+
+    def dense(self) -> Array:
+        return self.features.transform(self.x)
+
+    def __getitem__(self, places: Any) -> FeatureMatrix:
+        """The features of some rows."""
+        return FeatureMatrix(self.features, self.x[places], self.tuning)
+
+
+class Identity(Operator):
+    """The identity of a size."""
+
+    def __init__(self, size: int, dtype: Any = np.float64) -> None:
+        self.shape, self.dtype = (size, size), np.dtype(dtype)
+
+    @property
+    def T(self) -> Identity:
+        return self
+
+    def __matmul__(self, values: Any) -> Array:
+        return values
+
+    def transposed_product(self, values: Any) -> Array:
+        return values
+
+    def diagonal(self) -> np.ndarray:
+        return np.ones(self.shape[0], self.dtype)
+
+    def astype(self, dtype: Any) -> Identity:
+        return Identity(self.shape[0], dtype)

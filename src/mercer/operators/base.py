@@ -1,0 +1,96 @@
+"""What every operator has: products from both sides, row passes, and the transposed operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.arrays import Array
+from mercer.evaluation.execution import RowMap, RowPass
+
+
+class Operator:
+    """A matrix A that may be stored nowhere.
+
+    A subclass has `shape` and `dtype` and implements `@` and `transposed_product`, for vectors and
+    for matrices of columns, and `row_pass` where it can do better than two products.
+    """
+
+    __array_ufunc__ = None  # NumPy leaves `array @ operator` to __rmatmul__
+    shape: tuple[int, int]
+    dtype: np.dtype
+
+    def __matmul__(self, values: Any) -> Array:
+        """A V."""
+        raise NotImplementedError
+
+    def transposed_product(self, values: Any) -> Array:
+        """Aᵀ V."""
+        raise NotImplementedError
+
+    def __rmatmul__(self, values: Any) -> Array:
+        """V A."""
+        values = values if hasattr(values, "shape") else np.asarray(values)
+        return self.transposed_product(values if values.ndim == 1 else values.T).T
+
+    @property
+    def T(self) -> Operator:
+        """The transposed operator."""
+        return Transposed(self)
+
+    # SciPy's names: scipy.sparse.linalg.aslinearoperator(operator) works.
+
+    def matvec(self, values: Any) -> Array:
+        """A V."""
+        return self @ values
+
+    def rmatvec(self, values: Any) -> Array:
+        """Aᵀ V."""
+        return self.transposed_product(values)
+
+    matmat, rmatmat = matvec, rmatvec
+
+    def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        """Aᵀ M(A V), the sums and the values of the map M; V is a matrix."""
+        mapped = row_map(0, self.shape[0], self @ values)
+        return RowPass(self.transposed_product(mapped.product), mapped.sums, mapped.values)
+
+    def dense(self) -> Array:
+        """The matrix, stored."""
+        return self @ np.eye(self.shape[1], dtype=self.dtype)
+
+    def astype(self, dtype: Any) -> Operator:
+        """The same operator in another precision: float32 or float64."""
+        raise NotImplementedError
+
+
+class Transposed(Operator):
+    """Aᵀ of an operator A."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.shape, self.dtype = operator.shape[::-1], operator.dtype
+
+    @property
+    def T(self) -> Operator:
+        return self.operator
+
+    def __matmul__(self, values: Any) -> Array:
+        return self.operator.transposed_product(values)
+
+    def transposed_product(self, values: Any) -> Array:
+        return self.operator @ values
+
+    def __getitem__(self, places: Any) -> Operator:
+        rows, columns = places if isinstance(places, tuple) else (places, slice(None))
+        return self.operator[columns, rows].T  # type: ignore[index]
+
+    def dense(self) -> Array:
+        return self.operator.dense().T
+
+    def astype(self, dtype: Any) -> Transposed:
+        return Transposed(self.operator.astype(dtype))
+
+    def __repr__(self) -> str:
+        return f"{self.operator!r}.T"

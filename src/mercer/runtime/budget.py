@@ -1,0 +1,71 @@
+"""The memory budget: bytes that a computation may take beyond its inputs and its output."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from dataclasses import dataclass
+
+MEGABYTE = 1 << 20
+UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": MEGABYTE, "gb": 1 << 30, "tb": 1 << 40}
+
+Memory = int | str | None
+"""A budget as users write it: bytes, a text like "500MB", or None for the default."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a budget is where nothing was said."""
+
+    share: float = 0.25
+    """Of the free memory: four such computations may run side by side."""
+    seconds: float = 0.25
+    """For which an answer of the system counts: asking takes 30 µs, more than a small product."""
+    unknown: int = 1024 * MEGABYTE
+    """Bytes that count as free where the system does not say."""
+
+
+TUNING = Tuning()
+_asked = [-math.inf, 0.0]  # when, and what was free
+
+
+def memory_budget(memory: Memory = None, tuning: Tuning = TUNING) -> int:
+    """Bytes from an argument, from `MERCER_MEMORY`, or a share of what is free.
+
+    >>> memory_budget("64MB") == 64 * 2**20
+    True
+    """
+    if memory is None:
+        memory = os.environ.get("MERCER_MEMORY")
+    if memory is None:
+        now = time.monotonic()
+        if now - _asked[0] > tuning.seconds:
+            _asked[:] = now, free_memory(tuning)
+        return int(tuning.share * _asked[1])
+    amount = memory if isinstance(memory, int) else _bytes(memory)
+    if amount <= 0:
+        raise ValueError(f"memory must be positive; got {memory!r}. Write for example '500MB'.")
+    return amount
+
+
+def _bytes(memory: str) -> int:
+    match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([a-z]*)\s*", str(memory).lower())
+    if match is None or match[2] not in UNITS:
+        raise ValueError(
+            f"memory must be a number of bytes or a text like '500MB' or '2GB'; got {memory!r}."
+        )
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+def free_memory(tuning: Tuning = TUNING) -> int:
+    """Bytes that could be taken now without swapping."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return tuning.unknown

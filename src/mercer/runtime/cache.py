@@ -1,0 +1,113 @@
+"""Generated code on disk, so that a second process does not compile.
+
+Numba caches only what has a file. The file lies in a folder that belongs to the user alone
+(mode 0700, owner checked), is written under a temporary name and renamed, and is compared with
+the text that was generated before anything of it runs; what runs is the text in memory. Where no
+such folder can be had, the code is compiled in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import linecache
+import os
+import stat
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from numba import njit
+
+import mercer
+from mercer.runtime.fingerprint import fingerprint
+
+
+def cache_folder() -> Path:
+    """`MERCER_CACHE`, or the user's cache folder."""
+    chosen = os.environ.get("MERCER_CACHE")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData/Local")) / "mercer"
+    if sys.platform == "darwin":
+        return Path.home() / "Library/Caches/mercer"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mercer"
+
+
+@cache
+def load(source: str) -> ModuleType:
+    """The module with this source, from the cache where that is safe."""
+    name = f"mercer_generated_{hashlib.sha256(source.encode()).hexdigest()}"
+    path = _stored(source, name.removeprefix("mercer_generated_"))
+    return _executed(source, name, path)
+
+
+def compiled_and_kept(function: Any, options: dict[str, Any]) -> Any:
+    """Compile a function of the package on its first call, and keep the result in the same folder.
+
+    Numba is shown a copy of the function's file with the fingerprint of all it is built from, so
+    that what was compiled from other text is not found.
+    """
+    text = inspect.getsource(sys.modules[function.__module__])
+    text += f"\n# on top of {fingerprint(function.__module__)}\n"
+    path = _stored(text, hashlib.sha256(text.encode()).hexdigest())
+    if path is None:
+        return njit(**options)(function)
+    function.__code__ = function.__code__.replace(co_filename=str(path))
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # the folder beside the file cannot be written to
+        return njit(**options)(function)
+
+
+def _stored(source: str, key: str) -> Path | None:
+    """Where the source lies on disk, put there if need be; None if no folder is safe."""
+    try:
+        folder = _private_folder(cache_folder() / mercer.__version__)
+        path = folder / f"{key}.py"
+        if not _holds(path, source):
+            _write(path, source)
+        return path if _holds(path, source) else None
+    except (OSError, RuntimeError):
+        return None
+
+
+def _private_folder(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise OSError(f"{folder} is not a folder.")
+    if hasattr(os, "getuid"):
+        if status.st_uid != os.getuid():
+            raise OSError(f"{folder} belongs to another user.")
+        if stat.S_IMODE(status.st_mode) & 0o022:
+            raise OSError(f"{folder} can be written by others.")
+        folder.chmod(0o700)
+    return folder
+
+
+def _holds(path: Path, source: str) -> bool:
+    return path.is_file() and not path.is_symlink() and path.read_bytes() == source.encode()
+
+
+def _write(path: Path, source: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(source)
+    os.replace(temporary, path)
+
+
+def _executed(source: str, name: str, path: Path | None) -> ModuleType:
+    module = ModuleType(name)
+    filename = str(path) if path else f"<{name}>"
+    module.__file__ = filename
+    sys.modules[name] = module  # Numba looks the module up by name when it loads cached code
+    if path is None:
+        source = source.replace("cache=True, ", "")
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), module.__dict__)
+    return module

@@ -1,0 +1,163 @@
+"""One pool of threads for all products, which survives fork and serves concurrent callers.
+
+Tiles run in threads while BLAS is held to one thread; as many threads are used as BLAS was
+allowed, so that `threadpoolctl` and `OMP_NUM_THREADS` rule mercer too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+Work = Callable[[Any], None]
+Span = tuple[int, int]  # start and stop
+
+
+def spans(stop: int, step: int, start: int = 0) -> list[Span]:
+    """The numbers start, …, stop − 1 cut into pieces of `step`.
+
+    >>> spans(10, 4)
+    [(0, 4), (4, 8), (8, 10)]
+    """
+    return [(a, min(a + step, stop)) for a in range(start, stop, step)]
+
+
+class _State:
+    """What must be made anew in a forked child: locks, the pool, and the hold on BLAS."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.pool: ThreadPoolExecutor | None = None
+        self.pool_size = 0
+        self.holders = 0
+        self.allowed = 0
+        self.limiter: Any = None
+        self.inside = threading.local()
+
+
+_state = _State()
+
+
+def _renew_after_fork() -> None:
+    """The child has none of the parent's threads; a hold on BLAS that was open is given back."""
+    global _state
+    limiter = _state.limiter
+    _state = _State()
+    if limiter is not None:
+        limiter.restore_original_limits()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_after_fork)
+
+
+BRING_BLAS = ("scipy.linalg", "torch")  # modules with a BLAS of their own, loaded on first use
+
+
+def _controller() -> ThreadpoolController:
+    """Looking for BLAS libraries takes a millisecond: once is enough until one is loaded."""
+    return _libraries(tuple(name in sys.modules for name in BRING_BLAS))
+
+
+@lru_cache(maxsize=1)
+def _libraries(loaded: tuple[bool, ...]) -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _blas_threads() -> int:
+    return max((library.num_threads for library in _controller().lib_controllers), default=1)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def thread_count() -> int:
+    """How many threads a product may use now."""
+    with _state.lock:
+        allowed = _state.allowed if _state.holders else _blas_threads()
+    return max(1, min(_cores(), allowed))
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Hold BLAS to one thread. The first holder lowers the limit, the last one restores it."""
+    state = _state
+    with state.lock:
+        if state.holders == 0:
+            state.allowed = _blas_threads()
+            state.limiter = _controller().limit(limits=1)
+        state.holders += 1
+    try:
+        yield
+    finally:
+        with state.lock:
+            state.holders -= 1
+            if state.holders == 0 and state is _state:
+                state.limiter.restore_original_limits()
+                state.limiter = None
+
+
+def _pool(size: int) -> ThreadPoolExecutor:
+    with _state.lock:
+        if _state.pool is None or _state.pool_size < size:
+            _state.pool = ThreadPoolExecutor(size, thread_name_prefix="mercer")
+            _state.pool_size = size
+        return _state.pool
+
+
+class _Queue:
+    """Items that several threads work off; the first error ends the work of all."""
+
+    def __init__(self, work: Work, items: Iterable[Any]) -> None:
+        self.work = work
+        self.items = deque(items)
+        self.error: BaseException | None = None
+
+    def drain(self) -> None:
+        while self.error is None:
+            try:
+                item = self.items.popleft()
+            except IndexError:
+                return
+            try:
+                self.work(item)
+            except BaseException as error:
+                self.error = error
+
+    def drain_inside(self) -> None:
+        """Drain where a nested product must not wait for the pool, whose threads are at work."""
+        _state.inside.value = True
+        try:
+            self.drain()
+        finally:
+            _state.inside.value = False
+
+
+def run(work: Work, items: Iterable[Any], threads: int) -> None:
+    """Call `work` on every item, in `threads` threads; the calling thread is one of them."""
+    items = list(items)
+    helpers = min(threads, len(items)) - 1
+    if helpers < 1 or getattr(_state.inside, "value", False):
+        for item in items:
+            work(item)
+        return
+    queue, pool = _Queue(work, items), _pool(helpers)
+    futures = [pool.submit(queue.drain_inside) for _ in range(helpers)]
+    try:
+        queue.drain_inside()  # what it calls must not wait for threads that are busy here
+    finally:
+        wait(futures)
+    if queue.error is not None:
+        raise queue.error

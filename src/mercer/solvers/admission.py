@@ -1,0 +1,71 @@
+"""Where numbers enter solvers and leave them: the one module that asks where an array lives.
+
+Targets and weights are brought to where the operator of a problem computes; between here and the
+solution code is written against the array API. Solvers that compute with NumPy only say so by
+`host_only = True`: points on a device are refused, arrays of another library are converted, and the
+solution goes back to that library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.arrays import Array, beside, floating, is_tensor, on_host, to_precision
+
+if TYPE_CHECKING:
+    from mercer.solvers.problem import Problem
+    from mercer.solvers.solution import Solution
+
+__all__ = ["admitted", "at_home", "check_host_only", "on_host", "returned"]
+
+
+def at_home(values: Any, operator: Any) -> Array:
+    """Values in float64 where an operator computes: on its device, or as an array of their library.
+
+    >>> from mercer.kernels import Linear
+    >>> at_home([1, 2], Linear().gram([[0.0], [1.0]])).tolist()
+    [1.0, 2.0]
+    """
+    points = getattr(operator, "y", None)  # columns: blocks of rows are nowhere yet
+    if points is not None and points.home != "host":
+        values = points.vector(values)
+    elif is_tensor(getattr(operator, "x", None)):  # rows of which features are computed
+        values = beside(values, operator.x)
+    elif is_tensor(values) or not hasattr(values, "__array_namespace__"):
+        values = on_host(values)
+    return to_precision(floating(values), "float64")
+
+
+def check_host_only(solver: Any, problem: Problem) -> None:
+    """Refuse points on a device in a solver that computes with arrays of NumPy."""
+    if getattr(problem.operator, "on_tensors", False):
+        raise ValueError(
+            f"{type(solver).__name__} computes on the CPU and takes arrays of NumPy: write "
+            "X.cpu().numpy(). Direct, SpectralPath and ConjugateGradient (square loss), Newton "
+            "(smooth losses) and CentresNewton (every loss, on centres) take tensors."
+        )
+
+
+def admitted(solver: Any, problem: Problem) -> Problem:
+    """The problem in arrays that the solver computes with; refused where it cannot."""
+    if not getattr(solver, "host_only", False):
+        return problem
+    check_host_only(solver, problem)
+    if isinstance(problem.y, np.ndarray):
+        return problem
+    weights = None if problem.weights is None else on_host(problem.weights)
+    return replace(problem, targets=on_host(problem.targets), weights=weights)
+
+
+def returned(solution: Solution, problem: Problem) -> Solution:
+    """A solution in the library of the problem's targets."""
+    y, found = problem.y, solution.coefficients
+    if type(found) is type(y):
+        return solution
+    intercept = solution.intercept
+    if np.ndim(intercept):
+        intercept = beside(intercept, y)
+    return replace(solution, coefficients=beside(found, y), intercept=intercept)

@@ -1,0 +1,303 @@
+"""One loop for all iterative solvers: stopping, time limit, progress, history, checkpoints.
+
+An iterative solver owes three methods. `begin(problem, start)` makes a state, a dataclass that
+extends `State`; `step(state)` returns the next one,
+with its `iteration` advanced; `solution(state)` computes what is true of it.
+Everything else is done here, once, from fields of the solver where it has them: `tolerance`,
+`iterations`, `time_limit`, `callback`, `stopping` (hold rows out, return the best iterate) and
+`checkpoint` (a path).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from mercer.arrays import Array, namespace
+from mercer.checks import check_count, check_positive
+from mercer.solvers import admission
+from mercer.solvers.problem import Problem
+from mercer.solvers.solution import Solution
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """Where a solver is, for its progress callback: return True from that to stop.
+
+    `objective` is nan where the solver does not know it.
+    """
+
+    coefficients: Array
+    intercept: Array
+    objective: float = math.nan
+    risk: float = math.nan
+    gradient_norm: float = math.nan
+    held_out_risk: float = math.nan
+    values: Array | None = field(default=None, repr=False)  # f(x_i) + b, where they are known
+
+
+Callback = Callable[[int, Progress], Any]
+NOT_STORED = {"stored": False}
+
+
+@dataclass(eq=False)
+class State:
+    """Where an iterative solver stands. Arrays, numbers and texts are stored in checkpoints.
+
+    Parameters
+    ----------
+    work : object
+        What `begin` made of the problem and is made again on resuming: operators, factors.
+    iteration : int
+        Steps so far.
+    error : float
+        What the tolerance of the solver is compared with, as far as it is known on the way.
+    finished : str
+        Why the solver cannot or need not go on; empty while it can.
+    stopped : str
+        What the driver stopped it by; empty while it did not.
+    history : dict of lists
+        What was recorded, by name.
+    asked : Problem
+        The problem of which `solution` tells the truth; early stopping fits a part of its rows.
+    best : Progress or None
+        The iterate to return where it is not the last one.
+    """
+
+    work: Any = field(default=None, repr=False, metadata=NOT_STORED)
+    asked: Any = field(default=None, repr=False, metadata=NOT_STORED)
+    best: Progress | None = field(default=None, repr=False, metadata=NOT_STORED)
+    iteration: int = 0
+    error: float = math.inf
+    finished: str = ""
+    stopped: str = ""
+    history: dict[str, list[Any]] = field(default_factory=dict)
+
+    def record(self, **values: Any) -> None:
+        """Add one value to each of these lines of the history."""
+        for name, value in values.items():
+            self.history.setdefault(name, []).append(value)
+
+
+class IterativeSolver(Protocol):
+    """What the driver asks of a solver."""
+
+    def begin(self, problem: Problem, start: Solution | None = None) -> Any:
+        """The state from which to iterate."""
+
+    def step(self, state: Any) -> Any:
+        """The next state, whose `iteration` has advanced; the given one may be used up."""
+
+    def progress(self, state: Any) -> Progress:
+        """Where it is: coefficients and, where they are known, the objective and its parts."""
+
+    def solution(self, state: Any) -> Solution:
+        """What is true of a state, from scratch."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Hold rows out, and go back to the step at which their loss was least.
+
+    Parameters
+    ----------
+    fraction : float, default=0.2
+        Which share of the rows is not fitted.
+    patience : int, default=20
+        How many steps without a new least loss end the iteration.
+    random_state : int, Generator or None, default=0
+        Which rows.
+
+    Examples
+    --------
+    >>> int(HeldOut(fraction=0.25).hidden(np.ones(8)).sum())
+    2
+    """
+
+    fraction: float = 0.2
+    patience: int = 20
+    random_state: Any = 0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "fraction", self.fraction)
+        check_count(self, "patience", self.patience)
+        if self.fraction >= 1:
+            raise ValueError(f"HeldOut needs a fraction below 1; got {self.fraction!r}.")
+
+    def hidden(self, weights: np.ndarray) -> np.ndarray:
+        """Which rows are held out, of those that have weight."""
+        rows = np.flatnonzero(weights)
+        if len(rows) < 2:
+            raise ValueError(f"HeldOut needs at least two rows with weight; got {len(rows)}.")
+        count = min(max(round(self.fraction * len(rows)), 1), len(rows) - 1)
+        mask = np.zeros(len(weights), bool)
+        mask[np.random.default_rng(self.random_state).permutation(rows)[:count]] = True
+        return mask
+
+    def divided(self, problem: Problem) -> tuple[Problem, Array, Array]:
+        """The problem without the held-out rows (their weight is 0), and both kinds of weights."""
+        weights = admission.on_host(problem.sample_weights)
+        hidden = self.hidden(weights)
+        fitted, held = np.where(hidden, 0.0, weights), np.where(hidden, weights, 0.0)
+        return replace(problem, weights=fitted), problem.array(fitted), problem.array(held)
+
+
+def drive(
+    solver: Any, problem: Problem, start: Solution | None = None, *, resume: Any = None
+) -> Solution:
+    """Run an iterative solver on a problem to its end.
+
+    It ends where the error of the state is at the solver's tolerance or the state says that it is
+    finished, and else by the limits of iterations and time, the callback, or early stopping.
+
+    Parameters
+    ----------
+    solver : IterativeSolver
+    problem : Problem
+    start : Solution, optional
+        Coefficients to begin from.
+    resume : path, optional
+        A checkpoint of the same solver on the same problem to go on from.
+    """
+    asked, problem = problem, admission.admitted(solver, problem)
+    stopping = getattr(solver, "stopping", None)
+    watch = EarlyStopping(stopping, problem) if isinstance(stopping, HeldOut) else None
+    state = solver.begin(problem if watch is None else watch.fitted, start)
+    state.asked = problem
+    if resume is not None:
+        restore(state, resume)
+    clock = Clock(solver, state)
+    while not ended(solver, state):
+        state = solver.step(state)
+        state.record(seconds=clock.seconds)
+        interrupt(solver, state, clock, watch)
+    return admission.returned(solver.solution(state), asked)
+
+
+class Clock:
+    """Seconds since a run began, those before a checkpoint included."""
+
+    def __init__(self, solver: Any, state: State) -> None:
+        self.limit = getattr(solver, "time_limit", None)
+        before = state.history.get("seconds", [])
+        self.began = time.perf_counter() - (before[-1] if before else 0.0)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    @property
+    def is_over(self) -> bool:
+        return self.limit is not None and self.seconds >= self.limit
+
+
+def ended(solver: Any, state: State) -> bool:
+    """Whether the solver is at its tolerance, can do no more, or was stopped."""
+    tolerance = getattr(solver, "tolerance", None)
+    reached = tolerance is not None and state.error <= tolerance
+    return reached or bool(state.finished or state.stopped)
+
+
+def interrupt(solver: Any, state: State, clock: Clock, watch: EarlyStopping | None = None) -> None:
+    """Note in the state what stops the run after a step: limits, the callback, held-out rows."""
+    limit = getattr(solver, "iterations", None)
+    if limit is not None and state.iteration >= limit:
+        state.stopped = f"the limit of {limit} iterations"
+    if clock.is_over:
+        state.stopped = f"the time limit of {clock.limit:g} s"
+    callback, path = getattr(solver, "callback", None), getattr(solver, "checkpoint", None)
+    if watch is not None or callback is not None:
+        progress = solver.progress(state)
+        if watch is not None:
+            progress = watch.see(state, progress)
+        if callback is not None and callback(state.iteration, progress):
+            state.stopped = "the callback"
+    if path is not None:
+        save(state, path)
+
+
+class EarlyStopping:
+    """Watches the loss of held-out rows and remembers the best iterate."""
+
+    def __init__(self, rule: HeldOut, problem: Problem) -> None:
+        self.rule, self.problem = rule, problem
+        self.fitted, _, self.weights = rule.divided(problem)
+        self.least, self.age = math.inf, 0
+
+    def see(self, state: State, progress: Progress) -> Progress:
+        """The progress with the held-out risk; the state ends where it has not fallen for long."""
+        problem = self.problem
+        values = progress.values
+        if values is None:
+            values = problem.fitted(progress.coefficients) + problem.constants(progress.intercept)
+        risk = float(problem.loss.risk(problem.y, values, self.weights))
+        state.record(held_out_risk=risk)
+        self.age += 1
+        if risk < self.least:
+            self.least, self.age, state.best = risk, 0, progress
+        if self.age >= self.rule.patience:
+            state.finished = f"the held-out loss has not fallen for {self.age} steps"
+        return replace(progress, held_out_risk=risk)
+
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+
+def save(state: State, path: Any) -> None:
+    """Write the arrays and numbers of a state to a file, by a temporary one that is renamed.
+
+    It is a .npz file of plain arrays: loading it never runs code.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    plain: dict[str, Any] = {}
+    for part in fields(state):
+        value = getattr(state, part.name)
+        if not part.metadata.get("stored", True):
+            continue
+        if hasattr(value, "shape"):
+            arrays[part.name] = admission.on_host(value)
+        else:
+            plain[part.name] = value
+    arrays["plain"] = np.frombuffer(json.dumps(plain).encode(), np.uint8)
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+    temporary.replace(target)
+
+
+def restore(state: State, path: Any) -> None:
+    """Put what a checkpoint holds into a state that `begin` has made of the same problem."""
+    try:
+        with np.load(Path(path), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (ValueError, zipfile.BadZipFile, KeyError) as bad:
+        raise ValueError(f"{path} is no checkpoint of a solver.") from bad
+    plain = json.loads(bytes(arrays.pop("plain")).decode())
+    names = {part.name for part in fields(state) if part.metadata.get("stored", True)}
+    if set(arrays) | set(plain) != names:
+        raise ValueError(
+            f"{path} is a checkpoint of another solver: it holds {sorted({*arrays, *plain})}, and "
+            f"a {type(state).__name__} has {sorted(names)}."
+        )
+    for name, value in arrays.items():
+        now = getattr(state, name)
+        if tuple(now.shape) != value.shape:
+            raise ValueError(
+                f"{path} is a checkpoint of another problem: {name} has the shape {value.shape} "
+                f"there, and {tuple(now.shape)} here."
+            )
+        xp = namespace(now)
+        setattr(state, name, xp.asarray(value, dtype=now.dtype, device=now.device))
+    for name, value in plain.items():
+        setattr(state, name, value)
+    state.stopped = ""

@@ -1,0 +1,536 @@
+"""How far from optimal a solution is: duality gaps, residuals and gradient norms.
+
+All of them are computed from scratch in float64, of the problem that was asked. With p = w/Σw the
+dual of the problem with the penalty (λ/2)vᵀPv is
+
+    max over u of  −Σ p_i ℓ*(y_i, u_i) − zᵀP⁻¹z/(2λ),   z = Aᵀ(pu),   Bᵀ(pu) + c = 0,
+
+so that every u of its domain bounds the least objective from below. For given v and b the gap is a
+sum of terms none of which is negative,
+
+    Σ p_i [ℓ(y_i, f_i) + ℓ*(y_i, u_i) − u_i f_i] + ‖λPv + z‖²_{P⁻¹}/(2λ),    f = Av + Bb,
+
+and it is computed so: the difference of both objectives would lose all digits of a small gap. Two
+points u belong to v: the slopes u_i = ℓ'(y_i, f_i), for which the first sum vanishes, and on all
+points u = −λv/p moved into the domain, for which the second term nearly does. Both are optimal
+where v is, the second also at kinks; the better bound counts.
+
+A gap carries a bound of its own rounding, and claims nothing below it. Values f = Kv are sums of
+rounded terms, |error of f_i| ≤ unit·√k_ii Σ_j √k_jj |v_j|, and as each term of the gap is convex in
+f_i its largest value over that interval is at one of its ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import linalg
+from mercer.arrays import Array, inner, namespace
+from mercer.losses import Logistic, Loss, Multinomial, Poisson
+from mercer.losses.numerics import beyond_noise, increasing_root
+from mercer.solvers.penalties import L1
+from mercer.solvers.problem import Problem, over_rows
+
+Multiply = Callable[[Array], Array]
+
+EPS = float(np.finfo(np.float64).eps)
+UNATTAINED = (Logistic, Multinomial, Poisson)  # whose infimum may lie at infinity
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the certificates.
+
+    Parameters
+    ----------
+    unit : float
+        Relative error of kernel values and of their sums in float64, as a multiple of
+        √k_ii Σ_j √k_jj |v_j|. Eight units in the last place: kernel values are right to about two,
+        and errors of a sum in blocks add up like its square root (checked against 64 digits).
+    balance : float
+        How far from 0 a sum Σ p_i u_i may be, relative to the sizes that were added.
+    doublings : int
+        Of a bracket of a root: more than there are exponents.
+    centring_steps : int
+        Newton steps for the constants of several classes; ten are usual.
+    negligible : float
+        Objectives below this share of the risk of f = 0 are rounding: a relative gap is taken
+        relative to no less.
+    """
+
+    unit: float = 8.0 * EPS
+    balance: float = 1e-12
+    doublings: int = 1100
+    centring_steps: int = 100
+    negligible: float = 64.0 * EPS
+
+
+TUNING = Tuning()
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The objective, how far above the least it may be, and how much of that is rounding.
+
+    >>> Gap(2.0, 1.0).relative, Gap(2.0, 0.0, rounding=0.5).absolute
+    (0.5, 0.5)
+    """
+
+    objective: float
+    difference: float
+    rounding: float = 0.0
+    scale: float = 0.0
+
+    @property
+    def absolute(self) -> float:
+        """What is claimed: the difference of primal and dual objective, and its rounding."""
+        return max(self.difference, 0.0) + self.rounding
+
+    @property
+    def bound(self) -> float:
+        """What the least objective is no less than."""
+        return self.objective - self.absolute
+
+    @property
+    def relative(self) -> float:
+        """The gap as a share of the objective, or of the bound where that is larger."""
+        if not math.isfinite(self.absolute):
+            return math.inf
+        scale = max(abs(self.objective), abs(self.bound), self.scale)
+        return self.absolute / scale if scale > 0 else self.absolute
+
+    def __str__(self) -> str:
+        rest = f", of which {self.rounding:.1e} is rounding" if self._mostly_rounding else ""
+        return f"relative duality gap {self.relative:.1e}{rest}"
+
+    @property
+    def _mostly_rounding(self) -> bool:
+        return 0.0 < self.difference < self.rounding or (self.difference <= 0.0 < self.rounding)
+
+
+# ---- duality gaps --------------------------------------------------------------------------------
+
+
+def certified_gap(
+    problem: Problem, coefficients: Any, intercept: Any = 0.0, multiply: Multiply | None = None
+) -> Gap:
+    """The objective and the duality gap at v and b: two products with A.
+
+    Parameters
+    ----------
+    problem : Problem
+    coefficients, intercept :
+        v and b.
+    multiply : callable, optional
+        V ↦ KV in float64, where the solver of a problem on all points has a stored K.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Hinge
+    >>> gram, y = Linear().gram([[1.0], [-1.0]]), np.array([1.0, -1.0])
+    >>> problem = Problem(gram, y, Hinge(), regularization=0.5, fit_intercept=True)
+    >>> certified_gap(problem, np.array([0.5, -0.5])).absolute < 1e-14  # f(x) = x is best
+    True
+    """
+    v, xp = problem.array(coefficients), namespace(problem.y)
+    fitted = problem.operator @ v if multiply is None else multiply(v)
+    b = xp.zeros_like(problem.y[0, ...]) + problem.array(intercept)
+    at = Evaluation(problem, v, b, fitted)
+    if problem.on_all_points and not isinstance(problem.penalty, L1):
+        return _gap_on_all_points(at, multiply or problem.operator.__matmul__)
+    return at.gap(_centred(at, slopes(problem, at.values)))
+
+
+def duality_gap(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
+    """An upper bound of J − min J at v, which is rounding only at the minimiser where λ > 0.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Hinge
+    >>> problem = Problem(Linear().gram([[1.0]]), np.array([1.0]), Hinge(), regularization=2.0)
+    >>> duality_gap(problem, np.array([0.5])) < 1e-14  # w = ½ is best
+    True
+    """
+    return certified_gap(problem, coefficients, intercept).absolute
+
+
+class Evaluation:
+    """A problem at v and b: the values f = Av + b, how far rounding may have moved them, J."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        v: Array,
+        b: Array,
+        fitted: Array,
+        *,
+        errors: Array | None = None,
+        squares: list[float] | None = None,
+        loss: Loss | None = None,
+    ) -> None:
+        self.problem, self.v, self.b, self.fitted = problem, v, b, fitted
+        self.loss = problem.loss if loss is None else loss
+        self.values = fitted + b
+        self.errors = value_errors(problem, v) if errors is None else errors
+        self.squares = problem.norms(v, fitted) if squares is None else squares
+        risk = float(self.loss.risk(problem.y, self.values, problem.sample_weights))
+        self.penalty = problem.penalty.value(v, self.squares)
+        self.objective = risk + problem.cost(b) + self.penalty
+
+    def gap(self, u: Array, distance: float = 0.0, noise: float = 0.0) -> Gap:
+        """The gap at a dual point u, given ‖λPv + Aᵀ(pu)‖²_{P⁻¹}/(2λ) and how rounded that is."""
+        difference, rounding = self.fenchel(u)
+        return Gap(
+            self.objective, difference + distance, rounding + noise + self._unbalance(u), self.scale
+        )
+
+    @property
+    def scale(self) -> float:
+        """The least objective that is more than rounding."""
+        xp, problem = namespace(self.values), self.problem
+        zero = self.loss.risk(problem.y, xp.zeros_like(problem.y), problem.sample_weights)
+        return TUNING.negligible * abs(float(zero))
+
+    def fenchel(self, u: Array) -> tuple[float, float]:
+        """Σ p_i [ℓ(y_i, f_i) + ℓ*(y_i, u_i) − u_i f_i], and a bound of its rounding."""
+        xp, y, p = namespace(u), self.problem.y, self.problem.shares
+        conjugate = _row_sums(self.loss.conjugate(y, u))
+
+        def terms(f: Array) -> tuple[Array, Array]:
+            loss, product = _row_sums(self.loss.value(y, f)), _row_sums(u * f)
+            sizes = xp.abs(loss) + xp.abs(conjugate) + xp.abs(product)
+            return loss + conjugate - product, sizes
+
+        here, sizes = terms(self.values)
+        ends = [terms(self.values + sign * self.errors)[0] for sign in (-1.0, 1.0)]
+        counted = p > 0  # what has no weight may be infinite
+        total = float(xp.sum(p * xp.where(counted, here, 0.0)))
+        if not math.isfinite(total):
+            return math.inf, 0.0
+        here, largest = (xp.where(counted, part, 0.0) for part in (here, xp.maximum(*ends)))
+        rounding = xp.clip(largest - here, min=0.0) + 4.0 * EPS * xp.where(counted, sizes, 0.0)
+        return max(total, 0.0), float(xp.sum(p * rounding))
+
+    def _unbalance(self, u: Array) -> float:
+        """What rounding leaves of Σ p_i u_i = 0 costs |f| + |b| times that."""
+        if not self.problem.fit_intercept:
+            return 0.0
+        xp = namespace(u)
+        left = xp.abs(xp.sum(over_rows(self.problem.shares, u) * u, axis=0))
+        size = xp.max(xp.abs(self.values)) + xp.abs(self.b)
+        return float(xp.sum(left * size)) if math.isfinite(float(xp.sum(size))) else math.inf
+
+
+def value_errors(problem: Problem, v: Array) -> Array:
+    """unit·√k_ii Σ_j √k_jj |v_j|: how far rounding may have moved (Av)_i, by Cauchy and Schwarz."""
+    xp = namespace(v)
+    rows, columns = _diagonal_roots(problem)
+    return TUNING.unit * over_rows(rows, v) * xp.sum(over_rows(columns, v) * xp.abs(v), axis=0)
+
+
+def _diagonal_roots(problem: Problem) -> tuple[Array, Array]:
+    """√k(x, x) of rows and columns of A; for other operators than a Gram matrix a bound of them."""
+    xp = namespace(problem.y)
+    if problem.on_all_points:
+        roots = xp.sqrt(xp.abs(problem.diagonal))
+        return roots, roots
+    columns = xp.sqrt(xp.abs(problem.diagonal))
+    return xp.max(columns) + 0.0 * problem.shares, columns
+
+
+def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
+    """The smallest gap among the dual points of v; that of u = 0 is always there."""
+    problem, xp = at.problem, namespace(at.v)
+    zero, p = xp.zeros_like(problem.y), over_rows(problem.shares, at.v)
+    if problem.has_one_ridge:  # ‖λPv‖²/(2λ) is the penalty
+        gaps, ridge = [at.gap(zero, at.penalty)], float(problem.regularization)
+    else:
+        gaps, ridge = [_plain_gap(at, zero, zero, zero)], 0.0
+    points = list(_dual_points(at))
+    if not points:
+        return gaps[0]
+    gradients = [ridge * at.v + p * u for u in points]
+    shape, width = (problem.rows, problem.outputs), problem.outputs
+    images = multiply(xp.concat([xp.reshape(g, shape) for g in gradients], axis=1))
+    for i, (u, g) in enumerate(zip(points, gradients, strict=True)):
+        image = xp.reshape(images[:, i * width : (i + 1) * width], g.shape)
+        squared = ridge > 0
+        gaps.append(_squared_norm_gap(at, u, g, image) if squared else _plain_gap(at, u, g, image))
+    return min(gaps, key=lambda gap: gap.absolute)
+
+
+def _squared_norm_gap(at: Evaluation, u: Array, g: Array, image: Array) -> Gap:
+    """The gap at u, where Kg is the gradient and its square norm is gᵀKg."""
+    problem, xp = at.problem, namespace(u)
+    ridge = float(problem.regularization)
+    roots = over_rows(_diagonal_roots(problem)[0], u)
+    sizes = xp.abs(ridge * at.v) + xp.abs(over_rows(problem.shares, u) * u)
+    reach = xp.sum(roots * xp.abs(g), axis=0)
+    noise = 2.0 * EPS * inner(sizes, xp.abs(image)) + TUNING.unit * float(xp.sum(reach**2))
+    return at.gap(u, max(inner(g, image), 0.0) / (2.0 * ridge), noise / (2.0 * ridge))
+
+
+def _plain_gap(at: Evaluation, u: Array, push: Array, image: Array) -> Gap:
+    """Objective less dual objective for any other penalty, with the rounding of both."""
+    problem, xp = at.problem, namespace(u)
+    squares = xp.sum(push * image, axis=0)
+    each = [float(squares)] if push.ndim == 1 else [float(q) for q in squares]
+    conjugates = _row_sums(problem.loss.conjugate(problem.y, u))
+    p = problem.shares
+    risk = float(xp.sum(p * xp.where(p > 0, conjugates, 0.0)))
+    penalty = problem.penalty.conjugate(image, each)
+    sizes = abs(at.objective) + abs(risk) + penalty
+    slope = float(xp.sum(over_rows(p, u) * xp.abs(u) * at.errors))
+    difference = at.objective + risk + penalty
+    return Gap(at.objective, difference, 4.0 * EPS * sizes + slope + at._unbalance(u), at.scale)
+
+
+def _dual_points(at: Evaluation) -> Iterator[Array]:
+    """The points of the dual's domain that belong to v on all points."""
+    problem, loss, xp = at.problem, at.loss, namespace(at.v)
+    y, p = problem.y, over_rows(problem.shares, at.v)
+    squared = problem.has_one_ridge
+    if squared and problem.regularization == 0:
+        return
+    if squared and not (loss.is_multiclass and problem.fit_intercept):
+        own = xp.where(p > 0, -problem.regularization * at.v / xp.where(p > 0, p, 1.0), 0.0)
+        if not loss.is_multiclass:
+            own = xp.clip(own, *loss.domain(y))
+        yield centred(problem, own) if problem.fit_intercept else own
+    if not problem.fit_intercept:
+        yield slopes(problem, at.values)
+    elif loss.is_smooth and has_best_intercept(problem):
+        best = centring_intercept(problem, at.fitted, at.b)
+        u = slopes(problem, at.fitted + best)
+        total, sizes = xp.sum(p * u, axis=0), xp.sum(xp.abs(p * u), axis=0)
+        if bool(xp.all(xp.abs(total) <= TUNING.balance * sizes + 4.0 * EPS)):
+            yield u
+
+
+def slopes(problem: Problem, values: Array, loss: Loss | None = None) -> Array:
+    """ℓ'(y, f), 0 where there is no weight."""
+    xp = namespace(values)
+    found = (problem.loss if loss is None else loss).slope(problem.y, values)
+    return xp.where(over_rows(problem.shares, found) > 0, found, 0.0)
+
+
+def _centred(at: Evaluation, u: Array) -> Array:
+    return centred(at.problem, u) if at.problem.fit_intercept else u
+
+
+def centred(problem: Problem, u: Array) -> Array:
+    """A point of the dual's domain near u with Σ_i p_i u_i = 0 in each column."""
+    if problem.loss.is_multiclass:
+        return _centred_probabilities(problem, u)
+    return balanced(u, *problem.loss.domain(problem.y), problem.shares)
+
+
+def balanced(u: Array, low: Any, high: Any, p: Array) -> Array:
+    """The nearest point to u of the box with Σ_i p_i u_i = 0: u − t, cut off at the box.
+
+    >>> import numpy as np
+    >>> balanced(np.array([0.0, 1.0]), -1.0, 1.0, np.array([0.5, 0.5])).tolist()
+    [-0.5, 0.5]
+    """
+    xp, rows = namespace(u), over_rows(p, u)
+    low, high = u * 0.0 + low, u * 0.0 + high
+    size = float(xp.max(xp.abs(u))) + 1.0 if u.shape[0] else 1.0
+
+    def excess(t: Array) -> tuple[Array, Array]:
+        moved = xp.clip(u - t, low, high)
+        free = xp.astype((moved > low) & (moved < high), u.dtype)
+        noise = 0.5 * EPS * xp.sum(rows * xp.abs(moved), axis=0)
+        return beyond_noise(-xp.sum(rows * moved, axis=0), noise), xp.sum(rows * free, axis=0)
+
+    start = xp.zeros_like(u[0, ...])
+    return xp.clip(u - _bracketed_root(excess, start, size), low, high)
+
+
+def _centred_probabilities(problem: Problem, u: Array) -> Array:
+    """(1 − τ)P + τq has the mean of y, for the least τ with which q is a probability."""
+    xp, y, p = namespace(u), problem.y, problem.shares[:, None]
+    probabilities = u + y
+    mean, wanted = xp.sum(p * probabilities, axis=0), xp.sum(p * y, axis=0)
+    share = xp.where(mean > 0, (mean - wanted) / xp.where(mean > 0, mean, 1.0), 0.0)
+    mixing = min(max(float(xp.max(share)), 0.0), 1.0)
+    if mixing == 0.0:
+        return u
+    rest = xp.clip(mean + (wanted - mean) / mixing, min=0.0)
+    return (1.0 - mixing) * probabilities + mixing * rest / xp.sum(rest) - y
+
+
+def _bracketed_root(
+    function: Callable[[Array], tuple[Array, Array]], start: Array, size: float
+) -> Array:
+    """The root of increasing functions near a start; a bracket is looked for first."""
+    xp = namespace(start)
+    low, high, step = start - size, start + size, size
+    for _ in range(TUNING.doublings):
+        below, above = function(low)[0] <= 0, function(high)[0] >= 0
+        if bool(xp.all(below & above)):
+            break
+        step *= 2.0
+        low, high = xp.where(below, low, start - step), xp.where(above, high, start + step)
+    tiny = float(np.finfo(np.float64).tiny)
+
+    def with_slope(t: Array) -> tuple[Array, Array]:
+        """Value and derivative; a step over a flat piece is left to the bracket."""
+        value, derivative = function(t)
+        return value, xp.where(derivative > 0, derivative, tiny)
+
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return increasing_root(with_slope, low, high)
+
+
+def _row_sums(array: Array) -> Array:
+    xp = namespace(array)
+    return array if array.ndim == 1 else xp.sum(array, axis=1)
+
+
+# ---- the constant --------------------------------------------------------------------------------
+
+
+def centring_intercept(problem: Problem, fitted: Array, start: Any = 0.0) -> Array:
+    """The b that minimises Σ p_i ℓ(y_i, f_i + b) for a smooth loss: the slopes sum to 0 there.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
+    >>> y = np.array([1.0, 2.0, 6.0])
+    >>> problem = Problem(Linear().gram(np.zeros((3, 1))), y, Squared(), 1.0, fit_intercept=True)
+    >>> float(centring_intercept(problem, np.zeros(3)))
+    3.0
+    """
+    loss, y, p, xp = problem.loss, problem.y, problem.shares, namespace(problem.y)
+    if not has_best_intercept(problem):
+        raise ValueError(
+            f"with targets of one kind only, {type(loss).__name__} has no best intercept: it goes "
+            "to infinity. Give samples of every class (or counts that are not all 0) a weight > 0, "
+            "or write fit_intercept=False."
+        )
+    start = xp.zeros_like(y[0, ...]) + problem.array(start)
+    if loss.is_multiclass:
+        return _centred_classes(loss, y, fitted, p, start)
+    rows = over_rows(p, y)
+
+    def sums(b: Array) -> tuple[Array, Array]:
+        shifted = fitted + b
+        u = xp.where(rows > 0, loss.slope(y, shifted), 0.0)
+        noise = EPS * xp.clip(xp.sum(rows * xp.abs(u), axis=0), max=1.0)
+        total = xp.clip(xp.sum(rows * u, axis=0), -1e300, 1e300)
+        bend = xp.where(rows > 0, loss.curvature(y, shifted), 0.0)
+        return beyond_noise(total, noise), xp.clip(xp.sum(rows * bend, axis=0), 0.0, 1e300)
+
+    return _bracketed_root(sums, start, 1.0)
+
+
+def has_best_intercept(problem: Problem) -> bool:
+    """Whether the best constant is finite: not where all targets are of one kind."""
+    loss, y, xp = problem.loss, problem.y, namespace(problem.y)
+    if not isinstance(loss, UNATTAINED):
+        return True
+    counted = xp.astype(problem.shares > 0, y.dtype)
+    total = xp.sum(over_rows(counted, y) * y, axis=0)
+    if isinstance(loss, Logistic):
+        return not bool(xp.any(xp.abs(total) == xp.sum(counted)))
+    return not bool(xp.any(total == 0))
+
+
+def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array) -> Array:
+    """Newton's method with halved steps for the constants of all classes, whose sum is 0."""
+    xp = namespace(y)
+    b = start - xp.mean(start)
+    risk = float(loss.risk(y, fitted + b, p))
+    for _ in range(TUNING.centring_steps):
+        probability = loss.slope(y, fitted + b) + y
+        slope = p @ (probability - y)
+        if float(xp.max(xp.abs(slope))) <= 1e-17:
+            break
+        weighted = p[:, None] * probability
+        diagonal = xp.sum(weighted, axis=0)
+        bend = xp.eye(y.shape[1], dtype=y.dtype, device=y.device) * diagonal
+        bend = bend - weighted.T @ probability
+        step = -linalg.symmetric_solve(bend, slope[:, None], cutoff=1e-14)[0][:, 0]
+        fall, length = float(slope @ step), 1.0
+        after = float(loss.risk(y, fitted + b + step, p))
+        while after > risk + 1e-4 * length * fall and -length * fall > 1e-14 * abs(risk):
+            length *= 0.5
+            after = float(loss.risk(y, fitted + b + length * step, p))
+        b, risk = b + length * step, after
+        if float(xp.max(xp.abs(step))) <= 1e-14 * (1.0 + float(xp.max(xp.abs(b)))):
+            break
+    return b - xp.mean(b)
+
+
+# ---- residuals and gradients ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A relative residual, and how much rounding may have moved it; no less is claimed."""
+
+    computed: float
+    rounding: float
+
+    @property
+    def claimed(self) -> float:
+        return max(self.computed, self.rounding)
+
+
+def ridge_residual(
+    problem: Problem, v: Array, intercept: Any = 0.0, fitted: Array | None = None
+) -> Residual:
+    """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ of ridge regression, S = √w and ρ = λΣw, the worst column.
+
+    Columns with y = 0 are measured against 1. Without ρ it is the slope ‖SKS r‖/(trace K ‖Sy‖),
+    r = S(y − Kα − b), which is 0 where the error is least.
+    """
+    xp, alpha = namespace(problem.y), problem.array(v)
+    y, alpha = (xp.reshape(a, (problem.rows, -1)) for a in (problem.y, alpha))
+    fitted = problem.gram @ alpha if fitted is None else xp.reshape(fitted, y.shape)
+    roots = xp.sqrt(problem.sample_weights)[:, None]
+    rest = roots * (fitted + problem.array(intercept) - y)
+    ridge = problem.regularization * float(xp.sum(problem.sample_weights))
+    errors = roots * value_errors(problem, alpha)
+    if ridge > 0:
+        rest = rest + ridge * xp.where(roots > 0, alpha / xp.where(roots > 0, roots, 1.0), 0.0)
+        scale = 1.0
+    else:
+        rest = roots * (problem.gram @ (roots * rest))
+        scale = float(xp.sum(xp.abs(problem.diagonal))) or 1.0
+        errors = scale * errors
+    sizes = xp.linalg.vector_norm(roots * y, axis=0)
+    sizes = scale * xp.where(sizes > 0, sizes, 1.0)
+    return Residual(
+        *(float(xp.max(xp.linalg.vector_norm(part, axis=0) / sizes)) for part in (rest, errors))
+    )
+
+
+def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
+    """‖∇J‖ = √(gᵀKg) in the space, g = w·ℓ'/Σw + λα, from scratch in float64.
+
+    With an intercept, whose partial derivative is Σg, it is √(gᵀKg + (Σ w·ℓ'/Σw)²). Where λ > 0 and
+    there is no intercept, J − min J ≤ ‖∇J‖²/(2λ).
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
+    >>> problem = Problem(Linear().gram([[2.0]]), np.array([2.0]), Squared(), regularization=0.0)
+    >>> gradient_norm(problem, [0.0]), gradient_norm(problem, [0.5])  # of ½(2 − 2w)² in w
+    (4.0, 0.0)
+    """
+    xp, alpha = namespace(problem.y), problem.array(coefficients)
+    values = problem.gram @ alpha + problem.array(intercept)
+    push = over_rows(problem.shares, alpha) * slopes(problem, values)
+    g = push + problem.regularization * alpha
+    square = max(inner(g, problem.gram @ g), 0.0)
+    if problem.fit_intercept:
+        square += float(xp.sum(xp.sum(push, axis=0) ** 2))
+    return math.sqrt(square)

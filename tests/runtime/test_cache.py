@@ -1,0 +1,209 @@
+"""Compiled code on disk: found again, never run unless it is ours to the letter."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+from numba import njit
+
+import markets
+import mercer
+from mercer.evaluation.cpu.source import source_of
+from mercer.evaluation.program import lower
+from mercer.kernels import Gaussian, Matern
+from mercer.runtime import cache
+from mercer.runtime.fingerprint import _reached, fingerprint
+from processes import output_of
+
+SOURCE = "VALUE = 'ours'\n"
+FOREIGN = "VALUE = 'foreign'\nraise SystemExit('it ran')\n"
+load = cache.load.__wrapped__  # without its memory of what this process loaded
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MERCER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / mercer.__version__
+
+
+def stored(folder):
+    (path,) = folder.glob("*.py")
+    return path
+
+
+def in_memory(module):
+    return module.__file__.startswith("<")
+
+
+def test_the_folder_is_private(folder):
+    module = load(SOURCE)
+    assert module.VALUE == "ours"
+    assert module.__file__ == str(stored(folder))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_others_can_write_to_is_not_used(folder):
+    folder.mkdir(parents=True, mode=0o777)
+    folder.chmod(0o777)
+    assert load(SOURCE).VALUE == "ours"
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_that_others_can_read_is_closed(folder):
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    load(SOURCE)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("text", [FOREIGN.encode(), b""], ids=["code", "empty"])
+def test_an_edited_file_does_not_run(folder, text):
+    load(SOURCE)
+    stored(folder).write_bytes(text)
+    assert load(SOURCE).VALUE == "ours"
+    assert stored(folder).read_text() == SOURCE
+
+
+def test_a_garbled_file_does_not_matter(folder):
+    load(SOURCE)
+    stored(folder).write_bytes(b"\xff\xfe")
+    assert load(SOURCE).VALUE == "ours"
+
+
+def test_a_symbolic_link_is_not_followed(folder, tmp_path):
+    load(SOURCE)
+    elsewhere = tmp_path / "elsewhere.py"
+    elsewhere.write_text(FOREIGN)
+    path = stored(folder)
+    path.unlink()
+    path.symlink_to(elsewhere)
+    assert load(SOURCE).VALUE == "ours"
+    assert not path.is_symlink()
+    assert elsewhere.read_text() == FOREIGN
+
+
+def test_a_linked_folder_is_not_used(folder, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    folder.parent.mkdir()
+    folder.symlink_to(tmp_path / "theirs")
+    assert in_memory(load(SOURCE))
+    assert not list((tmp_path / "theirs").iterdir())
+
+
+def test_a_folder_of_another_user_is_not_used(folder, monkeypatch):
+    folder.mkdir(parents=True, mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    module = load(SOURCE)
+    assert module.VALUE == "ours"
+    assert in_memory(module)
+    assert not list(folder.iterdir())
+
+
+def test_without_a_folder_code_runs_in_memory(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("MERCER_CACHE", str(tmp_path / "file"))
+    module = load(SOURCE)
+    assert module.VALUE == "ours"
+    assert in_memory(module)
+
+
+PRODUCT = """
+import numpy as np
+from mercer.runtime.cache import load
+from mercer.evaluation.cpu.source import source_of
+from mercer.evaluation.program import lower
+from mercer.kernels import Gaussian
+
+k = Gaussian(0.5)
+X = np.linspace(0, 1, 50)[:, None]
+product = k.gram(X) @ np.ones(50)
+assert np.allclose(product, np.exp(-2 * (X - X.T) ** 2).sum(axis=1))
+code = load(source_of(lower(k.expression()), np.float64))
+hits = sum(code.reduce.stats.cache_hits.values())
+misses = sum(code.reduce.stats.cache_misses.values())
+print(code.__file__.startswith("<"), hits, misses)
+"""
+
+
+def test_a_second_process_does_not_compile(tmp_path):
+    assert output_of(PRODUCT, MERCER_CACHE=str(tmp_path)) == "False 0 1"
+    assert output_of(PRODUCT, MERCER_CACHE=str(tmp_path)) == "False 1 0"
+
+
+def test_products_need_no_folder(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert output_of(PRODUCT, MERCER_CACHE=str(tmp_path / "file")).startswith("True")
+
+
+def test_fifty_lengthscales_compile_once():
+    scales = [0.1 * i for i in range(1, 51)]
+    programs = [lower(Gaussian(scale).expression()) for scale in scales]
+    assert len({program.structure for program in programs}) == 1
+    assert len({program.parameters for program in programs}) == 50
+    assert len({id(cache.load(source_of(program, "float32"))) for program in programs}) == 1
+
+
+def test_columns_and_lengthscales_of_columns_share_code():
+    kernels = [Matern(1.5), Matern(1.5, [1.0, 2.0]), Matern(1.5, 3.0).on([1, 0])]
+    assert len({lower(kernel.expression()).structure for kernel in kernels}) == 1
+
+
+def test_other_kernels_and_precisions_have_other_code():
+    kernels = [Gaussian(), Matern(0.5), Matern(1.5), Matern(2.5)]
+    sources = {source_of(lower(k.expression()), d) for k in kernels for d in ("float32", "float64")}
+    assert len(sources) == 8
+
+
+def test_the_folder_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.delenv("MERCER_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(cache.sys, "platform", "linux")
+    assert cache.cache_folder() == tmp_path / "mercer"
+    monkeypatch.setattr(cache.sys, "platform", "darwin")
+    assert cache.cache_folder().parts[-2:] == ("Caches", "mercer")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_structure_of_a_program_decides_its_code(dtype):
+    """Compiled code is found by structure alone, so that a product need not write its text."""
+    sources: dict[str, set[str]] = {}
+    for kernel in markets.WITH_EXPRESSION.values():
+        program = lower(kernel.expression())
+        sources.setdefault(program.structure, set()).add(source_of(program, dtype))
+    assert len(sources) > 20
+    assert {len(texts) for texts in sources.values()} == {1}
+
+
+def test_a_fingerprint_reaches_all_that_compiled_code_is_built_from():
+    reached = {path.name for path in _reached(("mercer.online.compiled.loop",))}
+    assert {"loop.py", "budgets.py", "bumps.py", "state.py", "vectors.py", "minimax.py"} <= reached
+    assert "kernels" not in {
+        path.parent.name for path in _reached(("mercer.online.compiled.loop",))
+    }
+
+
+def test_a_fingerprint_changes_with_what_is_imported(tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer.runtime.fingerprint.ROOT", tmp_path)
+    (tmp_path / "caller.py").write_text("from mercer.helper import (\n    LIMIT,  # own\n)\n")
+    (tmp_path / "helper.py").write_text("LIMIT = 1\n")
+    (tmp_path / "stranger.py").write_text("LIMIT = 1\n")
+    before = fingerprint.__wrapped__("mercer.caller")
+    (tmp_path / "stranger.py").write_text("LIMIT = 2\n")
+    assert fingerprint.__wrapped__("mercer.caller") == before
+    (tmp_path / "helper.py").write_text("LIMIT = 2\n")
+    assert fingerprint.__wrapped__("mercer.caller") != before
+
+
+def test_functions_of_the_package_are_kept_with_the_fingerprint_of_all_they_call(folder):
+    kept = cache.compiled_and_kept(twice.py_func, {})
+    text = stored(folder).read_text()
+    assert text.endswith(f"# on top of {fingerprint(__name__)}\n")
+    assert kept(4) == 8
+    assert list((folder / "__pycache__").glob("*twice*.nbc"))
+
+
+@njit
+def twice(x):
+    return x + x

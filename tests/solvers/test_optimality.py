@@ -1,0 +1,102 @@
+"""Bounds from the dual: never wrong, and sharp with an intercept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer.losses import Hinge, Huber, Logistic, Multinomial, Poisson, Squared
+from mercer.solvers import Gap, Newton, Problem, Splitting, certified_gap, duality_gap
+from mercer.solvers.optimality import balanced, centring_intercept
+from regularised import KERNEL, KINKED, LABELS, NOISY, SMOOTH, WEIGHTS, K, N, X, least, objective
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("name", SMOOTH | KINKED)
+def test_a_bound_is_never_above_the_least_objective(name, fit_intercept):
+    loss, y = (SMOOTH | KINKED)[name]
+    problem = Problem(KERNEL.gram(X), y, loss, 0.02, WEIGHTS, fit_intercept)
+    if name in SMOOTH:
+        lowest = least(name, y, 0.02, WEIGHTS, fit_intercept)
+    else:
+        lowest = Splitting(1e-6).solve(problem).objective
+    rng = np.random.default_rng(0)
+    shape = (N, 3) if name == "multinomial" else y.shape
+    for size in (0.0, 0.01, 0.3):
+        alpha, b = size * rng.standard_normal(shape), size * rng.standard_normal(shape[1:])
+        b = b * fit_intercept
+        gap = certified_gap(problem, alpha, b)
+        assert gap.objective == pytest.approx(objective(name, y, alpha, b, 0.02, WEIGHTS))
+        assert gap.bound <= lowest + 1e-7
+        assert gap.absolute == duality_gap(problem, alpha, b) >= gap.objective - lowest - 1e-7
+        assert np.isfinite(gap.bound)
+
+
+def test_relative_gaps():
+    assert Gap(2.0, 1.0).relative == 0.5
+    assert Gap(-2.0, 2.0).relative == 0.5
+    assert Gap(0.0, 0.0).relative == 0.0
+    assert Gap(1.0, -1e-17, rounding=1e-15).absolute == 1e-15  # nothing below rounding is claimed
+    assert Gap(1e-30, 1e-30, scale=1e-14).relative < 1e-15  # an objective that is rounding only
+    assert Gap(1.0, np.inf).relative == np.inf
+
+
+@pytest.mark.parametrize("outputs", [(), (3,)])
+def test_balanced_points_are_the_nearest_of_the_box(outputs):
+    rng = np.random.default_rng(1)
+    u, p = rng.standard_normal((N, *outputs)), rng.uniform(size=N)
+    p /= p.sum()
+    low, high = -rng.uniform(0.2, 1.0, u.shape), rng.uniform(0.1, 1.0, u.shape)
+    v = balanced(u, low, high, p)
+    assert np.allclose(np.tensordot(p, v, 1), 0.0, atol=1e-15)
+    assert ((low <= v) & (v <= high)).all()
+    shift = np.where((v > low) & (v < high), u - v, np.nan)
+    assert np.nanmax(shift, axis=0) - np.nanmin(shift, axis=0) == pytest.approx(0.0, abs=1e-12)
+    assert np.allclose(balanced(v, low, high, p), v, atol=1e-14)
+    free = balanced(u, -np.inf, np.inf, p)
+    assert np.allclose(free, u - np.tensordot(p, u, 1), atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("loss", "y"),
+    [
+        (Squared(), NOISY),
+        (Huber(0.01), 1e4 * NOISY),
+        (Logistic(), LABELS),
+        (Poisson(), np.abs(np.round(1e6 * NOISY))),
+        (Multinomial(), np.eye(3)[np.digitize(NOISY, [-0.7, 0.7])]),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("spread", [0.0, 1.0, 50.0])
+def test_the_best_constant_makes_slopes_sum_to_zero(loss, y, spread):
+    f = spread * np.random.default_rng(0).standard_normal(y.shape)
+    p = WEIGHTS / WEIGHTS.sum()
+    problem = Problem(KERNEL.gram(X), y, loss, 1.0, WEIGHTS, True)
+    b = centring_intercept(problem, f)
+    slopes = loss.slope(y, f + b)
+    scale = np.abs(slopes).max()
+    assert np.abs(np.tensordot(p, slopes, 1)).max() <= 1e-13 * scale
+    far = centring_intercept(problem, f, b + 30.0 * np.arange(np.size(b)).reshape(b.shape))
+    assert np.allclose(far, b, atol=1e-6)
+
+
+def test_the_gap_closes_with_an_intercept_and_a_stored_matrix_is_used():
+    problem = Problem(KERNEL.gram(X), LABELS, Hinge(), 0.05, None, True)
+    solution = Splitting(1e-7).solve(problem)
+    before = problem.gram.evaluations
+    gap = certified_gap(problem, solution.coefficients, solution.intercept, lambda v: K @ v)
+    assert gap.relative <= 1e-7
+    assert problem.gram.evaluations == before
+
+
+def test_classes_that_hardly_count_leave_the_gap_sharp():
+    """Probabilities within rounding of 1: their slopes sum to 0 up to that only."""
+    classes = np.digitize(NOISY, [-0.7, 0.7])
+    weights = np.where(classes == 0, 1e3, 1e-4)
+    problem = Problem(
+        KERNEL.gram(X), classes.astype(float), Multinomial(), 1.0 / weights.sum(), weights, True
+    )
+    solution = Newton(1e-6).solve(problem)
+    assert solution.objective < 1e-5
+    assert solution.status.converged, solution.status
