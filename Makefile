@@ -15,7 +15,7 @@ COVERAGE ?= 90
 
 SHARP     = (against_the_reference and float32) or own_points or right_hand or fused or memory \
 	or smaller or old_card or in_blocks or (keep_their_digits and 12) \
-	or powers or (by_elements and 33 and 10) or beside_a_distance or slopes
+	or powers or of_the_card or roots or (by_elements and 33 and 10) or beside_a_distance or slopes
 
 bin       := $(VENV)/bin
 installed := $(VENV)/.installed

@@ -19,7 +19,7 @@ from benchmarks.measure import Effort, Groups, Row, faster, interleaved, measure
 from mercer import KernelLogisticRegression
 from mercer.kernels import Gaussian
 from mercer.losses import Multinomial
-from mercer.solvers import Newton, Problem, certified_gap
+from mercer.solvers import Newton, Problem, certified_gap, regularization_path
 
 IMAGES, CLASSES, LENGTHSCALE, C, GAP = 10_000, 10, 5.0, 10.0, 1e-4
 WIDTH, RADIUS = 8, 2.0
@@ -106,7 +106,8 @@ def path(effort: Effort) -> Iterator[Row]:
     solver, found = Newton(GAP), {}
 
     def warm() -> None:
-        found["warm"] = solver.path(_task(gram, labels, 1.0), RIDGES)
+        points = regularization_path(_task(gram, labels, 1.0), RIDGES, solver)
+        found["warm"] = [point.solution for point in points]
 
     def cold() -> None:
         found["cold"] = [solver.solve(_task(gram, labels, float(ridge))) for ridge in RIDGES]

@@ -28,15 +28,15 @@ from mercer.features.centres import Uniform
 from mercer.kernels import Gaussian
 from mercer.linalg import cholesky
 from mercer.losses import Multinomial, Squared
+from mercer.operators import cross_gram
 from mercer.solvers import (
-    CentresNewton,
     ConjugateGradient,
     Direct,
+    Newton,
     Problem,
-    gram_path,
+    regularization_path,
 )
 from mercer.solvers.automatic import choose
-from mercer.solvers.centres import centres_path, passes
 
 SPHERE_GAMMA, SPHERE_RIDGE, SPHERE_CENTRES = 20.0, 1e-7, 2000
 
@@ -57,9 +57,9 @@ def on_centres(kernel: Any, X: Any, y: Any, ridge: float, count: int, **more: An
 
     def fit() -> Any:
         chosen = Uniform(count, 0).choose(kernel, points).points
-        rows = passes(kernel, points, chosen)
+        rows = cross_gram(kernel, points, chosen)
         loss = more.get("loss", Squared())
-        solution = CentresNewton().solve(Problem.on_centres(rows, y, loss, ridge))
+        solution = Newton().solve(Problem.on_centres(rows, y, loss, ridge))
         return kernel.function(chosen, solution.coefficients), solution
 
     (function, solution), seconds = timed(fit)
@@ -398,9 +398,9 @@ def exact_or_centres(effort: Effort) -> Iterator[Row]:
 
     def on_some(count: int) -> Tuned:
         points = kernel.points(X[:kept])
-        rows = passes(kernel, points, Uniform(count, 0).choose(kernel, points).points)
+        rows = cross_gram(kernel, points, Uniform(count, 0).choose(kernel, points).points)
         problem = Problem.on_centres(rows, y[:kept], Squared(), 1.0)
-        value = best_alpha(centres_path(problem, ridges, held_out=held_out), kept)
+        value = best_alpha(regularization_path(problem, ridges, held_out=held_out), kept)
         function, solution, seconds = on_centres(kernel, X[:n], y[:n], value / n, count)
         return Tuned(value, _rmse(function(new), truth), seconds, solution)
 
@@ -416,7 +416,7 @@ def exact_or_centres(effort: Effort) -> Iterator[Row]:
         f"{first.solution.status}",
     )
     chosen, search = timed(
-        lambda: best_alpha(gram_path(whole(1.0, kept), ridges, held_out=held_out), kept)
+        lambda: best_alpha(regularization_path(whole(1.0, kept), ridges, held_out=held_out), kept)
     )
     exact = on_all(chosen)
     found = {count: on_some(count) for count in map(effort.size, COUNTS)}
@@ -493,7 +493,7 @@ def automatic(effort: Effort) -> Iterator[Row]:
         chosen = choose(kernel, points, centres=count, ridge=1e-6 * n).chosen
         found = {
             name: min(_seconds_of(name, kernel, X, y, count) for _ in range(3))
-            for name in (["CentresNewton"] if count else ["Direct", "ConjugateGradient"])
+            for name in (["Newton"] if count else ["Direct", "ConjugateGradient"])
         }
         taken = found[chosen.name]
         ratio = chosen.seconds / taken
@@ -520,7 +520,7 @@ def automatic(effort: Effort) -> Iterator[Row]:
 
 
 def _seconds_of(name: str, kernel: Any, X: Any, y: Any, count: int | None) -> float:
-    if name == "CentresNewton":
+    if name == "Newton":
         return float(on_centres(kernel, X, y, 1e-6, count or 1)[2])
     solver: Any = Direct() if name == "Direct" else ConjugateGradient()
     problem = Problem(kernel.gram(X), y, Squared(), 1e-6)

@@ -149,6 +149,7 @@ WITH_EXPRESSION: dict[str, Kernel] = {
     "polynomial-of": PolynomialOf(Linear(), [0.5, 0.0, 2.0, 1.0]),
     "normalised": Polynomial(2).normalised(),
     "normalised-linear": Linear().normalised(),
+    "normalised-exponential": (0.3 * Linear(1.0)).exp().normalised(),
 }
 ON_TWO_COLUMNS: dict[str, Kernel] = {  # and more, where they say so
     "per-column": Gaussian([0.7, 1.9]),
@@ -195,6 +196,7 @@ WITHOUT_PROGRAM: dict[str, tuple[Kernel, Any]] = {
     "exponentiated-block": ((0.5 * BlockKernel(laplace_block)).exp(), None),
     "normalised-words": (PairKernel(common_letters).normalised(), WORDS),
     "normalised-coordinates": (AllSubsets().normalised(), NONNEGATIVE),
+    "normalised-exponential-coordinates": (AllSubsets().exp().normalised(), NONNEGATIVE),
     "polynomial-of-block": (PolynomialOf(BlockKernel(laplace_block), [0.0, 1.0, 2.0]), None),
     "precomputed": (Precomputed(MATRIX), np.arange(12)),
     "precomputed-plus-constant": (0.5 * Precomputed(MATRIX) + 1.0, [3, 3, 0, 11]),

@@ -6,7 +6,7 @@ import pytest
 from mercer import KernelRidge
 from mercer.kernels import Gaussian
 from mercer.plotting import HistoryDisplay
-from mercer.solvers import CentresNewton, ConjugateGradient
+from mercer.solvers import ConjugateGradient, Newton
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -14,10 +14,14 @@ matplotlib.use("Agg")
 X = np.random.default_rng(0).uniform(size=(60, 1))
 
 
-@pytest.mark.parametrize("solver", [ConjugateGradient(rank=5), CentresNewton(sample=10)])
+@pytest.mark.parametrize(
+    ("solver", "centres"), [(ConjugateGradient(rank=5), None), (Newton(sample=10), 20)]
+)
 @pytest.mark.parametrize("against", ["iterations", "seconds"])
-def test_the_curve_is_what_was_recorded(solver, against):
-    model = KernelRidge(1e-3, kernel=Gaussian(0.2), solver=solver).fit(X, np.sin(6 * X[:, 0]))
+def test_the_curve_is_what_was_recorded(solver, centres, against):
+    model = KernelRidge(
+        1e-3, kernel=Gaussian(0.2), solver=solver, centres=centres, random_state=0
+    ).fit(X, np.sin(6 * X[:, 0]))
     display = HistoryDisplay.from_estimator(model, against=against)
     (line,) = display.ax_.lines
     np.testing.assert_allclose(line.get_ydata(), model.solution_.history[display.measure])

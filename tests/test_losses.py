@@ -1,4 +1,4 @@
-"""Losses: every law on every loss, each law proved able to fail, and what others call the same."""
+"""Losses: every contract on every loss, each proved able to fail, and what others call the same."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ from mercer.losses.numerics import (
     increasing_root,
     log_omega,
 )
-from mercer.testing import LOSS_LAWS, check_loss
+from mercer.testing import LOSS_CONTRACTS, check_loss
 from mercer.testing.loss_cases import LossCase, loss_cases
 
 LOSSES = [
@@ -363,7 +363,7 @@ BROKEN = [
 
 
 def test_every_law_is_proved_able_to_fail():
-    assert {name for name, _ in BROKEN} == set(LOSS_LAWS)
+    assert {name for name, _ in BROKEN} == set(LOSS_CONTRACTS)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
@@ -373,7 +373,7 @@ def test_every_law_is_proved_able_to_fail():
 def test_a_broken_loss_breaks_its_law(name, loss):
     case: LossCase = next(loss_cases(loss))
     with pytest.raises(AssertionError) as refusal:
-        LOSS_LAWS[name](case)
+        LOSS_CONTRACTS[name](case)
     assert str(refusal.value).startswith(repr(loss) + ": ")
     with pytest.raises(AssertionError):
         check_loss(loss)

@@ -44,7 +44,7 @@ from mercer.losses import (  # noqa: E402
     Squared,
     SquaredHinge,
 )
-from mercer.operators import Gram  # noqa: E402
+from mercer.operators import Gram, cross_gram  # noqa: E402
 from mercer.points.tensors import TensorPoints  # noqa: E402
 from mercer.solvers import (  # noqa: E402
     DoublyStochastic,
@@ -56,12 +56,10 @@ from mercer.solvers import (  # noqa: E402
     Newton,
     Problem,
     SubgradientDescent,
+    all_points,
+    regularization_path,
 )
-from mercer.solvers.centres import (  # noqa: E402
-    CentresNewton,
-    centres_path,
-    passes,
-)
+from mercer.solvers.newton import Tuning as NewtonTuning  # noqa: E402
 from mercer.solvers.optimality import duality_gap  # noqa: E402
 from mercer.solvers.root import PivotedCholesky  # noqa: E402
 from mercer.solvers.schedules import Constant  # noqa: E402
@@ -94,7 +92,7 @@ def named(loss):
 def on_centres(made, loss, dtype=np.float64, fit_intercept=True):
     X, y = data(loss, dtype=dtype)
     kernel, weights = Gaussian(1.5), np.arange(80.0) % 4
-    rows = passes(kernel, kernel.points(made(X)), kernel.points(made(X[::5])))
+    rows = cross_gram(kernel, kernel.points(made(X)), kernel.points(made(X[::5])))
     return Problem.on_centres(rows, made(y), loss, 1e-3, made(weights), fit_intercept)
 
 
@@ -102,7 +100,7 @@ class TestCentres:
     @pytest.mark.parametrize("loss", SMOOTH + KINKED, ids=named)
     def test_every_loss_has_the_answer_of_arrays(self, loss):
         theirs, ours = (on_centres(made, loss) for made in (np.asarray, tensor))
-        expected, found = (CentresNewton(1e-3).solve(problem) for problem in (theirs, ours))
+        expected, found = (Newton(1e-3).solve(problem) for problem in (theirs, ours))
         assert isinstance(found.coefficients, torch.Tensor)
         assert found.coefficients.dtype == torch.float64
         assert found.status.converged
@@ -113,7 +111,7 @@ class TestCentres:
 
     def test_float32_stays_float32(self):
         problem = on_centres(tensor, Logistic(), np.float32, fit_intercept=False)
-        found = CentresNewton(1e-5).solve(problem)
+        found = Newton(1e-5).solve(problem)
         assert found.coefficients.dtype == torch.float32
         assert found.status.converged
 
@@ -122,7 +120,7 @@ class TestCentres:
         risks = [
             [
                 point.held_out_risk
-                for point in centres_path(
+                for point in regularization_path(
                     on_centres(made, Logistic()), [1e-2, 1e-3], held_out=tuple(map(made, new))
                 )
             ]
@@ -146,14 +144,14 @@ class TestNewton:
         np.testing.assert_allclose(on_host(ours.coefficients), theirs.coefficients, atol=1e-9)
         np.testing.assert_allclose(on_host(ours.intercept), theirs.intercept, atol=1e-9)
 
-    def test_products_on_the_device_in_float32_first(self, monkeypatch):
-        monkeypatch.setattr("mercer.solvers.newton.products.SMALL", 10)
+    def test_products_on_the_device_in_float32_first(self):
+        large = NewtonTuning(all_points=all_points.Tuning(stored=10))
         X, y = data(Logistic())
         problem = Problem(Gaussian(1.5).gram(tensor(X)), tensor(y), Logistic(), 1e-2)
-        solution = Newton(1e-8).solve(problem)
+        solution = Newton(1e-8, tuning=large).solve(problem)
         assert solution.status.converged
         assert "on the device" in solution.status.message
-        warm = Newton(1e-8).solve(problem, start=solution)
+        warm = Newton(1e-8, tuning=large).solve(problem, start=solution)
         assert warm.status.converged
         assert duality_gap(problem, warm.coefficients) <= 1e-8
 
@@ -290,10 +288,10 @@ class TestEstimators:
             KernelClassifier().fit(X, y.to("meta"))
         with pytest.raises(ValueError, match=rf"one device; got {X.device} and meta.*X\.to"):
             Gram(Gaussian(), TensorPoints(X), TensorPoints(X.to("meta")))
-        with pytest.raises(ValueError, match=r"DualAscent computes on the CPU.*CentresNewton"):
+        with pytest.raises(ValueError, match=r"DualAscent computes on the CPU.*Newton"):
             KernelClassifier("hinge", solver=DualAscent()).fit(X, y)
-        with pytest.raises(ValueError, match="centres are for CentresNewton"):
-            KernelClassifier(solver=Newton(), centres=10).fit(X, y)
+        with pytest.raises(ValueError, match="centres are for Newton"):
+            KernelClassifier(solver=DualAscent(), centres=10).fit(X, y)
         with pytest.raises(ValueError, match="a precomputed kernel has none"):
             KernelClassifier(kernel="precomputed", centres=10).fit(np.eye(4), [0, 1, 0, 1])
         fitted = KernelClassifier().fit(on_host(X), on_host(y))
@@ -308,7 +306,7 @@ class TestEstimators:
             fitted.predict(scipy.sparse.csr_array(on_host(X)))
 
     def test_too_many_rows_for_kinks_without_centres(self, monkeypatch):
-        monkeypatch.setattr("mercer.estimators.supervised.ALL_ROWS", 50)
+        monkeypatch.setattr("mercer.estimators.losses.MOST_CENTRES", 50)
         X, y = (tensor(part) for part in data(Hinge()))
         with pytest.raises(ValueError, match=r"Hinge has kinks, and 80 rows.*centres=5000"):
             KernelClassifier("hinge").fit(X, y)

@@ -33,7 +33,7 @@ from mercer.features import (  # noqa: E402
     TensorSketch,
 )
 from mercer.kernels import Gaussian, Linear, Matern  # noqa: E402
-from mercer.losses import Squared  # noqa: E402
+from mercer.losses import Hinge, Squared  # noqa: E402
 from mercer.points import as_vectors  # noqa: E402
 from mercer.solvers import (  # noqa: E402
     ConjugateGradient,
@@ -44,7 +44,6 @@ from mercer.solvers import (  # noqa: E402
     Splitting,
     StochasticFunctionalGradient,
 )
-from mercer.solvers.iterative import columns_for  # noqa: E402
 from mercer.solvers.schedules import Constant  # noqa: E402
 
 
@@ -176,9 +175,8 @@ class TestSolvers:
             a.astype(dtype) for a in (rows(n), rows(n, 1, seed=1), 1.0 + rows(n)[:, 0] ** 2)
         )
         theirs, ours = (
-            columns_for(
-                ConjugateGradient(rank=rank),
-                Problem(Gaussian().gram(a(X)), a(y), Squared(), 1e-2, a(weights)),
+            ConjugateGradient(rank=rank).columns(
+                Problem(Gaussian().gram(a(X)), a(y), Squared(), 1e-2, a(weights))
             )
             for a in (np.asarray, torch.tensor)
         )
@@ -187,7 +185,10 @@ class TestSolvers:
         np.testing.assert_allclose(ours.moments.numpy(), theirs.moments, rtol=1e-5, atol=1e-5)
         residual = rows(n, 2, seed=3)
         for ridge in (0.1, 1.0):  # the moments are kept
-            solved = [columns.preconditioner(ridge).solve(residual) for columns in (theirs, ours)]
+            solved = [
+                columns.preconditioner(ridge).solve(made(residual))
+                for columns, made in ((theirs, np.asarray), (ours, torch.tensor))
+            ]
             tolerance = 1e-12 if dtype == np.float64 else 2e-5
             np.testing.assert_allclose(solved[1], solved[0], atol=tolerance)
 
@@ -201,12 +202,21 @@ class TestSolvers:
         with pytest.raises(MemoryError, match=r"7 columns of 40 points .* smaller rank"):
             ConjugateGradient(rank=7).solve(problem)
 
+    def test_splitting(self):
+        X, y = rows(40), np.sign(rows(40, 1, seed=1)[:, 0])
+        theirs, ours = (
+            Splitting(1e-6).solve(Problem(Gaussian().gram(a(X)), a(y), Hinge(), 1e-2))
+            for a in (np.asarray, torch.tensor)
+        )
+        assert isinstance(ours.coefficients, torch.Tensor)
+        np.testing.assert_allclose(ours.coefficients.numpy(), theirs.coefficients, atol=1e-8)
+
     @pytest.mark.parametrize(
-        "solver", [DualAscent(), Splitting(), StochasticFunctionalGradient(1, Constant(0.1))]
+        "solver", [DualAscent(), StochasticFunctionalGradient(1, Constant(0.1))]
     )
     def test_solvers_of_the_cpu_say_so(self, solver):
         gram = Gaussian().gram(torch.tensor(rows(20)))
-        with pytest.raises(ValueError, match=r"computes on the CPU.*CentresNewton"):
+        with pytest.raises(ValueError, match=r"computes on the CPU.*Newton"):
             solver.solve(Problem(gram, torch.ones(20), Squared(), 1e-2))
 
     def test_a_float32_factor_refined(self):

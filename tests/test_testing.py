@@ -1,7 +1,8 @@
-"""check_kernel fails where a kernel is broken: each law is proved able to fail."""
+"""check_kernel fails where a kernel is broken: each contract is proved able to fail."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,19 +15,20 @@ from mercer.evaluation.expression import Parameter
 from mercer.evaluation.operations import OPERATIONS
 from mercer.functions import RKHSFunction
 from mercer.kernels import BlockKernel, Gaussian, Kernel, Linear, PairKernel
+from mercer.kernels.facts import yes
 from mercer.operators import Gram
-from mercer.testing import KERNEL_LAWS, check_kernel
+from mercer.testing import KERNEL_CONTRACTS, check_kernel
 from mercer.testing.cases import Case, vectors
 from mercer.testing.rounding import kernel_bound
 
 X = markets.normal(9, 2)
 
 
-def broken(law, kernel, points=None):
-    """The law refuses the kernel, and so does check_kernel."""
+def broken(contract, kernel, points=None):
+    """The contract refuses the kernel, and so does check_kernel."""
     points = X if points is None else points
     with pytest.raises(AssertionError) as refusal:
-        KERNEL_LAWS[law](Case(kernel, points, "the given points"))
+        KERNEL_CONTRACTS[contract](Case(kernel, points, "the given points"))
     with pytest.raises(AssertionError):
         check_kernel(kernel, points)
     return str(refusal.value)
@@ -89,6 +91,26 @@ class TestFunctions:
         assert "smallest eigenvalue is -" in (text := broken("positive_semidefinite", NEGATIVE))
         assert "witness v = [" in text
 
+    def test_a_false_claim(self):
+        text = broken("positive_semidefinite", BlockKernel(minus_distance, positive_definite=True))
+        assert "though it is stated to be: its smallest eigenvalue is -" in text
+
+    @pytest.mark.parametrize(
+        ("fact", "text"),
+        [
+            ({"bounded": yes("so they say", 1.0)}, r"above the stated R² = 1\.0"),
+            ({"stationary": yes("so they say")}, "k being stated to be stationary, are"),
+            ({"isotropic": yes("so they say")}, "k being stated to be isotropic, are"),
+        ],
+    )
+    def test_false_facts(self, fact, text):
+        class Stating(BlockKernel):
+            def facts(self, dimension=None):
+                return super().facts(dimension).stating(**fact)
+
+        product = Stating(lambda X, Y: 1.0 + X @ Y.T)
+        assert re.search(text, broken("stated_facts", product))
+
     def test_cauchy_schwarz(self):
         text = broken("cauchy_schwarz", BlockKernel(too_large_beside_the_diagonal))
         assert "0.5 too large" in text
@@ -130,7 +152,7 @@ NEGATIVE = BlockKernel(minus_distance)
 
 
 class TestEvaluation:
-    """Laws on the library itself: break the evaluation, and the law sees it."""
+    """Contracts on the library itself: break the evaluation, and the contract sees it."""
 
     def test_diagonal(self):
         class Wrong(PairKernel):
@@ -154,7 +176,7 @@ class TestEvaluation:
         assert "'pair by pair'" in broken("fused_is_reference", Gaussian())
 
     @pytest.mark.parametrize(
-        ("law", "method"),
+        ("contract", "method"),
         [
             ("product", "__matmul__"),
             ("transposed_product", "transposed_product"),
@@ -164,10 +186,10 @@ class TestEvaluation:
             ("several_stripes", "__matmul__"),
         ],
     )
-    def test_operator(self, law, method, monkeypatch):
+    def test_operator(self, contract, method, monkeypatch):
         right = getattr(Gram, method)
         monkeypatch.setattr(Gram, method, lambda self, *a: right(self, *a) * (1 + 1e-9) + 1e-9)
-        broken(law, Gaussian())
+        broken(contract, Gaussian())
 
     def test_reproducing(self, monkeypatch):
         inner = RKHSFunction.inner
@@ -256,12 +278,12 @@ class TestArguments:
         assert not np.array_equal(vectors(2, 0)["plain"], vectors(2, 1)["plain"])
 
     def test_every_law_has_a_sentence(self):
-        assert all(check.__doc__ for check in KERNEL_LAWS.values())
-        assert len(KERNEL_LAWS) >= 20
+        assert all(check.__doc__ for check in KERNEL_CONTRACTS.values())
+        assert len(KERNEL_CONTRACTS) >= 20
 
     def test_every_law_is_broken_in_this_file(self):
         source = Path(__file__).read_text("utf-8")
-        assert [name for name in KERNEL_LAWS if f'"{name}"' not in source] == []
+        assert [name for name in KERNEL_CONTRACTS if f'"{name}"' not in source] == []
 
 
 class TestRounding:

@@ -593,7 +593,7 @@ NAN = np.where(np.arange(N) == 3, np.nan, 1.0)
         ({"alpha": np.inf}, (X, Y), "alpha must be nonnegative and finite; got inf"),
         ({"alpha": [1, 2, 3]}, (X, Y), "one for each of 2 outputs; got 3"),
         ({"alpha": [1, 2]}, (X, Y[:, 0]), "one for each of 1 outputs; got 2"),
-        ({"solver": "svd"}, (X, Y), "solver must be \"auto\" or a solver object; got 'svd'"),
+        ({"solver": "svd"}, (X, Y), "solver must be \"auto\" or a solver object, as .*; got 'svd'"),
         ({"kernel": "precomputed"}, (X, Y), r"square matrix in fit; got shape \(35, 3\)"),
         ({"kernel": "gauss"}, (X, Y), "'gauss'"),
         ({"kernel": Gaussian}, (X, Y), r"the class Gaussian. Write Gaussian\(\)"),

@@ -335,6 +335,63 @@ def test_an_old_card_runs_in_torch(monkeypatch):
     assert "torch" in str(gram.plan())
 
 
+FUNCTIONS = {  # numbers, and the largest relative error in units of float32
+    "exp2": (np.linspace(-120.0, 10.0, 4096), 2.0),
+    "exp2_by_polynomial": (np.linspace(-125.5, 0.0, 4096), 3.0),
+    "sqrt": (np.geomspace(1e-37, 1e37, 4096), 1.0),
+    "sqrt_by_polynomial": (np.geomspace(1e-37, 1e37, 4096), 3.0),
+    "exp": (np.linspace(-80.0, 80.0, 4096), 4.0),
+    "log": (np.geomspace(1e-30, 1e30, 4096), 4.0),
+    "log1p": (np.geomspace(1e-30, 1e30, 4096), 4.0),
+    "arcsin": (np.linspace(1e-3, 0.7, 4096), 4.0),
+    "ramp_angle": (np.linspace(1e-3, 0.7, 4096), 6.0),
+    "square_angle": (np.linspace(1e-3, 0.7, 4096), 6.0),
+    "reciprocal_root": (np.linspace(0.0, 9.0, 4096), 2.0),
+    "nearest": (np.linspace(-9.0, 9.0, 4096), 0.0),
+    "step": (np.linspace(-1.0, 1.0, 4095).repeat(2)[:4096], 0.0),
+}
+APPLIED = """
+
+@triton.jit
+def applied(X, OUT, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(OUT + i, {name}(tl.load(X + i)))
+"""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_the_card(name):
+    from mercer.evaluation.cpu.cache import load
+
+    from mercer.evaluation.gpu.elementary import needed
+    from mercer.evaluation.gpu.source import HEADER
+    from mercer.evaluation.operations import OPERATIONS
+
+    numbers, units = FUNCTIONS[name]
+    x = torch.tensor(numbers, dtype=torch.float32)
+    out = torch.empty_like(x)
+    text = HEADER + needed([name], "float32", card=False) + APPLIED.format(name=name)
+    load(text).applied[(1,)](x, out, B=len(x))
+    operation = name.removesuffix("_by_polynomial")
+    right = OPERATIONS[operation].oracle(x.numpy().astype(np.float64))
+    gap = np.abs(out.numpy() - right)
+    assert (gap <= units * np.finfo(np.float32).eps * np.abs(right)).all()
+
+
+@pytest.mark.parametrize("name", ["sqrt", "sqrt_by_polynomial"])
+def test_roots_of_what_rounding_made_negative(name):
+    from mercer.evaluation.cpu.cache import load
+
+    from mercer.evaluation.gpu.elementary import needed
+    from mercer.evaluation.gpu.source import HEADER
+
+    x = -torch.tensor([0.0, 1e-37, 1e-20, 1e-8, 1e-5, 1e-2, 0.2, 0.3])
+    out = torch.empty_like(x)
+    text = HEADER + needed([name], "float32", card=False) + APPLIED.format(name=name)
+    load(text).applied[(1,)](x, out, B=len(x))
+    assert (out.abs() <= 1.001 * (-x).sqrt()).all()
+
+
 def test_nothing_of_size_n_times_m_is_allocated(monkeypatch):
     largest = []
     for name in ("empty", "zeros"):

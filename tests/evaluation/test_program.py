@@ -212,6 +212,14 @@ class TestTerms:
         value = _values(coordinate_sum(turn - nearest(turn)), x[:, None], x[:2, None])
         assert np.array_equal(value, np.repeat((2 * x - np.rint(2 * x))[:, None], 2, axis=1))
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("function", [exp, tanh, log1p, reciprocal_root, step, arcsin])
+    def test_any_operation_may_stand_in_a_term(self, function, dtype):
+        x, y = (markets.normal(9, 3, seed).astype(dtype) for seed in (0, 1))
+        expression = coordinate_sum(function(0.7 * minimum(absolute(X - Y), 1.0)))
+        exact = reference.block(expression, DensePoints(x), DensePoints(y))
+        np.testing.assert_allclose(_values(expression, x, y), exact, rtol=20 * np.finfo(dtype).eps)
+
     def test_what_depends_on_one_point_is_computed_for_points(self):
         part = exp(2.0 * X)
         code = coordinate_code(part * (Y - nearest(Y)) + part * Y)

@@ -113,6 +113,47 @@ class TestValues:
         assert isinstance(Gaussian()(X[0], Y[0]), float)
 
 
+class TestNormalised:
+    """k(x, y)/√(k(x, x) k(y, y)) where k itself leaves the range of floats."""
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_exponentials_are_gaussian(self, dtype):
+        far = (40.0 + X).astype(dtype)  # ‖x‖² ≈ 4800, and e^709 is the largest number
+        value = Linear(bias=3.0).exp().normalised()(far)
+        assert np.allclose(value, Gaussian()(far), rtol=0, atol=8 * np.finfo(dtype).eps)
+        scaled = (0.25 * Linear()).exp().on([1, 2]).normalised()(far)
+        assert np.allclose(scaled, Gaussian(2.0)(far[:, 1:]), rtol=0, atol=8 * np.finfo(dtype).eps)
+
+    def test_exponentials_of_other_kernels(self):
+        polynomial = Polynomial(2, 0.0)
+        far, own = 10.0 + X, (polynomial(10.0 + X)).diagonal()
+        exact = np.exp(polynomial(far) - 0.5 * own[:, None] - 0.5 * own)
+        # the exponent is a difference of numbers near 1e5, so 1e5 units in the last place are lost
+        assert np.allclose(polynomial.exp().normalised()(far), exact, rtol=0, atol=1e-10)
+
+    def test_powers(self):
+        large = (1e4 * X).astype(np.float32)  # ⟨x, y⟩⁵ ≈ 1e40
+        double = large.astype(np.float64)
+        lengths = np.sqrt(1 + (double**2).sum(axis=1))
+        cosines = (1 + double @ double.T) / np.outer(lengths, lengths)
+        value = Polynomial(5).normalised()(large)
+        assert np.isfinite(value).all()
+        assert np.allclose(value, cosines**5, rtol=0, atol=40 * np.finfo(np.float32).eps)
+        both = (Polynomial(5) * (2.0 * Polynomial(4))).normalised()(large)
+        assert np.allclose(both, cosines**9, rtol=0, atol=80 * np.finfo(np.float32).eps)
+
+    def test_blocks_without_an_expression(self):
+        products = BlockKernel(lambda X, Y: X @ Y.T)
+        far = 40.0 + X
+        kernel = products.exp().normalised()
+        assert kernel.expression() is None
+        assert np.allclose(kernel(far), Gaussian()(far), rtol=0, atol=1e-11)
+
+    def test_zero_stays_zero(self):
+        assert not (0.0 * Gaussian()).normalised()(X).any()
+        assert Linear().normalised()(np.array([[0.0], [2.0]])).tolist() == [[0.0, 0.0], [0.0, 1.0]]
+
+
 class TestFrames:
     frame = markets.Frame(zip("abc", X.T, strict=True))
 

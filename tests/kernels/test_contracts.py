@@ -1,4 +1,4 @@
-"""Every kernel, on every kind of points, keeps every law."""
+"""Every kernel, on every kind of points, keeps every contract."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import markets
 import mercer.kernels
 from mercer.kernels import ArcCosine, Gaussian, Kernel, Linear, Matern, Radial
 from mercer.kernels.base import parts
-from mercer.testing import KERNEL_LAWS, check_kernel
+from mercer.testing import KERNEL_CONTRACTS, check_kernel
 from mercer.testing.cases import Case
 
 
@@ -37,8 +37,8 @@ def test_laws_of_what_is_not_positive_definite(name):
     """All of them but the two that say it is a kernel, and those refuse it."""
     kernel = markets.INDEFINITE[name]
     case = Case(kernel, markets.normal(17, 2), "plain points")
-    for law, check in KERNEL_LAWS.items():
-        if law in ("positive_semidefinite", "cauchy_schwarz"):
+    for contract, check in KERNEL_CONTRACTS.items():
+        if contract in ("positive_semidefinite", "cauchy_schwarz"):
             with pytest.raises(AssertionError):
                 check(case)
         else:

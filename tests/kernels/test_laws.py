@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.integrate import cumulative_trapezoid
+from scipy.integrate import cumulative_trapezoid, quad
 from scipy.special import j0
 from scipy.stats import kstest
 
 from mercer.evaluation import reference
+from mercer.evaluation.expression import reciprocal_root
 from mercer.kernels import (
     AllSubsets,
     ArcCosine,
@@ -287,6 +288,204 @@ def test_universal_kernels_tell_all_functions_on_a_lattice_apart(name):
     singular = len(X) * 64 * UNIT * np.abs(K).max()
     smallest = np.linalg.eigvalsh(K)[0]
     assert smallest > 10 * singular if codes[4] == "y" else abs(smallest) <= singular
+
+
+# ---- random kernels ------------------------------------------------------------------------------
+
+LEAVES = [
+    Gaussian(0.9),
+    Exponential(0.7),
+    Laplacian([0.8, 1.3]),
+    PeriodicExponential(2.0),
+    CosineSeries([0.0, 1.0]),
+    Constant(2.0),
+    Constant(0.0),
+    Linear(),
+    Polynomial(2, 0.0),
+    ArcCosine(0),
+    ChiSquared(0.7),
+    Brownian(),
+    Sigmoid(0.5, 0.2),
+]
+OPERATIONS = [
+    lambda k, other: k + other,
+    lambda k, other: k * other,
+    lambda k, other: 0.0 * k,
+    lambda k, other: 3.0 * k,
+    lambda k, other: (0.2 * k).normalised().exp(),
+    lambda k, other: PolynomialOf(k, [0.0, 0.0, 1.0]),
+    lambda k, other: k.normalised(),
+    lambda k, other: k.on([1, 0]),
+    lambda k, other: k.on([0, -1]),
+    lambda k, other: k.on([1, 1]),
+    lambda k, other: k.after(STRETCH),
+    lambda k, other: k.after(np.ones((2, 2))),
+    lambda k, other: k.after(np.zeros((2, 2))),
+]
+
+
+def random_kernel(random, depth=3):
+    if depth == 0 or random.random() < 0.2:
+        return LEAVES[random.integers(len(LEAVES))]
+    operation = OPERATIONS[random.integers(len(OPERATIONS))]
+    return operation(random_kernel(random, depth - 1), random_kernel(random, depth - 1))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_facts_of_random_kernels_are_observed(seed):
+    kernel = random_kernel(np.random.default_rng(seed))
+    facts = kernel.facts(2)
+    anywhere = not any(isinstance(part, NONNEGATIVE) for part in parts(kernel))
+    X = on_its_domain(kernel, dyadic(kernel, 12, 2, seed))
+    K = values(kernel, X)
+    size = max(1.0, np.abs(K).max())
+    if facts.positive_definite.yes:
+        assert np.linalg.eigvalsh(K)[0] >= -len(X) * 256 * UNIT * size
+    if facts.bounded.yes and facts.positive_definite.yes:
+        assert np.diagonal(K).max() <= facts.bounded.payload * (1 + 100 * UNIT)
+    if facts.constant is not None:
+        np.testing.assert_allclose(K, facts.constant, rtol=0, atol=100 * UNIT * size)
+    if facts.stationary.yes or facts.isotropic.yes:
+        before, after = moved(kernel, 2, rotate=facts.isotropic.yes and anywhere)
+        np.testing.assert_allclose(after, before, rtol=0, atol=1000 * UNIT * size)
+    if facts.stationary.no:
+        before, after = moved(kernel, 2, rotate=False)
+        assert np.abs(after - before).max() > 1e-6 * np.abs(before).max()
+    measure = facts.spectral_density.payload
+    if measure is not None:
+        H = np.random.default_rng(seed).standard_normal((4, 2))
+        estimates = measure.total * np.cos(H @ measure.sample(20_000, 0).T).mean(axis=1)
+        k = values(kernel, H, np.zeros((1, 2)))[:, 0]
+        np.testing.assert_allclose(estimates, k, atol=5 * measure.total / math.sqrt(20_000))
+    finite = facts.sobolev_order.yes and facts.sobolev_order.payload < math.inf
+    assert not (finite and facts.period is None) or facts.universal.yes  # order s is dense
+
+
+# ---- laws that were false ------------------------------------------------------------------------
+
+ONCE, TWICE = np.ones((1, 2)), np.ones((2, 1))
+CIRCLE = PeriodicExponential()
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "payload"),
+    [
+        # adding zero changes nothing
+        (lambda: laws.spectral_density(Gaussian() + 0.0, 2), True, ...),
+        (lambda: laws.spectral_density(0.0 * Linear() + Gaussian(), 2), True, ...),
+        (lambda: laws.universal(0.0 * Gaussian() + Linear(), 2), False, None),
+        (lambda: laws.fourier_weights(CIRCLE + 0.0 * Gaussian(), 2), True, ...),
+        # factors of zero leave the zero function
+        (lambda: laws.sobolev_order(Constant(0.0) * Matern(1.5), 1), True, math.inf),
+        (lambda: laws.sobolev_order(PolynomialOf(0.0 * Linear(), [0, 1]) * Matern(), 1), True, ...),
+        (lambda: laws.bounded(Constant(0.0) * Linear(), 2), True, 0.0),
+        (lambda: laws.universal(Gaussian() * Constant(0.0), 2), False, None),
+        (lambda: laws.positive_definite(Sigmoid() * Constant(0.0), 2), True, None),
+        # columns that are repeated, or counted from the end
+        (lambda: laws.isotropic(Gaussian().on([0, 0]), 1), True, None),
+        (lambda: laws.isotropic(Gaussian().on([0, -1]), 2), True, None),
+        (lambda: laws.stationary(Linear().on([0, -1]), 2), False, None),
+        (lambda: laws.spectral_density(Gaussian().on([0, 0]), 1), True, ...),
+        (lambda: laws.spectral_density(Gaussian().on([0, -1]), 2), True, ...),
+        (lambda: laws.sobolev_order(Matern(1.5).on([0, 0]), 1), True, 2.0),
+        (lambda: laws.universal(Gaussian().on([0]).on([1, 0]), 2), False, None),
+        (lambda: laws.fourier_weights(CIRCLE.on(0) + CIRCLE.on(1), 2), None, None),
+        # maps of lower rank, and 0
+        (lambda: laws.sobolev_order(Matern(1.5).after(np.zeros((1, 2))), 2), True, math.inf),
+        (lambda: laws.sobolev_order(Laplacian().after(TWICE), 1), None, None),
+        (lambda: laws.spectral_density(Gaussian().after(np.ones((2, 2))), 2), False, ...),
+        (lambda: laws.bounded(Linear(1.0).after(np.zeros((2, 2))), 2), True, 1.0),
+        (lambda: laws.stationary(GroupAverage(Gaussian(), [np.diag([1.0, 0.0])]), 2), None, None),
+        # rough functions that repeat, beside some that do not
+        (lambda: laws.sobolev_order(CIRCLE + Gaussian(), 1), False, None),
+        (lambda: laws.sobolev_order(CIRCLE.exp() + Linear(), 1), False, None),
+        (lambda: laws.sobolev_order(CIRCLE.after([[2.0]]) + Gaussian(), 1), False, None),
+        (lambda: laws.sobolev_order(CIRCLE + PeriodicBernoulli(2, period=1.5), 1), None, None),
+        (lambda: laws.sobolev_order(CIRCLE * FourierSeries([1, 2], period=3.0), 1), None, None),
+        (lambda: laws.sobolev_order(CIRCLE + PeriodicBernoulli(2) + 1.0, 1), True, 1.0),
+        (lambda: laws.sobolev_order(CIRCLE + Matern(0.5), 1), True, 1.0),
+        (lambda: laws.sobolev_order(CIRCLE * Gaussian(), 1), True, 1.0),
+        # f(0) = 0 is no Sobolev space
+        (lambda: laws.sobolev_order(Brownian(), 1), False, None),
+    ],
+)
+def test_laws_that_were_false(answer, value, payload):
+    answer = answer()
+    assert answer.value is value
+    assert payload is ... or answer.payload == payload
+
+
+def test_a_map_of_lower_rank_has_no_formula_for_its_density():
+    measure = laws.spectral_density(Gaussian().after(np.ones((2, 2))), 2).payload
+    assert not measure.has_formula
+    with pytest.raises(ValueError, match="no formula for its density"):
+        measure.density([[0.0, 0.0]])
+
+
+def test_a_column_that_does_not_exist_and_a_map_of_other_points_are_refused():
+    with pytest.raises(ValueError, match=r"there are no columns \[0, 3\] among 2"):
+        laws.bounded(Gaussian().on([0, 3]), 2)
+    with pytest.raises(ValueError, match="a linear map with 2 columns takes points with as many"):
+        laws.bounded(Gaussian().after(ONCE), 3)
+
+
+# ---- what users state of their own kernels -------------------------------------------------------
+
+
+def overlap(x, y):
+    return float(len(set(x) & set(y)))
+
+
+@pytest.mark.parametrize("kind", [PairKernel, BlockKernel])
+def test_a_claim_is_a_fact_and_passes_through_operations(kind):
+    kernel = kind(overlap, positive_definite=True)
+    assert laws.positive_definite(kernel).yes
+    assert laws.positive_definite((2.0 * kernel + 1.0).normalised()).yes
+    assert repr(kernel).endswith("overlap, positive_definite=True)")
+    assert kernel != kind(overlap)
+    assert laws.positive_definite(kind(overlap, positive_definite=False)).no
+
+
+def test_an_unknown_fact_says_what_to_write():
+    answer = laws.positive_definite(Gaussian() + 2.0 * PairKernel(overlap))
+    assert answer.unknown
+    assert "nothing is known of PairKernel" in answer.because
+    assert "write PairKernel(…, positive_definite=True); kernel.check(X)" in answer.advice
+
+    class Wave(Radial):
+        lengthscale = 1.0
+
+        def profile(self, s):
+            return 2.0 / (1.0 + s)
+
+    assert "`positive_definite = True` in the class Wave" in laws.positive_definite(Wave()).advice
+    assert "kernel.check(range(n))" in laws.positive_definite(Precomputed(np.eye(2))).advice
+    assert laws.positive_definite(Precomputed(np.eye(2), positive_definite=True)).yes
+    for advised in (Wave().exp(), Wave().on(0), Wave().normalised(), GroupAverage(Wave(), SIGNS)):
+        assert "in the class Wave" in laws.positive_definite(advised, 2).advice
+
+
+def test_a_class_states_its_facts():
+    class InverseMultiquadric(Radial):
+        lengthscale = 1.0
+        positive_definite = True
+
+        def profile(self, s):
+            return reciprocal_root(1.0 + s)
+
+    kernel = InverseMultiquadric()
+    assert laws.positive_definite(3.0 * kernel, 2).yes
+    assert laws.bounded(3.0 * kernel, 2).payload == 3.0
+    assert kernel.check(np.random.default_rng(0).standard_normal((30, 3)))
+    with pytest.raises(TypeError, match="no facts: \\['nonsense'\\]"):
+        kernel.facts().stating(nonsense=laws.yes("so"))
+
+
+def test_a_claim_that_fails_is_named():
+    distance = BlockKernel(lambda X, Y: np.abs(X - Y.T), positive_definite=True)
+    result = distance.check(np.array([[0.0], [1.0], [3.0]]))
+    assert not result
+    assert result.because.endswith("though it is stated to be positive definite")
 
 
 # ---- answers in particular -----------------------------------------------------------------------
@@ -648,6 +847,60 @@ def test_fourier_weights_are_those_of_the_fast_transform(name):
     # aliasing adds the weights at m ± size, ± 2 size, …: at most 2 Σ j^{−2} = π²/3 times the first
     alias = laws.fourier_weights(kernel, size - 40).payload[-1] * math.pi**2 / 3
     np.testing.assert_allclose(transform[:41], answer.payload, rtol=0, atol=1.1 * alias + 1e-13)
+
+
+def lorentz(alpha, m):
+    return 1.0 / (1.0 + (alpha * m) ** 2)
+
+
+@pytest.mark.parametrize("alpha", [1e-5, 1e-3, 0.7, 30.0])
+@pytest.mark.parametrize("beta", [1e-5, 2.0])
+def test_weights_of_a_product_of_exponentials_in_closed_form(alpha, beta):
+    """Σ_j 1/((1 + α²j²)(1 + β²(m − j)²)) by residues, coth being 1 beyond 20."""
+    a, b = math.pi / alpha, math.pi / beta
+
+    def coth(z):
+        return 1.0 / np.tanh(z)
+
+    m = np.arange(4.0)
+    p, q = m + 1j / beta, m - 1j / beta  # poles of the second factor
+    exact = a * coth(a) * (lorentz(beta, m + 1j / alpha) + lorentz(beta, m - 1j / alpha)) / 2
+    exact += b * coth(b) * (lorentz(alpha, p) + lorentz(alpha, q)) / 2
+    kernel = PeriodicExponential(alpha) * PeriodicExponential(beta)
+    if alpha == beta:  # a double pole
+        kernel = PeriodicExponential(alpha) * PeriodicExponential(beta * (1 + 1e-6))
+        exact = a * 2.0 / (4.0 + (alpha * m) ** 2)
+    rtol = 1e-5 if alpha == beta else 1e-12
+    np.testing.assert_allclose(laws.fourier_weights(kernel, 3).payload, exact.real, rtol=rtol)
+
+
+@pytest.mark.parametrize("alpha", [1e-7, 1e-5, 1e-2, 3.0])
+@pytest.mark.parametrize("order", [1, 2])
+def test_weights_of_a_product_with_powers_are_summed_to_the_end(alpha, order):
+    """Σ_j |j|^{−2s}/(1 + α²(m − j)²), term by term and then, for j > N, as an integral."""
+    N, m = 1 << 20, np.arange(3.0)
+    j = np.arange(1.0, N)
+    near = [
+        lorentz(alpha, i)
+        + (j ** (-2.0 * order) * (lorentz(alpha, i - j) + lorentz(alpha, i + j))).sum()
+        for i in m
+    ]
+    end, _ = quad(lambda v: 2 * v ** (2 * order - 2) * lorentz(alpha, 1 / v), 0, 1 / (N - 0.5))
+    weights = laws.fourier_weights(PeriodicExponential(alpha) * PeriodicBernoulli(order), 2)
+    np.testing.assert_allclose(weights.payload, np.array(near) + end, rtol=1e-11)
+
+
+def test_weights_of_many_factors_add_up_to_the_value_at_zero():
+    """Σ_m 1/c_m = k(0), the weights beyond 4000 falling like m^{−2}."""
+    kernel = (
+        PeriodicExponential(1e-2)
+        * PeriodicBernoulli(1)
+        * PeriodicBernoulli(2)
+        * CosineSeries([1.0])
+    )
+    weights = laws.fourier_weights(kernel, 4000).payload
+    total = weights[0] + 2 * weights[1:].sum() + 2 * 4000.5 * weights[-1] * (4000 / 4000.5) ** 2
+    assert total == pytest.approx(laws.bounded(kernel, 1).payload, rel=1e-3)
 
 
 def test_where_there_are_no_fourier_weights():

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 from mercer.kernels import (
     Constant,
@@ -20,6 +21,7 @@ from mercer.kernels import (
     line_norm,
     torus_norm,
 )
+from mercer.kernels.norms import Tuning
 
 CENTRES = np.array([0.1, 0.35, 0.4, 0.9])
 ALPHA = np.array([1.0, -0.5, 2.0, -1.5])
@@ -216,6 +218,60 @@ def test_a_function_much_narrower_than_the_kernel():
     transform, (zero, one, _) = bump(1e-3)
     expected = 0.5 * (one + zero)
     assert line_norm(Exponential(), transform) ** 2 == pytest.approx(expected, rel=1e-7)
+
+
+def wave_packet(width, frequency):
+    """The transform of exp(−x²/(2b²)) cos(ω₀x): narrow peaks at ±ω₀."""
+    b = width
+
+    def transform(w):
+        peaks = (math.exp(-0.5 * (b * (w + sign * frequency)) ** 2) for sign in (-1, 1))
+        return 0.5 * b * math.sqrt(2 * math.pi) * sum(peaks)
+
+    return transform
+
+
+def by_breakpoints(transform, width, frequency):
+    """‖f‖ for the exponential kernel, 1/p = π(1 + ω²), from an integral that knows the peak."""
+    edges = frequency + np.arange(-12.0, 13.0) / width
+    half, _ = quad(
+        lambda w: transform(w) ** 2 * math.pi * (1 + w * w),
+        max(0.0, edges[0]),
+        edges[-1],
+        points=[edge for edge in edges[1:-1] if edge > 0],
+        limit=200,
+    )
+    return math.sqrt(2 * half) / (2 * math.pi)
+
+
+@pytest.mark.parametrize(
+    ("width", "frequency"),
+    [(1.0, 40.0), (100.0, 50.0), (0.02, 3e5), (1e6, 0.0), (0.5, 5e3)],
+    ids=["beside", "narrow", "far", "at-zero", "narrow-and-far"],
+)
+def test_narrow_and_far_peaks_are_found(width, frequency):
+    transform = wave_packet(width, frequency)
+    expected = by_breakpoints(transform, width, frequency)
+    assert line_norm(Exponential(), transform) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize(("width", "frequency"), [(1e3, 1e3), (1e6, 1e3), (10.0, 1e7)])
+def test_peaks_that_samples_cannot_see_are_asked_for(width, frequency):
+    transform = wave_packet(width, frequency)
+    with pytest.raises(ValueError, match=r"for a narrow peak write peaks=\[frequency\]"):
+        line_norm(Exponential(), transform)
+    expected = by_breakpoints(transform, width, frequency)
+    norm = line_norm(Exponential(), transform, peaks=[frequency])
+    assert norm == pytest.approx(expected, rel=1e-7)
+
+
+def test_the_zero_function_and_a_finer_search():
+    assert line_norm(Gaussian(), lambda w: 0.0, peaks=[0.0]) == 0.0
+    transform = wave_packet(300.0, 900.0)
+    with pytest.raises(ValueError, match="narrow peak"):
+        line_norm(Exponential(), transform)
+    finer = line_norm(Exponential(), transform, tuning=Tuning(samples=8192))
+    assert finer == pytest.approx(by_breakpoints(transform, 300.0, 900.0), rel=1e-7)
 
 
 def test_slow_decay_is_extrapolated():

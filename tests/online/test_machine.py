@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -16,11 +17,14 @@ from mercer.losses import (
     Huber,
     Logistic,
     Multinomial,
+    Perceptron,
     Poisson,
     Quantile,
+    ResidualLoss,
     Squared,
     SquaredHinge,
 )
+from mercer.losses.expressions import softplus
 from mercer.online import (
     KernelPerceptron,
     OneClassMachine,
@@ -30,7 +34,7 @@ from mercer.online import (
     budgets,
     schedules,
 )
-from mercer.online.losses import MaxMargin, Perceptron
+from mercer.online.losses import MaxMargin
 from online.streams import GAUSSIAN, expanded, samples, twin
 
 REAL = [Squared(), Huber(0.3), Absolute(), Quantile(0.8), EpsilonInsensitive(0.2)]
@@ -38,7 +42,20 @@ MARGIN = [Logistic(), Hinge(), SquaredHinge(), Perceptron()]
 
 
 class OwnLoss(Logistic):
-    """A loss that compiled code does not know."""
+    """A loss that compiled code does not know, as it has a method of its own."""
+
+    def value(self, y, f):
+        return np.logaddexp(0.0, -y * f)
+
+
+@dataclass(frozen=True)
+class LogCosh(ResidualLoss):
+    """A loss of a user, compiled from its expression."""
+
+    lipschitz, smoothness = 1.0, 1.0
+
+    def of_residual(self, r):
+        return softplus(2.0 * r) - r - np.log(2.0)
 
 
 def begun(X, y, **parameters):
@@ -47,7 +64,7 @@ def begun(X, y, **parameters):
     return machine.partial_fit(X, y, classes=classes)
 
 
-@pytest.mark.parametrize("loss", [*REAL, *MARGIN, OwnLoss(), Poisson()], ids=repr)
+@pytest.mark.parametrize("loss", [*REAL, *MARGIN, LogCosh(), OwnLoss(), Poisson()], ids=repr)
 def test_the_step_is_the_functional_gradient(loss):
     X, labels, real = samples()
     y = labels.astype(float) if loss.is_classification else np.abs(real)

@@ -12,7 +12,7 @@ from mercer.errors import ApproximationWarning
 from mercer.features.centres import KMeansPlusPlus
 from mercer.kernels import Gaussian, Matern
 from mercer.losses import Hinge
-from mercer.solvers import CentresNewton, automatic
+from mercer.solvers import Newton, automatic
 from mercer.solvers.automatic import Candidate, Rates, choose, choose_among
 
 RATES = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 3)
@@ -29,8 +29,8 @@ WEIGHTS = RNG.integers(0, 3, 400).astype(float)
         (400, None, "Direct"),
         (5_000, "10GB", "Direct"),
         (60_000, "10GB", "ConjugateGradient"),
-        (60_000, "300MB", "CentresNewton"),
-        (2_000_000, "10GB", "CentresNewton"),
+        (60_000, "300MB", "Newton"),
+        (2_000_000, "10GB", "Newton"),
     ],
 )
 def test_what_is_chosen(rows, memory, name):
@@ -42,7 +42,7 @@ def test_what_is_chosen(rows, memory, name):
 
 def test_other_losses_are_solved_on_centres_or_by_what_their_estimators_know():
     points = KERNEL.points(np.zeros((20_000, 3), np.float32))
-    assert choose(KERNEL, points, Hinge(), rates=RATES).chosen.name == "CentresNewton"
+    assert choose(KERNEL, points, Hinge(), rates=RATES).chosen.name == "Newton"
     known = Candidate("Dual", object(), 1.0, 1e6, True)
     assert choose(KERNEL, points, Hinge(), rates=RATES, exact=[known]).chosen.name == "Dual"
 
@@ -80,7 +80,7 @@ class Blocks:
 
 
 def test_ridge_on_centres_is_the_ridge_on_their_span():
-    model = KernelRidge(0.1, kernel=KERNEL, centres=50, random_state=0, solver=CentresNewton(1e-12))
+    model = KernelRidge(0.1, kernel=KERNEL, centres=50, random_state=0, solver=Newton(1e-12))
     model.fit(X, Y, sample_weight=WEIGHTS)
     C = model.X_fit_
     assert C.shape == (50, 3)
@@ -148,7 +148,7 @@ def test_rounding_is_worth_half_as_long_again():
 def test_centres_for_a_few_rows_need_no_spectrum(rows):
     points = KERNEL.points(X[:rows])
     choice = choose(KERNEL, points, centres=1, ridge=1.0, rates=RATES)
-    assert choice.chosen.name == "CentresNewton"
+    assert choice.chosen.name == "Newton"
 
 
 def test_iterations_are_foreseen_from_the_spectrum():

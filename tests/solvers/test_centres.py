@@ -22,15 +22,8 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.solvers import Problem
-from mercer.solvers.centres import (
-    BlockPasses,
-    CentresNewton,
-    PointPasses,
-    StoredPasses,
-    centres_path,
-    passes,
-)
+from mercer.operators import BlockedGram, Gram, StoredGram, cross_gram
+from mercer.solvers import Newton, Problem, regularization_path
 
 N, M, RIDGE = 300, 12, 1e-3
 KERNEL = Gaussian(0.8)
@@ -57,7 +50,7 @@ KINKED = {
 }
 
 
-def rows_of(points=X, kind=PointPasses):
+def rows_of(points=X, kind=Gram):
     return kind(KERNEL, KERNEL.points(points), KERNEL.points(CENTRES.astype(points.dtype)))
 
 
@@ -102,7 +95,7 @@ def least(loss, y, intercept, weights, outputs=1):
 @pytest.mark.parametrize("name", SMOOTH)
 def test_smooth_losses_reach_the_least_objective(name, intercept):
     loss, y = SMOOTH[name]
-    solution = CentresNewton(tolerance=1e-9).solve(
+    solution = Newton(tolerance=1e-9).solve(
         problem_of(loss, y, weights=WEIGHTS, fit_intercept=intercept)
     )
     outputs = 3 if name == "multinomial" else 1
@@ -119,8 +112,8 @@ def test_smooth_losses_reach_the_least_objective(name, intercept):
 def test_the_gap_of_losses_with_kinks_is_certified(name, intercept):
     loss, y = KINKED[name]
     problem = problem_of(loss, y, fit_intercept=intercept)
-    solution = CentresNewton().solve(problem)
-    better = CentresNewton(tolerance=1e-5).solve(problem)
+    solution = Newton().solve(problem)
+    better = Newton(tolerance=1e-5).solve(problem)
     found = objective(loss, y, solution.coefficients, solution.intercept, None)
     assert solution.status.converged
     assert solution.gap <= 1e-3 * found * (1 + 1e-9)
@@ -130,16 +123,16 @@ def test_the_gap_of_losses_with_kinks_is_certified(name, intercept):
 
 def test_several_targets_are_solved_as_if_alone():
     y = np.stack([REAL, REAL**2], axis=1)
-    both = CentresNewton(tolerance=1e-12).solve(problem_of(Squared(), y, fit_intercept=True))
-    alone = CentresNewton(tolerance=1e-12).solve(problem_of(Squared(), y[:, 1], fit_intercept=True))
+    both = Newton(tolerance=1e-12).solve(problem_of(Squared(), y, fit_intercept=True))
+    alone = Newton(tolerance=1e-12).solve(problem_of(Squared(), y[:, 1], fit_intercept=True))
     np.testing.assert_allclose(both.coefficients[:, 1], alone.coefficients, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(both.intercept[1], alone.intercept, rtol=1e-4)
 
 
 def test_a_weight_is_a_repetition():
     repeated = np.repeat(np.arange(N), WEIGHTS.astype(int))
-    rows = PointPasses(KERNEL, KERNEL.points(X[repeated]), KERNEL.points(CENTRES))
-    solver = CentresNewton(tolerance=1e-10)
+    rows = Gram(KERNEL, KERNEL.points(X[repeated]), KERNEL.points(CENTRES))
+    solver = Newton(tolerance=1e-10)
     weighted = solver.solve(problem_of(Squared(), REAL, weights=WEIGHTS))
     written_out = solver.solve(Problem.on_centres(rows, REAL[repeated], Squared(), RIDGE))
     assert weighted.objective == pytest.approx(written_out.objective, rel=1e-9)
@@ -152,25 +145,26 @@ def test_blocks_maps_and_stored_matrices_give_the_same_answer(tmp_path):
     centres = KERNEL.points(CENTRES)
     ways = {
         "memory": rows_of(),
-        "stored": rows_of(kind=StoredPasses),
-        "map": PointPasses(KERNEL, KERNEL.points(mapped), centres),
-        "blocks": BlockPasses(KERNEL, blocks, centres, N),
+        "stored": rows_of(kind=StoredGram),
+        "map": Gram(KERNEL, KERNEL.points(mapped), centres),
+        "blocks": BlockedGram(KERNEL, blocks, centres, N),
     }
     answers = {
-        name: CentresNewton().solve(problem_of(Logistic(), SIGNS, rows, fit_intercept=True))
+        name: Newton().solve(problem_of(Logistic(), SIGNS, rows, fit_intercept=True))
         for name, rows in ways.items()
     }
     for name, answer in answers.items():
         np.testing.assert_allclose(
             answer.coefficients, answers["memory"].coefficients, rtol=1e-7, err_msg=name
         )
-    assert ways["blocks"].count == ways["memory"].count  # one pass for each, and no other
+    passes = {name: answer.history["products"][-1] for name, answer in answers.items()}
+    assert passes["blocks"] == passes["memory"]  # one pass for each, and no other
 
 
 def test_float32_stays_and_says_what_it_reached():
     rows = rows_of(X.astype(np.float32))
-    solution = CentresNewton().solve(problem_of(Squared(), REAL, rows))
-    exact = CentresNewton(tolerance=1e-12).solve(problem_of(Squared(), REAL))
+    solution = Newton().solve(problem_of(Squared(), REAL, rows))
+    exact = Newton(tolerance=1e-12).solve(problem_of(Squared(), REAL))
     assert solution.coefficients.dtype == np.float32
     assert solution.status.converged
     assert solution.objective == pytest.approx(exact.objective, rel=1e-3)
@@ -184,7 +178,7 @@ def test_a_callback_and_a_clock_stop_with_the_best_iterate():
         seen.append(state.objective)
         return iteration == 2
 
-    solver = CentresNewton(tolerance=1e-12, sample=M, callback=stop)
+    solver = Newton(tolerance=1e-12, sample=M, callback=stop)
     stopped = solver.solve(problem)
     assert len(seen) == 2
     assert not stopped.status.converged
@@ -198,8 +192,8 @@ def test_a_callback_and_a_clock_stop_with_the_best_iterate():
 
 def test_a_start_saves_steps():
     problem = problem_of(Logistic(), SIGNS, fit_intercept=True)
-    first = CentresNewton().solve(problem)
-    again = CentresNewton().solve(problem, start=first)
+    first = Newton().solve(problem)
+    again = Newton().solve(problem, start=first)
     assert sum(again.history["inner_steps"]) == 0
     assert again.objective == pytest.approx(first.objective, rel=1e-9)
 
@@ -208,10 +202,10 @@ def test_a_start_saves_steps():
 def test_a_path_gives_every_solution_and_what_held_out_samples_say(name):
     loss, y = SMOOTH[name]
     held_out = X[200:], y[200:]
-    rows = PointPasses(KERNEL, KERNEL.points(X[:200]), KERNEL.points(CENTRES))
+    rows = Gram(KERNEL, KERNEL.points(X[:200]), KERNEL.points(CENTRES))
     problem = Problem.on_centres(rows, y[:200], loss, 1.0, fit_intercept=True)
-    solver = CentresNewton(tolerance=1e-9)
-    for point in centres_path(problem, [1e-4, 1e-1, 1e-2], solver, held_out):
+    solver = Newton(tolerance=1e-9)
+    for point in regularization_path(problem, [1e-4, 1e-1, 1e-2], solver, held_out):
         alone = dataclasses.replace(problem, regularization=point.regularization)
         wanted = solver.solve(alone)
         assert point.solution.objective == pytest.approx(wanted.objective, rel=1e-7)
@@ -223,9 +217,9 @@ def test_a_path_gives_every_solution_and_what_held_out_samples_say(name):
 def test_matrices_are_stored_where_points_are_wide_and_memory_allows():
     wide = np.ones((50, 60))
     points, centres = KERNEL.points(wide), KERNEL.points(wide[:5])
-    assert passes(KERNEL, points, centres).stored
-    assert not passes(KERNEL, points, centres, memory=2000).stored
-    assert not rows_of().stored
+    assert isinstance(cross_gram(KERNEL, points, centres), StoredGram)
+    assert type(cross_gram(KERNEL, points, centres, memory=2000)) is Gram
+    assert type(rows_of()) is Gram
 
 
 def test_bad_input_is_named():
@@ -236,18 +230,18 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="weights must be finite and nonnegative"):
         problem_of(Squared(), REAL, weights=-WEIGHTS)
     with pytest.raises(ValueError, match="an iterator, which gives them once"):
-        BlockPasses(KERNEL, iter([X]), KERNEL.points(CENTRES), N)
-    short = BlockPasses(KERNEL, [X[:10]], KERNEL.points(CENTRES), N)
+        BlockedGram(KERNEL, iter([X]), KERNEL.points(CENTRES), N)
+    short = BlockedGram(KERNEL, [X[:10]], KERNEL.points(CENTRES), N)
     with pytest.raises(ValueError, match="gave 10 rows in this pass; expected 300"):
-        CentresNewton().solve(problem_of(Squared(), REAL, short))
-    with pytest.raises(ValueError, match="whole number steps ≥ 1"):
-        CentresNewton(steps=0)
+        Newton().solve(problem_of(Squared(), REAL, short))
+    with pytest.raises(ValueError, match="whole number iterations ≥ 1"):
+        Newton(iterations=0)
 
 
 def test_float32_reaches_a_gap_below_its_rounding_and_tells_the_truth():
     points = X.astype(np.float32)
     problem = Problem.on_centres(rows_of(points), REAL, Squared(), 1e-7)
-    solution = CentresNewton(tolerance=1e-6).solve(problem)
+    solution = Newton(tolerance=1e-6).solve(problem)
     assert solution.coefficients.dtype == np.float32
     assert solution.status.converged
     assert solution.gap <= 1e-6 * solution.objective
@@ -256,24 +250,16 @@ def test_float32_reaches_a_gap_below_its_rounding_and_tells_the_truth():
 
 
 @pytest.mark.parametrize("name", ["squared", "logistic", "hinge"])
-def test_a_path_keeps_the_preconditioner_while_curvatures_last(name, monkeypatch):
-    from mercer.solvers.centres.basis import Preconditioner
-
-    made = []
-    moments = Preconditioner._moments
-    monkeypatch.setattr(
-        Preconditioner, "_moments", lambda self, *more: made.append(1) or moments(self, *more)
-    )
+def test_a_path_keeps_the_preconditioner_while_curvatures_last(name):
     loss, y = (SMOOTH | KINKED)[name]
     ridges = [1e-2, 0.8e-2, 0.6e-2]
-    found = list(centres_path(problem_of(loss, y), ridges))
-    on_the_way, fresh = len(made), 0
+    found = list(regularization_path(problem_of(loss, y), ridges))
+    on_the_way, fresh = sum(p.solution.history["preconditioners"][-1] for p in found), 0
     for point in found:
-        made.clear()
-        alone = CentresNewton().solve(
+        alone = Newton().solve(
             dataclasses.replace(problem_of(loss, y), regularization=point.regularization)
         )
-        fresh += len(made)
+        fresh += alone.history["preconditioners"][-1]
         assert point.solution.status.converged
         assert point.solution.objective == pytest.approx(alone.objective, rel=2e-3)
     assert on_the_way < fresh
@@ -291,11 +277,11 @@ def test_maps_and_blocks_take_no_more_memory_than_a_few_tiles(tmp_path):
         def __iter__(self):
             return (np.array(mapped[a : a + 2000]) for a in range(0, len(mapped), 2000))
 
-    solver, objectives = CentresNewton(sample=400), []
+    solver, objectives = Newton(sample=400), []
     for rows in (
-        lambda: PointPasses(kernel, kernel.points(wide), centres),
-        lambda: passes(kernel, kernel.points(mapped), centres, memory="8MB"),
-        lambda: BlockPasses(kernel, Blocks(), centres, len(y)),
+        lambda: Gram(kernel, kernel.points(wide), centres),
+        lambda: cross_gram(kernel, kernel.points(mapped), centres, memory="8MB"),
+        lambda: BlockedGram(kernel, Blocks(), centres, len(y)),
     ):
         walked = rows()
         tracemalloc.start()
@@ -307,6 +293,6 @@ def test_maps_and_blocks_take_no_more_memory_than_a_few_tiles(tmp_path):
 
 
 def test_what_cannot_fit_is_refused_with_advice():
-    rows = PointPasses(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES), memory=20_000)
+    rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES), memory=20_000)
     with pytest.raises(ValueError, match=r"12 centres takes .* Take fewer centres"):
-        CentresNewton().solve(Problem.on_centres(rows, REAL, Squared(), RIDGE))
+        Newton().solve(Problem.on_centres(rows, REAL, Squared(), RIDGE))

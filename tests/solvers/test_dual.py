@@ -22,7 +22,7 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.solvers import Direct, DualAscent, Problem
-from mercer.solvers.dual import shrinking
+from mercer.solvers.dual import ascent
 from mercer.solvers.dual.rows import FusedRows, KeptRows, PairRows, StoredRows, rows_of
 
 LOSSES = [
@@ -199,7 +199,7 @@ def test_shrinking_changes_the_way_and_not_the_end(rows, loss, intercept, monkey
     """The gap of all coefficients, by code that shares nothing, after most were left alone."""
     task = problem(loss, 600, intercept, weighted=False, regularization=1e-3)
     asides = []
-    without = shrinking.without
+    without = ascent.without
 
     def recorded(ascent, rest, *more):
         asides.append(rest.copy())
@@ -350,7 +350,7 @@ def test_labels_that_nothing_separates_are_refused():
 
 def test_what_it_cannot_do_is_refused():
     gram = KERNEL.gram(np.eye(2))
-    with pytest.raises(ValueError, match=r"DualAscent solves the losses Hinge, .*; got Poisson"):
+    with pytest.raises(ValueError, match=r"conjugate is quadratic .*; got Poisson"):
         DualAscent().solve(Problem(gram, np.ones(2), Poisson(), 0.1))
     with pytest.raises(ValueError, match=r"regularization=0 finds the separating.*Direct\(\)"):
         DualAscent().solve(Problem(gram, np.ones(2), Squared(), 0.0))

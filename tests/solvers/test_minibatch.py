@@ -9,7 +9,8 @@ from mercer.features import Nystroem
 from mercer.features.centres import Given
 from mercer.kernels import Gaussian
 from mercer.losses import Hinge, Multinomial, Squared
-from mercer.solvers.centres import CentresNewton, passes
+from mercer.operators import cross_gram
+from mercer.solvers import Newton
 from mercer.solvers.minibatch import FeatureProblem, MiniBatch
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import Average, Constant, InverseTime
@@ -23,8 +24,8 @@ RIDGE = 1e-2
 
 
 def on_centres(loss, y, weights=None):
-    rows = passes(KERNEL, KERNEL.points(X), KERNEL.points(X[:15]))
-    return CentresNewton().solve(Problem.on_centres(rows, y, loss, RIDGE, weights))
+    rows = cross_gram(KERNEL, KERNEL.points(X), KERNEL.points(X[:15]))
+    return Newton().solve(Problem.on_centres(rows, y, loss, RIDGE, weights))
 
 
 @pytest.mark.parametrize(

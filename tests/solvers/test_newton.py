@@ -18,10 +18,12 @@ from mercer.solvers import (
     PivotedCholesky,
     Problem,
     Splitting,
+    all_points,
     certified_gap,
+    regularization_path,
 )
-from mercer.solvers.newton import method, products
-from mercer.solvers.newton.line import At, step_length
+from mercer.solvers.all_points import At, step_length
+from mercer.solvers.newton import Tuning
 from regularised import (
     CLASSES,
     COUNTS,
@@ -157,17 +159,16 @@ def test_multinomial_with_two_classes_is_logistic_with_twice_the_ridge():
 
 
 @pytest.mark.parametrize("name", ["logistic", "multinomial"])
-def test_a_matrix_in_float32_still_gives_the_digits_of_float64(name, monkeypatch):
+def test_a_matrix_in_float32_still_gives_the_digits_of_float64(name):
     problem = task(name, 1e-4, None, True)
     truth = Newton(1e-12).solve(problem)
-    monkeypatch.setattr(products, "SMALL", 0)
-    monkeypatch.setattr(method, "FACTORED", 0)
-    solution = Newton(1e-11).solve(problem)
+    large = Tuning(all_points=all_points.Tuning(stored=0, factored=0))
+    solution = Newton(1e-11, tuning=large).solve(problem)
     assert "float32" in str(solution.status)
     assert solution.status.converged, solution.status
     assert solution.objective == pytest.approx(truth.objective, rel=1e-11)
-    monkeypatch.setattr(products, "memory_budget", lambda memory: 0)
-    lazy = Newton(1e-11).solve(problem)
+    poor = Tuning(all_points=all_points.Tuning(stored=0, stored_share=0.0))
+    lazy = Newton(1e-11, tuning=poor).solve(problem)
     assert "computed for each product" in str(lazy.status)
     assert lazy.objective == pytest.approx(truth.objective, rel=1e-11)
 
@@ -226,7 +227,8 @@ def test_slow_kernels_are_computed_once():
 def test_a_path_is_the_solutions_one_by_one_and_cheaper(name):
     ridges = np.geomspace(1.0, 1e-5, 16)
     problem = task(name, 1.0, WEIGHTS, True)
-    path = Newton(1e-8, factor=False).path(problem, ridges)
+    points = regularization_path(problem, ridges, Newton(1e-8, factor=False))
+    path = [point.solution for point in points]
     singles = [
         Newton(1e-8, factor=False).solve(task(name, float(r), WEIGHTS, True)) for r in ridges
     ]
@@ -271,7 +273,7 @@ def test_without_regularisation_there_may_be_no_minimum(name):
     with pytest.raises(ValueError, match=r"may have no minimum: .* Write regularization > 0"):
         Newton().solve(task(name, 0.0))
     with pytest.raises(ValueError, match="may have no minimum"):
-        Newton().path(task(name), [0.1, 0.0])
+        next(regularization_path(task(name), [0.1, 0.0], Newton()))
 
 
 @pytest.mark.parametrize("loss", [SquaredHinge(), Huber()])
@@ -313,8 +315,8 @@ def test_indefinite_matrices_are_refused_with_a_witness(factor):
 def test_a_limit_that_was_hit_is_named():
     solution = Newton(1e-12, iterations=1).solve(task("poisson", 1e-6))
     assert not solution.status.converged
-    assert "Stopped: relative duality gap" in str(solution.status)
-    assert "more iterations" in str(solution.status)
+    assert "Stopped by the limit of 1 Newton steps for each λ" in str(solution.status)
+    assert "Allow more time or iterations" in str(solution.status)
     again = certified_gap(task("poisson", 1e-6), solution.coefficients).absolute
     assert solution.gap == pytest.approx(again)
 

@@ -49,7 +49,7 @@ def test_features_of_sets():
     points = kernel.points(SETS)
     phi = kernel.features(points)
     np.testing.assert_allclose((phi @ phi.T).toarray(), kernel(SETS))
-    with pytest.raises(ValueError, match="on sets without weights only"):
+    with pytest.raises(ValueError, match="where weights are whole numbers only"):
         kernel.features(kernel.points(WEIGHTED))
     with pytest.raises(ValueError, match=r"mercer\.features\.MinHash"):
         Jaccard().features(points)

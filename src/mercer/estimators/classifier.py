@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
 from itertools import combinations
 from typing import Any, Self
@@ -13,11 +14,16 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from mercer.arrays import Array, beside, namespace, on_host
-from mercer.estimators.callbacks import FitTask, with_callbacks
-from mercer.estimators.loss_names import FOR_CLASSES, as_loss
-from mercer.estimators.scale import Setting
-from mercer.estimators.supervised import LossEstimator, checked_regularization
+from mercer.arrays import Array, namespace
+from mercer.estimators.fitting import Formulation, keep
+from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at, like
+from mercer.estimators.losses import (
+    FOR_CLASSES,
+    LossEstimator,
+    as_loss,
+    checked_regularization,
+)
+from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
 from mercer.losses import Logistic, Loss, Multinomial, one_hot
 from mercer.solvers.solution import Solution
 
@@ -35,13 +41,15 @@ def _has_probabilities(estimator: Any) -> bool:
     return True
 
 
-class _Classifier(LossEstimator, ClassifierMixin, BaseEstimator):
-    """Classes, their weights, and the ways from two classes to many."""
+@dataclass(eq=False, repr=False)
+class _Classifier(LossEstimator):
+    """Classes, their weights, and the scores of several."""
 
-    class_weight: Any
+    _: KW_ONLY
+    class_weight: dict[Any, float] | str | None = None
 
-    def _encoded(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
-        """Labels as numbers of classes, and weights times those of the classes."""
+    def _encoded(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, np.ndarray, Any]:
+        """The classes, labels as their numbers, and weights times those of the classes."""
         counted = np.ones(len(y), bool) if weights is None else weights > 0
         classes = np.unique(y[counted])
         if len(classes) < 2:
@@ -51,42 +59,59 @@ class _Classifier(LossEstimator, ClassifierMixin, BaseEstimator):
             )
         labels = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         if self.class_weight is not None:
-            weights = self._with_class_weights(classes, labels, y, weights, counted)
-        self.classes_ = classes
-        return labels, weights
+            own = np.ones(len(y)) if weights is None else weights
+            of_class = compute_class_weight(
+                self.class_weight, classes=classes, y=y[counted], sample_weight=own[counted]
+            )
+            weights = own * of_class[labels]
+        return classes, labels, weights
 
-    def _with_class_weights(
-        self, classes: Any, labels: Any, y: Any, weights: Any, counted: Any
-    ) -> np.ndarray:
-        own = np.ones(len(y)) if weights is None else weights
-        of_class = compute_class_weight(
-            self.class_weight, classes=classes, y=y[counted], sample_weight=own[counted]
-        )
-        return own * of_class[labels]
+    def _fit(
+        self,
+        X: Any,
+        y: np.ndarray,
+        weights: Any,
+        classes: np.ndarray,
+        loss: Loss,
+        parts: int | None,
+        solve: Callable[..., Solution],
+    ) -> Self:
+        """Keep what `solve(posed, task, fitted)` finds, a problem or `parts` of them."""
+        posed = self._formulation(X, loss)
 
-    def _scores(self, X: Any) -> np.ndarray:
-        return self._function_values(X)
+        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
+            return {**posed.attributes(X, alpha, b), "loss_": loss, "classes_": classes}
 
-    def decision_function(self, X: Any) -> np.ndarray:
+        steps = iterations_of(posed.solver) if parts is None else parts
+        task = FitTask.root(self, X, y, weights, steps)
+        solution = solve(posed, task, fitted)
+        attributes = fitted(solution.coefficients, solution.intercept)
+        keep(self, {**attributes, "solution_": solution}, solution.status)
+        task.end(lambda: attributes)
+        return self
+
+    def _scores(self, X: Any) -> Any:
+        return function_values(self, X)
+
+    def decision_function(self, X: Any) -> Any:
         """Scores: positive for the second of two classes, one column for each of several."""
         scores = self._scores(X)
         if len(self.classes_) > 2 or scores.ndim == 1:
             return scores
         return scores[:, 1] - scores[:, 0]
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """The class with the best score, for every row of X; a tensor where X is one.
 
         Labels that are no numbers are an array of NumPy all the same.
         """
         scores = self.decision_function(X)
         best = 1 * (scores > 0) if scores.ndim == 1 else scores.argmax(axis=1)
-        if self.classes_.dtype.kind in "biuf":
-            return beside(self.classes_, best)[best]
-        return self.classes_[on_host(best)]
+        return labels_at(self.classes_, best)
 
 
-class KernelClassifier(_Classifier):
+@dataclass(eq=False, repr=False)
+class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
     """Classification with any loss: min (1/Σw) Σ_i w_i ℓ(y_i, f(x_i) + b) + (λ/2)‖f‖².
 
     The hinge loss is a support vector machine with C = 1/(nλ), the logistic loss gives
@@ -121,7 +146,7 @@ class KernelClassifier(_Classifier):
     Attributes
     ----------
     classes_ : array
-        The labels, sorted; a class without weight is none.
+        The labels, sorted; classes whose samples all have zero weight are left out.
     function_ : RKHSFunction
         f, with one output for each class or pair where there are more than two classes.
     solution_ : Solution
@@ -140,127 +165,82 @@ class KernelClassifier(_Classifier):
     1.0
     """
 
-    def __init__(
-        self,
-        loss: Any = "log_loss",
-        regularization: Any = 0.01,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        kernel_params: Any = None,
-        fit_intercept: Any = True,
-        multi_class: Any = "ovr",
-        class_weight: Any = None,
-        solver: Any = "auto",
-        tol: Any = 1e-6,
-        centres: Any = None,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            gamma,
-            degree,
-            coef0,
-            kernel_params,
-            fit_intercept,
-            solver,
-            tol,
-            centres,
-            random_state,
-            device,
-        )
-        self.loss = loss
-        self.regularization = regularization
-        self.multi_class = multi_class
-        self.class_weight = class_weight
+    loss: Loss | str = "log_loss"
+    regularization: float = 0.01
+    _: KW_ONLY
+    multi_class: str = "ovr"
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
-        X, y, weights = self._checked_classification_data(X, y, sample_weight)
+        X, y, weights = admit_labels(self, X, y, sample_weight)
         loss, ridge = as_loss(self.loss, FOR_CLASSES), checked_regularization(self.regularization)
         if self.multi_class not in ("ovr", "ovo"):
             raise ValueError(f"multi_class must be 'ovr' or 'ovo'; got {self.multi_class!r}.")
-        labels, weights = self._encoded(y, weights)
-        found = self._setting(X, loss)
+        classes, labels, weights = self._encoded(y, weights)
+        nearest = isinstance(self.solver, str)
 
-        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return {**self._fitted_on(found, X, alpha, b), "loss_": loss}
+        def together(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
+            targets = _targets(loss, labels, len(classes))
+            problem = posed.problem(targets, loss, ridge, weights, bool(self.fit_intercept))
+            return posed.solve(problem, task, fitted, nearest)
 
-        if self.multi_class == "ovo" and len(self.classes_) > 2 and not loss.is_multiclass:
-            pairs = list(combinations(range(len(self.classes_)), 2))
-            task = self._begin(X, y, weights, found, len(pairs))
-            solution = self._pairs(pairs, found, labels, loss, ridge, weights, task)
-        else:
-            task = self._begin(X, y, weights, found)
-            targets = self._targets(loss, labels)
-            solution = self._solve(found, targets, loss, ridge, weights, task, fitted)
-        self._keep(solution, fitted(solution.coefficients, solution.intercept))
-        task.end(lambda: fitted(solution.coefficients, solution.intercept))
-        return self
+        def in_pairs(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
+            parts = []
+            for first, second in pairs:
+                part = task.part("pair")
+                rows = np.flatnonzero((labels == first) | (labels == second))
+                sides = np.where(labels[rows] == first, 1.0, -1.0)
+                own = None if weights is None else weights[rows]
+                problem = posed.problem(sides, loss, ridge, own, bool(self.fit_intercept), rows)
+                solution = posed.solve(problem, part, nearest=nearest)
+                parts.append(_spread(solution, rows, len(y)) if posed.on_all_points else solution)
+                part.end()
+            return Solution.stacked(parts)
 
-    def _targets(self, loss: Loss, labels: np.ndarray) -> np.ndarray:
-        """Rows of 0 and 1 for a multinomial loss, ±1 otherwise: one column for each class."""
-        rows = np.asarray(one_hot(labels.astype(np.float64), len(self.classes_)))
-        if loss.is_multiclass:
-            return rows
-        return 2.0 * rows - 1.0 if len(self.classes_) > 2 else 2.0 * labels - 1.0
+        pairs = list(combinations(range(len(classes)), 2))
+        if self.multi_class == "ovo" and len(pairs) > 1 and not loss.is_multiclass:
+            return self._fit(X, y, weights, classes, loss, len(pairs), in_pairs)
+        return self._fit(X, y, weights, classes, loss, None, together)
 
-    def _pairs(
-        self,
-        pairs: list[tuple[int, int]],
-        found: Setting,
-        labels: np.ndarray,
-        loss: Loss,
-        ridge: float,
-        weights: Any,
-        task: FitTask,
-    ) -> Solution:
-        """One problem for each pair of classes, on the samples of both; 0 elsewhere."""
-        parts = []
-        for first, second in pairs:
-            pair = task.part("pair")
-            rows = np.flatnonzero((labels == first) | (labels == second))
-            y = np.where(labels[rows] == first, 1.0, -1.0)
-            own = None if weights is None else weights[rows]
-            part = self._solve(found, y, loss, ridge, own, pair, rows=rows)
-            parts.append(_spread(part, rows, len(labels)) if found.on_all else part)
-            pair.end()
-        return Solution.stacked(parts)
-
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Any) -> Any:
         """One-vs-one votes are turned into a column for each class, as scikit-learn does."""
-        values = self._function_values(X)
+        values = function_values(self, X)
         count = len(self.classes_)
         if self.multi_class == "ovr" or count == 2 or self.loss_.is_multiclass:
             return values
-        own = on_host(values)
-        return beside(_ovr_decision_function(own < 0, -own, count), values)
+        (own,) = hosted(values)
+        return like(_ovr_decision_function(own < 0, -own, count), values)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes; one-vs-rest ones are divided by their sum."""
-        values = self._function_values(X)
+        values = function_values(self, X)
         if isinstance(self.loss_, Multinomial):
             return self.loss_.probability(values)
         return _logistic_probabilities(values)
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Any) -> Array:
         """Their logarithms."""
         with np.errstate(divide="ignore"):
-            found = self.predict_proba(X)
-            return namespace(found).log(found)
+            probabilities = self.predict_proba(X)
+            return namespace(probabilities).log(probabilities)
+
+
+def _targets(loss: Loss, labels: np.ndarray, classes: int) -> np.ndarray:
+    """Rows of 0 and 1 for a multinomial loss, ±1 otherwise: one column for each class."""
+    rows = np.asarray(one_hot(labels.astype(np.float64), classes))
+    if loss.is_multiclass:
+        return rows
+    return 2.0 * rows - 1.0 if classes > 2 else 2.0 * labels - 1.0
 
 
 def _spread(part: Solution, rows: np.ndarray, count: int) -> Solution:
     """A solution on some rows as one on all of them, 0 elsewhere."""
     own = part.coefficients
     alpha = namespace(own).zeros(count, dtype=own.dtype, device=own.device)
-    alpha[beside(rows, own)] = own
+    alpha[like(rows, own)] = own
     return replace(part, coefficients=alpha)
 
 
@@ -274,7 +254,8 @@ def _logistic_probabilities(values: Array) -> Array:
     return each / xp.sum(each, axis=1, keepdims=True)
 
 
-class KernelLogisticRegression(_Classifier):
+@dataclass(eq=False, repr=False)
+class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
     """Logistic regression with a kernel: min C Σ_i w_i ℓ(y_i, f(x_i) + b) + ½‖f‖².
 
     Two classes have the logistic loss, more the multinomial one, so that the scores are logarithms
@@ -321,72 +302,37 @@ class KernelLogisticRegression(_Classifier):
     True
     """
 
-    def __init__(
-        self,
-        C: Any = 1.0,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        kernel_params: Any = None,
-        fit_intercept: Any = True,
-        class_weight: Any = None,
-        solver: Any = "auto",
-        tol: Any = 1e-6,
-        centres: Any = None,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            gamma,
-            degree,
-            coef0,
-            kernel_params,
-            fit_intercept,
-            solver,
-            tol,
-            centres,
-            random_state,
-            device,
-        )
-        self.C = C
-        self.class_weight = class_weight
+    C: float = 1.0
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
-        X, y, weights = self._checked_classification_data(X, y, sample_weight)
+        X, y, weights = admit_labels(self, X, y, sample_weight)
         strength = checked_regularization(self.C, "C")
         if strength == 0:
             raise ValueError("C must be positive; got 0.")
-        labels, weights = self._encoded(y, weights)
-        total = float(len(y)) if weights is None else float(weights.sum())
-        two = len(self.classes_) == 2
-        targets = 2.0 * labels - 1.0 if two else labels.astype(np.float64)
+        classes, labels, weights = self._encoded(y, weights)
+        two = len(classes) == 2
         loss: Loss = Logistic() if two else Multinomial()
-        found, ridge = self._setting(X, loss), 1.0 / (strength * total)
+        targets = 2.0 * labels - 1.0 if two else labels.astype(np.float64)
+        ridge = 1.0 / (strength * (float(len(y)) if weights is None else float(weights.sum())))
 
-        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return self._fitted_on(found, X, alpha, b)
+        def solve(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
+            problem = posed.problem(targets, loss, ridge, weights, bool(self.fit_intercept))
+            return posed.solve(problem, task, fitted, isinstance(self.solver, str))
 
-        task = self._begin(X, y, weights, found)
-        solution = self._solve(found, targets, loss, ridge, weights, task, fitted)
-        self._keep(solution, fitted(solution.coefficients, solution.intercept))
-        task.end(lambda: fitted(solution.coefficients, solution.intercept))
-        return self
+        return self._fit(X, y, weights, classes, loss, None, solve)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for every row of X."""
-        values = self._function_values(X)
+        values = function_values(self, X)
         if values.ndim == 1:
             return _logistic_probabilities(values)
         return Multinomial().probability(values)
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Any) -> Array:
         """Their logarithms, with all digits where they are small."""
-        values = self._function_values(X)
+        values = function_values(self, X)
         xp = namespace(values)
         if values.ndim == 1:
             values = xp.stack([xp.zeros_like(values), values], axis=1)

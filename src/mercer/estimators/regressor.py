@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,15 +11,40 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import column_or_1d
 
-from mercer.arrays import beside, namespace, on_host
-from mercer.estimators.callbacks import with_callbacks
-from mercer.estimators.loss_names import FOR_NUMBERS, as_loss
-from mercer.estimators.supervised import LossEstimator, checked_regularization, hosted
-from mercer.losses import Poisson, Quantile
+from mercer.arrays import namespace
+from mercer.estimators.fitting import keep
+from mercer.estimators.inputs import admit_numbers, function_values, hosted, like
+from mercer.estimators.losses import (
+    FOR_NUMBERS,
+    LossEstimator,
+    as_loss,
+    checked_regularization,
+)
+from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
+from mercer.losses import Loss, Poisson, Quantile
 from mercer.solvers.solution import Solution
 
 
-class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class _OneLoss(LossEstimator):
+    """A fit of one problem with one loss."""
+
+    def _fit(self, X: Any, y: Any, weights: Any, loss: Loss, ridge: float) -> Self:
+        posed = self._formulation(X, loss)
+
+        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
+            return {**posed.attributes(X, alpha, b), "loss_": loss}
+
+        task = FitTask.root(self, X, y, weights, iterations_of(posed.solver))
+        problem = posed.problem(y, loss, ridge, weights, bool(self.fit_intercept))
+        solution = posed.solve(problem, task, fitted, nearest=isinstance(self.solver, str))
+        attributes = fitted(solution.coefficients, solution.intercept)
+        keep(self, {**attributes, "solution_": solution}, solution.status)
+        task.end(lambda: attributes)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Regression with any loss: min (1/Σw) Σ_i w_i ℓ(y_i, f(x_i) + b) + (λ/2)‖f‖².
 
     The square loss is kernel ridge regression with α = nλ; the absolute loss gives medians, Huber's
@@ -42,12 +69,12 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
     centres : int or choice of `mercer.features.centres`, optional
-        Seek f among functions with so many centres, by `CentresNewton`, to the larger of `tol` and
+        Seek f among functions with so many centres, by `Newton`, to the larger of `tol` and
         its own tolerance.
     random_state : int, Generator, RandomState or None
         Draws the centres.
     device : str, torch.device or None, default=None
-        As in `KernelRidge`. On tensors a loss with kinks is minimised by `CentresNewton`, up to
+        As in `KernelRidge`. On tensors a loss with kinks is minimised by `Newton`, up to
         20,000 rows with all of them as centres.
 
     Attributes
@@ -71,64 +98,26 @@ class KernelRegressor(LossEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     True
     """
 
-    def __init__(
-        self,
-        loss: Any = "squared_error",
-        regularization: Any = 0.01,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        kernel_params: Any = None,
-        fit_intercept: Any = True,
-        solver: Any = "auto",
-        tol: Any = 1e-6,
-        centres: Any = None,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            gamma,
-            degree,
-            coef0,
-            kernel_params,
-            fit_intercept,
-            solver,
-            tol,
-            centres,
-            random_state,
-            device,
-        )
-        self.regularization = regularization
-        self.loss = loss
+    loss: Loss | str = "squared_error"
+    regularization: float = 0.01
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
-        X, y, weights = self._checked_regression_data(X, y, sample_weight)
-        loss, ridge = as_loss(self.loss, FOR_NUMBERS), checked_regularization(self.regularization)
+        X, y, weights = admit_numbers(self, X, y, sample_weight)
+        loss = as_loss(self.loss, FOR_NUMBERS)
         if loss.is_classification:
             raise ValueError(f"KernelRegressor fits numbers; {loss!r} is for KernelClassifier.")
-        found = self._setting(X, loss)
+        return self._fit(X, y, weights, loss, checked_regularization(self.regularization))
 
-        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return {**self._fitted_on(found, X, alpha, b), "loss_": loss}
-
-        task = self._begin(X, y, weights, found)
-        solution = self._solve(found, y, loss, ridge, weights, task, fitted)
-        self._keep(solution, fitted(solution.coefficients, solution.intercept))
-        task.end(lambda: fitted(solution.coefficients, solution.intercept))
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """f(x) + b for every row of X; for the Poisson loss the mean e^{f(x) + b}."""
-        values = self._function_values(X)
+        values = function_values(self, X)
         return self.loss_.mean(values) if isinstance(self.loss_, Poisson) else values
 
 
-class KernelPoissonRegressor(LossEstimator, RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class KernelPoissonRegressor(_OneLoss, RegressorMixin, BaseEstimator):
     """Regression of counts y ≥ 0 whose mean is e^{f(x) + b}.
 
     It minimises (1/Σw) Σ_i w_i (e^{f_i} − y_i f_i) + (λ/2)‖f‖², the objective of scikit-learn's
@@ -156,57 +145,18 @@ class KernelPoissonRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        regularization: Any = 0.01,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        kernel_params: Any = None,
-        fit_intercept: Any = True,
-        solver: Any = "auto",
-        tol: Any = 1e-6,
-        centres: Any = None,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            gamma,
-            degree,
-            coef0,
-            kernel_params,
-            fit_intercept,
-            solver,
-            tol,
-            centres,
-            random_state,
-            device,
-        )
-        self.regularization = regularization
+    regularization: float = 0.01
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the logarithm of the mean to counts y."""
-        X, y, weights = self._checked_regression_data(X, y, sample_weight)
-        y = column_or_1d(on_host(y), warn=True)
-        ridge = checked_regularization(self.regularization)
-        found = self._setting(X, Poisson())
+        X, y, weights = admit_numbers(self, X, y, sample_weight)
+        y = column_or_1d(*hosted(y), warn=True)
+        return self._fit(X, y, weights, Poisson(), checked_regularization(self.regularization))
 
-        def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return self._fitted_on(found, X, alpha, b)
-
-        task = self._begin(X, y, weights, found)
-        solution = self._solve(found, y, Poisson(), ridge, weights, task, fitted)
-        self._keep(solution, fitted(solution.coefficients, solution.intercept))
-        task.end(lambda: fitted(solution.coefficients, solution.intercept))
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """The mean e^{f(x) + b} for every row of X."""
-        return Poisson().mean(self._function_values(X))
+        return Poisson().mean(function_values(self, X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D², the share of the Poisson deviance that is explained, as in `PoissonRegressor`."""
@@ -219,6 +169,7 @@ class KernelPoissonRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     """Quantiles of y given x, several at once, which never cross.
 
@@ -262,56 +213,27 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     (True, True)
     """
 
-    def __init__(
-        self,
-        quantiles: Any = 0.5,
-        regularization: Any = 0.01,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        kernel_params: Any = None,
-        fit_intercept: Any = True,
-        solver: Any = "auto",
-        tol: Any = 1e-6,
-        centres: Any = None,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            gamma,
-            degree,
-            coef0,
-            kernel_params,
-            fit_intercept,
-            solver,
-            tol,
-            centres,
-            random_state,
-            device,
-        )
-        self.regularization = regularization
-        self.quantiles = quantiles
+    quantiles: float | Sequence[float] = 0.5
+    regularization: float = 0.01
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit every quantile of y."""
-        X, y, weights = self._checked_regression_data(X, y, sample_weight)
-        y, levels = column_or_1d(on_host(y), warn=True), self._levels()
+        X, y, weights = admit_numbers(self, X, y, sample_weight)
+        y, levels = column_or_1d(*hosted(y), warn=True), self._levels()
         ridge = checked_regularization(self.regularization)
-        found = self._setting(X, Quantile(levels[0]))
-        task = self._begin(X, y, weights, found, len(levels))
+        posed = self._formulation(X, Quantile(levels[0]))
+        task = FitTask.root(self, X, y, weights, len(levels))
         parts = []
         for level in levels:
             part = task.part("quantile")
-            parts.append(self._solve(found, y, Quantile(level), ridge, weights, part))
+            problem = posed.problem(y, Quantile(level), ridge, weights, bool(self.fit_intercept))
+            parts.append(posed.solve(problem, part, nearest=isinstance(self.solver, str)))
             part.end()
         solution = parts[0] if np.ndim(self.quantiles) == 0 else Solution.stacked(parts)
-        fitted = self._fitted_on(found, X, solution.coefficients, solution.intercept)
+        fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         fitted["order_"] = np.argsort(levels, kind="stable")
-        self._keep(solution, fitted)
+        keep(self, {**fitted, "solution_": solution}, solution.status)
         task.end(lambda: fitted)
         return self
 
@@ -327,12 +249,12 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
             )
         return levels.tolist()
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """The quantiles at every row of X: shape (n,) for one level, (n, levels) for a list."""
-        values = self._function_values(X)
+        values = function_values(self, X)
         if values.ndim == 1:
             return values
-        return namespace(values).sort(values, axis=1)[:, beside(np.argsort(self.order_), values)]
+        return namespace(values).sort(values, axis=1)[:, like(np.argsort(self.order_), values)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D², the share of the pinball loss of the constant quantiles that is explained."""

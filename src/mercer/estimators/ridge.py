@@ -3,74 +3,56 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import on_host
-from mercer.errors import IndefiniteKernelWarning
-from mercer.estimators.callbacks import (
-    CallbackSupportMixin,
-    FitTask,
-    iterations_of,
-    told,
-    with_callbacks,
+from mercer.estimators.fitting import Formulation, formulation, formulation_on_blocks, keep
+from mercer.estimators.inputs import (
+    admit_numbers,
+    admit_weights,
+    forget,
+    function_values,
+    hosted,
+    is_blocks,
 )
 from mercer.estimators.lengthscales import candidate_lengthscales
-from mercer.estimators.scale import Setting, block_setting, is_blocks, setting
-from mercer.estimators.supervised import ScoredOnHost, SupervisedEstimator
+from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
+from mercer.features.inputs import KernelInput, KernelLike
 from mercer.kernels.base import Kernel
+from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.direct import Direct
-from mercer.solvers.path import SpectralPath
 from mercer.solvers.solution import Solution
+from mercer.solvers.spectral import SpectralPath
 
 
-class _Ridge(
-    ScoredOnHost,
-    CallbackSupportMixin,
-    SupervisedEstimator,
-    MultiOutputMixin,
-    RegressorMixin,
-    BaseEstimator,
-):
-    """What both ridge estimators share: parameters, checked input, predictions."""
+class _Ridge(CallbackSupportMixin, KernelInput):
+    """Predictions and scores of both ridge estimators."""
 
-    def __init__(
-        self,
-        kernel: Any,
-        gamma: Any,
-        degree: Any,
-        coef0: Any,
-        kernel_params: Any,
-        fit_intercept: bool,
-        device: Any,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_intercept = fit_intercept
-        self.device = device
+    _allow_indefinite = True
+    _instead_of_tensors = ""
 
-    def _keep(self, solution: Solution, attributes: dict[str, Any], depth: int = 4) -> None:
-        if solution.status.witness is not None:
-            text = f"{type(self).__name__}: {solution.status}"
-            warnings.warn(text, IndefiniteKernelWarning, stacklevel=depth)  # of fit
-        for name, value in {**attributes, "solution_": solution}.items():
-            setattr(self, name, value)
+    def predict(self, X: Any) -> Any:
+        """f(x) + b for every row of X."""
+        return function_values(self, X)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """f(x) for every row of X."""
-        return self._function_values(X)
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions."""
+        X, y, sample_weight = hosted(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight=sample_weight))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "function_")
 
 
-class KernelRidge(_Ridge):
+@dataclass(eq=False, repr=False)
+class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression: min over f of Σ_i w_i (y_i − f(x_i) − b)² + α‖f‖².
 
     It replaces scikit-learn's estimator of the same name: the same parameters come first and mean
@@ -123,102 +105,86 @@ class KernelRidge(_Ridge):
     True
     """
 
-    def __init__(
-        self,
-        alpha: Any = 1,
-        *,
-        kernel: Any = "linear",
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        kernel_params: Any = None,
-        fit_intercept: bool = False,
-        solver: Any = "auto",
-        centres: Any = None,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, device)
-        self.alpha = alpha
-        self.solver = solver
-        self.centres = centres
-        self.random_state = random_state
+    alpha: float | Sequence[float] = 1
+    _: KW_ONLY
+    kernel: KernelLike = "linear"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    fit_intercept: bool = False
+    solver: Any = "auto"
+    centres: Any = None
+    random_state: Any = None
+    device: Any = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
-        if is_blocks(X):
-            return self._fit_blocks(X, y, sample_weight)
-        X, y, weights = self._checked_regression_data(X, y, sample_weight)
-        alphas, kernel = _checked_alphas(self.alpha, y), self._resolved_kernel(X)
-        self._check_centres(self.centres)
-        found = setting(
-            kernel,
-            self._training_points(kernel, X),
-            solver=self.solver,
-            centres=self.centres,
-            random_state=self.random_state,
-            outputs=1 if y.ndim == 1 else y.shape[1],
-            ridge=float(min(alphas)),
-            exact=Direct(),
-            exact_only=self._is_precomputed() or not min(alphas) > 0,
+        posed, X, y, weights, ridges = self._posed(X, y, sample_weight)
+        task = FitTask.root(
+            self, X, y, weights, iterations_of(posed.solver) if len(ridges) == 1 else len(ridges)
         )
-        data = X if found.on_all else found.data
-        return self._solve(found, kernel, data, y, weights, alphas)
-
-    def _fit_blocks(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        self._forget()
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        first = np.asarray(next(iter(X), np.empty((0, 1))))
-        kernel = self._resolved_kernel(first)
-        weights = self._checked_weights(sample_weight, y.reshape(len(y), -1))
-        found = block_setting(
-            kernel,
-            X,
-            len(y),
-            solver=self.solver,
-            centres=self.centres,
-            random_state=self.random_state,
-        )
-        self.n_features_in_ = first.shape[1]
-        alphas = _checked_alphas(self.alpha, y)
-        return self._solve(found, kernel, found.data, y, weights, alphas)
-
-    def _solve(
-        self, found: Setting, kernel: Kernel, data: Any, y: Any, weights: Any, alphas: list[float]
-    ) -> Self:
-        gram = Gram(kernel, found.points)
-        total = len(y) if weights is None else float(weights.sum())
-        ridges = [alpha / total for alpha in alphas]
-        if len(ridges) == 1:
-            task = FitTask.root(self, data, y, weights, iterations_of(found.solver))
-            problem = found.pose(y, ridges[0], weights, self.fit_intercept)
-            heard = told(found.solver, task, lambda state: self._so_far(kernel, data, gram, state))
-            solution = heard.solve(problem)
-        else:
-            task = FitTask.root(self, data, y, weights, len(ridges))
-            parts = []
-            for column, ridge in zip(y.T, ridges, strict=True):
-                part = task.part("target")
-                problem = found.pose(column, ridge, weights, self.fit_intercept)
-                parts.append(found.solver.solve(problem))
-                part.end()
-            solution = Solution.stacked(parts)
-        fitted = self._fitted(kernel, data, gram, solution.coefficients, solution.intercept)
-        self._keep(solution, fitted, depth=5)
-        self.choice_ = found.choice
+        solution = self._solution(posed, X, y, weights, ridges, task)
+        fitted = posed.attributes(X, solution.coefficients, solution.intercept)
+        keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
         task.end(lambda: fitted)
         return self
 
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Formulation, Any, Any, Any, Any]:
+        """Where f is sought, the checked data, and λ = α/Σw for each output or for all."""
+        on_blocks = is_blocks(X)
+        if on_blocks:
+            first, y, weights = self._admit_blocks(X, y, sample_weight)
+        else:
+            X, y, weights = admit_numbers(self, X, y, sample_weight)
+        alphas = _checked_alphas(self.alpha, y)
+        kernel = self._resolved_kernel(first if on_blocks else X)
+        named = {"solver": self.solver, "centres": self.centres, "random_state": self.random_state}
+        if on_blocks:
+            posed = formulation_on_blocks(kernel, X, len(y), **named)
+        else:
+            posed = formulation(
+                kernel,
+                self._training_points(kernel, X, self.centres),
+                Squared(),
+                outputs=1 if y.ndim == 1 else y.shape[1],
+                ridge=float(min(alphas)),
+                exact=Direct(),
+                exact_only=self._is_precomputed() or not min(alphas) > 0,
+                **named,
+            )
+        total = len(y) if weights is None else float(weights.sum())
+        return posed, X, y, weights, [alpha / total for alpha in alphas]
+
+    def _admit_blocks(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """The first block of rows, targets, and weights."""
+        forget(self)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        first = np.asarray(next(iter(X), np.empty((0, 1))))
+        self.n_features_in_ = first.shape[1]
+        return first, y, admit_weights(sample_weight, y.reshape(len(y), -1))
+
+    def _solution(
+        self, posed: Formulation, X: Any, y: Any, weights: Any, ridges: list[float], task: FitTask
+    ) -> Solution:
+        if len(ridges) == 1:
+            problem = posed.problem(y, Squared(), ridges[0], weights, self.fit_intercept)
+            return posed.solve(problem, task, lambda alpha, b: posed.attributes(X, alpha, b))
+        parts = []
+        for column, ridge in zip(y.T, ridges, strict=True):
+            part = task.part("target")
+            problem = posed.problem(column, Squared(), ridge, weights, self.fit_intercept)
+            parts.append(posed.solve(problem, part))
+            part.end()
+        return Solution.stacked(parts)
+
     def explain(self) -> str:
         """Which solver was used and why: the candidates with their predicted time and memory."""
-        self._check_fitted()
+        check_is_fitted(self)
         if self.choice_ is None:
             return f"The solver was given, or there was nothing to choose. {self.solution_.status}"
         return f"{self.choice_.explain()}\n{self.solution_.status}"
-
-    def _so_far(self, kernel: Kernel, X: Any, gram: Gram, state: Any) -> dict[str, Any]:
-        return self._fitted(kernel, X, gram, state.coefficients, state.intercept)
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
@@ -238,7 +204,8 @@ def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
     return values
 
 
-class KernelRidgeCV(_Ridge):
+@dataclass(eq=False, repr=False)
+class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression whose α and lengthscale are chosen by leave-one-out.
 
     Each lengthscale costs one eigendecomposition, which gives the leave-one-out predictions for
@@ -279,30 +246,23 @@ class KernelRidgeCV(_Ridge):
     True
     """
 
-    def __init__(
-        self,
-        alphas: Any = None,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = None,
-        degree: Any = 3,
-        coef0: Any = 1,
-        kernel_params: Any = None,
-        lengthscales: Any = "auto",
-        fit_intercept: bool = False,
-        device: Any = None,
-    ) -> None:
-        super().__init__(kernel, gamma, degree, coef0, kernel_params, fit_intercept, device)
-        self.alphas = alphas
-        self.lengthscales = lengthscales
+    alphas: Any = None
+    _: KW_ONLY
+    kernel: KernelLike = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    lengthscales: Any = "auto"
+    fit_intercept: bool = False
+    device: Any = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose, then fit."""
-        X, y, weights = self._checked_regression_data(X, y, sample_weight)
-        alphas = self._candidate_alphas()
+        X, y, weights = admit_numbers(self, X, y, sample_weight)
+        alphas, base = self._candidate_alphas(), self._resolved_kernel(X)
         total = len(y) if weights is None else float(weights.sum())
-        base = self._resolved_kernel(X)
         scales = candidate_lengthscales(self.lengthscales, base, self.gamma, X, weights)
         kernels = [base] if scales is None else [base.with_(lengthscale=s) for s in scales]
         task = FitTask.root(self, X, y, weights, len(kernels))
@@ -310,12 +270,16 @@ class KernelRidgeCV(_Ridge):
             kernels, lambda kernel: self._path(kernel, X, y, weights), alphas / total, task
         )
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
-        alpha = float(alphas[column])
-        solution = path.solution(alpha / total)
-        fitted = self._fitted(kernels[row], X, path.gram, solution.coefficients, solution.intercept)
-        self._keep(solution, fitted)
-        self.alpha_, self.best_score_ = alpha, -float(errors[row, column])
-        self.cv_errors_, self.lengthscales_ = errors, scales
+        solution = path.solution(float(alphas[column]) / total)
+        posed = Formulation(kernels[row], path.gram, path.gram.x, None)
+        fitted = posed.attributes(X, solution.coefficients, solution.intercept)
+        choice = {
+            "alpha_": float(alphas[column]),
+            "best_score_": -float(errors[row, column]),
+            "cv_errors_": errors,
+            "lengthscales_": scales,
+        }
+        keep(self, {**fitted, **choice, "solution_": solution}, solution.status)
         task.end(lambda: fitted)
         return self
 
@@ -347,7 +311,7 @@ def _searched(
     best, least = None, math.inf
     for row, kernel in enumerate(kernels):
         part, path = task.part("lengthscale"), path_of(kernel)
-        errors[row] = on_host(path.leave_one_out_errors(ridges.tolist())).mean(axis=1)
+        errors[row] = hosted(path.leave_one_out_errors(ridges.tolist()))[0].mean(axis=1)
         if not np.isfinite(errors[row]).any():
             raise ValueError(
                 "leave-one-out with an intercept needs two samples or more; got n_samples = 1."

@@ -198,18 +198,18 @@ class FourierFeatures(FeatureMap):
 
         This is the argument of Rahimi and Recht. Infinite where frequencies have no second moment
         (Matérn with ν ≤ 1, Laplacian), since the slope then is not bounded. Frequencies in blocks
-        are worth 1/Σ (share of a block)² independent ones.
+        count as 1/Σ (share of a block)² independent ones.
         """
         width, k0 = int(self.n_features_in_), self.amplitude_
         measure = FrequencySampler(self.kernel_, width).measure
         moment = float(np.trace(measure.covariance()))  # E‖ω‖²
         if not math.isfinite(moment):
             return math.inf
-        worth = self._count**2 / float((self._block_sizes() ** 2).sum())
+        count = self._count**2 / float((self._block_sizes() ** 2).sum())
         if self.form == "phase" or self._odd:  # of (x, y), with values in [−2k(0), 2k(0)]
-            net = Net(2 * width, math.sqrt(2.0) * radius, 12.0 * k0**2 * moment, 2.0 * k0, worth)
+            net = Net(2 * width, math.sqrt(2.0) * radius, 12.0 * k0**2 * moment, 2.0 * k0, count)
             return net.least_error(probability)
-        net = Net(width, 2.0 * radius, 4.0 * k0**2 * moment, k0, worth)
+        net = Net(width, 2.0 * radius, 4.0 * k0**2 * moment, k0, count)
         if self.form == "pairs":
             return net.least_error(probability)
         half = 1.0 - 0.5 * (1.0 - probability)  # real and imaginary part
@@ -229,7 +229,7 @@ class Net:
     size : float
         Values of the functions lie in an interval of length 2·size.
     count : float
-        How many of them the mean is worth.
+        How many of them the mean counts for.
     """
 
     dimension: int

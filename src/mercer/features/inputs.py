@@ -7,7 +7,8 @@ Arrays of other libraries (tensors) are admitted and handed back here; the other
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import validate_data
@@ -27,6 +28,9 @@ BLOCK_ROWS = 2048  # enough for a matrix product, few enough for all threads to 
 FOREIGN_ROWS = 1 << 16  # enough to keep a GPU busy, with 1,000 columns half a gigabyte
 
 
+KernelLike: TypeAlias = Kernel | str | Callable[..., Any]
+
+
 class KernelInput:
     """A kernel, and points: vectors are checked by scikit-learn, other points by the kernel.
 
@@ -40,6 +44,7 @@ class KernelInput:
     coef0: Any = None
     kernel_params: Any = None
     _allow_indefinite = False  # whether "sigmoid" is accepted, as scikit-learn accepts it
+    _instead_of_tensors = "KernelRidge, KernelRegressor and KernelClassifier take tensors."
 
     def set_params(self, **params: Any) -> Self:
         inner: dict[str, dict[str, Any]] = {}
@@ -76,12 +81,19 @@ class KernelInput:
             return self.kernel.fitted(X)
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
-            kernel = _Bound(kernel, dict(self.kernel_params))
+            kernel = partial(kernel, **self.kernel_params)
         options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
 
-    def _training_points(self, kernel: Kernel, X: Any) -> PointSet:
-        return kernel.points(np.arange(len(X)) if self._is_precomputed() else X)
+    def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
+        if not self._is_precomputed():
+            return kernel.points(X)
+        if centres is not None:
+            raise ValueError(
+                "centres are points, and a precomputed kernel has none: pass a kernel, or select "
+                "columns with mercer.features.Nystroem."
+            )
+        return kernel.points(np.arange(len(X)))
 
     # ---- points ------------------------------------------------------------------------------
 
@@ -128,17 +140,12 @@ class KernelInput:
             return False
         return isinstance(X[0], str) or np.asarray(X[0]).dtype.kind not in "fiub"
 
-    def _refusal_of_tensors(self) -> str:
-        """What to write instead of tensors, nothing where they are accepted."""
-        return "KernelRidge, KernelRegressor and KernelClassifier take tensors."
-
     def _checked_tensors(self, X: Any, *y: Any, reset: bool) -> Any:
         """The checks of scikit-learn that tensors need; what they hold is checked as points."""
-        refusal = self._refusal_of_tensors()
-        if refusal:
+        if self._instead_of_tensors:
             raise ValueError(
                 f"{type(self).__name__} computes on the CPU and takes arrays of NumPy: write "
-                f"X.cpu().numpy(). {refusal}"
+                f"X.cpu().numpy(). {self._instead_of_tensors}"
             )
         if self._is_precomputed():
             raise ValueError('kernel="precomputed" takes NumPy arrays: write X.cpu().numpy().')
@@ -157,16 +164,6 @@ class KernelInput:
         tags.input_tags.sparse = not self._is_precomputed()
         tags.input_tags.pairwise = self._is_precomputed()
         return tags
-
-
-class _Bound:
-    """A kernel function with keyword arguments, which can be pickled if the function can."""
-
-    def __init__(self, function: Any, extra: dict[str, Any]) -> None:
-        self.function, self.extra = function, extra
-
-    def __call__(self, x: Any, y: Any) -> Any:
-        return self.function(x, y, **self.extra)
 
 
 def _targets_of(X: Any, y: Any) -> Any:

@@ -23,7 +23,7 @@ from mercer.evaluation.expression import (
     own,
     squared_distance,
 )
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, reciprocal_roots
 from mercer.kernels.facts import Facts
 from mercer.kernels.inner_product import Constant
 from mercer.kernels.laws.combinations import of_multiple, of_product, of_sum
@@ -286,6 +286,10 @@ class Exponentiated(Wrapped, Pointwise):
         x, y = own(inner, "x"), own(inner, "y")
         return None if x is None or y is None else exp(inner - 0.5 * (x + y))
 
+    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        rows, columns = (0.5 * self.kernel.diagonal(side) for side in (x, y))
+        return np.exp(self.kernel.block(x, y) - rows[:, None] - columns)
+
     def facts(self, dimension: int | None = None) -> Facts:
         return of_exponential(self, self.kernel.facts(dimension))
 
@@ -375,14 +379,7 @@ class Normalised(Wrapped):
         return of_normalised(self, self.kernel.facts(dimension))
 
     def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if isinstance(self.kernel, Exponentiated):  # on a log scale, which cannot overflow
-            inner = self.kernel.kernel
-            rows, columns = (0.5 * inner.diagonal(side) for side in (x, y))
-            return np.exp(inner.block(x, y) - rows[:, None] - columns)
-        if not isinstance(x, VectorPoints):
-            return self.kernel.normalised_block(x, y)
-        rows, columns = (_reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
-        return rows[:, None] * self.kernel.block(x, y) * columns
+        return self.kernel.normalised_block(x, y)
 
     def _diagonal(self, x: PointSet) -> np.ndarray:
         if not isinstance(x, VectorPoints):
@@ -393,8 +390,8 @@ class Normalised(Wrapped):
         """φ(x)/‖φ(x)‖; objects with φ(x) = 0 have a feature of their own, in a last column."""
         features, own = self.kernel.features(x), self.kernel.diagonal(x)
         if isinstance(x, VectorPoints):
-            return _reciprocal_roots(own)[:, None] * features
-        scaled = scipy.sparse.diags_array(_reciprocal_roots(own)) @ features
+            return reciprocal_roots(own)[:, None] * features
+        scaled = scipy.sparse.diags_array(reciprocal_roots(own)) @ features
         return scipy.sparse.hstack([scaled, (own <= 0).astype(own.dtype)[:, None]], format="csr")
 
     def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
@@ -403,7 +400,7 @@ class Normalised(Wrapped):
             inner = self.kernel.kernel
             slopes = inner.derivative(x, y) - _slopes_at_itself(inner, x)[:, None, :]
             return self._block(x, y)[:, :, None] * slopes
-        own, columns = (_reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
+        own, columns = (reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
         falls = own[:, None] ** 2 * _slopes_at_itself(self.kernel, x)
         values = self.kernel.block(x, y)[:, :, None]
         slopes = self.kernel.derivative(x, y) - values * falls[:, None, :]
@@ -418,7 +415,3 @@ def _slopes_at_itself(kernel: Kernel, x: PointSet) -> np.ndarray:
     points = [x.slice(i, i + 1) for i in range(len(x))]
     slopes = [kernel.derivative(point, point)[0, 0] for point in points]
     return np.reshape(slopes, (len(x), -1))
-
-
-def _reciprocal_roots(values: np.ndarray) -> np.ndarray:
-    return np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)

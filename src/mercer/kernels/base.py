@@ -19,7 +19,7 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
 from mercer.operators import Gram
-from mercer.points import Column, PointSet, as_vectors
+from mercer.points import Column, PointSet, VectorPoints, as_vectors
 from mercer.runtime.budget import Memory
 from mercer.values import Value
 
@@ -69,14 +69,16 @@ class Kernel(Value):
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
 
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), 0/0 being 1: for points that are no vectors.
+        """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), for kernels without an expression.
 
-        Kernels whose values leave the range of floats have a better way.
+        0/0 is 0, and 1 for points that are no vectors: an empty object is as similar to itself as
+        any other.
         """
-        rows, columns = self.diagonal(x)[:, None], self.diagonal(y)
-        scale = np.sqrt(rows) * np.sqrt(columns)
-        empty = ((rows <= 0) & (columns <= 0)).astype(scale.dtype)
-        return np.divide(self.block(x, y), scale, out=empty, where=scale > 0)
+        rows, columns = (reciprocal_roots(self.diagonal(side)) for side in (x, y))
+        values = rows[:, None] * self.block(x, y) * columns
+        if not isinstance(x, VectorPoints):
+            values[np.ix_(rows == 0, columns == 0)] = 1.0
+        return values
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """∂k(x_i, y_j)/∂x_i as an array (n, m, columns)."""
@@ -306,6 +308,11 @@ class Kernel(Value):
 
     def _identity(self) -> tuple[Any, ...]:
         return tuple(_hashable(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def reciprocal_roots(values: np.ndarray) -> np.ndarray:
+    """1/√v, and 0 where v is not positive."""
+    return np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)
 
 
 def _alone(point: Any) -> Any:

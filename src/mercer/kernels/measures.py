@@ -90,13 +90,6 @@ def generator(random_state: Seed) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
-def _diagonal(variances: np.ndarray) -> np.ndarray:
-    """A diagonal matrix; np.diag of infinities would be filled with NaN by products."""
-    matrix = np.zeros((len(variances), len(variances)))
-    np.fill_diagonal(matrix, variances)
-    return matrix
-
-
 # ---- the classical ones --------------------------------------------------------------------------
 
 
@@ -113,9 +106,12 @@ class _Rescaled(SpectralMeasure):
         return self._standard_draw((size, self.dimension), random) / self.lengthscales
 
     def covariance(self) -> np.ndarray:
-        return _diagonal(self._standard_variance() / np.square(self.lengthscales))
+        out = np.zeros((self.dimension, self.dimension))
+        np.fill_diagonal(out, self.variance / np.square(self.lengthscales))
+        return out
 
-    def _standard_variance(self) -> float:
+    @property
+    def variance(self) -> float:
         """E u_k²."""
         return 1.0
 
@@ -145,7 +141,8 @@ class Student(_Rescaled):
 
     smoothness: float
 
-    def _standard_variance(self) -> float:
+    @property
+    def variance(self) -> float:
         return self.smoothness / (self.smoothness - 1.0) if self.smoothness > 1.0 else math.inf
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
@@ -171,16 +168,11 @@ class GammaMixture(_Rescaled):
         a, b = self.mixture, self.mixture - self.dimension / 2
         z = math.sqrt(2.0 * a) * np.sqrt((u * u).sum(axis=1))
         constant = a * math.log(a) - math.lgamma(a) - 0.5 * self.dimension * math.log(2.0 * math.pi)
+        at_zero = math.exp(constant + math.lgamma(b) - b * math.log(a)) if b > 0 else math.inf
         with np.errstate(divide="ignore", invalid="ignore"):
             # (‖u‖²/(2α))^{b/2} = (z/(2α))^b
             power = constant + math.log(2.0) + b * (np.log(z) - math.log(2.0 * a)) - z
-            values = np.exp(power + np.log(scipy.special.kve(b, z)))
-        return np.where(z > 0, values, self._at_zero(constant, b))
-
-    def _at_zero(self, constant: float, b: float) -> float:
-        if b <= 0:
-            return math.inf
-        return math.exp(constant + math.lgamma(b) - b * math.log(self.mixture))
+            return np.where(z > 0, np.exp(power + np.log(scipy.special.kve(b, z))), at_zero)
 
     def _standard_draw(self, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray:
         mixing = random.gamma(self.mixture, 1.0 / self.mixture, (shape[0], 1))
@@ -190,8 +182,7 @@ class GammaMixture(_Rescaled):
 class CauchyFrequencies(_Rescaled):
     """Of the Laplacian kernel: independent columns, Π 1/(π(1 + u_k²))."""
 
-    def _standard_variance(self) -> float:
-        return math.inf
+    variance = math.inf
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
         return np.prod(1.0 / (math.pi * (1.0 + u * u)), axis=1)
@@ -203,8 +194,7 @@ class CauchyFrequencies(_Rescaled):
 class LaplaceFrequencies(_Rescaled):
     """Of the product Cauchy kernel: independent columns, Π e^{−|u_k|}/2."""
 
-    def _standard_variance(self) -> float:
-        return 2.0
+    variance = 2.0
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
         return np.prod(0.5 * np.exp(-np.abs(u)), axis=1)
@@ -221,16 +211,17 @@ class Tabulated(SpectralMeasure):
     table: np.ndarray
     sampler: Callable[..., Any] | None
 
-    def covariance(self) -> np.ndarray:
+    def _moment(self, order: int) -> float:
         values = np.asarray(self.function(self.table), np.float64)
-        squares = np.trapezoid(values * self.table**2, self.table)
-        variance = float(squares / np.trapezoid(values, self.table))
-        return variance * np.eye(self.dimension)
+        return 2.0 * float(np.trapezoid(values * self.table**order, self.table))
+
+    def covariance(self) -> np.ndarray:
+        return self._moment(2) / self._moment(0) * np.eye(self.dimension)
 
     def _unit_density(self, rows: np.ndarray) -> np.ndarray:
         inside = np.abs(rows) <= self.table[-1]
         values = np.asarray(self.function(np.abs(rows).ravel())).reshape(rows.shape)
-        return np.prod(np.where(inside, values, 0.0), axis=1) / self.total
+        return np.prod(np.where(inside, values, 0.0) / self._moment(0), axis=1)
 
     def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
         count = size * self.dimension
@@ -272,118 +263,79 @@ class Mixture(SpectralMeasure):
 
     parts: Sequence[SpectralMeasure]
 
+    def _shares(self) -> np.ndarray:
+        totals = np.array([part.total for part in self.parts])
+        return totals / totals.sum()
+
     def covariance(self) -> np.ndarray:
-        return np.asarray(sum(part.total * part.covariance() for part in self.parts)) / self.total
+        shares = zip(self._shares(), self.parts, strict=True)
+        return np.asarray(sum(share * part.covariance() for share, part in shares))
 
     @property
     def has_formula(self) -> bool:
         return all(part.has_formula for part in self.parts)
 
     def _unit_density(self, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(sum(part.density(rows) for part in self.parts)) / self.total
+        shares = zip(self._shares(), self.parts, strict=True)
+        return np.asarray(sum(share * part._unit_density(rows) for share, part in shares))
 
     def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
-        shares = np.array([part.total for part in self.parts]) / self.total
-        choice = random.choice(len(self.parts), size, p=shares)
+        choice = random.choice(len(self.parts), size, p=self._shares())
         draws = np.stack([part._draw(size, random) for part in self.parts])
         return draws[choice, np.arange(size)]
 
 
 @dataclass(frozen=True, eq=False)
-class Convolution(SpectralMeasure):
-    """Of a product of kernels: sums of independent frequencies."""
+class Images(SpectralMeasure):
+    """Frequencies Σ_i A_iᵀω_i with independent ω_i.
 
-    parts: Sequence[SpectralMeasure]
-    has_formula = False
-
-    def covariance(self) -> np.ndarray:
-        return np.asarray(sum(part.covariance() for part in self.parts))
-
-    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
-        return np.sum([part._draw(size, random) for part in self.parts], axis=0)
-
-
-@dataclass(frozen=True, eq=False)
-class Multiple(SpectralMeasure):
-    """Of c·k."""
-
-    inner: SpectralMeasure
-
-    def covariance(self) -> np.ndarray:
-        return self.inner.covariance()
-
-    @property
-    def has_formula(self) -> bool:
-        return self.inner.has_formula
-
-    def _unit_density(self, rows: np.ndarray) -> np.ndarray:
-        return self.inner._unit_density(rows)
-
-    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
-        return self.inner._draw(size, random)
-
-
-@dataclass(frozen=True, eq=False)
-class Independent(SpectralMeasure):
-    """Of a product of kernels on groups of columns: independent groups of frequencies.
-
-    Columns of no group have frequency 0.
+    Those of a product of kernels, with A_i the identity (None), of kernels on groups of columns
+    (the list of their numbers) and of k(Ax, Ay). There is a formula for the density where the
+    matrices A_i, one above the other, are invertible: p(A^{−ᵀ}ω)/|det A|.
     """
 
     parts: Sequence[SpectralMeasure]
-    groups: Sequence[Sequence[int]]
+    maps: Sequence[Any]
+
+    def _matrix(self, which: Any) -> np.ndarray:
+        identity = np.eye(self.dimension)
+        return identity if which is None else which if np.ndim(which) == 2 else identity[which]
 
     def covariance(self) -> np.ndarray:
         out = np.zeros((self.dimension, self.dimension))
-        for part, group in zip(self.parts, self.groups, strict=True):
-            out[np.ix_(list(group), list(group))] = part.covariance()
+        for part, which in zip(self.parts, self.maps, strict=True):
+            inner, matrix = part.covariance(), self._matrix(which)
+            if np.isfinite(inner).all():
+                out += matrix.T @ inner @ matrix
+            elif np.ndim(which) == 2:
+                out += math.inf
+            else:
+                out[np.ix_(*[range(self.dimension) if which is None else which] * 2)] += inner
         return out
 
     @property
     def has_formula(self) -> bool:
-        everywhere = sum(len(group) for group in self.groups) == self.dimension
-        return everywhere and all(part.has_formula for part in self.parts)
+        matrix = np.vstack([self._matrix(which) for which in self.maps])
+        square = matrix.shape == (self.dimension, self.dimension)
+        invertible = square and np.linalg.matrix_rank(matrix) == self.dimension
+        return bool(invertible) and all(part.has_formula for part in self.parts)
 
     def _unit_density(self, rows: np.ndarray) -> np.ndarray:
         if not self.has_formula:
             return super()._unit_density(rows)
-        values = [
-            part._unit_density(rows[:, list(group)])
-            for part, group in zip(self.parts, self.groups, strict=True)
-        ]
-        return np.prod(values, axis=0)
+        matrix = np.vstack([self._matrix(which) for which in self.maps])
+        images = np.linalg.solve(matrix.T, rows.T).T
+        ends = np.cumsum([part.dimension for part in self.parts])[:-1]
+        pieces = zip(self.parts, np.split(images, ends, axis=1), strict=True)
+        density = np.prod([part._unit_density(piece) for part, piece in pieces], axis=0)
+        return density / abs(float(np.linalg.det(matrix)))
 
     def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
         out = np.zeros((size, self.dimension))
-        for part, group in zip(self.parts, self.groups, strict=True):
-            out[:, list(group)] = part._draw(size, random)
+        for part, which in zip(self.parts, self.maps, strict=True):
+            draw = part._draw(size, random)
+            if which is None or np.ndim(which) == 2:
+                out += draw if which is None else draw @ which
+            else:
+                out[:, which] += draw
         return out
-
-
-@dataclass(frozen=True, eq=False)
-class Mapped(SpectralMeasure):
-    """Of k(Ax, Ay): frequencies Aᵀω, with the density p(A^{−ᵀ}ω)/|det A| for invertible A."""
-
-    inner: SpectralMeasure
-    matrix: np.ndarray
-
-    def covariance(self) -> np.ndarray:
-        inner = self.inner.covariance()
-        if not np.isfinite(inner).all():
-            return np.full((self.dimension, self.dimension), math.inf)
-        return self.matrix.T @ inner @ self.matrix
-
-    @property
-    def has_formula(self) -> bool:
-        rows, columns = self.matrix.shape
-        invertible = rows == columns and np.linalg.matrix_rank(self.matrix) == rows
-        return bool(invertible) and self.inner.has_formula
-
-    def _unit_density(self, rows: np.ndarray) -> np.ndarray:
-        if not self.has_formula:
-            return super()._unit_density(rows)
-        images = np.linalg.solve(self.matrix.T, rows.T).T
-        return self.inner._unit_density(images) / abs(float(np.linalg.det(self.matrix)))
-
-    def _draw(self, size: int, random: np.random.Generator) -> np.ndarray:
-        return self.inner._draw(size, random) @ self.matrix

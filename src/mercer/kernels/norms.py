@@ -164,7 +164,7 @@ class _Integral:
     def total(self, named: Sequence[float], tolerance: float) -> float:
         """The sum over octaves; infinite where they do not fall."""
         places, least = self.peaks()
-        places += [(peak, 2.0**-8 * peak) for peak in named]
+        places += [(peak, 2.0**-8 * peak) for peak in named if peak > 0.0]
         breaks = sorted(edge for place in places for edge in self.around(*place))
         most = 2 * self.tuning.octaves + 1
         highest = max([0.0, *breaks]) / self.lowest

@@ -84,6 +84,13 @@ class Loss(Value):
         """The least and the largest u with ℓ*(y, u) < ∞, as numbers or like y."""
         return -self.lipschitz, self.lipschitz
 
+    @property
+    def follows_expression(self) -> bool:
+        """Whether value and slope are those of the expression, as compiled code needs it."""
+        kind = type(self)
+        own = kind.value is not Loss.value or kind.slope is not Loss.slope
+        return not own and self.expression(Y, F) is not None
+
     def check_targets(self, y: Array) -> None:
         """Refuse targets the loss is not made for, with a sentence that says what to do."""
         finite_targets(self, y)

@@ -35,14 +35,17 @@ class CompiledLoss(NamedTuple):
     parameters: np.ndarray
 
 
+@lru_cache(maxsize=1024)
 def compiled_loss(loss: Loss) -> CompiledLoss | None:
-    """ℓ, ∂ℓ/∂f and ∂²ℓ/∂f² as functions of (y, f); None for a loss without an expression."""
-    return _compiled(loss.expression(Y, F), F)
+    """ℓ, ∂ℓ/∂f and ∂²ℓ/∂f² as functions of (y, f); None for a loss that is no expression."""
+    return _compiled(loss.expression(Y, F), F) if loss.follows_expression else None
 
 
+@lru_cache(maxsize=1024)
 def compiled_conjugate(loss: Loss) -> CompiledLoss | None:
-    """ℓ*, ∂ℓ*/∂u and ∂²ℓ*/∂u² as functions of (y, u) in the domain; None without an expression."""
-    return _compiled(loss.conjugate_expression(Y, U), U)
+    """ℓ*, ∂ℓ*/∂u and ∂²ℓ*/∂u² as functions of (y, u) in the domain; None for no expression."""
+    own = type(loss).conjugate is not Loss.conjugate
+    return None if own else _compiled(loss.conjugate_expression(Y, U), U)
 
 
 def _compiled(expression: Expression | None, variable: Variable) -> CompiledLoss | None:

@@ -1,4 +1,4 @@
-"""Losses of online machines: what compiled code is told of them, and one that it adds."""
+"""Losses that only online machines have, and how compiled code gets at a loss."""
 
 from __future__ import annotations
 
@@ -7,21 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    Multinomial,
-    Perceptron,
-    Poisson,
-    Quantile,
-    Squared,
-    SquaredHinge,
-)
-from mercer.online import state
+from mercer.evaluation.expression import Expression
+from mercer.losses import Loss, Multinomial
+from mercer.losses.expressions import positive_part
+from mercer.online.state import FOREIGN, MAX_MARGIN, MULTINOMIAL, SCALAR
 
 
 @dataclass(frozen=True)
@@ -80,35 +69,14 @@ class Novelty(Loss):
     """
 
     share: float = 0.1
+    lipschitz = 1.0
 
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
-
-
-def code_of(loss: Loss) -> tuple[int, np.ndarray]:
-    """The code and the numbers of a loss; FOREIGN for one that has to be asked."""
-    rule = _RULES.get(type(loss))
-    code, numbers = (state.FOREIGN, ()) if rule is None else rule(loss)
-    return code, np.array([*numbers, 0.0, 0.0, 0.0][:3], np.float64)
+    def expression(self, y: Expression, f: Expression) -> Expression:
+        """The loss in f and in y = ρ."""
+        return positive_part(y - f) - float(self.share) * y
 
 
-def _tube(loss: Any) -> tuple[int, tuple[float, ...]]:
-    return state.TUBE, (*loss.domain(None), loss.quadratic_conjugate.kink)
-
-
-_RULES: dict[type, Any] = {
-    Squared: lambda loss: (state.SQUARED, ()),
-    Huber: lambda loss: (state.HUBER, (float(loss.delta),)),
-    Absolute: _tube,
-    Quantile: _tube,
-    EpsilonInsensitive: _tube,
-    Logistic: lambda loss: (state.LOGISTIC, ()),
-    Hinge: lambda loss: (state.HINGE, ()),
-    SquaredHinge: lambda loss: (state.SQUARED_HINGE, ()),
-    Poisson: lambda loss: (state.POISSON, ()),
-    Perceptron: lambda loss: (state.PERCEPTRON, ()),
-    Novelty: lambda loss: (state.NOVELTY, (float(loss.share),)),
-    Multinomial: lambda loss: (state.MULTINOMIAL, ()),
-    MaxMargin: lambda loss: (state.MAX_MARGIN, (float(loss.margin),)),
-}
+def kind_of(loss: Loss) -> int:
+    """How compiled code gets at a loss; FOREIGN for one that has to be asked from Python."""
+    kinds = {Multinomial: MULTINOMIAL, MaxMargin: MAX_MARGIN}
+    return kinds.get(type(loss), SCALAR if loss.follows_expression else FOREIGN)

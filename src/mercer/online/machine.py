@@ -17,8 +17,9 @@ from mercer.features.inputs import KernelInput
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Hinge, Logistic, Loss, Multinomial
+from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import Budget
-from mercer.online.stream import Algorithm, Expansion, Recorded
+from mercer.online.stream import Expansion, Recorded
 from mercer.online.targets import Targets, announced
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
 from mercer.solvers.schedules import Average, InverseSquareRoot

@@ -31,8 +31,7 @@ COUNT, ROUNDS, MISTAKES, INSERTIONS, UPDATES, RANDOM = range(INTEGERS)
 
 # ---- which loss, which step, which budget --------------------------------------------------------
 
-SQUARED, HUBER, TUBE, LOGISTIC, HINGE, SQUARED_HINGE, POISSON, PERCEPTRON, NOVELTY = range(9)
-MULTINOMIAL, MAX_MARGIN = 20, 21  # losses of a whole row of scores
+SCALAR, MULTINOMIAL, MAX_MARGIN = range(3)  # compiled from its expression; of a row of scores
 FOREIGN = -1  # a loss that is asked from Python
 
 GIVEN, ADAPTIVE, AGGRESSIVE, SOFT_AGGRESSIVE = range(4)
@@ -46,7 +45,9 @@ class Rules(NamedTuple):
     """What does not change: the codes of loss, step and budget, and their numbers."""
 
     loss: int
+    loss_address: int  # of its compiled code, where it is SCALAR: it holds in one process only
     loss_numbers: np.ndarray
+    share: float  # ν of a loss whose target is the offset ρ, which is learned; 0 for others
     step: int
     step_number: float
     regularization: float

@@ -47,7 +47,7 @@ class HistoryDisplay:
         if self.measure is None or not len(history.get(self.measure, [])):
             raise ValueError(
                 f"the solution has no history to draw; it recorded {sorted(history)}. Use an "
-                "iterative solver such as ConjugateGradient or CentresNewton."
+                "iterative solver such as ConjugateGradient or Newton."
             )
 
     @classmethod

@@ -1,7 +1,7 @@
 """Problems, the solvers that solve them, and the solutions they return."""
 
 from mercer.solvers import schedules
-from mercer.solvers.centres import CentresNewton
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.constrained import Constrained
 from mercer.solvers.defaults import default_solver
 from mercer.solvers.descent import (
@@ -16,23 +16,21 @@ from mercer.solvers.driver import HeldOut
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.interpolation import interpolant
-from mercer.solvers.iterative import ConjugateGradient
-from mercer.solvers.many_ridges import gram_path
 from mercer.solvers.minibatch import FeatureProblem, MiniBatch
 from mercer.solvers.newton import Newton
 from mercer.solvers.optimality import Gap, certified_gap, duality_gap, gradient_norm
-from mercer.solvers.path import SpectralPath
+from mercer.solvers.path import PathPoint, regularization_path
 from mercer.solvers.penalties import L1, Ball
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.root import Cholesky, Eigen, Features, PivotedCholesky, Root
 from mercer.solvers.solution import Solution, Status
 from mercer.solvers.sparse import SparseExpansion
+from mercer.solvers.spectral import SpectralPath
 from mercer.solvers.splitting import Splitting
 
 __all__ = [
     "L1",
     "Ball",
-    "CentresNewton",
     "Cholesky",
     "ConjugateGradient",
     "Constrained",
@@ -52,6 +50,7 @@ __all__ = [
     "MiniBatch",
     "Newton",
     "NuMethod",
+    "PathPoint",
     "PivotedCholesky",
     "Problem",
     "Root",
@@ -68,7 +67,7 @@ __all__ = [
     "default_solver",
     "duality_gap",
     "gradient_norm",
-    "gram_path",
     "interpolant",
+    "regularization_path",
     "schedules",
 ]

@@ -3,7 +3,8 @@
 Targets and weights are brought to where the operator of a problem computes; between here and the
 solution code is written against the array API. Solvers that compute with NumPy only say so by
 `host_only = True`: points on a device are refused, arrays of another library are converted, and the
-solution goes back to that library.
+solution goes back to that library. Those that compute with stored parts of K say
+`library_of_points = True`: targets of another library are converted to that of the points.
 """
 
 from __future__ import annotations
@@ -14,12 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.arrays import Array, beside, floating, is_tensor, on_host, to_precision
+from mercer.runtime.budget import Memory
 
 if TYPE_CHECKING:
     from mercer.solvers.problem import Problem
     from mercer.solvers.solution import Solution
 
-__all__ = ["admitted", "at_home", "check_host_only", "on_host", "returned"]
+__all__ = [
+    "admitted",
+    "at_home",
+    "check_host_only",
+    "column_memory",
+    "on_device",
+    "on_host",
+    "recomputes_faster",
+    "returned",
+]
 
 
 def at_home(values: Any, operator: Any) -> Array:
@@ -39,22 +50,40 @@ def at_home(values: Any, operator: Any) -> Array:
     return to_precision(floating(values), "float64")
 
 
+def on_device(operator: Any) -> bool:
+    """Whether an operator computes on a device."""
+    return getattr(operator, "on_tensors", False)
+
+
+def recomputes_faster(gram: Any) -> bool:
+    """Whether K is computed faster than a stored K is read: so it is on a card with fused code."""
+    return on_device(gram)
+
+
+def column_memory(gram: Any) -> Memory:
+    """The memory budget for columns of K: half of what is free on a device, if none was set."""
+    if gram.memory is not None or not on_device(gram):
+        return gram.memory
+    return gram.x.free_memory() // 2
+
+
 def check_host_only(solver: Any, problem: Problem) -> None:
     """Refuse points on a device in a solver that computes with arrays of NumPy."""
-    if getattr(problem.operator, "on_tensors", False):
+    if on_device(problem.operator):
         raise ValueError(
             f"{type(solver).__name__} computes on the CPU and takes arrays of NumPy: write "
             "X.cpu().numpy(). Direct, SpectralPath and ConjugateGradient (square loss), Newton "
-            "(smooth losses) and CentresNewton (every loss, on centres) take tensors."
+            "(smooth losses on all points, every loss on centres) take tensors."
         )
 
 
 def admitted(solver: Any, problem: Problem) -> Problem:
     """The problem in arrays that the solver computes with; refused where it cannot."""
-    if not getattr(solver, "host_only", False):
-        return problem
-    check_host_only(solver, problem)
-    if isinstance(problem.y, np.ndarray):
+    host_only = getattr(solver, "host_only", False)
+    if host_only:
+        check_host_only(solver, problem)
+    native = host_only or getattr(solver, "library_of_points", False)
+    if not native or isinstance(problem.y, np.ndarray) or on_device(problem.operator):
         return problem
     weights = None if problem.weights is None else on_host(problem.weights)
     return replace(problem, targets=on_host(problem.targets), weights=weights)

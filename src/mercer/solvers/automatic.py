@@ -19,11 +19,18 @@ from mercer.operators import Gram
 from mercer.points import PointSet, SparsePoints, VectorPoints
 from mercer.runtime.budget import Memory, free_memory, memory_budget
 from mercer.runtime.threads import thread_count
-from mercer.solvers.centres import CentresNewton
-from mercer.solvers.centres.basis import expected_steps, memory_needed, sample_size
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import MIXED_SIZE, Direct
-from mercer.solvers.iterative import ConjugateGradient
-from mercer.solvers.low_rank import ENTRY, Worth, default_rank, most_columns
+from mercer.solvers.newton import Newton, default_tolerance
+from mercer.solvers.preconditioners import TUNING as LOW_RANK
+from mercer.solvers.preconditioners import (
+    RankBudget,
+    default_rank,
+    expected_steps,
+    memory_needed,
+    most_columns,
+    sample_size,
+)
 
 SMALL = 3000  # rows up to which a factorisation is always right, and nothing is measured
 ROUNDING = 1.5  # times as long may a solution take that is right to rounding, not to a tolerance
@@ -228,7 +235,7 @@ def choose(
     >>> choose(k, k.points(X), rates=rates).chosen.name
     'ConjugateGradient'
     >>> choose(k, k.points(X), rates=rates, centres=2000).chosen.name
-    'CentresNewton'
+    'Newton'
     """
     loss = Squared() if loss is None else loss
     n = len(points)
@@ -337,15 +344,15 @@ def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, 
     sample = points.take(np.linspace(0, n - 1, min(n, SPECTRUM)).astype(int))
     matrix = Gram(kernel, sample).astype(np.float64).dense()
     values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
-    entry = 0.5 * (ENTRY + getattr(points, "width", 0))  # iterations are in float32
-    worth = Worth(ridge, ConjugateGradient().goal(Gram(kernel, points)), n, entry)
-    rank, iterations = worth.foreseen(values[: len(values) // 3], most_columns(n, 4))
+    entry = 0.5 * (LOW_RANK.entry + getattr(points, "width", 0))  # iterations are in float32
+    budget = RankBudget(ridge, ConjugateGradient().goal(Gram(kernel, points)), n, entry)
+    rank, iterations = budget.foreseen(values[: len(values) // 3], most_columns(n, 4))
     return min(n, int(1.5 * rank)), iterations  # they are added some at a time
 
 
 def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: Rates) -> Candidate:
-    n, solver, dtype = len(points), CentresNewton(), str(points.dtype)
-    goal = solver.goal(loss, points.dtype)
+    n, solver, dtype = len(points), Newton(), str(points.dtype)
+    goal = default_tolerance(loss, dtype)
     sample = sample_size(n, count, goal, rates.width, outputs)
     newton = NEWTON_STEPS[isinstance(loss, Squared)]
     factor = newton * 1.2 * sample * count**2 / rates.multiply_adds[dtype]
@@ -354,4 +361,4 @@ def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: R
     value = TWO_SIDES[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
     memory = memory_needed(n, count, outputs, points.dtype, loss=loss)
     seconds = factor + passes * n * count * value
-    return Candidate("CentresNewton", solver, seconds, memory, False, centres=count)
+    return Candidate("Newton", solver, seconds, memory, False, centres=count)

@@ -11,9 +11,9 @@ import numpy as np
 from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.checks import check_positive
 from mercer.solvers.optimality import gradient_norm
-from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution, Status
+from mercer.solvers.spectral import SpectralPath
 
 HALVINGS = 200  # of the logarithm of the bracket; 60 are enough for all digits
 

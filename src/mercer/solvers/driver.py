@@ -4,8 +4,9 @@ An iterative solver owes three methods. `begin(problem, start)` makes a state, a
 extends `State`; `step(state)` returns the next one,
 with its `iteration` advanced; `solution(state)` computes what is true of it.
 Everything else is done here, once, from fields of the solver where it has them: `tolerance`,
-`iterations`, `time_limit`, `callback`, `stopping` (hold rows out, return the best iterate) and
-`checkpoint` (a path).
+`iterations` (unless the solver says `limits_itself = True`, as its iterations are not steps),
+`time_limit`, `callback`, `stopping` (hold rows out, return the best iterate) and `checkpoint` (a
+path).
 """
 
 from __future__ import annotations
@@ -71,11 +72,14 @@ class State:
         The problem of which `solution` tells the truth; early stopping fits a part of its rows.
     best : Progress or None
         The iterate to return where it is not the last one.
+    deadline : float
+        When time is up, as `time.perf_counter` says it, for steps that take long.
     """
 
     work: Any = field(default=None, repr=False, metadata=NOT_STORED)
     asked: Any = field(default=None, repr=False, metadata=NOT_STORED)
     best: Progress | None = field(default=None, repr=False, metadata=NOT_STORED)
+    deadline: float = field(default=math.inf, repr=False, metadata=NOT_STORED)
     iteration: int = 0
     error: float = math.inf
     finished: str = ""
@@ -152,7 +156,12 @@ class HeldOut:
 
 
 def drive(
-    solver: Any, problem: Problem, start: Solution | None = None, *, resume: Any = None
+    solver: Any,
+    problem: Problem,
+    start: Solution | None = None,
+    *,
+    resume: Any = None,
+    shared: Any = None,
 ) -> Solution:
     """Run an iterative solver on a problem to its end.
 
@@ -167,15 +176,20 @@ def drive(
         Coefficients to begin from.
     resume : path, optional
         A checkpoint of the same solver on the same problem to go on from.
+    shared : object, optional
+        What `solver.shared(problem)` made for the problems of a path.
     """
     asked, problem = problem, admission.admitted(solver, problem)
     stopping = getattr(solver, "stopping", None)
     watch = EarlyStopping(stopping, problem) if isinstance(stopping, HeldOut) else None
-    state = solver.begin(problem if watch is None else watch.fitted, start)
+    began, fitted = time.perf_counter(), problem if watch is None else watch.fitted
+    more = {} if shared is None else {"shared": shared}
+    state = solver.begin(fitted, start, **more)
     state.asked = problem
     if resume is not None:
         restore(state, resume)
-    clock = Clock(solver, state)
+    clock = Clock(solver, state, began)
+    state.deadline = clock.deadline
     while not ended(solver, state):
         state = solver.step(state)
         state.record(seconds=clock.seconds)
@@ -186,18 +200,22 @@ def drive(
 class Clock:
     """Seconds since a run began, those before a checkpoint included."""
 
-    def __init__(self, solver: Any, state: State) -> None:
+    def __init__(self, solver: Any, state: State, began: float) -> None:
         self.limit = getattr(solver, "time_limit", None)
         before = state.history.get("seconds", [])
-        self.began = time.perf_counter() - (before[-1] if before else 0.0)
+        self.began = began - (before[-1] if before else 0.0)
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.began
 
     @property
+    def deadline(self) -> float:
+        return self.began + (math.inf if self.limit is None else self.limit)
+
+    @property
     def is_over(self) -> bool:
-        return self.limit is not None and self.seconds >= self.limit
+        return time.perf_counter() >= self.deadline
 
 
 def ended(solver: Any, state: State) -> bool:
@@ -209,7 +227,7 @@ def ended(solver: Any, state: State) -> bool:
 
 def interrupt(solver: Any, state: State, clock: Clock, watch: EarlyStopping | None = None) -> None:
     """Note in the state what stops the run after a step: limits, the callback, held-out rows."""
-    limit = getattr(solver, "iterations", None)
+    limit = None if getattr(solver, "limits_itself", False) else getattr(solver, "iterations", None)
     if limit is not None and state.iteration >= limit:
         state.stopped = f"the limit of {limit} iterations"
     if clock.is_over:

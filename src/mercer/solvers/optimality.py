@@ -31,8 +31,9 @@ import numpy as np
 
 from mercer import linalg
 from mercer.arrays import Array, inner, namespace
-from mercer.losses import Logistic, Loss, Multinomial, Poisson
+from mercer.losses import Logistic, Loss, Multinomial, Poisson, Squared
 from mercer.losses.numerics import beyond_noise, increasing_root
+from mercer.operators import Identity
 from mercer.solvers.penalties import L1
 from mercer.solvers.problem import Problem, over_rows
 
@@ -105,12 +106,8 @@ class Gap:
         return self.absolute / scale if scale > 0 else self.absolute
 
     def __str__(self) -> str:
-        rest = f", of which {self.rounding:.1e} is rounding" if self._mostly_rounding else ""
-        return f"relative duality gap {self.relative:.1e}{rest}"
-
-    @property
-    def _mostly_rounding(self) -> bool:
-        return 0.0 < self.difference < self.rounding or (self.difference <= 0.0 < self.rounding)
+        rounding = ", most of it rounding" if self.rounding > max(self.difference, 0.0) else ""
+        return f"relative duality gap {self.relative:.1e}{rounding}"
 
 
 # ---- duality gaps --------------------------------------------------------------------------------
@@ -145,7 +142,8 @@ def certified_gap(
     at = Evaluation(problem, v, b, fitted)
     if problem.on_all_points and not isinstance(problem.penalty, L1):
         return _gap_on_all_points(at, multiply or problem.operator.__matmul__)
-    return at.gap(_centred(at, slopes(problem, at.values)))
+    u = slopes(problem, at.values)
+    return _gap_off_points(at, centred_slopes(problem, u) if problem.fit_intercept else u)
 
 
 def duality_gap(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
@@ -176,11 +174,12 @@ class Evaluation:
         loss: Loss | None = None,
     ) -> None:
         self.problem, self.v, self.b, self.fitted = problem, v, b, fitted
+        self.y = namespace(fitted).reshape(problem.y, fitted.shape)
         self.loss = problem.loss if loss is None else loss
         self.values = fitted + b
         self.errors = value_errors(problem, v) if errors is None else errors
         self.squares = problem.norms(v, fitted) if squares is None else squares
-        risk = float(self.loss.risk(problem.y, self.values, problem.sample_weights))
+        risk = float(self.loss.risk(self.y, self.values, problem.sample_weights))
         self.penalty = problem.penalty.value(v, self.squares)
         self.objective = risk + problem.cost(b) + self.penalty
 
@@ -191,16 +190,26 @@ class Evaluation:
             self.objective, difference + distance, rounding + noise + self._unbalance(u), self.scale
         )
 
+    def squared_norm_gap(self, u: Array, g: Array, image: Array) -> Gap:
+        """The gap at u on all points, where g = λv + pu and Kg is given."""
+        problem, xp = self.problem, namespace(u)
+        ridge = float(problem.regularization)
+        roots = over_rows(_diagonal_roots(problem)[0], u)
+        sizes = xp.abs(ridge * self.v) + xp.abs(over_rows(problem.shares, u) * u)
+        reach = xp.sum(roots * xp.abs(g), axis=0)
+        noise = 2.0 * EPS * inner(sizes, xp.abs(image)) + TUNING.unit * float(xp.sum(reach**2))
+        return self.gap(u, max(inner(g, image), 0.0) / (2.0 * ridge), noise / (2.0 * ridge))
+
     @property
     def scale(self) -> float:
         """The least objective that is more than rounding."""
         xp, problem = namespace(self.values), self.problem
-        zero = self.loss.risk(problem.y, xp.zeros_like(problem.y), problem.sample_weights)
+        zero = self.loss.risk(self.y, xp.zeros_like(self.y), problem.sample_weights)
         return TUNING.negligible * abs(float(zero))
 
     def fenchel(self, u: Array) -> tuple[float, float]:
         """Σ p_i [ℓ(y_i, f_i) + ℓ*(y_i, u_i) − u_i f_i], and a bound of its rounding."""
-        xp, y, p = namespace(u), self.problem.y, self.problem.shares
+        xp, y, p = namespace(u), self.y, self.problem.shares
         conjugate = _row_sums(self.loss.conjugate(y, u))
 
         def terms(f: Array) -> tuple[Array, Array]:
@@ -245,6 +254,23 @@ def _diagonal_roots(problem: Problem) -> tuple[Array, Array]:
     return xp.max(columns) + 0.0 * problem.shares, columns
 
 
+def _gap_off_points(at: Evaluation, u: Array) -> Gap:
+    """The gap on centres or features, or for ℓ1: with Aᵀ(pu), and P factored for ‖·‖_{P⁻¹}."""
+    problem, xp = at.problem, namespace(u)
+    push = over_rows(problem.shares, u) * u
+    if isinstance(problem.penalty, L1):
+        pull = problem.operator.T @ push
+        scale = min(1.0, problem.penalty.strength / (float(xp.max(xp.abs(pull))) or 1.0))
+        return _plain_gap(at, scale * u, scale * push, scale * pull)
+    ridge = float(problem.regularization)
+    image = problem.penalty_operator @ at.v
+    g = xp.reshape(problem.operator.T @ push + ridge * image, (problem.size, -1))
+    if not isinstance(problem.penalty_operator, Identity):
+        matrix = problem.array(problem.penalty_operator.astype("float64").dense())
+        g = linalg.cholesky(matrix, overwrite=True).half_solve(g)
+    return at.gap(u, inner(g, g) / (2.0 * ridge))
+
+
 def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
     """The smallest gap among the dual points of v; that of u = 0 is always there."""
     problem, xp = at.problem, namespace(at.v)
@@ -262,19 +288,8 @@ def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
     for i, (u, g) in enumerate(zip(points, gradients, strict=True)):
         image = xp.reshape(images[:, i * width : (i + 1) * width], g.shape)
         squared = ridge > 0
-        gaps.append(_squared_norm_gap(at, u, g, image) if squared else _plain_gap(at, u, g, image))
+        gaps.append(at.squared_norm_gap(u, g, image) if squared else _plain_gap(at, u, g, image))
     return min(gaps, key=lambda gap: gap.absolute)
-
-
-def _squared_norm_gap(at: Evaluation, u: Array, g: Array, image: Array) -> Gap:
-    """The gap at u, where Kg is the gradient and its square norm is gᵀKg."""
-    problem, xp = at.problem, namespace(u)
-    ridge = float(problem.regularization)
-    roots = over_rows(_diagonal_roots(problem)[0], u)
-    sizes = xp.abs(ridge * at.v) + xp.abs(over_rows(problem.shares, u) * u)
-    reach = xp.sum(roots * xp.abs(g), axis=0)
-    noise = 2.0 * EPS * inner(sizes, xp.abs(image)) + TUNING.unit * float(xp.sum(reach**2))
-    return at.gap(u, max(inner(g, image), 0.0) / (2.0 * ridge), noise / (2.0 * ridge))
 
 
 def _plain_gap(at: Evaluation, u: Array, push: Array, image: Array) -> Gap:
@@ -321,15 +336,29 @@ def slopes(problem: Problem, values: Array, loss: Loss | None = None) -> Array:
     return xp.where(over_rows(problem.shares, found) > 0, found, 0.0)
 
 
-def _centred(at: Evaluation, u: Array) -> Array:
-    return centred(at.problem, u) if at.problem.fit_intercept else u
-
-
 def centred(problem: Problem, u: Array) -> Array:
     """A point of the dual's domain near u with Σ_i p_i u_i = 0 in each column."""
     if problem.loss.is_multiclass:
         return _centred_probabilities(problem, u)
-    return balanced(u, *problem.loss.domain(problem.y), problem.shares)
+    y = namespace(u).reshape(problem.y, u.shape)
+    return balanced(u, *problem.loss.domain(y), problem.shares)
+
+
+def centred_slopes(problem: Problem, u: Array) -> Array:
+    """Slopes near the given ones, in the domain of ℓ*, with Σ_i p_i u_i = 0 in each column.
+
+    Slopes of one sign are scaled down: what is 0 stays 0, where a shift would cost first order.
+    """
+    xp, p = namespace(u), over_rows(problem.shares, u)
+    if isinstance(problem.loss, Squared):
+        return u - xp.sum(p * u, axis=0)
+    if problem.loss.is_multiclass:
+        return _centred_probabilities(problem, u)
+    up = xp.sum(p * xp.clip(u, min=0.0), axis=0)
+    down = -xp.sum(p * xp.clip(u, max=0.0), axis=0)
+    least = xp.minimum(up, down)
+    scales = [xp.where(part > 0, least / xp.where(part > 0, part, 1.0), 0.0) for part in (up, down)]
+    return xp.where(u > 0, scales[0], scales[1]) * u
 
 
 def balanced(u: Array, low: Any, high: Any, p: Array) -> Array:

@@ -12,9 +12,9 @@ from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.solvers.driver import Callback, Progress, State, drive
 from mercer.solvers.optimality import Gap, certified_gap
-from mercer.solvers.path import SpectralPath
 from mercer.solvers.problem import Problem, over_rows, require_squared_norm
 from mercer.solvers.solution import Solution, Status, plain_intercept
+from mercer.solvers.spectral import SpectralPath
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from mercer.structured.base import (
     offsets,
 )
 from mercer.structured.hashing import Coder
-from mercer.structured.sparse import FeatureRows, SparseKernel
+from mercer.structured.sparse import FeatureRows, MinimumKernel, SparseKernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class _SetKernel(SparseKernel):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Intersection(_SetKernel):
+class Intersection(_SetKernel, MinimumKernel):
     """How much two sets share: |A ∩ B|, and Σ_u min(a_u, b_u) for weights a and b.
 
     `Intersection().normalised()` is the cosine of sets, |A ∩ B|/√(|A| |B|).
@@ -151,22 +151,6 @@ class Intersection(_SetKernel):
                 "Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]"
             ),
         )
-
-    def block(self, x: Any, y: Any) -> np.ndarray:
-        return self._products(x, y, smaller=True)
-
-    def diagonal(self, x: Any) -> np.ndarray:
-        return self._rows(x).totals(x.chosen)
-
-    def features(self, x: Any) -> Any:
-        """Indicators of the symbols, for sets without weights."""
-        rows = super().features(x)
-        if (rows.data != 1.0).any():
-            raise ValueError(
-                "Intersection has finitely many features on sets without weights only; for "
-                "weighted sets take Jaccard and mercer.features.MinHash."
-            )
-        return rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -208,7 +192,7 @@ class Jaccard(_SetKernel):
     def diagonal(self, x: Any) -> np.ndarray:
         return np.ones(len(x))
 
-    def features(self, x: Any) -> Any:
+    def explicit_rows(self, points: Any) -> FeatureRows:
         raise ValueError(
             "Jaccard has no finite list of features; mercer.features.MinHash approximates them."
         )

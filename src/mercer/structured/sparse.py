@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from mercer.kernels.algebra import Normalised, Scaled, Sum
+from mercer.kernels.base import Kernel
 from mercer.structured.base import StructuredKernel, StructuredPoints
+from mercer.structured.hashing import mixed
 
 DENSE = 0.25  # share of the columns of a tile from which a feature is added to all of them:
 # adding a vector takes about a quarter of the time of adding to as many single places
@@ -66,7 +69,7 @@ class FeatureRows:
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         rows = np.repeat(np.arange(self.matrix.shape[0]), np.diff(self.matrix.indptr))
-        return np.bincount(rows, values, minlength=self.matrix.shape[0])
+        return np.bincount(rows, values, minlength=self.matrix.shape[0]).astype(np.float64)
 
 
 def lookup(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -132,7 +135,11 @@ class SparseKernel(StructuredKernel):
         Its columns are the features that occur in x or in the points of which x is a part;
         `mercer.features.ExplicitFeatures` keeps the columns of a training set for later points.
         """
-        return self._rows(x).matrix[x.chosen]
+        return self.explicit_rows(x).matrix[x.chosen]
+
+    def explicit_rows(self, points: Any) -> FeatureRows:
+        """φ of all points with ⟨φ(x), φ(y)⟩ = k(x, y)."""
+        return self._rows(points)
 
     def _rows(self, points: StructuredPoints) -> FeatureRows:
         return points.prepared(self._key(), self.feature_rows)
@@ -161,3 +168,88 @@ class SparseKernel(StructuredKernel):
             out,
         )
         return out
+
+
+class MinimumKernel(SparseKernel):
+    """A kernel Σ_u min(c_u(x), c_u(y)) of sparse counts or weights c.
+
+    Where c is a whole number it is the inner product of unary codes: c_u makes c_u features, one
+    for "at least 1", one for "at least 2" and so on.
+    """
+
+    def block(self, x: Any, y: Any) -> np.ndarray:
+        return self._products(x, y, smaller=True)
+
+    def diagonal(self, x: Any) -> np.ndarray:
+        return self._rows(x).totals(x.chosen)
+
+    def explicit_rows(self, points: Any) -> FeatureRows:
+        rows = self._rows(points)
+        sizes = rows.matrix.data.astype(np.int64)
+        if (sizes != rows.matrix.data).any():
+            raise ValueError(
+                f"{self!r} has finitely many features where weights are whole numbers only; for "
+                "other weights take Jaccard and mercer.features.MinHash."
+            )
+        ends = np.cumsum(sizes)
+        steps = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
+        hashes = mixed(np.repeat(rows.keys[rows.matrix.indices], sizes), salt=steps)
+        return FeatureRows.counted(np.r_[0, ends][rows.matrix.indptr], hashes)
+
+
+EMPTY = np.uint64(0x656D707479)  # the feature of objects without features in a normalised kernel
+
+
+def explicit_rows(kernel: Kernel, points: Any) -> FeatureRows:
+    """Sparse features of a kernel, or of sums, multiples and normalised forms of such kernels.
+
+    >>> from mercer.structured import Spectrum
+    >>> k = 2.0 * Spectrum(1).normalised() + Spectrum(2)
+    >>> rows = explicit_rows(k, k.points(["abba", "", "a"])).matrix
+    >>> bool(np.allclose((rows @ rows.T).toarray(), k(["abba", "", "a"])))
+    True
+    """
+    match kernel:
+        case SparseKernel():
+            return kernel.explicit_rows(points)
+        case Scaled():
+            inner = explicit_rows(kernel.kernel, points)
+            return FeatureRows(inner.keys, inner.matrix * float(kernel.scale) ** 0.5)
+        case Normalised():
+            return _normalised(explicit_rows(kernel.kernel, points))
+        case Sum():
+            return _joined(*(explicit_rows(side, points) for side in (kernel.left, kernel.right)))
+    raise ValueError(
+        f"{kernel!r} has no sparse features: write mercer.features.Nystroem, which approximates "
+        "any kernel."
+    )
+
+
+def _normalised(rows: FeatureRows) -> FeatureRows:
+    """Rows of unit length; those without features have a feature of their own."""
+    n = rows.matrix.shape[0]
+    squares = rows.norms(np.arange(n))
+    empty = np.flatnonzero(squares == 0)
+    scale = 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    scaled = scipy.sparse.diags_array(scale) @ rows.matrix
+    own = scipy.sparse.csr_array((np.ones(len(empty)), (empty, 0 * empty)), (n, 1))
+    return _ordered(np.r_[rows.keys, EMPTY], _side_by_side(rows.keys, scaled, own))
+
+
+def _joined(left: FeatureRows, right: FeatureRows) -> FeatureRows:
+    """The features of both side by side, as different ones."""
+    keys = np.concatenate([mixed(left.keys, salt=1), mixed(right.keys, salt=2)])
+    cut = right.matrix[:, : len(right.keys)]
+    return _ordered(keys, _side_by_side(left.keys, left.matrix, cut))
+
+
+def _side_by_side(keys: np.ndarray, left: Any, right: Any) -> Any:
+    """Two matrices as one; where there are no keys the left one has an empty column too many."""
+    return scipy.sparse.hstack([left[:, : len(keys)], right], format="csr")
+
+
+def _ordered(keys: np.ndarray, matrix: Any) -> FeatureRows:
+    order = np.argsort(keys)
+    matrix = matrix[:, order] if len(keys) else matrix
+    matrix.sort_indices()
+    return FeatureRows(keys[order], matrix)

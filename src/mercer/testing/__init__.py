@@ -7,18 +7,18 @@
 >>> check_loss(Huber(delta=0.5))
 """
 
-from mercer.testing.estimators import STRUCTURED_LAWS, check_structured_estimator
-from mercer.testing.features import FEATURE_LAWS, check_feature_map
-from mercer.testing.kernels import KERNEL_LAWS, check_kernel
-from mercer.testing.losses import LOSS_LAWS, check_loss
-from mercer.testing.online import ONLINE_LAWS, check_online
+from mercer.testing.estimators import STRUCTURED_CONTRACTS, check_structured_estimator
+from mercer.testing.features import FEATURE_CONTRACTS, check_feature_map
+from mercer.testing.kernels import KERNEL_CONTRACTS, check_kernel
+from mercer.testing.losses import LOSS_CONTRACTS, check_loss
+from mercer.testing.online import ONLINE_CONTRACTS, check_online
 
 __all__ = [
-    "FEATURE_LAWS",
-    "KERNEL_LAWS",
-    "LOSS_LAWS",
-    "ONLINE_LAWS",
-    "STRUCTURED_LAWS",
+    "FEATURE_CONTRACTS",
+    "KERNEL_CONTRACTS",
+    "LOSS_CONTRACTS",
+    "ONLINE_CONTRACTS",
+    "STRUCTURED_CONTRACTS",
     "check_feature_map",
     "check_kernel",
     "check_loss",

@@ -1,4 +1,4 @@
-"""A kernel on one set of points, and what the laws ask of it."""
+"""A kernel on one set of points, and what the contracts ask of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels import Kernel
+from mercer.kernels.facts import Facts
 from mercer.operators import Gram
 from mercer.points import PointSet, VectorPoints
 from mercer.testing.rounding import kernel_bound
@@ -53,6 +54,11 @@ class Case:
     def block(self) -> np.ndarray:
         """K(X, Y)."""
         return self.gram(self.x, self.y).dense()
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known of the kernel on these points."""
+        return self.kernel.facts(getattr(self.x, "width", None))
 
     @cached_property
     def slack(self) -> np.ndarray:

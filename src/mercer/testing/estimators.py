@@ -16,11 +16,11 @@ from sklearn.pipeline import Pipeline
 from mercer.testing.kernels import same_data
 
 Check = Callable[[Any, list[Any], Any], None]
-STRUCTURED_LAWS: dict[str, Check] = {}
+STRUCTURED_CONTRACTS: dict[str, Check] = {}
 
 
 def check_structured_estimator(estimator: Any, X: Any, y: Any) -> None:
-    """Run every law of `STRUCTURED_LAWS`; an `AssertionError` says which one fails.
+    """Run every contract of `STRUCTURED_CONTRACTS`; an `AssertionError` says which one fails.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ def check_structured_estimator(estimator: Any, X: Any, y: Any) -> None:
     >>> words = ["kernel", "kern", "learn", "lean", "clean", "space", "pace", "ace", "nerd", "a"]
     >>> check_structured_estimator(KernelRidge(kernel=Spectrum(1)), words, [len(w) for w in words])
     """
-    for check in STRUCTURED_LAWS.values():
+    for check in STRUCTURED_CONTRACTS.values():
         check(estimator, list(X), np.asarray(y))
 
 
-def law(check: Check) -> Check:
+def contract(check: Check) -> Check:
     """Run a function on every estimator."""
-    STRUCTURED_LAWS[check.__name__] = check
+    STRUCTURED_CONTRACTS[check.__name__] = check
     return check
 
 
@@ -62,7 +62,7 @@ def _agree(estimator: Any, left: Any, right: Any, what: str) -> None:
         _refuse(estimator, f"{what} differ: {left[:3]} and {right[:3]} come first")
 
 
-@law
+@contract
 def fit_returns_the_estimator(estimator: Any, X: list[Any], y: Any) -> None:
     """`fit` returns self, and leaves parameters and points as they were."""
     model, before, given = clone(estimator), copy.deepcopy(X), estimator.get_params(deep=False)
@@ -76,7 +76,7 @@ def fit_returns_the_estimator(estimator: Any, X: list[Any], y: Any) -> None:
         _refuse(estimator, "objects have no columns, but feature_names_in_ is set")
 
 
-@law
+@contract
 def predictions_are_of_single_objects(estimator: Any, X: list[Any], y: Any) -> None:
     """Each object has its prediction, whatever else is predicted with it, and in any order."""
     model = clone(estimator).fit(X, y)
@@ -87,7 +87,7 @@ def predictions_are_of_single_objects(estimator: Any, X: list[Any], y: Any) -> N
     _agree(estimator, model.predict(X[:1]), whole[:1], "predictions of one object and of all")
 
 
-@law
+@contract
 def fitting_twice(estimator: Any, X: list[Any], y: Any) -> None:
     """A second fit forgets the first."""
     model = clone(estimator).fit(X[::2], y[::2])
@@ -95,7 +95,7 @@ def fitting_twice(estimator: Any, X: list[Any], y: Any) -> None:
     _agree(estimator, model.fit(X, y).predict(X), again.predict(X), "predictions of a second fit")
 
 
-@law
+@contract
 def pickling(estimator: Any, X: list[Any], y: Any) -> None:
     """A fitted estimator survives pickling and deep copies."""
     model = clone(estimator).fit(X, y)
@@ -106,7 +106,7 @@ def pickling(estimator: Any, X: list[Any], y: Any) -> None:
         _agree(estimator, again.predict(X), model.predict(X), f"predictions after {way}")
 
 
-@law
+@contract
 def pipelines_and_folds(estimator: Any, X: list[Any], y: Any) -> None:
     """Cross-validation, alone and as the end of a pipeline, predicts as a loop over folds does."""
     parts = [np.arange(len(X))[i::2] for i in range(2)]
@@ -120,7 +120,7 @@ def pipelines_and_folds(estimator: Any, X: list[Any], y: Any) -> None:
         _agree(estimator, folded, by_hand.astype(folded.dtype), "predictions by folds")
 
 
-@law
+@contract
 def bad_input(estimator: Any, X: list[Any], y: Any) -> None:
     """No objects, too few targets, and prediction before fit are refused."""
     for what, objects, targets in (("no objects", [], y[:0]), ("a target too few", X, y[:-1])):

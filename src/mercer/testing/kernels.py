@@ -1,7 +1,8 @@
-"""What every kernel owes: one law, one function, one sentence where it fails.
+"""Contracts of kernels: one function for each, one sentence where it fails.
 
-A law takes a kernel on points (`Case`). A function marked `@law` joins `KERNEL_LAWS`, and from then
-on every kernel is checked for it; one marked `@law_once` is run on the first set of points only.
+A contract takes a kernel on points (`Case`). A function marked `@contract` joins
+`KERNEL_CONTRACTS`, and from then on every kernel is checked for it; one marked `@contract_once` is
+run on the first set of points only.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from mercer.testing.cases import Case, cases
 
 RAGGED = (1, 7, 8, 9, 47, 49)  # around the steps of compiled code
 
-KERNEL_LAWS: dict[str, Callable[[Case], None]] = {}
-_ONCE: set[str] = set()  # laws that need no second set of points
+KERNEL_CONTRACTS: dict[str, Callable[[Case], None]] = {}
+_ONCE: set[str] = set()  # contracts that need no second set of points
 
 
 def check_kernel(kernel: Kernel, points: Any = None, *, random_state: int = 0) -> None:
-    """Run every law of `KERNEL_LAWS` on a kernel; an `AssertionError` says which one fails, where.
+    """Run every contract on a kernel; an `AssertionError` says which one fails, and where.
+
+    What the kernel states of itself, as `positive_definite=True`, is tested among them.
 
     Parameters
     ----------
@@ -50,27 +53,27 @@ def check_kernel(kernel: Kernel, points: Any = None, *, random_state: int = 0) -
     AssertionError: ...
     """
     for number, case in enumerate(cases(kernel, points, random_state)):
-        for name, check in KERNEL_LAWS.items():
+        for name, check in KERNEL_CONTRACTS.items():
             if number == 0 or name not in _ONCE:
                 check(case)
 
 
-def law(check: Callable[[Case], None]) -> Callable[[Case], None]:
+def contract(check: Callable[[Case], None]) -> Callable[[Case], None]:
     """Run a function on every kernel and every set of points."""
-    KERNEL_LAWS[check.__name__] = check
+    KERNEL_CONTRACTS[check.__name__] = check
     return check
 
 
-def law_once(check: Callable[[Case], None]) -> Callable[[Case], None]:
+def contract_once(check: Callable[[Case], None]) -> Callable[[Case], None]:
     """Run a function on every kernel, on the first set of points: it is dear, or needs none."""
     _ONCE.add(check.__name__)
-    return law(check)
+    return contract(check)
 
 
 # ---- a symmetric function of two points ---------------------------------------------------------
 
 
-@law_once
+@contract_once
 def equality_and_hash(case: Case) -> None:
     """Equal parameters make equal kernels with equal hashes."""
     kernel, twin = case.kernel, copy.copy(case.kernel)
@@ -80,7 +83,7 @@ def equality_and_hash(case: Case) -> None:
         case.refuse("it is equal to something else")
 
 
-@law
+@contract
 def input_untouched(case: Case) -> None:
     """Evaluation does not write into the user's points."""
     before = copy.deepcopy(case.data)
@@ -91,7 +94,7 @@ def input_untouched(case: Case) -> None:
         case.refuse("evaluation changed the points it was given; compute on a copy")
 
 
-@law
+@contract
 def single_pair(case: Case) -> None:
     """k(x, y) of two points is the entry of their block."""
     x, y = case.x.slice(0, 1), case.y.slice(0, 1)
@@ -100,7 +103,7 @@ def single_pair(case: Case) -> None:
     case.agree([[value]], case.block[:1, :1], allowed, "k(x, y) and its entry in a block")
 
 
-@law
+@contract
 def symmetry(case: Case) -> None:
     """k(x, y) = k(y, x)."""
     mirrored = case.gram(case.y, case.x).dense().T
@@ -109,7 +112,7 @@ def symmetry(case: Case) -> None:
     case.agree(case.dense, case.dense.T, 2 * case.slack, "K(X, X) and its transpose")
 
 
-@law
+@contract
 def diagonal(case: Case) -> None:
     """`diagonal()` is the diagonal of the dense matrix."""
     allowed = 2 * np.diagonal(case.slack)
@@ -121,7 +124,7 @@ def diagonal(case: Case) -> None:
     )
 
 
-@law
+@contract
 def cauchy_schwarz(case: Case) -> None:
     """|k(x, y)|² ≤ k(x, x) k(y, y)."""
     own = np.diagonal(case.dense).astype(np.float64) + np.diagonal(case.slack)
@@ -135,21 +138,59 @@ def cauchy_schwarz(case: Case) -> None:
         )
 
 
-@law
+@contract
 def positive_semidefinite(case: Case) -> None:
     """vᵀKv ≥ 0 for all v: no eigenvalue of K is negative beyond rounding."""
     K = case.dense.astype(np.float64)
     values, vectors = np.linalg.eigh((K + K.T) / 2)
     rounding = len(K) * case.unit * np.abs(values).sum() + float(np.linalg.norm(case.slack))
     if not values[0] >= -rounding:
+        claim = ", though it is stated to be" if case.facts.positive_definite.yes else ""
         case.refuse(
-            f"the Gram matrix is not positive semi-definite: its smallest eigenvalue is "
+            f"the Gram matrix is not positive semi-definite{claim}: its smallest eigenvalue is "
             f"{values[0]:.3g} (rounding explains {-rounding:.2g}), with the witness v = "
             f"{np.array2string(vectors[:, 0], precision=3, threshold=8)}"
         )
 
 
-@law
+@contract_once
+def stated_facts(case: Case) -> None:
+    """What the kernel states holds here: k(x, x) ≤ R², and no shift or motion changes a value."""
+    facts, own = case.facts, np.diagonal(case.dense).astype(np.float64)
+    if facts.bounded.yes and facts.bounded.payload is not None:
+        excess = own - facts.bounded.payload * (1 + 4 * case.unit) - np.diagonal(case.slack)
+        if excess.max(initial=0.0) > 0:
+            case.refuse(
+                f"k(x, x) is {own.max():.6g}, above the stated R² = {facts.bounded.payload}"
+            )
+    if not isinstance(case.x, DensePoints):
+        return
+    rows = _roundable(case.x.rows)
+    shift = np.arange(1.0, 1.0 + rows.shape[1])
+    moves = {"stationary": rows + shift, "isotropic": _turned(rows) + shift}
+    for name, moved in moves.items():
+        if getattr(facts, name).yes:
+            x, y = case.kernel.points(rows), case.kernel.points(moved)
+            allowed = 2 * (case.bound(x, x, np.float64) + case.bound(y, y, np.float64))
+            what = f"values before and after a motion, k being stated to be {name},"
+            case.agree(case.gram(y).dense(), case.gram(x).dense(), allowed, what)
+
+
+def _roundable(rows: np.ndarray) -> np.ndarray:
+    """Points nearby, of which shifts by whole numbers and the turn below are exact."""
+    return 5.0 * np.round(rows.astype(np.float64) * 2.0**6 / 5.0) / 2.0**6
+
+
+def _turned(rows: np.ndarray) -> np.ndarray:
+    """The points reflected, and their first two columns turned by the angle with cosine 3/5."""
+    turned = -rows
+    if rows.shape[1] > 1:
+        turned[:, :2] = rows[:, :2] @ np.array([[0.6, 0.8], [-0.8, 0.6]])
+        turned = np.round(turned * 2.0**6) / 2.0**6  # which they are, but for the rounding of 3/5
+    return turned
+
+
+@contract
 def reproducing_property(case: Case) -> None:
     """f(x) = ⟨f, k(x, ·)⟩."""
     coefficients = case.random(len(case.y)).astype(np.float64)
@@ -163,7 +204,7 @@ def reproducing_property(case: Case) -> None:
 # ---- one definition, several executions ---------------------------------------------------------
 
 
-@law
+@contract
 def fused_is_reference(case: Case) -> None:
     """A kernel with a program runs fused, and gives the values of the reference."""
     expression = case.kernel.expression()
@@ -176,7 +217,7 @@ def fused_is_reference(case: Case) -> None:
     case.agree(case.dense, exact, 2 * case.slack, "the fused value and the reference")
 
 
-@law
+@contract
 def float32_near_float64(case: Case) -> None:
     """On points in float32, the values in float32 are those in float64, rounded."""
     if not isinstance(case.x, VectorPoints) or case.dtype == np.float32:
@@ -192,7 +233,7 @@ def float32_near_float64(case: Case) -> None:
     case.agree(case.gram(single).dense(), exact, allowed, "values in float32 and float64")
 
 
-@law
+@contract
 def product(case: Case) -> None:
     """gram @ v and gram @ V, symmetric or not, are products with the dense matrix."""
     for gram, K in ((case.gram(case.x), case.dense), (case.gram(case.x, case.y), case.block)):
@@ -201,7 +242,7 @@ def product(case: Case) -> None:
             case.agree(gram @ V, K @ V, 2 * slack @ np.abs(V), "gram @ V and dense() @ V")
 
 
-@law
+@contract
 def transposed_product(case: Case) -> None:
     """gram.T @ W and W.T @ gram are products with the transposed dense matrix."""
     gram, W = case.gram(case.x, case.y), case.random(len(case.x), 2)
@@ -211,7 +252,7 @@ def transposed_product(case: Case) -> None:
     case.agree((W.T @ gram).T, case.block.T @ W, allowed, "W.T @ gram and W.T @ dense()")
 
 
-@law
+@contract
 def normal_product(case: Case) -> None:
     """gram.normal_matmul(V, W) is Kᵀ(K V + W)."""
     K, V, W = case.block, case.random(len(case.y), 2), case.random(len(case.x), 2)
@@ -223,7 +264,7 @@ def normal_product(case: Case) -> None:
     case.agree(computed, K.T @ inner, 2 * allowed, "normal_matmul(V, W) and Kᵀ(K V + W)")
 
 
-@law
+@contract
 def chosen_columns(case: Case) -> None:
     """gram.columns(indices) are columns of the dense matrix."""
     indices = [len(case.y) - 1, 0]
@@ -235,7 +276,7 @@ def chosen_columns(case: Case) -> None:
 # ---- sizes --------------------------------------------------------------------------------------
 
 
-@law
+@contract
 def ragged_tiles(case: Case) -> None:
     """Sizes that fill no tile give the same values and products."""
     for n, m in zip(RAGGED, RAGGED[::-1], strict=True):
@@ -247,7 +288,7 @@ def ragged_tiles(case: Case) -> None:
         case.agree(gram @ v, K @ v, allowed, f"products with a block of {n} × {m} and with K(X, X)")
 
 
-@law
+@contract
 def no_rows(case: Case) -> None:
     """Without rows there are no values; without columns all sums are zero."""
     none, n = case.x.slice(0, 0), len(case.x)
@@ -259,7 +300,7 @@ def no_rows(case: Case) -> None:
     case.agree(case.gram(none).diagonal(), np.empty(0), 0, "diagonal() without rows and no values")
 
 
-@law_once
+@contract_once
 def several_stripes(case: Case) -> None:
     """More rows than two stripes of tiles: where symmetry and partial sums come in."""
     x, i = case.resized(2 * case.gram(case.x).plan().tile[0] + 1)
@@ -276,7 +317,7 @@ def several_stripes(case: Case) -> None:
 # ---- calculus -----------------------------------------------------------------------------------
 
 
-@law
+@contract
 def gradient(case: Case) -> None:
     """∇f is what central differences of f tend to, where the kernel knows its derivative."""
     if not isinstance(case.x, DensePoints):
@@ -320,7 +361,7 @@ def _differences(case: Case, f: Any, z: np.ndarray, step: float) -> tuple[np.nda
 # ---- a value like any other ---------------------------------------------------------------------
 
 
-@law_once
+@contract_once
 def pickling(case: Case) -> None:
     """A kernel survives pickling."""
     try:
@@ -331,7 +372,7 @@ def pickling(case: Case) -> None:
         case.refuse(f"pickling gives back another kernel, {restored!r}")
 
 
-@law_once
+@contract_once
 def rebuilding(case: Case) -> None:
     """`get_params` and `with_` rebuild the kernel."""
     kernel, params = case.kernel, case.kernel.get_params(deep=False)
@@ -345,7 +386,7 @@ def rebuilding(case: Case) -> None:
             case.refuse(f"{way} gives another kernel, {twin!r}")
 
 
-@law_once
+@contract_once
 def readable_repr(case: Case) -> None:
     """`repr` is an expression for an equal kernel, if its parameters can be written down."""
     kernel, values = case.kernel, _parameters(case.kernel)

@@ -1,4 +1,4 @@
-"""A loss on targets and predictions, and what the laws ask of it."""
+"""A loss on targets and predictions, and what the contracts ask of it."""
 
 from __future__ import annotations
 

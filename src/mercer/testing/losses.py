@@ -1,9 +1,9 @@
-"""What every loss owes: one law, one function, one sentence where it fails.
+"""Contracts of losses: one function for each, one sentence where it fails.
 
-A law takes a loss on targets and predictions (`LossCase`). A function marked `@law` joins
-`LOSS_LAWS`, and from then on every loss is checked for it. Laws use no derivative but the loss's
-own: a slope is right if it supports the values, a curvature if it is what slopes tend to, at kinks
-too, and nobody has to say where they are.
+A contract takes a loss on targets and predictions (`LossCase`). A function marked `@contract` joins
+`LOSS_CONTRACTS`, and from then on every loss is checked for it. They use no derivative but the
+loss's own: a slope is right if it supports the values, a curvature if it is what slopes tend to, at
+kinks too, and nobody has to say where they are.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mercer.testing.loss_cases import SLACK, LossCase, accepts, loss_cases
 LARGE = 1e4
 STEPS = (1e-2, 1.0, 50.0)  # of the proximal map
 
-LOSS_LAWS: dict[str, Callable[[LossCase], None]] = {}
+LOSS_CONTRACTS: dict[str, Callable[[LossCase], None]] = {}
 
 
 def check_loss(loss: Loss, y: Any = None, *, random_state: int = 0) -> None:
-    """Run every law of `LOSS_LAWS` on a loss; an `AssertionError` says which one fails, where.
+    """Run every contract on a loss; an `AssertionError` says which one fails, and where.
 
     Parameters
     ----------
@@ -53,20 +53,20 @@ def check_loss(loss: Loss, y: Any = None, *, random_state: int = 0) -> None:
     AssertionError: Halved(): the slope is no subgradient, ...
     """
     for case in loss_cases(loss, y, random_state):
-        for check in LOSS_LAWS.values():
+        for check in LOSS_CONTRACTS.values():
             check(case)
 
 
-def law(check: Callable[[LossCase], None]) -> Callable[[LossCase], None]:
+def contract(check: Callable[[LossCase], None]) -> Callable[[LossCase], None]:
     """Run a function on every loss."""
-    LOSS_LAWS[check.__name__] = check
+    LOSS_CONTRACTS[check.__name__] = check
     return check
 
 
 # ---- a convex function and its derivatives ------------------------------------------------------
 
 
-@law
+@contract
 def shapes(case: LossCase) -> None:
     """One value for each target; slopes and proximal points like predictions."""
     z = case.loss.proximal(case.y, case.f, 1.0)
@@ -78,7 +78,7 @@ def shapes(case: LossCase) -> None:
     case.require(np.isfinite(case.value), "the value is not finite")
 
 
-@law
+@contract
 def slope_supports(case: LossCase) -> None:
     """ℓ(f + h) ≥ ℓ(f) + h ℓ'(f) for small and large h of both signs: a subgradient everywhere.
 
@@ -95,7 +95,7 @@ def slope_supports(case: LossCase) -> None:
         )
 
 
-@law
+@contract
 def convexity(case: LossCase) -> None:
     """ℓ((1 − t)f + tg) ≤ (1 − t)ℓ(f) + tℓ(g) along lines."""
     random = np.random.default_rng(case.seed)
@@ -108,7 +108,7 @@ def convexity(case: LossCase) -> None:
         case.require(between <= chord + noise, "the value is not convex: it is above a chord")
 
 
-@law
+@contract
 def curvature_is_slope_of_slope(case: LossCase) -> None:
     """ℓ'' is between what differences of slopes tend to on both sides, except where slopes jump."""
     curvature = case.loss.curvature_product(case.y, case.f, case.direction)
@@ -129,7 +129,7 @@ def _quotients(case: LossCase, h: float) -> np.ndarray:
     return np.stack([right, -left])
 
 
-@law
+@contract
 def curvature_product(case: LossCase) -> None:
     """`curvature_product` multiplies by the curvature, which is nonnegative and symmetric."""
     C, v = case.loss.curvature(case.y, case.f), case.direction
@@ -147,7 +147,7 @@ def curvature_product(case: LossCase) -> None:
 # ---- the conjugate ------------------------------------------------------------------------------
 
 
-@law
+@contract
 def fenchel_young(case: LossCase) -> None:
     """ℓ(f) + ℓ*(u) ≥ uf, for u inside and outside the domain and for f near and far."""
     u = case.dual_points()
@@ -163,7 +163,7 @@ def fenchel_young(case: LossCase) -> None:
         case.require(holds, "value + conjugate < uf for some u, against the inequality of Fenchel")
 
 
-@law
+@contract
 def fenchel_equality(case: LossCase) -> None:
     """ℓ(f) + ℓ*(u) = uf at u = ℓ'(f)."""
     conjugate = case.loss.conjugate(case.y, case.slope)
@@ -174,7 +174,7 @@ def fenchel_equality(case: LossCase) -> None:
     case.require(gap <= noise, "value + conjugate is not uf at the slope u")
 
 
-@law
+@contract
 def conjugate_domain(case: LossCase) -> None:
     """Slopes are inside the domain, and ℓ* = +∞ outside."""
     targets = case.rows() if case.loss.is_multiclass else case.y
@@ -193,7 +193,7 @@ def conjugate_domain(case: LossCase) -> None:
 # ---- the proximal map ---------------------------------------------------------------------------
 
 
-@law
+@contract
 def proximal_is_optimal(case: LossCase) -> None:
     """(f − z)/step is a subgradient at z, for z up to a few units in the last place."""
     for step in STEPS:
@@ -217,7 +217,7 @@ def _stationary_row(case: LossCase, z: np.ndarray, step: float) -> np.ndarray:
     return case.lengths(residual) <= SLACK * (1 + step) * (case.size + case.lengths(z))
 
 
-@law
+@contract
 def proximal_of_many_steps(case: LossCase) -> None:
     """One step for each entry is what each step gives alone."""
     steps = np.where(np.arange(len(case.f)) % 2, STEPS[0], STEPS[1])
@@ -231,7 +231,7 @@ def proximal_of_many_steps(case: LossCase) -> None:
 # ---- how fast it grows --------------------------------------------------------------------------
 
 
-@law
+@contract
 def lipschitz_bound(case: LossCase) -> None:
     """|ℓ(f) − ℓ(g)| ≤ L‖f − g‖."""
     for g in _others(case):
@@ -241,7 +241,7 @@ def lipschitz_bound(case: LossCase) -> None:
         case.require(gap <= limit * (1 + SLACK) + noise, "the value grows faster than `lipschitz`")
 
 
-@law
+@contract
 def smoothness_bound(case: LossCase) -> None:
     """‖ℓ'(f) − ℓ'(g)‖ ≤ smoothness·‖f − g‖."""
     for g in _others(case):
@@ -260,7 +260,7 @@ def _others(case: LossCase) -> list[np.ndarray]:
 # ---- digits -------------------------------------------------------------------------------------
 
 
-@law
+@contract
 def single_precision(case: LossCase) -> None:
     """float32 predictions give float32 answers, near those in float64."""
     unit = 64 * float(np.finfo(np.float32).eps)
@@ -297,7 +297,7 @@ def _near_in_between(case: LossCase, single: Any, unit: float) -> None:
     case.require(near, "slope in float32 is far from what it is in float64")
 
 
-@law
+@contract
 def large_predictions(case: LossCase) -> None:
     """No NaN and no floating-point error for |f| = 10⁴, in both precisions."""
     for dtype in (np.float32, np.float64):
@@ -324,7 +324,7 @@ def _without_warnings(case: LossCase, f: np.ndarray) -> dict[str, np.ndarray]:
 # ---- targets, weights, arguments ----------------------------------------------------------------
 
 
-@law
+@contract
 def targets_are_checked(case: LossCase) -> None:
     """`check_targets` accepts these targets, and refuses NaN."""
     case.loss.check_targets(case.targets)
@@ -334,7 +334,7 @@ def targets_are_checked(case: LossCase) -> None:
         case.refuse("check_targets accepts NaN")
 
 
-@law
+@contract
 def weighted_risk(case: LossCase) -> None:
     """The risk is the weighted mean of the values: a weight counts how often a sample is there."""
     weights = np.arange(len(case.f)) % 4
@@ -350,7 +350,7 @@ def weighted_risk(case: LossCase) -> None:
             case.refuse(f"weights give the risk {once}, but {name} give {risk}")
 
 
-@law
+@contract
 def inputs_untouched(case: LossCase) -> None:
     """Nothing is written into the user's arrays, and answers do not share memory with them."""
     y, f = case.y.copy(), case.f.copy()
@@ -363,7 +363,7 @@ def inputs_untouched(case: LossCase) -> None:
         case.refuse("it writes into its arguments, or answers with a view of them")
 
 
-@law
+@contract
 def value_like_any_other(case: LossCase) -> None:
     """Copies, pickles, `with_` and `repr` give an equal loss with an equal hash."""
     loss = case.loss

@@ -163,7 +163,7 @@ def refuses_without_a_trace(stream: Stream) -> None:
     assert pickle.dumps(machine.stream_) == before, "a refused sample left a trace."
 
 
-ONLINE_LAWS = (
+ONLINE_CONTRACTS = (
     learns_the_same_singly,
     learns_the_same_in_any_blocks,
     resumes_from_a_pickle,
@@ -205,5 +205,5 @@ def check_online(
     if bounded is None:
         bounded = machine.get_params(deep=False).get("budget") is not None
     stream = Stream(machine, X, y, classes, bounded)
-    for law in ONLINE_LAWS:
-        law(stream)
+    for contract in ONLINE_CONTRACTS:
+        contract(stream)

@@ -15,7 +15,13 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.evaluation.cpu.elementary import EXP_LIMIT, MANTISSA, ROUNDING
+from mercer.evaluation.cpu.elementary import (
+    EXP_LIMIT,
+    MANTISSA,
+    ROUNDING,
+    in_float32,
+    in_float64,
+)
 from mercer.evaluation.cpu.vectors import (
     OPTIONS,
     TILE,
@@ -166,6 +172,25 @@ EMIT: dict[str, Callable[..., Any]] = {
 }
 
 
+def _emit(panel: Panel, name: str, arguments: Sequence[Any]) -> Any:
+    """The instructions of an operation; where it has none, its function of one number, by lanes."""
+    if name in EMIT:
+        return EMIT[name](panel, *arguments)
+    function = getattr(in_float32 if panel.itemsize == 4 else in_float64, name)
+    number = types.float32 if panel.itemsize == 4 else types.float64
+
+    def call(x):  # type: ignore[no-untyped-def]
+        return function(x)
+
+    result = ir.Constant(panel.vector, ir.Undefined)
+    for lane in range(panel.lanes):
+        place = ir.Constant(ir.IntType(32), lane)
+        given = [panel.builder.extract_element(value, place) for value in arguments]
+        value = panel.context.compile_internal(panel.builder, call, number(number), given)
+        result = panel.builder.insert_element(result, value, place)
+    return result
+
+
 def coordinate_step(
     kind: str,
     code: Sequence[Sequence[str]],
@@ -192,7 +217,7 @@ def coordinate_step(
                 left, right = (given[name] for name in arguments)
                 values[f"t{position}"] = panel.difference(left, right)
             else:
-                values[f"t{position}"] = EMIT[operation](panel, *map(value, arguments))
+                values[f"t{position}"] = _emit(panel, operation, [*map(value, arguments)])
         return value(result)
 
     def accumulate(panel: Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) -> Any:

@@ -86,7 +86,7 @@ class Vectors:
     """Writes instructions on vectors of one precision."""
 
     def __init__(self, context: Any, builder: Any, dtype: Any) -> None:
-        self.builder = builder
+        self.context, self.builder = context, builder
         self.number = context.get_data_type(dtype)
         self.itemsize = dtype.bitwidth // 8
         self.lanes = VECTOR_BYTES // self.itemsize

@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels.facts import Answer, Facts, constant_facts, first, no, unknown, yes
-from mercer.kernels.measures import (
-    Convolution,
-    Independent,
-    Mixture,
-    Multiple,
-    Normal,
-    SpectralMeasure,
-    Zero,
-)
+from mercer.kernels.measures import Images, Mixture, Normal, SpectralMeasure, Zero
 
 
 def of_sum(kernel: Any, left: Facts, right: Facts) -> Facts:
@@ -62,7 +54,7 @@ class MultipleLaws(Facts):
     @cached_property
     def spectral_density(self) -> Answer:
         def times(measure: SpectralMeasure) -> SpectralMeasure:
-            return Multiple(measure.dimension, self.factor * measure.total, measure)
+            return replace(measure, total=self.factor * measure.total)
 
         return with_payload(self.like.spectral_density, times)
 
@@ -324,7 +316,7 @@ class ProductLaws(_PairLaws):
         if not all(density.yes for density in densities):
             return None
         parts = [density.payload for density in densities]
-        return Independent(self.dimension, float(self.bounded.payload), parts, groups)
+        return Images(self.dimension, float(self.bounded.payload), parts, groups)
 
     def factors(self) -> Iterator[Facts]:
         for side in self.sides:
@@ -340,11 +332,11 @@ def _convolution(left: SpectralMeasure, right: SpectralMeasure) -> SpectralMeasu
     total = left.total * right.total
     for point, other in ((left, right), (right, left)):
         if isinstance(point, Zero):
-            return Multiple(other.dimension, total, other)
+            return replace(other, total=total)
     if isinstance(left, Normal) and isinstance(right, Normal):
         scales = (np.square(left.lengthscales) ** -1 + np.square(right.lengthscales) ** -1) ** -0.5
         return Normal(left.dimension, total, scales)
-    return Convolution(left.dimension, total, (left, right))
+    return Images(left.dimension, total, (left, right), (None, None))
 
 
 def bare(facts: Facts) -> Facts:

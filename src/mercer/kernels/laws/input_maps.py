@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.kernels.facts import Answer, Facts, constant_facts, first, no, unknown, yes
 from mercer.kernels.laws.combinations import with_payload
-from mercer.kernels.measures import Independent, Mapped, SpectralMeasure
+from mercer.kernels.measures import Images, SpectralMeasure
 
 
 def yes_alone(answer: Answer, otherwise: str) -> Answer:
@@ -182,10 +182,8 @@ class ColumnsLaws(MapLaws):
     def measure(self, inner: SpectralMeasure) -> SpectralMeasure | None:
         if self.dimension is None or self.chosen is None or isinstance(self.chosen[0], str):
             return None
-        if self.group is not None:
-            return Independent(self.dimension, inner.total, [inner], [self.group])
-        matrix = np.eye(self.dimension)[list(self.chosen)]
-        return Mapped(self.dimension, inner.total, inner, matrix)
+        which = self.group or np.eye(self.dimension)[list(self.chosen)]
+        return Images(self.dimension, inner.total, [inner], [which])
 
 
 def _positions(chosen: Sequence[Any], dimension: int | None) -> tuple[Any, ...] | None:
@@ -249,7 +247,7 @@ class LinearMapLaws(MapLaws):
         return with_payload(self.inner.fourier_weights, shorter)
 
     def measure(self, inner: SpectralMeasure) -> SpectralMeasure:
-        return Mapped(self.matrix.shape[1], inner.total, inner, self.matrix)
+        return Images(self.matrix.shape[1], inner.total, [inner], [self.matrix])
 
 
 # ---- functions of points, weights, groups --------------------------------------------------------

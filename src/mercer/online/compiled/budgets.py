@@ -18,7 +18,7 @@ from mercer.online.compiled.bumps import (
     remove,
     shrink,
 )
-from mercer.online.compiled.losses import ROWS_FROM, one_loss, row_loss
+from mercer.online.compiled.losses import losses
 from mercer.online.state import (
     COUNT,
     FORGETTING,
@@ -129,15 +129,14 @@ def _loss_without(i, state, rules, values, scale, offset, limit):  # type: ignor
     """Σ_j ℓ(y_j, f(c_j) − a_i k(c_i, c_j)); the sum ends where it exceeds the limit."""
     outputs = values.shape[1]
     f, slope, total = np.empty(outputs), np.empty(outputs), 0.0
+    costs, kind, numbers = np.empty(outputs), rules.loss, rules.loss_numbers
+    address, share, targets = rules.loss_address, rules.share, state.targets
     for j in range(len(values)):
-        y = state.targets[j]
         for o in range(outputs):
             f[o] = values[j, o] - scale * state.a[i, o] * state.gram[i, j]
-        if rules.loss >= ROWS_FROM:
-            total += row_loss(rules.loss, rules.loss_numbers, y, f, slope)
-        else:
-            for o in range(outputs):
-                total += one_loss(rules.loss, rules.loss_numbers, y[o], f[o], offset)[0]
+        losses(kind, address, numbers, share, offset, targets, j, f, costs, slope)
+        for o in range(outputs):
+            total += costs[o]
         if total >= limit:
             break
     return total

@@ -23,7 +23,7 @@ from mercer.online.compiled.bumps import (
     least,
     shrink,
 )
-from mercer.online.compiled.losses import ROWS_FROM, one_loss, row_loss
+from mercer.online.compiled.losses import losses
 from mercer.online.state import (
     ADAPTIVE,
     AGGRESSIVE,
@@ -37,11 +37,11 @@ from mercer.online.state import (
     LOSS_SUM,
     MERGING,
     MISTAKES,
-    NOVELTY,
     OFFSET,
     OLDEST,
     ON_HOST,
     ROUNDS,
+    SCALAR,
     SCALE,
     SOFT_AGGRESSIVE,
     SQUARED_NORM,
@@ -64,7 +64,9 @@ def learn(state, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
     targets, weights, steps, averaging = block.targets, block.weights, block.steps, block.averaging
     reported = block.losses, block.gradients, block.norms
     ridge, policy, size = rules.regularization, rules.policy, rules.size
-    code, numbers = rules.loss, rules.loss_numbers
+    kind, address, numbers, share = (
+        rules.loss, rules.loss_address, rules.loss_numbers, rules.share,
+    )  # fmt: skip
     features = policy == FEATURES
     follows_norm = policy == UNBOUNDED or features
     bounded = not follows_norm and policy != ON_HOST
@@ -78,11 +80,11 @@ def learn(state, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
         if len(base):
             for o in range(outputs):
                 f[o] += reals[SCALE] * reals[BASE_SCALE] * base[t, o]
-        if code == FOREIGN:
+        if kind == FOREIGN:
             if not answered(block, t, f, values, slope):
                 return t
         else:
-            losses(code, numbers, targets, t, f, reals[OFFSET], values, slope)
+            losses(kind, address, numbers, share, reals[OFFSET], targets, t, f, values, slope)
         square, product, value = totals(values, slope, f)
         if not (math.isfinite(square) and math.isfinite(value)):
             return t
@@ -104,7 +106,7 @@ def learn(state, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
             reals[AVERAGE_SCALE] += averaging[t] * reals[SCALE]
             reals[AVERAGE_WEIGHT] += averaging[t]
         step = pushed(
-            reals, rules.step, rules.step_number, ridge, code, steps[t], weight, diagonal[t],
+            reals, rules.step, rules.step_number, ridge, kind, steps[t], weight, diagonal[t],
             values, slope, square, push,
         )  # fmt: skip
         factor, length, moved = max(1.0 - step * ridge, 0.0), 0.0, 0.0
@@ -115,8 +117,8 @@ def learn(state, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
             shrink(reals, integers, a, b, factor, features)
         if follows_norm:
             reals[SQUARED_NORM] += 2.0 * factor * moved + length * diagonal[t]
-        if code == NOVELTY:
-            reals[OFFSET] += step * weight * (numbers[0] + slope[0])
+        if share > 0.0:
+            reals[OFFSET] += step * weight * (share + slope[0])
         if length == 0.0:
             continue
         integers[UPDATES] += 1
@@ -170,18 +172,6 @@ def answered(block, t, f, values, slope):  # type: ignore[no-untyped-def]
 
 
 @inner
-def losses(code, numbers, targets, t, f, offset, values, slope):  # type: ignore[no-untyped-def]
-    """Values and slopes of the loss; one value for the whole row where it is a loss of rows."""
-    if code >= ROWS_FROM:
-        for o in range(len(values)):
-            values[o] = 0.0
-        values[0] = row_loss(code, numbers, targets[t], f, slope)
-    else:
-        for o in range(len(f)):
-            values[o], slope[o] = one_loss(code, numbers, targets[t, o], f[o], offset)
-
-
-@inner
 def totals(values, slope, f):  # type: ignore[no-untyped-def]
     """‖ℓ'‖², ⟨ℓ', f⟩ and ℓ."""
     square, product, value = 0.0, 0.0, 0.0
@@ -219,12 +209,12 @@ def right(targets, t, f):  # type: ignore[no-untyped-def]
 
 
 @inner
-def pushed(reals, kind, number, ridge, code, step, weight, size, values, slope, square, push):  # type: ignore[no-untyped-def]
+def pushed(reals, rule, number, ridge, kind, step, weight, size, values, slope, square, push):  # type: ignore[no-untyped-def]
     """The coefficient of the new bump; returns the step η."""
-    if kind in (AGGRESSIVE, SOFT_AGGRESSIVE):
-        _aggressive(kind, number * weight, code, values, slope, square, size, push)
+    if rule in (AGGRESSIVE, SOFT_AGGRESSIVE):
+        _aggressive(rule, number * weight, kind, values, slope, square, size, push)
         return 1.0
-    if kind == ADAPTIVE:
+    if rule == ADAPTIVE:
         total = reals[GRADIENTS]
         step = number / math.sqrt(total) if total > 0.0 else 0.0
         if ridge > 0.0:
@@ -235,17 +225,17 @@ def pushed(reals, kind, number, ridge, code, step, weight, size, values, slope, 
 
 
 @inner
-def _aggressive(kind, bound, code, values, slope, square, size, push):  # type: ignore[no-untyped-def]
+def _aggressive(rule, bound, kind, values, slope, square, size, push):  # type: ignore[no-untyped-def]
     """The shortest step that mends the loss, at most C, or softened by it.
 
     Where k(x, x) = 0 the bump is the zero function, which mends nothing: no step is taken.
     """
     for o in range(len(push)):
-        joint = code >= ROWS_FROM
+        joint = kind > SCALAR
         value, steep = (values[0], square) if joint else (values[o], slope[o] * slope[o])
         push[o] = 0.0
         if value > 0.0 and steep * size > 0.0:
-            if kind == AGGRESSIVE:
+            if rule == AGGRESSIVE:
                 step = bound if steep * size * bound <= value else value / (steep * size)
             else:
                 step = value / (steep * size + 0.5 / bound)

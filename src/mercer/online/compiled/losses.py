@@ -1,87 +1,31 @@
-"""Values and slopes of losses at one prediction: the compiled twins of mercer.losses."""
+"""Losses of one sample: those of single scores by the code of mercer.losses, and those of rows."""
 
 from __future__ import annotations
 
 import math
 
+from mercer.losses.compiled import at
 from mercer.online.compiled.bumps import apart, inner
-from mercer.online.state import (
-    HINGE,
-    HUBER,
-    LOGISTIC,
-    MULTINOMIAL,
-    NOVELTY,
-    PERCEPTRON,
-    POISSON,
-    SQUARED,
-    SQUARED_HINGE,
-    TUBE,
-)
-
-ROWS_FROM = MULTINOMIAL  # codes from here on are losses of a whole row
+from mercer.online.state import MULTINOMIAL, SCALAR
 
 
 @inner
-def one_loss(code, numbers, y, f, offset):  # type: ignore[no-untyped-def]
-    """The value and the slope of a loss of one prediction."""
-    if code in (HINGE, PERCEPTRON, LOGISTIC, SQUARED_HINGE):
-        value, slope = _margin_loss(code, y * f)
-        return value, y * slope
-    if code == POISSON:
-        mean = math.exp(f) if f < 709.7 else math.inf
-        return mean - y * f, mean - y
-    if code == NOVELTY:
-        missing = offset - f
-        return max(missing, 0.0) - numbers[0] * offset, -1.0 if missing > 0.0 else 0.0
-    return _residual_loss(code, numbers, f - y)
+def losses(kind, address, numbers, share, offset, targets, t, f, values, slope):  # type: ignore[no-untyped-def]
+    """Values and slopes of the loss; one value for the whole row where it is a loss of rows."""
+    if kind == SCALAR:
+        for o in range(len(f)):
+            y = offset if share > 0.0 else targets[t, o]
+            values[o], slope[o], _ = at(address, numbers, y, f[o])
+    else:
+        for o in range(len(values)):
+            values[o] = 0.0
+        values[0] = _row_loss(kind, numbers, targets[t], f, slope)
 
 
 @inner
-def _margin_loss(code, margin):  # type: ignore[no-untyped-def]
-    if code == HINGE:
-        return (1.0 - margin, -1.0) if margin < 1.0 else (0.0, 0.0)
-    if code == PERCEPTRON:
-        return (-margin, -1.0) if margin <= 0.0 else (0.0, 0.0)
-    if code == SQUARED_HINGE:
-        missing = max(1.0 - margin, 0.0)
-        return missing * missing, -2.0 * missing
-    small = math.exp(-abs(margin))  # logistic
-    share = small / (1.0 + small) if margin > 0.0 else 1.0 / (1.0 + small)
-    return math.log1p(small) + max(-margin, 0.0), -share
-
-
-@inner
-def _residual_loss(code, numbers, residual):  # type: ignore[no-untyped-def]
-    if code == SQUARED:
-        return 0.5 * residual * residual, residual
-    if code == TUBE:
-        return _tube(numbers, residual)
-    if code == HUBER:
-        return _huber(numbers[0], residual)
-    return math.nan, math.nan
-
-
-@inner
-def _tube(numbers, residual):  # type: ignore[no-untyped-def]
-    low, high, width = numbers[0], numbers[1], numbers[2]
-    if residual > width:
-        return high * (residual - width), high
-    if residual < -width:
-        return low * (residual + width), low
-    return 0.0, 0.0
-
-
-@inner
-def _huber(delta, residual):  # type: ignore[no-untyped-def]
-    size = abs(residual)
-    bent = min(size, delta)
-    return bent * (size - 0.5 * bent), min(max(residual, -delta), delta)
-
-
-@inner
-def row_loss(code, numbers, y, f, slope):  # type: ignore[no-untyped-def]
+def _row_loss(kind, numbers, y, f, slope):  # type: ignore[no-untyped-def]
     """The value of a loss of a row of scores; its slopes are written into `slope`."""
-    if code == MULTINOMIAL:
+    if kind == MULTINOMIAL:
         return _multinomial(y, f, slope)
     return _max_margin(numbers[0], y, f, slope)
 

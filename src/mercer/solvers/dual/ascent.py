@@ -11,7 +11,6 @@ import numpy as np
 
 from mercer.operators import Gram
 from mercer.solvers.dual.rows import Rows, ShrinkingRows
-from mercer.solvers.dual.shrinking import pays, resting, without
 from mercer.solvers.dual.terms import Terms
 
 INNER_SHARE = 0.1  # of the violation that steps on a working set leave
@@ -23,6 +22,12 @@ ROW_ERROR = 1e-5  # of a kernel value in float32, relative to the largest: ten t
 SAMPLE = 64  # points that are computed again though they do not count
 VANISHING = 1e-3  # of the largest ‖f‖²
 COARSE, FINE = 12, 100  # halvings that look for a multiplier: on the way, and at the end
+SAFELY = 1.0  # violations by which a slope must hold a coefficient to its place
+WORTHWHILE = 0.5  # of all coefficients that must rest before the others go on alone
+# Of the largest √k(x, x): a thinner margin is taken for none. float64 would show some that are
+# thinner, down to √(n · 2e-16), but steps grow like their inverse: with that limit most refusals
+# run into the cap on steps instead of ending within a second.
+LEAST_MARGIN = 1e-5
 
 Listener = Callable[[np.ndarray, np.ndarray, float], bool]  # of α, levels, primal: whether to stop
 
@@ -139,7 +144,7 @@ class Ascent:
 
     def certify(self, halvings: int = COARSE) -> None:
         """The gap at α, with multipliers that make it small, or with FINE halvings least."""
-        from mercer.solvers.dual.compiled.certificates import certificate
+        from mercer.solvers.dual.compiled import certificate
 
         t = self.terms
         self.up, self.down = np.empty_like(self.alpha), np.empty_like(self.alpha)
@@ -216,8 +221,7 @@ class Ascent:
     def _steps(
         self, inner: np.ndarray, after: np.ndarray, chosen: np.ndarray, tolerance: float, limit: int
     ) -> int:
-        from mercer.solvers.dual.compiled.pairs import pair_steps
-        from mercer.solvers.dual.compiled.singles import single_steps
+        from mercer.solvers.dual.compiled import pair_steps, single_steps
 
         t = self.terms
         fields, values = np.ascontiguousarray(t.fields[:, chosen]), self.values[chosen]
@@ -272,3 +276,121 @@ def _drawn(weights: np.ndarray, count: int, random: np.random.Generator) -> np.n
         return places
     keys = np.log(random.random(len(places))) / weights[places]
     return places[np.argpartition(-keys, count)[:count]]
+
+
+# ---- shrinking: coefficients that rest safely at a bound leave until the others are done ---------
+
+
+def resting(ascent: Ascent) -> np.ndarray:
+    """Which coefficients are held to a bound, or to the kink at 0, by more than the violation.
+
+    With the multiplier m of the sum and the violation v, the right slope is above m + v and the
+    left one below m − v: no step of a pair that the present slopes suggest would move them.
+    """
+    level, margin = ascent.levels[ascent.terms.labels], SAFELY * ascent.violation
+    if ascent.terms.group is None:
+        level = np.zeros_like(level)
+    held: np.ndarray = (ascent.up - level > margin) & (level - ascent.down > margin)
+    return held
+
+
+def pays(rest: np.ndarray) -> bool:
+    """Whether enough coefficients rest."""
+    return int(rest.sum()) >= WORTHWHILE * len(rest)
+
+
+def without(
+    ascent: Ascent, rest: np.ndarray, rows: ShrinkingRows, tolerance: float, size: int, limit: int
+) -> None:
+    """Rounds on the coefficients that do not rest; then Kα of those that do is put right."""
+    active, idle = np.flatnonzero(~rest), np.flatnonzero(rest)
+    part = type(ascent)(
+        ascent.terms.part(active), ascent.alpha[active], ascent.values[active], ascent.peak
+    )
+    part.shrinks = part.shrunk = True
+    part.certify()
+    part.listener = _progress_of_all(ascent, active)
+    part.others = ascent.others + ascent.primal - part.primal
+    part.run(rows.part(active), tolerance, size, limit)
+    changed = np.flatnonzero(part.alpha != ascent.alpha[active])
+    factors = (part.alpha - ascent.alpha[active])[changed]
+    if len(changed):
+        rows.add_to(idle, active[changed], factors, ascent.values)
+    ascent.alpha[active], ascent.values[active] = part.alpha, part.values
+    ascent.steps += part.steps
+    ascent.rounds += part.rounds
+    ascent.unbounded, ascent.stopped = part.unbounded, part.stopped
+    ascent.shrinks = not part.stalled
+    ascent.history += part.history
+    ascent.certify()
+    ascent.history.append(ascent.relative_gap)
+
+
+def _progress_of_all(ascent: Ascent, active: np.ndarray) -> Listener | None:
+    """The callback is given all coefficients, also those that rest."""
+    listener = ascent.listener
+    if listener is None:
+        return None
+
+    def report(alpha: np.ndarray, levels: np.ndarray, primal: float) -> bool:
+        whole = ascent.alpha.copy()
+        whole[active] = alpha
+        return listener(whole, levels, primal)
+
+    return report
+
+
+# ---- λ = 0: the separating function of least norm, where there is one ----------------------------
+
+
+class HardMargin(Ascent):
+    """Ascent for min ½‖f‖² with y_i(f(x_i) + b) ≥ 1: the dual has no upper bounds.
+
+    At α with the margin m = min y_i(f(x_i) + b) > 0 the function f/m is feasible, so the gap is
+    ½‖f‖²/m² − (Σ y_iα_i − ½‖f‖²). Every α with s = Σ y_iα_i proves that no function separates with
+    a margin above ‖f‖/s.
+    """
+
+    steps_for_each = 20  # so that a dual without bound shows after some rounds
+    margin = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.before = self.alpha.copy(), self.values.copy()
+
+    def certify(self, halvings: int = COARSE) -> None:
+        super().certify(halvings)
+        y, values, counted = self.terms.fields[0], self.values, self.terms.fields[3] > 0
+        counted = counted | (self.terms.fields[2] < 0)
+        norm = max(float(self.alpha @ values), 0.0)
+        total = float(self.alpha @ y)
+        if self.terms.group is not None:
+            least = values[counted & (y > 0)].min(initial=np.inf)
+            largest = values[counted & (y < 0)].max(initial=-np.inf)
+            self.levels[0] = 0.5 * (least + largest)
+        self.margin = float((y * (values - self.levels[0]))[counted].min())
+        proven = self._proves_none(self.alpha, values) or self._grows_without_end()
+        self.unbounded = self.unbounded or proven
+        self.primal = 0.5 * norm / self.margin**2 if self.margin > 0 else np.inf
+        self.gap = max(self.primal - (total - 0.5 * norm), 0.0)
+
+    def _counts(self, error: float) -> np.ndarray:
+        return np.ones(len(self.alpha), bool)  # the margin is that of all points
+
+    def _proves_none(self, alpha: np.ndarray, values: np.ndarray) -> bool:
+        """Whether α, with y_iα_i ≥ 0, shows that there is hardly a margin."""
+        total = float(alpha @ self.terms.fields[0])
+        norm = math.sqrt(max(float(alpha @ values), 0.0))
+        return total > 0 and norm <= LEAST_MARGIN * math.sqrt(self.peak) * total
+
+    def _grows_without_end(self) -> bool:
+        """The same of what the last round added."""
+        added, values = self.alpha - self.before[0], self.values - self.before[1]
+        self.before = self.alpha.copy(), self.values.copy()
+        same_sign = bool((self.terms.fields[0] * added >= 0).all())
+        return same_sign and self._proves_none(added, values)
+
+    def scaled(self) -> None:
+        """Divide by the margin, which makes it 1."""
+        self.alpha, self.values = self.alpha / self.margin, self.values / self.margin
+        self.levels = self.levels / self.margin

@@ -139,7 +139,7 @@ class StoredRows:
         return chosen
 
     def block(self, chosen: np.ndarray) -> np.ndarray:
-        from mercer.solvers.dual.compiled.products import gather
+        from mercer.solvers.dual.compiled import gather
 
         slots = self.slots_of(chosen)
         if slots is chosen and len(chosen) == len(self.store):  # all of them, in order
@@ -149,7 +149,7 @@ class StoredRows:
         return out
 
     def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
-        from mercer.solvers.dual.compiled.products import add_rows
+        from mercer.solvers.dual.compiled import add_rows
 
         slots, n = self.slots_of(chosen), len(values)
         if len(chosen) * n < PARALLEL:
@@ -190,7 +190,7 @@ class PairRows:
         return not self.exact
 
     def block(self, chosen: np.ndarray) -> np.ndarray:
-        from mercer.solvers.dual.compiled.products import gather
+        from mercer.solvers.dual.compiled import gather
 
         sides = self._sides(chosen)
         out = np.empty((len(chosen), len(chosen)), self.blocks[0][0].dtype)
@@ -200,7 +200,7 @@ class PairRows:
         return out
 
     def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
-        from mercer.solvers.dual.compiled.products import add_rows
+        from mercer.solvers.dual.compiled import add_rows
 
         for i, (rows, own) in enumerate(self._sides(chosen)):
             for j, (start, stop) in enumerate(((0, self.split), (self.split, len(values)))):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,7 @@ from mercer.runtime.budget import Memory
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Callback, Progress
-from mercer.solvers.dual.ascent import Ascent, Listener
-from mercer.solvers.dual.margin import LEAST_MARGIN, HardMargin
+from mercer.solvers.dual.ascent import LEAST_MARGIN, Ascent, HardMargin, Listener
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
@@ -99,26 +99,38 @@ class DualAscent:
     def solve(self, problem: Problem, rows: Rows | None = None) -> Solution:
         """Solve it; `rows` hands over rows of K that are stored already."""
         check_host_only(self, problem)
+        if problem.intercept_cost is not None:
+            return self._with_shares(problem, rows)
         check_loss(self, problem.loss)
         y = np.asarray(problem.targets, np.float64)
         columns = y.reshape(len(y), -1).T
         if problem.regularization == 0:
             return self._hard_margin(problem, columns, rows)
-        weights = problem.sample_weights
-        costs = weights / (weights.sum() * problem.regularization)
-        work, tell = _Work(self, problem.gram, rows), _listener(self.callback, problem)
-        parts: list[Ascent] = []
+        weights, scale = problem.sample_weights, problem.regularization
+        costs = weights / (weights.sum() * scale)
+        work, parts = _Work(self, problem.gram, rows), list[Ascent]()
+        report = _progress(self.callback, problem)
         for column in columns:
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
-            parts.append(work.ascend(terms, listener=tell and tell(parts)))
-        scale = problem.regularization
+            parts.append(work.ascend(terms, listener=report and report(parts)))
         objective = scale * sum(part.primal for part in parts)
         return solution_of(self, problem.gram, parts, objective, scale, np.shape(y))
 
-    def ascend(self, gram: Gram, terms: Terms, rows: Rows | None = None) -> Ascent:
-        """Minimise ½αᵀKα + Σ g_i(α_i) for any terms."""
-        tell = _listener(self.callback, None)
-        return _Work(self, gram, rows).ascend(terms, listener=tell and tell([]))
+    def _with_shares(self, problem: Problem, rows: Rows | None) -> Solution:
+        """ν-machines: c prices b, and the multipliers of the sums of α are −b, or b ± ρ."""
+        report = _progress(self.callback, problem)
+        work = _Work(self, problem.gram, rows)
+        ascent = work.ascend(Terms.of_shares(problem), listener=report and report([]))
+        intercept: Any = -float(ascent.levels[0])
+        if problem.null_space is not None:
+            upper, lower = ascent.levels
+            intercept = np.array([-0.5 * (upper + lower), 0.5 * (upper - lower)])
+        values = ascent.values + problem.constants(intercept)
+        risk = float(problem.loss.risk(problem.y, values, problem.sample_weights))
+        penalty = 0.5 * problem.regularization * float(ascent.alpha @ ascent.values)
+        objective, scale = risk + problem.cost(intercept) + penalty, problem.regularization
+        solution = solution_of(self, problem.gram, [ascent], objective, scale, problem.y.shape)
+        return replace(solution, intercept=intercept)
 
     def starts_in_single(self, gram: Gram) -> bool:
         """Whether ascent begins with float32 rows."""
@@ -204,31 +216,29 @@ class _Work:
         return getattr(self.rows, "single", False) or self.solver.starts_in_single(self.gram)
 
 
-def _listener(
-    callback: Callback | None, problem: Problem | None
+def _progress(
+    callback: Callback | None, problem: Problem
 ) -> Callable[[list[Ascent]], Listener] | None:
-    """What tells a callback of rounds: of the outputs that are solved, and of the one at hand."""
+    """What reports rounds to a callback: with the outputs that are solved, and the one at hand."""
     if callback is None:
         return None
-    count = 0
-    shape = None if problem is None else np.shape(problem.targets)
-    scale = 1.0 if problem is None else problem.regularization
+    count, shape, scale = 0, np.shape(problem.targets), problem.regularization
 
     def after(parts: list[Ascent]) -> Listener:
-        def hear(alpha: np.ndarray, levels: np.ndarray, primal: float) -> bool:
+        def report(alpha: np.ndarray, levels: np.ndarray, primal: float) -> bool:
             nonlocal count
             count += 1
-            solved = sum(part.primal for part in parts)
-            b = np.array([-part.levels[0] for part in parts] + [-levels[0]])
-            coefficients = np.stack([*(part.alpha for part in parts), alpha], axis=1)
             state = Progress(alpha, -levels[0], scale * primal)
-            if shape is not None and len(shape) == 2:
+            if len(shape) == 2:
+                solved = sum(part.primal for part in parts)
+                b = np.array([-part.levels[0] for part in parts] + [-levels[0]])
+                coefficients = np.stack([*(part.alpha for part in parts), alpha], axis=1)
                 wide = (0, shape[1] - len(b))
                 coefficients, b = np.pad(coefficients, ((0, 0), wide)), np.pad(b, wide)
                 state = Progress(coefficients, b, scale * (solved + primal))
             return bool(callback(count, state))
 
-        return hear
+        return report
 
     return after
 

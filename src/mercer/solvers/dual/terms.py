@@ -7,29 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from mercer.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    Quantile,
-    Squared,
-    SquaredHinge,
-)
-
-SOLVED = (
-    Hinge,
-    SquaredHinge,
-    Logistic,
-    EpsilonInsensitive,
-    Absolute,
-    Quantile,
-    Squared,
-    Huber,
-)
-QUADRATIC = {Squared: 1.0, Huber: 1.0, SquaredHinge: 0.5}  # ψ*(u) = … + ½·this·u²
+from mercer.losses import Logistic, Loss
+from mercer.solvers.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +64,23 @@ class Terms:
     def of(cls, loss: Loss, targets: np.ndarray, costs: np.ndarray, intercept: bool) -> Terms:
         """The terms of a loss; `costs` are c_i."""
         targets = np.asarray(targets, np.float64)
-        low, high = _bounds(loss, targets, costs)
         fields = np.zeros((4, len(targets)))
-        if not isinstance(loss, Logistic):
-            fields[0] = targets
-        fields[1] = _curvatures(loss, costs)
-        fields[2], fields[3] = low, high
+        fields[2:] = _bounds(loss, targets, costs)
         group = np.zeros(len(targets), np.int64) if intercept else None
-        entropy = isinstance(loss, Logistic)
-        start = _interior(targets, costs, intercept) if entropy else np.zeros(len(targets))
-        kink = float(loss.epsilon) if isinstance(loss, EpsilonInsensitive) else 0.0
-        return cls(fields, kink, entropy, group, start)
+        conjugate = loss.quadratic_conjugate
+        if conjugate is None:  # the entropy of the logistic loss
+            return cls(fields, 0.0, True, group, _interior(targets, costs, intercept))
+        fields[0] = targets
+        np.divide(conjugate.curvature, costs, out=fields[1], where=costs > 0)
+        return cls(fields, float(conjugate.kink), False, group, np.zeros(len(targets)))
+
+    @classmethod
+    def of_shares(cls, problem: Problem) -> Terms:
+        """The terms of `Problem.one_class` and `Problem.nu_classifier`: sums of α are given."""
+        w, nu = np.asarray(problem.sample_weights), float(np.abs(problem.intercept_cost).max())
+        if problem.null_space is None:
+            return cls.within(w, nu * float(w.sum()))
+        return cls.balanced(np.asarray(problem.y), w, 0.5 * nu * float(w.sum()))
 
     @classmethod
     def within(cls, weights: np.ndarray, total: float) -> Terms:
@@ -117,10 +102,13 @@ class Terms:
 
 
 def check_loss(owner: object, loss: Loss) -> None:
-    """Refuse a loss whose dual is not of this form."""
-    if type(loss) not in SOLVED:
-        names = ", ".join(kind.__name__ for kind in SOLVED)
-        raise ValueError(f"{type(owner).__name__} solves the losses {names}; got {loss!r}.")
+    """Refuse a loss whose conjugate is neither a parabola with a kink nor an entropy."""
+    if loss.is_multiclass or (loss.quadratic_conjugate is None and type(loss) is not Logistic):
+        raise ValueError(
+            f"{type(owner).__name__} solves losses of one score whose conjugate is quadratic "
+            f"(loss.quadratic_conjugate), and Logistic; got {loss!r}. Write Newton() for a smooth "
+            "loss, Splitting() for any other."
+        )
 
 
 def _bounds(loss: Loss, targets: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -131,13 +119,6 @@ def _bounds(loss: Loss, targets: np.ndarray, costs: np.ndarray) -> tuple[np.ndar
             for bound in loss.domain(targets)
         )
     return low, high
-
-
-def _curvatures(loss: Loss, costs: np.ndarray) -> np.ndarray:
-    size = QUADRATIC.get(type(loss), 0.0)
-    if not size:
-        return np.zeros_like(costs)
-    return np.divide(size, costs, out=np.zeros_like(costs), where=costs > 0)
 
 
 def _interior(targets: np.ndarray, costs: np.ndarray, intercept: bool) -> np.ndarray:

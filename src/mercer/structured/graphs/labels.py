@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from mercer.checks import is_count
 from mercer.kernels.base import Kernel
@@ -16,7 +15,7 @@ from mercer.structured.base import StructuredKernel, bad_item, gathered
 from mercer.structured.graphs.points import GraphPoints, check_alike
 from mercer.structured.hashing import Hashes, mixed
 from mercer.structured.sets import MeanMap, check_inner, segment_means
-from mercer.structured.sparse import FeatureRows, SparseKernel
+from mercer.structured.sparse import FeatureRows, MinimumKernel, SparseKernel
 
 
 def refined_labels(points: GraphPoints, rounds: int) -> list[Hashes]:
@@ -96,7 +95,7 @@ class WeisfeilerLehman(_Refinement):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WeisfeilerLehmanAssignment(_Refinement):
+class WeisfeilerLehmanAssignment(_Refinement, MinimumKernel):
     """The best assignment of nodes to nodes, by how many rounds their labels agree.
 
     k(x, y) = max over assignments of Σ (number of rounds 0, …, h in which both nodes have the same
@@ -132,36 +131,6 @@ class WeisfeilerLehmanAssignment(_Refinement):
                 "Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]"
             ),
         )
-
-    def block(self, x: Any, y: Any) -> np.ndarray:
-        check_alike(x, y)
-        return self._products(x, y, smaller=True)
-
-    def diagonal(self, x: Any) -> np.ndarray:
-        return self._rows(x).totals(x.chosen)
-
-    def features(self, x: Any) -> Any:
-        """Unary codes of the counts, one column for each number that a count reaches."""
-        return unary(self._rows(x).matrix)[x.chosen]
-
-
-def unary(counts: Any) -> Any:
-    """Columns for "at least 1", "at least 2", … of each column of counts.
-
-    >>> import scipy.sparse
-    >>> unary(scipy.sparse.csr_array([[2.0, 0.0], [1.0, 1.0]])).toarray().tolist()
-    [[1.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
-    """
-    sizes = counts.data.astype(np.int64)
-    most = np.zeros(counts.shape[1], np.int64)
-    np.maximum.at(most, counts.indices, sizes)
-    first = np.cumsum(most) - most
-    ends = np.cumsum(sizes)
-    steps = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
-    columns = np.repeat(first[counts.indices], sizes) + steps
-    starts = np.r_[0, ends][counts.indptr]
-    shape = counts.shape[0], max(int(most.sum()), 1)
-    return scipy.sparse.csr_array((np.ones(len(columns)), columns, starts), shape)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

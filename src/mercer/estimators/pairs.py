@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimators.callbacks import FitTask
+from mercer.estimators.progress import FitTask
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.threads import run, single_threaded_blas, thread_count
 from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent
-from mercer.solvers.solution import Solution, Status
+from mercer.solvers.problem import Problem
+from mercer.solvers.solution import Solution
 
 SMALL = 2048  # points up to which one matrix serves all pairs, in one thread: they take no time
 
@@ -28,17 +29,28 @@ class Machine:
 
     coefficients: np.ndarray
     intercept: float
-    steps: int
-    status: Status
-    solution: Solution | None = None
+    solution: Solution
+
+    @classmethod
+    def of(cls, solution: Solution) -> Machine:
+        """From a solution; that of a ν-machine, with b and ρ, is divided by its margin ρ."""
+        if np.ndim(solution.intercept) == 0:
+            return cls(solution.coefficients, float(solution.intercept), solution)
+        b, margin = map(float, solution.intercept)
+        scale = 1.0 / margin if margin > 0 else 1.0
+        return cls(scale * solution.coefficients, scale * b, solution)
+
+    @property
+    def steps(self) -> int:
+        return int(self.solution.history["steps"][0])
 
 
-Fit = Callable[[Gram, np.ndarray, np.ndarray, "Rows | None"], Machine]
+Pose = Callable[[Gram, np.ndarray, np.ndarray], Problem]
 
 
 @dataclass(frozen=True, eq=False)
 class OneVersusOne:
-    """All pairs of classes, in scikit-learn's order; `fit` solves one of them.
+    """All pairs of classes, in scikit-learn's order; a problem is posed for each.
 
     The matrix of each class is shared by its pairs, where it is worth its memory; that between two
     classes belongs to one pair alone, and is gone after it.
@@ -76,7 +88,7 @@ class OneVersusOne:
         """The numbers of the points of a pair: those of the first class, then the others."""
         return np.concatenate([self.order[slice(*self.span(code))] for code in pair])
 
-    def solve(self, fit: Fit, solver: DualAscent, task: FitTask | None = None) -> list[Machine]:
+    def solve(self, pose: Pose, solver: DualAscent, task: FitTask | None = None) -> list[Machine]:
         """The machines of all pairs, several at a time; one by one where a task is to be told."""
         machines: list[Any] = [None] * len(self.pairs)
         small = len(self.order) <= SMALL
@@ -86,13 +98,14 @@ class OneVersusOne:
 
         def work(k: int) -> None:
             pair = self.pairs[k]
-            told = task and task.part("pair")
+            part_task = task and task.part("pair")
             members = self.members(pair)
             labels = np.repeat([1.0, -1.0], self.sizes[list(pair)])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
-            machines[k] = fit(part, labels, self.weights[members], rows_of(pair))
-            if told:
-                told.end()
+            problem = pose(part, labels, self.weights[members])
+            machines[k] = Machine.of(solver.solve(problem, rows_of(pair)))
+            if part_task:
+                part_task.end()
 
         with single_threaded_blas():
             run(work, range(len(machines)), threads)

@@ -1,7 +1,7 @@
-"""scikit-learn's callbacks: what a fit is doing, told task by task.
+"""The progress of a fit, for scikit-learn's callbacks.
 
 Since scikit-learn 1.9 `estimator.set_callbacks(ProgressBar())` shows progress, and a callback that
-returns True ends an iteration early. With an older scikit-learn nothing is told.
+returns True ends an iteration early. An older scikit-learn has no callbacks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ except ImportError:  # before 1.9
         return method
 
 
-__all__ = ["CallbackSupportMixin", "FitTask", "iterations_of", "told", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "FitTask", "iterations_of", "with_callbacks", "with_progress"]
 
 Attributes = Callable[[], dict[str, Any]]
 
@@ -43,8 +43,8 @@ class FitTask:
         return cls(estimator, start and start(max_subtasks=parts), data)
 
     @property
-    def heard(self) -> bool:
-        """Whether anybody listens."""
+    def has_callbacks(self) -> bool:
+        """Whether the estimator has callbacks to call."""
         return self.context is not None and bool(getattr(self.estimator, "_skl_callbacks", []))
 
     def part(self, name: str, parts: int | None = 0) -> FitTask:
@@ -60,12 +60,12 @@ class FitTask:
         return bool(self.context.call_on_fit_task_end(estimator=self.estimator, **data))
 
 
-def told(solver: Any, task: FitTask, attributes: Callable[[Any], dict[str, Any]]) -> Any:
+def with_progress(solver: Any, task: FitTask, attributes: Callable[[Any], dict[str, Any]]) -> Any:
     """An iterative solver whose every step is a part of the task; other solvers as they are.
 
     `attributes` makes the fitted attributes of the estimator from the solver's state.
     """
-    if not (task.heard and hasattr(solver, "callback")):
+    if not (task.has_callbacks and hasattr(solver, "callback")):
         return solver
     own = solver.callback
 
@@ -77,7 +77,7 @@ def told(solver: Any, task: FitTask, attributes: Callable[[Any], dict[str, Any]]
 
 
 def iterations_of(solver: Any) -> int | None:
-    """How many steps a solver tells about; 0 for one that tells nothing."""
+    """The number of steps a solver may take; 0 for one without progress."""
     if not hasattr(solver, "callback"):
         return 0
     return getattr(solver, "steps", getattr(solver, "passes", None))

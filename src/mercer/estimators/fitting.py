@@ -1,0 +1,212 @@
+"""From parameters to a posed problem and its solution: where f is sought, and by which solver."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer.errors import ApproximationWarning, IndefiniteKernelWarning, NotPositiveDefiniteError
+from mercer.estimators.progress import FitTask, with_progress
+from mercer.features.centres import Given, Uniform
+from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.losses import Loss
+from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
+from mercer.points import PointSet
+from mercer.solvers import automatic
+from mercer.solvers.definiteness import solved_for_nearest
+from mercer.solvers.newton import Newton
+from mercer.solvers.problem import Problem, has_few_features
+from mercer.solvers.solution import Solution
+
+
+@dataclass(frozen=True, eq=False)
+class Formulation:
+    """Where f is sought, on all points or on centres, and the solver; it poses problems.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    operator : operator
+        K for f on all points, K_nM for f on centres.
+    points : PointSet
+        What f is made of: all points, or the centres.
+    solver : solver
+    choice : Choice or None
+        What "auto" chose among.
+    """
+
+    kernel: Kernel
+    operator: Any
+    points: PointSet
+    solver: Any
+    choice: automatic.Choice | None = None
+
+    @property
+    def on_all_points(self) -> bool:
+        return isinstance(self.operator, Gram) and self.operator.x is self.points
+
+    def problem(
+        self,
+        y: Any,
+        loss: Loss,
+        regularization: Any,
+        weights: Any,
+        fit_intercept: bool,
+        rows: np.ndarray | None = None,
+    ) -> Problem:
+        """The problem for these targets and this λ, on all rows or some."""
+        y = self.points.vector(y)
+        if self.on_all_points:
+            gram = self.operator if rows is None else Gram(self.kernel, self.points.take(rows))
+            return Problem(gram, y, loss, regularization, weights, fit_intercept)
+        cross = self.operator
+        if rows is not None:
+            part = cross[rows, :]
+            cross = cross_gram(part.kernel, part.x, part.y)
+        return Problem.on_centres(cross, y, loss, regularization, weights, fit_intercept)
+
+    def solve(
+        self,
+        problem: Problem,
+        task: FitTask,
+        attributes: Callable[[Any, Any], dict[str, Any]] | None = None,
+        nearest: bool = False,
+    ) -> Solution:
+        """Solve a problem; with `attributes`, made of α and b, each step is a part of the task.
+
+        `nearest` says that a kernel which is not positive definite is replaced by the nearest one.
+        """
+        solver = self.solver
+        if attributes is not None:
+            solver = with_progress(solver, task, lambda s: attributes(s.coefficients, s.intercept))
+        try:
+            return solver.solve(problem)
+        except NotPositiveDefiniteError:
+            if not (nearest and self.on_all_points):
+                raise
+            return solved_for_nearest(problem, solver)
+
+    def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
+        """The attributes of a model fitted to X."""
+        return {
+            "kernel_": self.kernel,
+            "X_fit_": X if self.on_all_points else self.points.data,
+            "dual_coef_": alpha,
+            "intercept_": intercept,
+            "function_": RKHSFunction(self.kernel, self.points, alpha),
+        }
+
+
+def formulation(
+    kernel: Kernel,
+    points: PointSet,
+    loss: Loss,
+    *,
+    solver: Any,
+    centres: Any = None,
+    random_state: Any = None,
+    outputs: int = 1,
+    ridge: float | None = None,
+    exact: Any = None,
+    exact_only: bool = False,
+) -> Formulation:
+    """Where to seek f, as the parameters of an estimator say, chosen where they leave it open.
+
+    `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
+    chosen; `exact_only` says that centres will not do, as without regularisation.
+    """
+    count = _count_of(centres)
+    choice: automatic.Choice | None = None
+    if is_automatic(solver):
+        if centres is None and (exact_only or has_few_features(Gram(kernel, points))):
+            solver = exact
+        else:
+            choice = automatic.choose(
+                kernel, points, loss, outputs=outputs, centres=count, ridge=ridge
+            )
+            solver, count = choice.chosen.solver, choice.chosen.centres
+    if count is None and centres is None:
+        return Formulation(kernel, Gram(kernel, points), points, solver, choice)
+    if not isinstance(solver, Newton):
+        raise ValueError(
+            f'centres are for Newton; got solver={solver!r}: write solver=Newton(), solver="auto", '
+            "or leave centres out."
+        )
+    if centres is None and choice is not None:
+        _warn_of_centres(choice)
+    if centres is None or isinstance(centres, Integral):
+        assert count is not None
+        centres = Uniform(min(count, len(points)), random_state)
+    chosen = centres.choose(kernel, points).points
+    return Formulation(kernel, cross_gram(kernel, points, chosen), chosen, solver, choice)
+
+
+def formulation_on_blocks(
+    kernel: Kernel, blocks: Any, rows: int, *, solver: Any, centres: Any, random_state: Any
+) -> Formulation:
+    """f on centres, for rows that come in blocks which are read anew in every pass."""
+    check_restartable(blocks)
+    if isinstance(centres, Given):
+        chosen = centres.choose(kernel, kernel.points(centres.points)).points
+    else:
+        count = _count_of(centres) or automatic.default_centres(rows)
+        first = kernel.points(next(iter(blocks)))  # any columns will do to read rows
+        drawn = np.arange(rows)
+        if count < rows:
+            random = np.random.default_rng(random_state)
+            drawn = np.sort(random.choice(rows, count, replace=False))
+        chosen = BlockedGram(kernel, blocks, first, rows).take(drawn)
+    own = Newton() if is_automatic(solver) else solver
+    return Formulation(kernel, BlockedGram(kernel, blocks, chosen, rows), chosen, own)
+
+
+def is_automatic(solver: Any) -> bool:
+    """Whether the solver is to be chosen; another text is refused."""
+    if isinstance(solver, str) and solver != "auto":
+        raise ValueError(
+            'solver must be "auto" or a solver object, as Newton() or DualAscent(); got '
+            f"{solver!r}."
+        )
+    return isinstance(solver, str)
+
+
+def _count_of(centres: Any) -> int | None:
+    if centres is None:
+        return None
+    if isinstance(centres, Integral) and not isinstance(centres, bool):
+        if centres < 1:
+            raise ValueError(f"centres must be a whole number ≥ 1; got {centres!r}.")
+        return int(centres)
+    if hasattr(centres, "choose"):
+        return int(getattr(centres, "count", 1000))
+    raise ValueError(
+        "centres must be how many, or a choice of mercer.features.centres such as "
+        f"KMeansPlusPlus(1000); got {centres!r}."
+    )
+
+
+def _warn_of_centres(choice: automatic.Choice) -> None:
+    text = (
+        f"{choice.rows} rows are too many for an exact solution here, so f is sought among "
+        f"functions with {choice.chosen.centres} centres. Say centres={choice.chosen.centres} to "
+        "agree, or choose a solver.\n" + choice.explain()
+    )
+    warnings.warn(text, ApproximationWarning, stacklevel=4)  # of fit
+
+
+def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
+    """Set what a fit learned, and warn where a solver did not reach its goal."""
+    for name, value in attributes.items():
+        setattr(estimator, name, value)
+    failed = [status for status in statuses if not status.converged]
+    if failed:
+        indefinite = failed[0].witness is not None
+        kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
+        warnings.warn(f"{type(estimator).__name__}: {failed[0]}", kind, stacklevel=4)  # of fit

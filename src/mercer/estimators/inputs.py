@@ -1,0 +1,154 @@
+"""What estimators are given and hand out: X, y and weights, checked and placed; values of f.
+
+The only module of estimators that asks where an array lives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from mercer.arrays import beside, is_tensor, on_device, on_host, to_precision
+from mercer.checks import check_weights
+from mercer.features.inputs import KernelInput, length
+from mercer.functions import RKHSFunction
+from mercer.points import PointSet
+
+
+def forget(estimator: Any) -> None:
+    """Drop what an earlier fit left, so that an interrupted one leaves nothing half done."""
+    for name in [n for n in vars(estimator) if n.endswith("_") and not n.startswith("_")]:
+        delattr(estimator, name)
+
+
+def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:
+    """X, one or several real targets for each row, and weights or None."""
+    forget(estimator)
+    if estimator._holds_objects(X):
+        X, y = estimator._checked(X, y, reset=True)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(X, y)
+    else:
+        X, y = estimator._checked(X, y, reset=True, multi_output=True, y_numeric=True)
+    weights, X = _admit_points(estimator, X, sample_weight)
+    return X, beside(y, X) if is_tensor(X) else y, weights
+
+
+def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:
+    """X, one label for each row as an array of NumPy, and weights or None."""
+    forget(estimator)
+    if y is None:
+        raise ValueError(
+            f"requires y to be passed, but the target y is None: {type(estimator).__name__} learns "
+            "from labels."
+        )
+    X, y = estimator._checked(X, y, reset=True)
+    y = column_or_1d(on_host(y) if is_tensor(X) else y, warn=True)
+    check_consistent_length(X, y)
+    check_classification_targets(y)
+    weights, X = _admit_points(estimator, X, sample_weight)
+    return X, y, weights
+
+
+def admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
+    """X, and weights or None."""
+    forget(estimator)
+    weights, X = _admit_points(estimator, estimator._checked(X, reset=True), sample_weight)
+    return X, weights
+
+
+def _admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
+    """Weights, and X where it is computed: NumPy arrays go to the device that was asked for."""
+    precomputed = estimator._is_precomputed()
+    if precomputed and X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
+            "K(X_train, X_train)."
+        )
+    weights = admit_weights(sample_weight, X)
+    device = getattr(estimator, "device", None)
+    if device is None or is_tensor(X):
+        return weights, X
+    if precomputed or not isinstance(X, np.ndarray):
+        raise ValueError(
+            f"device={device!r} computes on dense rows of numbers; got {type(X).__name__}: write "
+            "device=None, or X.toarray() for a sparse matrix."
+        )
+    return weights, on_device(X, device)
+
+
+def admit_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    """One number ≥ 0 for each row, not all zero; None where nothing is given."""
+    if sample_weight is None:
+        return None
+    (sample_weight,) = hosted(sample_weight)
+    if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    else:
+        weights = np.asarray(sample_weight, np.float64)
+    check_weights(weights, length(X), "sample_weight")
+    return weights
+
+
+def is_blocks(X: Any) -> bool:
+    """Whether X gives blocks of rows: an iterable that is no array, table, list or text.
+
+    >>> is_blocks([[0.0]]), is_blocks(iter([[0.0]])), is_blocks(np.zeros((2, 1)))
+    (False, True, False)
+    """
+    if isinstance(X, (list, tuple, str, bytes, dict)) or scipy.sparse.issparse(X):
+        return False
+    array_like = any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "dtype"))
+    return hasattr(X, "__iter__") and not array_like and not isinstance(X, PointSet)
+
+
+def hosted(*arrays: Any) -> tuple[Any, ...]:
+    """Tensors as arrays of NumPy, with which scikit-learn scores; everything else as it is."""
+    return tuple(on_host(array) if is_tensor(array) else array for array in arrays)
+
+
+def function_values(estimator: Any, X: Any) -> Any:
+    """f(x) + b for every row of X, before any link: a tensor where X is one."""
+    check_is_fitted(estimator)
+    X = estimator._checked(X, reset=False)
+    if estimator._is_precomputed():
+        return X @ estimator.dual_coef_ + estimator.intercept_
+    f, b = estimator.function_, estimator.intercept_
+    values = f(_beside_centres(estimator, X, f))
+    values = values + (b if np.ndim(b) == 0 else to_precision(b, values.dtype))
+    return values if is_tensor(X) else on_host(values)
+
+
+def _beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
+    """Points where f can be evaluated: an array goes to the device of the centres."""
+    on_tensors, name = is_tensor(f.coefficients), type(estimator).__name__
+    if is_tensor(X) and not on_tensors:
+        raise ValueError(
+            f"this {name} was fitted on arrays of NumPy, and X is a tensor: write "
+            "X.cpu().numpy(), or fit it on tensors."
+        )
+    if not on_tensors or is_tensor(X):
+        return X
+    if not isinstance(X, np.ndarray):
+        raise ValueError(
+            f"this {name} was fitted on tensors, and takes dense rows of numbers; got "
+            f"{type(X).__name__}: write X.toarray() for a sparse matrix."
+        )
+    return beside(X, f.coefficients)
+
+
+def labels_at(classes: np.ndarray, best: Any) -> Any:
+    """classes[best], where `best` lives; labels that are no numbers are always NumPy's."""
+    if classes.dtype.kind in "biuf":
+        return beside(classes, best)[best]
+    return classes[on_host(best)]
+
+
+def like(values: Any, other: Any) -> Any:
+    """Numbers of NumPy in the library of another array, and where that is."""
+    return beside(values, other)

@@ -1,0 +1,573 @@
+"""Support vector machines: classification, regression, and the one-class machine.
+
+They replace scikit-learn's estimators of the same names; the solver is dual ascent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from mercer.checks import is_number
+from mercer.estimators.fitting import keep
+from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points
+from mercer.estimators.pairs import Machine, OneVersusOne
+from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
+from mercer.features.inputs import KernelInput, KernelLike, length
+from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.kernels.conversion import as_kernel
+from mercer.losses import EpsilonInsensitive, Hinge
+from mercer.operators import Gram
+from mercer.solvers.dual import DualAscent
+from mercer.solvers.problem import Problem
+
+GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is about as exact
+BOUNDARY = {"float32": 1e-5, "float64": 1e-10}  # relative width of the boundary, which is rounding
+SHAPES = ("ovr", "ovo")
+
+
+@dataclass(eq=False, repr=False)
+class SupportVectorMachine(CallbackSupportMixin, KernelInput):
+    """The parameters, the kernel, the solver and the support vectors of all machines."""
+
+    _allow_indefinite = True
+    _instead_of_tensors = (
+        "On tensors, KernelClassifier(loss='squared_hinge'), or loss='hinge' with centres=1000 or "
+        "so, which is smoothed until its gap is small, and KernelRegressor("
+        "loss='epsilon_insensitive') minimise the same kind of objective."
+    )
+
+    _: KW_ONLY
+    kernel: KernelLike = "rbf"
+    degree: float = 3
+    gamma: float | str | None = "scale"
+    coef0: float = 0.0
+    shrinking: bool = True
+    tol: float = 1e-3
+    cache_size: float | None = None
+    verbose: bool = False
+    max_iter: int = -1
+
+    def _check_parameters(self) -> None:
+        _check_number(self, "tol")
+        if self.cache_size is not None:
+            _check_number(self, "cache_size")
+        whole = isinstance(self.max_iter, Integral)
+        if not (whole and (self.max_iter == -1 or int(self.max_iter) > 0)):
+            raise ValueError(
+                f"max_iter must be a positive whole number, or −1 for the solver's own cap; got "
+                f"{self.max_iter!r}."
+            )
+
+    def _gram(self, X: Any, weights: np.ndarray) -> Gram:
+        kernel = self._weighted_kernel(X, weights)
+        return Gram(kernel, self._training_points(kernel, X))
+
+    def _weighted_kernel(self, X: Any, weights: np.ndarray) -> Kernel:
+        """The kernel of the parameters; gamma="scale" takes the variance of weighted points."""
+        scaled = isinstance(self.gamma, str) and self.gamma == "scale" and hasattr(X, "shape")
+        if not scaled or not isinstance(self.kernel, str) or self._is_precomputed():
+            return self._resolved_kernel(X)
+        options: Any = {"degree": self.degree, "coef0": self.coef0}
+        gamma = _scale_gamma(X, weights)
+        return as_kernel(self.kernel, X=X, allow_indefinite=True, gamma=gamma, **options)
+
+    def _solver(self, points: int) -> DualAscent:
+        cache = None if self.cache_size is None else int(self.cache_size * (1 << 20))
+        solver = DualAscent(
+            GAP_OF_TOLERANCE * float(self.tol),
+            cache=cache,
+            shrinking=None if self.shrinking else False,
+        )
+        own = min(solver.max_iterations, 100_000 + 1000 * points)
+        return replace(solver, max_iterations=own if self.max_iter == -1 else int(self.max_iter))
+
+    def _supported(
+        self, gram: Gram, support: np.ndarray, coefficients: np.ndarray
+    ) -> dict[str, Any]:
+        """The support, and its function in the precision of the points."""
+        points = gram.x.take(support)
+        return {
+            "kernel_": gram.kernel,
+            "support_": support.astype(np.int32),
+            "support_vectors_": np.empty((0, 0)) if self._is_precomputed() else points.data,
+            "function_": RKHSFunction(gram.kernel, points, coefficients.astype(points.dtype)),
+        }
+
+    def _of_one(self, gram: Gram, alpha: np.ndarray, intercept: float) -> dict[str, Any]:
+        """The attributes of a machine with one output."""
+        support = np.flatnonzero(alpha)
+        return {
+            **self._supported(gram, support, alpha[support]),
+            "dual_coef_": alpha[support][None, :],
+            "intercept_": np.array([intercept]),
+            "n_support_": np.array([len(support)], np.int32),
+        }
+
+    def _values(self, X: Any) -> np.ndarray:
+        """f(x) for every row of X, without intercepts."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        if self._is_precomputed():
+            return X[:, self.support_] @ self.function_.coefficients
+        return self.function_(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "function_")
+
+
+def _check_number(owner: object, name: str, at_most: float = np.inf) -> None:
+    value = getattr(owner, name)
+    if not (is_number(value) and 0.0 < float(value) <= at_most and np.isfinite(value)):
+        limit = "" if np.isinf(at_most) else f" and at most {at_most:g}"
+        raise ValueError(f"{name} must be a number above 0{limit}; got {value!r}.")
+
+
+def _scale_gamma(X: Any, weights: np.ndarray) -> float:
+    """1/(columns · variance of the entries), a row of weight 2 counting twice."""
+    total, width = float(weights.sum()), X.shape[1]
+    if hasattr(X, "tocsr"):
+        mean = float((weights @ X).sum()) / (total * width)
+        square = float((weights @ X.multiply(X)).sum()) / (total * width)
+        variance = square - mean**2
+    elif (weights == 1).all():
+        variance = float(X.var())
+    else:
+        mean = float((weights @ X).sum()) / (total * width)
+        variance = float((weights @ (X - mean) ** 2).sum()) / (total * width)
+    return 1.0 / (width * variance) if variance else 1.0
+
+
+@dataclass(eq=False, repr=False)
+class SupportVectorClassifier(SupportVectorMachine):
+    """Machines for pairs of classes, and their votes."""
+
+    _: KW_ONLY
+    probability: bool = False
+    class_weight: dict[Any, float] | str | None = None
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+    random_state: Any = None
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit one machine for each pair of classes."""
+        self._check_parameters()
+        X, y, weights = admit_labels(self, X, y, sample_weight)
+        classes, codes = np.unique(y, return_inverse=True)
+        weights = np.ones(len(y)) if weights is None else weights
+        factors = self._class_weights(classes, codes, weights)
+        costs = weights * factors[codes]
+        self._check_classes(classes, codes, costs)
+        gram = self._gram(X, weights)
+        pairs = OneVersusOne.of(gram, codes, len(classes), costs)
+        solver = self._solver(len(codes))
+        task = FitTask.root(self, X, y, weights, len(pairs.pairs))
+        machines = pairs.solve(self._problem, solver, task if task.has_callbacks else None)
+        attributes = self._attributes(gram, pairs, machines)
+        attributes |= {"classes_": classes, "class_weight_": factors}
+        keep(self, attributes, *attributes["statuses_"])
+        task.end(lambda: attributes)
+        return self
+
+    def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
+        """The problem of a pair of classes with labels y = ±1."""
+        raise NotImplementedError
+
+    # ---- checks ---------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.decision_function_shape not in SHAPES:
+            raise ValueError(
+                f'decision_function_shape must be "ovr" or "ovo"; got '
+                f"{self.decision_function_shape!r}."
+            )
+        if self.probability:
+            raise ValueError(
+                "probabilities are calibrated outside, as scikit-learn advises: write "
+                f"CalibratedClassifierCV({type(self).__name__}(…), ensemble=False) of "
+                "sklearn.calibration, or KernelLogisticRegression."
+            )
+
+    def _check_classes(self, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs points of at least two classes; got 1 class, "
+                f"{classes[0]!r}."
+            )
+        missing = classes[np.bincount(codes, weights, minlength=len(classes)) == 0]
+        if len(missing):
+            raise ValueError(
+                f"every class needs a point with positive weight; class {missing[0]!r} has none."
+            )
+
+    def _class_weights(
+        self, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
+        """A factor for each class; "balanced" makes all classes weigh the same."""
+        if self.class_weight is None:
+            return np.ones(len(classes))
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            sums = np.bincount(codes, weights, minlength=len(classes))
+            return weights.sum() / (len(classes) * np.where(sums > 0, sums, 1.0))
+        if isinstance(self.class_weight, dict):
+            return np.array([float(self.class_weight.get(c, 1.0)) for c in classes.tolist()])
+        raise ValueError(
+            f'class_weight must be a dict, "balanced" or None; got {self.class_weight!r}.'
+        )
+
+    # ---- what a fit keeps -----------------------------------------------------------------------
+
+    def _attributes(
+        self, gram: Gram, pairs: OneVersusOne, machines: list[Machine]
+    ) -> dict[str, Any]:
+        full = np.zeros((gram.shape[0], len(machines)))
+        for k, (pair, machine) in enumerate(zip(pairs.pairs, machines, strict=True)):
+            full[pairs.members(pair), k] = machine.coefficients
+        supports: Any = full.any(axis=1)
+        support = pairs.order[supports[pairs.order]]
+        counts: Any = [
+            int(supports[pairs.order[slice(*pairs.span(c))]].sum()) for c in range(pairs.classes)
+        ]
+        coefficients = full[support]
+        intercepts = np.array([machine.intercept for machine in machines])
+        binary = len(machines) == 1
+        if binary:  # positive for the second class, as in scikit-learn
+            coefficients, intercepts = -coefficients, -intercepts
+        counts = np.array(counts, np.int32)
+        return {
+            **self._supported(gram, support, coefficients[:, 0] if binary else coefficients),
+            "n_support_": counts,
+            "intercept_": intercepts,
+            "dual_coef_": (
+                coefficients.T if binary else _stacked(coefficients, pairs.pairs, counts)
+            ),
+            "n_iter_": np.array([machine.steps for machine in machines], np.int32),
+            "statuses_": [machine.solution.status for machine in machines],
+            "solutions_": [machine.solution for machine in machines],
+        }
+
+    # ---- predictions ----------------------------------------------------------------------------
+
+    def _decisions(self, X: Any) -> np.ndarray:
+        """f(x) + b of each pair of classes, positive for the first; of two, for the second."""
+        values = self._values(X)
+        intercepts = self.intercept_.astype(values.dtype)
+        return values + (intercepts[0] if values.ndim == 1 else intercepts)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the classes ("ovr") or of pairs of them ("ovo"); of two, of the second."""
+        decisions = self._decisions(X)
+        if decisions.ndim == 1 or self.decision_function_shape == "ovo":
+            return decisions
+        return _ovr_decision_function(decisions < 0, -decisions, len(self.classes_))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the most votes; the first of those that share them, or see break_ties."""
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError(
+                'break_ties=True needs decision_function_shape="ovr", whose scores break them.'
+            )
+        decisions = self._decisions(X)
+        if decisions.ndim == 1:
+            return self.classes_[(decisions > 0).astype(int)]
+        count = len(self.classes_)
+        if self.break_ties:
+            scores = _ovr_decision_function(decisions < 0, -decisions, count)
+        else:
+            scores = _votes(decisions, count)
+        return self.classes_[scores.argmax(axis=1)]
+
+
+def _votes(decisions: np.ndarray, classes: int) -> np.ndarray:
+    votes = np.zeros((len(decisions), classes), np.int64)
+    k = 0
+    for i in range(classes):
+        for j in range(i + 1, classes):
+            votes[:, i] += decisions[:, k] > 0
+            votes[:, j] += decisions[:, k] <= 0
+            k += 1
+    return votes
+
+
+def _stacked(coefficients: np.ndarray, pairs: list[Any], counts: np.ndarray) -> np.ndarray:
+    """libsvm's table: row r of a vector of class c belongs to the r-th of the other classes."""
+    ends = np.cumsum(counts)
+    table = np.zeros((len(counts) - 1, len(coefficients)))
+    for k, (i, j) in enumerate(pairs):
+        of_i, of_j = (slice(ends[c] - counts[c], ends[c]) for c in (i, j))
+        table[j - 1, of_i] = coefficients[of_i, k]
+        table[i, of_j] = coefficients[of_j, k]
+    return table
+
+
+@dataclass(eq=False, repr=False)
+class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
+    """Support vector classification: min C Σ_i w_i max(1 − y_i(f(x_i) + b), 0) + ½‖f‖² over f, b.
+
+    It replaces scikit-learn's estimator of the same name; several classes vote in pairs. mercer's λ
+    is 1/(CΣw).
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        C > 0.
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter :
+        As in `SVR`.
+    probability : False
+        Write `CalibratedClassifierCV(SVC(), ensemble=False)` instead, as scikit-learn advises.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of C for each class; "balanced" makes all classes weigh the same.
+    decision_function_shape : "ovr" or "ovo", default="ovr"
+        Whether `decision_function` scores classes, or pairs of them.
+    break_ties : bool, default=False
+        Whether `predict` breaks ties of votes by scores.
+    random_state :
+        Taken and not used.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_, n_iter_ :
+        As in scikit-learn.
+    class_weight_ : array
+        The factor of C of each class.
+    function_ : RKHSFunction
+        f, with a column for each pair of several classes.
+    statuses_, solutions_ : list
+        How the solver ended, with the true duality gap, for each pair.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["a", "a", "b", "b"]
+    >>> model = SVC(kernel="linear", C=100.0).fit(X, y)
+    >>> model.predict([[0.9], [2.1]]).tolist(), model.decision_function([[1.5]]).round(9).tolist()
+    (['a', 'b'], [0.0])
+    """
+
+    _: KW_ONLY
+    C: float = 1.0
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_number(self, "C")
+
+    def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
+        return Problem(gram, y, Hinge(), 1.0 / (self.C * weights.sum()), weights, True)
+
+
+@dataclass(eq=False, repr=False)
+class NuSVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
+    """Classification with a share ν: min ½‖f‖² − νρΣw + Σ_i w_i max(ρ − y_i(f(x_i) + b), 0).
+
+    At most a share ν of the weight has a margin below ρ, and at least that share are support
+    vectors. f and b are divided by ρ at the end, so that it is `SVC` with C = 1/ρ. It replaces
+    scikit-learn's estimator of the same name, and heeds `class_weight`.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        0 < ν ≤ 1; for classes of different weight less than twice the share of the lighter one.
+    kernel, degree, gamma, coef0, shrinking, probability, tol, cache_size, class_weight, verbose, \
+max_iter, decision_function_shape, break_ties, random_state :
+        As in `SVC`.
+
+    References
+    ----------
+    B. Schölkopf, A. J. Smola, R. C. Williamson, P. L. Bartlett, New support vector algorithms,
+    2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1]
+    >>> NuSVC(kernel="linear").fit(X, y).predict([[0.9], [2.1]]).tolist()
+    [0, 1]
+    """
+
+    _: KW_ONLY
+    nu: float = 0.5
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_number(self, "nu", at_most=1.0)
+
+    def _check_classes(self, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
+        """Before any kernel value is computed."""
+        super()._check_classes(classes, codes, weights)
+        sums = np.sort(np.bincount(codes, weights))
+        largest = 2 * sums[0] / (sums[0] + sums[-1])
+        if self.nu > largest * (1 + 1e-12):
+            raise ValueError(
+                f"nu={self.nu:g} is infeasible: with the weights of these classes it can be at "
+                f"most {largest:.4g}, twice the share of the lighter class of a pair."
+            )
+
+    def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
+        return Problem.nu_classifier(gram, y, self.nu, weights)
+
+
+@dataclass(eq=False, repr=False)
+class SVR(SupportVectorMachine, RegressorMixin, BaseEstimator):
+    """Support vector regression: min C Σ_i w_i max(|y_i − f(x_i) − b| − ε, 0) + ½‖f‖² over f and b.
+
+    It replaces scikit-learn's estimator of the same name. mercer's λ is 1/(CΣw).
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel of mercer, a name of scikit-learn's, "precomputed", or a function of two points or
+        two blocks. One that is not positive definite, as "sigmoid", gets a stationary point, as in
+        libsvm, and an `IndefiniteKernelWarning`.
+    degree, gamma, coef0 :
+        Parameters of named kernels, as in scikit-learn; with weights, gamma="scale" takes the
+        variance of weighted points.
+    tol : float, default=1e-3
+        The solver stops at a relative duality gap of tol/10, about as exact as libsvm at tol.
+    C, epsilon : float, default=1.0 and 0.1
+        C > 0 and ε ≥ 0.
+    shrinking : bool, default=True
+        Whether coefficients that rest at a bound may be left alone for a while, where that pays;
+        the gap counts all.
+    verbose :
+        Taken and not used.
+    cache_size : float or None, default=None
+        Megabytes for rows of the kernel; None for the memory budget.
+    max_iter : int, default=-1
+        How many steps to take at most; −1 for 100,000 + 1,000 for each point, at most
+        ten million. A fit that ends there warns, and says what to do.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, n_iter_ :
+        As in scikit-learn.
+    function_ : RKHSFunction
+        f, without the intercept.
+    solution_ : Solution
+        How the solver ended, with the true duality gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> model = SVR(C=100.0, epsilon=0.01).fit(X, X[:, 0] ** 2)
+    >>> bool(np.abs(model.predict(X) - X[:, 0] ** 2).max() < 0.011)
+    True
+    """
+
+    _: KW_ONLY
+    C: float = 1.0
+    epsilon: float = 0.1
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit f and b to real targets y."""
+        self._check_parameters()
+        _check_number(self, "C")
+        X, y, weights = admit_numbers(self, X, y, sample_weight)
+        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64)
+        weights = np.ones(len(y)) if weights is None else weights
+        gram, loss = self._gram(X, weights), EpsilonInsensitive(float(self.epsilon))
+        problem = Problem(gram, y, loss, 1.0 / (self.C * weights.sum()), weights, True)
+        task = FitTask.root(self, X, y, weights, None)
+        solver = with_progress(
+            self._solver(len(y)), task, lambda s: self._of_one(gram, s.coefficients, s.intercept)
+        )
+        solution = solver.solve(problem)
+        fitted = self._of_one(gram, solution.coefficients, solution.intercept)
+        fitted |= {"n_iter_": solution.history["steps"][0], "solution_": solution}
+        keep(self, fitted, solution.status)
+        task.end(lambda: fitted)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """f(x) + b for every row of X."""
+        values = self._values(X)
+        return values + values.dtype.type(self.intercept_[0])
+
+
+@dataclass(eq=False, repr=False)
+class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
+    """A function that is large where points are: min ½‖f‖² − νρΣw + Σ_i w_i max(ρ − f(x_i), 0).
+
+    A point belongs to the class where f(x) ≥ ρ. At most a share ν of the weight lies outside, and
+    at least that share are support vectors. It replaces scikit-learn's estimator of the same name.
+
+    Parameters
+    ----------
+    kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter :
+        As in `SVR`.
+    nu : float, default=0.5
+        0 < ν ≤ 1.
+
+    Attributes
+    ----------
+    offset_ : float
+        ρ; `decision_function` is f(x) − ρ and `score_samples` is f(x).
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, n_iter_, function_, status_ :
+        As in `SVR`; the status says how the solver ended.
+
+    References
+    ----------
+    B. Schölkopf, J. C. Platt, J. Shawe-Taylor, A. J. Smola, R. C. Williamson, Estimating the
+    support of a high-dimensional distribution, 2001.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((100, 2))
+    >>> model = OneClassSVM(nu=0.1).fit(X)
+    >>> float((model.predict(X) == -1).mean()) <= 0.1
+    True
+    """
+
+    _: KW_ONLY
+    nu: float = 0.5
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit f and ρ; y is not used."""
+        self._check_parameters()
+        _check_number(self, "nu", at_most=1.0)
+        X, weights = admit_points(self, X, sample_weight)
+        weights = np.ones(length(X)) if weights is None else weights
+        gram = self._gram(X, weights)
+        task = FitTask.root(self, X, y, weights, None)
+
+        def fitted(alpha: np.ndarray, level: float) -> dict[str, Any]:
+            return {**self._of_one(gram, alpha, -level), "offset_": level}
+
+        solver = with_progress(
+            self._solver(len(weights)), task, lambda s: fitted(s.coefficients, -float(s.intercept))
+        )
+        solution = solver.solve(Problem.one_class(gram, self.nu, weights))
+        attributes = fitted(solution.coefficients, -float(solution.intercept))
+        attributes |= {"n_iter_": solution.history["steps"][0], "status_": solution.status}
+        keep(self, {**attributes, "solution_": solution}, solution.status)
+        task.end(lambda: attributes)
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """f(x) for every row of X, ρ where the difference is only rounding."""
+        values = self._values(X)
+        offset = values.dtype.type(self.offset_)
+        values[np.abs(values - offset) <= BOUNDARY[values.dtype.name] * abs(offset)] = offset
+        return values
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """f(x) − ρ for every row of X: negative for outliers."""
+        values = self.score_samples(X)
+        return values - values.dtype.type(self.offset_)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """1 for points of the class and on its boundary, −1 for outliers."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)

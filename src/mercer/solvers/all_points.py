@@ -1,0 +1,595 @@
+"""Newton's method on all points: products with K, curvatures, and the equations of a step.
+
+At f = Σ α_i k(x_i, ·) the objective has the gradient Σ g_i k(x_i, ·) with g = p·ℓ'(y, f) + λα and
+p = w/Σw, and the Newton direction δ solves (λI + DK)δ = −g, where D holds the curvatures p·ℓ''.
+λI + DK is self-adjoint in the inner product aᵀKb of the space, and no less than λ there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer import linalg
+from mercer.arrays import Array, inner, namespace, precision, to_precision
+from mercer.errors import NotPositiveDefiniteError
+from mercer.losses import Loss
+from mercer.operators import Gram
+from mercer.runtime.budget import memory_budget
+from mercer.solvers import admission
+from mercer.solvers.krylov import conjugate_steps
+from mercer.solvers.optimality import Evaluation, Gap, centring_intercept, certified_gap, slopes
+from mercer.solvers.problem import Problem, has_few_features, over_rows
+from mercer.solvers.root import Features, Root, RootMethod
+from mercer.solvers.solution import Solution
+
+Multiply = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of Newton's method on all points.
+
+    Parameters
+    ----------
+    stored : int
+        Points up to which K is stored in float64: 32 MB, and no precision to think about.
+    stored_share : float
+        Of the memory budget that a K stored in float32 may take.
+    factored : int
+        Points up to which the Hessian is factored where conjugate gradients take long.
+    inner_steps : int
+        Of conjugate gradients for one direction, at most.
+    tried_steps : int
+        The same where a factor would do: n³/3 operations are about n/6 products with K, and each
+        step needs a few directions.
+    stalls : int
+        Steps in a row that may gain nothing before precision is raised or it ends.
+    forcing : float
+        The largest residual, relative to the gradient, at which a direction is good enough; near
+        the end √gap makes it smaller, which gives superlinear convergence (Eisenstat and Walker).
+    """
+
+    stored: int = 2000
+    stored_share: float = 1.0
+    factored: int = 2000
+    inner_steps: int = 500
+    tried_steps: int = 40
+    stalls: int = 3
+    forcing: float = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """V ↦ KV twice: `exact` in float64, and `fast`, in float32 where K is stored so.
+
+    `matrix` is the stored K, None where it is not stored.
+    """
+
+    exact: Multiply
+    fast: Multiply
+    dtype: str
+    matrix: Array | None
+    note: str
+    root: Root | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, method: RootMethod | None, tuning: Tuning) -> Products:
+        """K stored in float64 where it is small or slow to compute, else in float32, else lazy."""
+        gram, n = problem.gram, problem.rows
+        if method is None and has_few_features(gram):
+            method = Features()
+        if method is not None:
+            return cls._of_root(problem, method)
+        budget, slow = memory_budget(gram.memory), gram.kernel.expression() is None
+        if n <= tuning.stored or (slow and 8 * n * n <= budget):
+            matrix = problem.array(gram.astype(np.float64).dense())
+            stored = _stored(matrix)
+            return cls(stored, stored, "float64", matrix, "K stored")
+        if admission.recomputes_faster(gram):
+            note = "K computed on the device for each product, in float32"
+            return cls(_lazy(gram), _lazy(gram, "float32"), "float32", None, note)
+        if 4 * n * n <= tuning.stored_share * budget:
+            single = gram.astype(np.float32).dense()
+            if math.isfinite(float(single.sum(dtype=np.float64))):
+                return cls(_lazy(gram), _stored(single), "float32", single, "K stored in float32")
+        lazy = _lazy(gram)
+        return cls(lazy, lazy, "float64", None, "K computed for each product")
+
+    @classmethod
+    def _of_root(cls, problem: Problem, method: RootMethod) -> Products:
+        gram = problem.gram
+        root = method.of(Gram(gram.kernel, gram.x.host(), memory=gram.memory))
+        features = problem.array(root.features)
+        wide = replace(root, features=features)
+        exact = wide.multiply if root.missing == 0.0 else _lazy(gram)
+        return cls(exact, wide.multiply, "float64", None, root.note, wide)
+
+
+def _lazy(gram: Gram, dtype: str = "float64") -> Multiply:
+    return lambda values: gram.astype(dtype) @ to_precision(values, dtype)
+
+
+def _stored(matrix: Array) -> Multiply:
+    return lambda values: matrix @ to_precision(values, matrix.dtype)
+
+
+class Curvature:
+    """V ↦ DV, block by block: p_i times the curvature of row i.
+
+    With an intercept, the constant follows the direction: D(V + β) with the β that makes its
+    columns sum to 0, which is D less a matrix of the rank of the outputs.
+    """
+
+    def __init__(self, problem: Problem, loss: Loss, values: Array, dtype: str) -> None:
+        self.xp, y = namespace(values), problem.y
+        self.fit_intercept = problem.fit_intercept
+        rows = over_rows(problem.shares, y)
+        self.probability: Array | None = None
+        if loss.is_multiclass:
+            self.probability = loss.slope(y, values) + y
+            self.diagonal = rows * self.probability
+        else:
+            self.diagonal = rows * self.xp.where(rows > 0, loss.curvature(y, values), 0.0)
+        if self.fit_intercept:
+            self.total = self._total()
+        self.diagonal = to_precision(self.diagonal, dtype)
+        if self.probability is not None:
+            self.probability = to_precision(self.probability, dtype)
+
+    def __call__(self, v: Array) -> Array:
+        if self.fit_intercept:
+            v = v + to_precision(self.constant(v), v.dtype)
+        return self._plain(v)
+
+    def constant(self, v: Array) -> Array:
+        """The β with Σ_i D_i (v_i + β) = 0; 0 without an intercept."""
+        if not self.fit_intercept:
+            return 0.0 * v[0, ...]
+        pushed = self.xp.sum(to_precision(self._plain(v), "float64"), axis=0)
+        if self.probability is not None:
+            return -(self.total @ pushed)
+        safe = self.xp.where(self.total > 0, self.total, 1.0)
+        return -self.xp.where(self.total > 0, pushed / safe, 0.0)
+
+    def _plain(self, v: Array) -> Array:
+        if self.probability is None:
+            return self.diagonal * v
+        mean = self.xp.sum(self.probability * v, axis=1)[:, None]
+        return self.diagonal * (v - mean)
+
+    def _total(self) -> Array:
+        """Σ_i D_i, or for classes its pseudo-inverse: constants alike for all classes are free."""
+        sums = self.xp.sum(self.diagonal, axis=0)
+        if self.probability is None:
+            return sums
+        eye = self.xp.eye(sums.shape[0], dtype=sums.dtype, device=sums.device)
+        values, vectors = linalg.eigen(eye * sums - self.diagonal.T @ self.probability)
+        large = values > 1e-13 * self.xp.max(values)
+        inverse = self.xp.where(large, 1.0 / self.xp.where(large, values, 1.0), 0.0)
+        return (vectors * inverse) @ vectors.T
+
+
+# ---- directions ----------------------------------------------------------------------------------
+
+
+class Direction:
+    """Truncated conjugate gradients in the space of functions: one product with K for each step.
+
+    They start from 0, so that every iterate is a descent direction, whenever they stop.
+    """
+
+    def __init__(self, space: OnAllPoints, point: Point, tolerance: float, most: int) -> None:
+        self.space, self.point, self.most = space, point, most
+        dtype = space.products.dtype
+        self.curvature = Curvature(space.problem, space.loss, point.values, dtype)
+        g, image = to_precision(point.g, dtype), to_precision(point.image, dtype)
+        first = [-image]  # K(−g) is known
+
+        def lift(v: Array) -> Array:
+            if first:
+                return first.pop()
+            space.count += 1
+            return to_precision(space.products.fast(v), dtype)
+
+        ridge = space.ridge
+        self.steps = conjugate_steps(
+            lambda d, raised: ridge * d + self.curvature(raised), lift, -g, coupled=True
+        )
+        self.enough = tolerance**2 * max(point.energy, 0.0)
+        self.taken, self.reached = 0, False
+        self.coefficients, self.values = 0.0 * point.g, 0.0 * point.g
+        self.witness: Array | None = None
+
+    def advance(self) -> bool:
+        """One step; whether it is enough, or no more can be gained."""
+        step = next(self.steps)
+        self.taken += 1
+        energy = float(step.energy)
+        if not float(step.bend) > 0:  # of no curvature, perhaps by rounding only
+            self.witness = to_precision(step.residual, "float64")
+            return True
+        self.coefficients = to_precision(step.solution, "float64")
+        self.values = to_precision(step.lifted, "float64")
+        if energy < 0:
+            self.witness = to_precision(step.residual, "float64")
+        self.reached = energy <= self.enough
+        return self.reached or energy <= 0 or self.taken >= self.most
+
+
+class Factored:
+    """By a Cholesky factor of λI + √D K √D, output by output: any λ, n³/3 operations."""
+
+    reached = True
+    witness = None
+    taken = 0
+    values = None
+
+    def __init__(self, space: OnAllPoints, point: Point) -> None:
+        self.space, self.point = space, point
+        self.curvature = Curvature(space.problem, space.loss, point.values, "float64")
+        self.coefficients = 0.0 * point.g
+
+    def advance(self) -> bool:
+        xp, g = namespace(self.point.g), self.point.g
+        shape = self.space.problem.rows, -1
+        parts = (xp.reshape(a, shape).T for a in (self.curvature.diagonal, g, self.point.image))
+        columns = [self._column(*part) for part in zip(*parts, strict=True)]
+        self.coefficients = xp.reshape(xp.stack(columns, axis=1), g.shape)
+        return True
+
+    def _column(self, d: Array, g: Array, image: Array) -> Array:
+        """−(g − √D B⁻¹√D Kg)/λ, B = λI + √D K √D, on rows that have a curvature."""
+        xp, ridge = namespace(d), self.space.ridge
+        curved = xp.nonzero(d > 0)[0]
+        roots = xp.sqrt(xp.take(d, curved))
+        matrix = to_precision(self.space.products.matrix, "float64")
+        if curved.shape[0] < d.shape[0]:
+            matrix = xp.take(xp.take(matrix, curved, axis=0), curved, axis=1)
+        factor = _factor(linalg.shift_diagonal(roots[:, None] * matrix * roots, ridge))
+        sides = xp.stack([roots * xp.take(image, curved), roots], axis=1)
+        solved = roots[:, None] * factor.solve(sides)
+        delta = -g / ridge
+        delta[curved] += solved[:, 0] / ridge
+        if self.curvature.fit_intercept and curved.shape[0]:
+            excess = (xp.sum(delta) + xp.sum(g) / ridge) / xp.sum(solved[:, 1])
+            delta[curved] -= solved[:, 1] * excess
+        return delta
+
+
+class Rooted(Factored):
+    """By a Cholesky factor of λI + ΦᵀDΦ, K = ΦΦᵀ: n·m² operations for rank m."""
+
+    def _column(self, d: Array, g: Array, image: Array) -> Array:
+        """−(g − DΦ(λI + ΦᵀDΦ)⁻¹Φᵀg)/λ."""
+        xp, ridge = namespace(d), self.space.ridge
+        features = self.space.products.root.features  # type: ignore[union-attr]
+        scaled = xp.sqrt(d)[:, None] * features
+        factor = _factor(linalg.shift_diagonal(scaled.T @ scaled, ridge))
+        sides = features.T @ xp.stack([g, d], axis=1)
+        solved = d[:, None] * (features @ factor.solve(sides))
+        delta = -(g - solved[:, 0]) / ridge
+        ones = (d - solved[:, 1]) / ridge
+        total = float(xp.sum(ones))
+        if self.curvature.fit_intercept and total > 0:
+            delta = delta - ones * (xp.sum(delta) + xp.sum(g) / ridge) / total
+        return delta
+
+
+def _factor(matrix: Array) -> linalg.Factor:
+    try:
+        return linalg.cholesky(matrix, overwrite=True)
+    except NotPositiveDefiniteError as refusal:
+        raise NotPositiveDefiniteError(
+            "Expected a positive definite kernel, whose objective is convex; the Gram matrix of "
+            "these points has negative eigenvalues. Check it with kernel.check(X).",
+            refusal.witness,
+        ) from None
+
+
+# ---- points --------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Point:
+    """α, f = Kα and b, with g and Kg there, and the objective."""
+
+    alpha: Array
+    fitted: Array
+    b: Array
+    g: Array
+    image: Array
+    objective: float
+    energy: float
+    exact: bool
+
+    @property
+    def values(self) -> Array:
+        return self.fitted + self.b
+
+
+class OnAllPoints:
+    """The objective as a function of f, in products that may become exact on the way."""
+
+    place = ""
+
+    def __init__(self, problem: Problem, products: Products, solver: Any) -> None:
+        self.problem, self.products, self.solver = problem, products, solver
+        self.tuning: Tuning = solver.tuning.all_points
+        self.loss, self.ridge = problem.loss, float(problem.regularization)
+        self.multiply, self.factors = products.fast, bool(solver.factor)
+        xp = namespace(problem.y)
+        self.noise = float(np.finfo(np.float32).eps) * float(xp.sum(xp.abs(problem.diagonal)))
+        self.count = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to count steps that gain nothing anew."""
+        self.best = self.least = math.inf
+        self.stalls = 0
+
+    @property
+    def note(self) -> str:
+        return f"{self.count} products with K, {self.products.note}"
+
+    # ---- points ----------------------------------------------------------------------------------
+
+    def started(self, start: Solution | None) -> Point:
+        y, xp = self.problem.y, namespace(self.problem.y)
+        if start is None:
+            return self._at(xp.zeros_like(y), xp.zeros_like(y), xp.zeros_like(y[0, ...]))
+        if tuple(np.shape(start.coefficients)) != tuple(y.shape):
+            raise ValueError(
+                f"a solution to start from must have coefficients of the shape {tuple(y.shape)} "
+                f"of the targets; got {np.shape(start.coefficients)}."
+            )
+        return self.at(self.problem.array(start.coefficients), start.intercept)
+
+    def at(self, alpha: Array, intercept: Any) -> Point:
+        """The point with these coefficients: two products."""
+        b = 0.0 * self.problem.y[0, ...] + self.problem.array(intercept)
+        return self._at(alpha, self._times(alpha), b)
+
+    def _at(self, alpha: Array, fitted: Array, b: Array) -> Point:
+        problem, ridge = self.problem, self.ridge
+        if problem.fit_intercept:
+            b = centring_intercept(problem, fitted, b)
+        u = slopes(problem, fitted + b, self.loss)
+        g = over_rows(problem.shares, u) * u + ridge * alpha
+        image = self._times(g)
+        energy = inner(g, image)
+        self._refuse_indefinite(energy, g)
+        risk = float(self.loss.risk(problem.y, fitted + b, problem.sample_weights))
+        objective = risk + 0.5 * ridge * inner(alpha, fitted)
+        exact = self.multiply is self.products.exact
+        return Point(alpha, fitted, b, g, image, objective, max(energy, 0.0), exact)
+
+    def _times(self, v: Array) -> Array:
+        self.count += 1
+        return to_precision(self.multiply(v), "float64")
+
+    def _refuse_indefinite(self, energy: float, g: Array) -> None:
+        """gᵀKg < 0 by more than float32 would make it: eps·‖K‖‖g‖², ‖K‖ ≤ trace."""
+        if energy < -self.noise * inner(g, g):
+            raise NotPositiveDefiniteError(
+                f"Expected a positive definite kernel, whose objective is convex; got a Gram "
+                f"matrix with vᵀKv = {energy:.3g} for the v in the attribute `witness`. Check it "
+                "with kernel.check(X).",
+                admission.on_host(g),
+            )
+
+    # ---- judging ---------------------------------------------------------------------------------
+
+    def relative_gap(self, point: Point, goal: float) -> float:
+        """The gap gᵀKg/(2λ) that belongs to the slopes, with a margin for rounding."""
+        return 2.0 * point.energy / (2.0 * self.ridge) / (abs(point.objective) or 1.0)
+
+    def stalled(self, gaps: list[float]) -> bool:
+        return self.stalls >= self.tuning.stalls
+
+    def gained(self, before: Point, after: Point, length: float) -> None:
+        """Note whether a step brought anything."""
+        scale = abs(before.objective) or 1.0
+        falls = before.objective < self.least - 1e-14 * scale or before.energy < self.best
+        self.stalls = 0 if length > 0 and falls else self.stalls + 1
+        self.best = min(self.best, before.energy)
+        self.least = min(self.least, before.objective)
+
+    def rejects(self, before: Point, after: Point) -> bool:
+        """No step: one that gains nothing is only rounding, and a few of them end it."""
+        return False
+
+    def is_exact(self, point: Point) -> bool:
+        return point.exact
+
+    def exactly(self, point: Point) -> Point:
+        """The same point by exact products, and so are those that follow."""
+        self.multiply = self.products.exact
+        self.forget()
+        return self.at(point.alpha, point.b)
+
+    def sharpen(self) -> bool:
+        """Products are exact from the point on that is: there is nothing more to gain."""
+        return False
+
+    # ---- steps -----------------------------------------------------------------------------------
+
+    def direction(self, point: Point, goal: float) -> Any:
+        """What solves (λI + DK)δ = −g, as far as that is worth it."""
+        products, multiclass = self.products, self.loss.is_multiclass
+        if products.root is not None and not multiclass:
+            return Rooted(self, point)
+        few = self.problem.rows <= self.tuning.factored if self.solver.factor is None else False
+        able = products.matrix is not None and not multiclass
+        if able and self.factors:
+            return Factored(self, point)
+        relative = self.relative_gap(point, goal)
+        most = self.tuning.tried_steps if able and few else self.tuning.inner_steps
+        forcing = min(self.tuning.forcing, math.sqrt(0.5 * relative))
+        return Direction(self, point, forcing, most)
+
+    def search(self, point: Point, direction: Any) -> tuple[Point, float]:
+        """The point at the best length of a step, along which everything is known without K."""
+        if not direction.reached and self._may_factor():
+            self.factors = True
+            direction = Factored(self, point)
+            direction.advance()
+        if direction.witness is not None:
+            v = direction.witness
+            self._refuse_indefinite(inner(v, self._times(v)), v)
+        delta, values = direction.coefficients, direction.values
+        if values is None or self.multiply is not self.products.fast:
+            values = self._times(delta)
+        constant = direction.curvature.constant(values)
+        t = step_length_of(self, point, delta, values, constant)
+        after = self._at(point.alpha + t * delta, point.fitted + t * values, point.b + t * constant)
+        return after, t
+
+    def _may_factor(self) -> bool:
+        small = self.problem.rows <= self.tuning.factored
+        able = self.products.matrix is not None and not self.loss.is_multiclass
+        return self.solver.factor is None and small and able
+
+    def objective_along(self, point: Point, direction: Any) -> float:
+        """The objective at the end of a direction that is not finished."""
+        if direction.values is None:
+            return point.objective
+        constant = direction.curvature.constant(direction.values)
+        values = point.values + direction.values + constant
+        risk = float(self.loss.risk(self.problem.y, values, self.problem.sample_weights))
+        alpha, fitted = point.alpha + direction.coefficients, point.fitted + direction.values
+        return risk + 0.5 * self.ridge * inner(alpha, fitted)
+
+    def coefficients(self, point: Point, direction: Any = None) -> tuple[Array, Array]:
+        """α and b, also on the way along a direction."""
+        if direction is None or direction.values is None:
+            return point.alpha, point.b
+        constant = direction.curvature.constant(direction.values)
+        return point.alpha + direction.coefficients, point.b + constant
+
+    def easier(self) -> list[float]:
+        """λ falling to its own by tens: each solution is a start for the next."""
+        if self.products.root is not None and self.products.root.missing != 0.0:
+            return []  # no number of steps would do
+        ridge = self.ridge
+        top = max(float(namespace(self.problem.y).mean(self.problem.diagonal)), 10.0 * ridge)
+        powers = range(min(math.ceil(math.log10(top / ridge)), 20), 0, -1)
+        return [ridge * 10.0**power for power in powers]
+
+    # ---- the truth -------------------------------------------------------------------------------
+
+    def certified(self, problem: Problem, point: Point) -> tuple[Gap, Array, Array]:
+        """The gap of the coefficients as they are stored, in float64, and these."""
+        alpha = to_precision(point.alpha, precision(problem.gram.dtype))
+        same = alpha.dtype == point.alpha.dtype and problem is self.problem
+        if same and point.exact and self.ridge == problem.regularization:
+            at = Evaluation(problem, point.alpha, point.b, point.fitted)
+            gap = at.squared_norm_gap(slopes(problem, at.values), point.g, point.image)
+            if gap.relative <= self.solver.goal(problem):  # no product is needed
+                return gap, alpha, point.b
+        return certified_gap(problem, alpha, point.b, self.products.exact), alpha, point.b
+
+    def advice(self, gap: Gap) -> str:
+        if self.products.root is not None and self.products.root.missing != 0.0:
+            return "The root leaves out a part of K: lower its tolerance."
+        if gap.relative < 1e-4:
+            return "Rounding sets a limit: scale the features, or ask for a larger tolerance."
+        return "Scale the features to unit variance, raise λ, or allow more iterations."
+
+
+# ---- the length of a step ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class At:
+    """A convex function of one variable at one place: its value, slope and curvature."""
+
+    value: float
+    slope: float
+    bend: float
+
+
+@dataclass(frozen=True)
+class SearchTuning:
+    """Numbers of the line search: evaluations at most, and when a length is good enough.
+
+    `flat` is the share of the first slope that may be left; `fall` the share of the decrease that
+    the first slope promises (Armijo's constant).
+    """
+
+    evaluations: int = 80
+    flat: float = 0.3
+    fall: float = 1e-4
+
+
+def step_length(
+    function: Callable[[float], At],
+    start: At,
+    tuning: SearchTuning = SearchTuning(),  # noqa: B008
+) -> float:
+    """A t > 0 with a lower value and a much smaller slope; 1 if it is good enough, 0 if none is.
+
+    >>> parabola = lambda t: At((t - 3.0) ** 2, 2 * (t - 3.0), 2.0)
+    >>> step_length(parabola, parabola(0.0))
+    3.0
+    """
+    if not start.slope < 0:
+        return 0.0
+    low, high, t = 0.0, math.inf, 1.0
+    slack = 1e-15 * abs(start.value)
+    best, last = 0.0, math.inf
+    for _ in range(tuning.evaluations):
+        here = function(t)
+        finite = math.isfinite(here.value) and math.isfinite(here.slope)
+        if finite and here.value <= start.value + tuning.fall * t * start.slope + slack:
+            best = t
+            if abs(here.slope) <= tuning.flat * abs(start.slope):
+                return t
+        if finite and here.slope < 0:
+            low = t
+        else:
+            high = t
+        following = _next(t, low, high, here if finite else None, last)
+        t, last = following, abs(following - t)
+        if not low < t < high:
+            break
+    return best
+
+
+def _next(t: float, low: float, high: float, here: At | None, last: float) -> float:
+    """Newton's step where it halves the last one inside the bracket; else a cut of the bracket."""
+    newton = t - here.slope / here.bend if here is not None and here.bend > 0 else math.nan
+    if math.isinf(high):
+        return min(newton, 4.0 * t) if newton > low else 4.0 * t
+    if low < newton < high and 2.0 * abs(newton - t) <= last:
+        return newton
+    return low + (0.5 if low > 0.0 else 0.1) * (high - low)
+
+
+def step_length_of(
+    space: OnAllPoints, point: Point, delta: Array, values: Array, constant: Array
+) -> float:
+    """The length of a step along f + t·Kδ + t·β."""
+    problem, loss, ridge = space.problem, space.loss, space.ridge
+    xp, y, p = namespace(values), problem.y, over_rows(problem.shares, values)
+    change, base = values + constant, point.values
+    own = inner(point.alpha, point.fitted)
+    cross, square = inner(delta, point.fitted), inner(delta, values)
+
+    def at(t: float) -> At:
+        f = base + t * change
+        value = float(loss.risk(y, f, problem.sample_weights))
+        slope = p * xp.where(p > 0, loss.slope(y, f), 0.0)
+        bend = p * xp.where(p > 0, loss.curvature_product(y, f, change), 0.0)
+        return At(
+            value + 0.5 * ridge * (own + 2.0 * t * cross + t * t * square),
+            inner(slope, change) + ridge * (cross + t * square),
+            inner(bend, change) + ridge * square,
+        )
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        return step_length(at, at(0.0))

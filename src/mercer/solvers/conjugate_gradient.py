@@ -1,0 +1,448 @@
+"""Ridge regression on all points without storing K: preconditioned conjugate gradients."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.arrays import Array, namespace, precision, to_precision
+from mercer.checks import check_count, check_positive
+from mercer.features.centres import RandomlyPivoted
+from mercer.operators import Gram
+from mercer.solvers import admission
+from mercer.solvers.driver import NOT_STORED, Callback, HeldOut, Progress, State, drive
+from mercer.solvers.krylov import Step, conjugate_steps
+from mercer.solvers.optimality import ridge_residual
+from mercer.solvers.preconditioners import TUNING as LOW_RANK
+from mercer.solvers.preconditioners import (
+    Columns,
+    LowRank,
+    RankBudget,
+    default_rank,
+    grown,
+    most_columns,
+)
+from mercer.solvers.problem import Problem, require_square_loss, require_squared_norm
+from mercer.solvers.solution import Solution, Status
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of conjugate gradients for ridge regression.
+
+    Parameters
+    ----------
+    mixed_size : int
+        Points from which products in float32 with refinement are faster.
+    product_rounding : float
+        Share of ρ that rounding of products in float32 may have. With 0.02 a correction gains a
+        factor of about 50 before rounding stops it.
+    column_rounding : float
+        The same for the columns of the preconditioner, which need not be exact.
+    workable : float
+        Either, where float32 was asked for: a correction still gains a factor of 3.
+    sample : int
+        Rows on which rounding is measured.
+    refinements : int
+        Corrections at most; three are usual.
+    stalled : float
+        A correction that leaves more than this share of the residual gains nothing: float64 is
+        tried, or it ends.
+    margin : float
+        Of the tolerance that the recursion has to reach, as the true residual is a little larger.
+    preconditioner_share : float
+        Of a time limit that making the preconditioner may take.
+    """
+
+    mixed_size: int = 2000
+    product_rounding: float = 0.02
+    column_rounding: float = 0.1
+    workable: float = 0.3
+    sample: int = 256
+    refinements: int = 12
+    stalled: float = 0.5
+    margin: float = 0.7
+    preconditioner_share: float = 1 / 3
+
+
+TOLERANCES = {"float64": 1e-6, "float32": 1e-4}
+
+
+@dataclass(eq=False)
+class RidgeState(State):
+    """x, in columns the solutions of (SKS + ρI)x = Sy and, for an intercept, = S1.
+
+    Iterations correct `x`, whose residual is known, until the correction is good enough.
+    """
+
+    x: Array = None
+    correction: Array = None
+    dtype: str = "float64"
+    corrections: int = 0
+    singles: int = 0  # iterations in float32
+    residual: Array = field(default=None, repr=False, metadata=NOT_STORED)
+    steps: Iterator[Step] | None = field(default=None, repr=False, metadata=NOT_STORED)
+
+
+@dataclass(frozen=True)
+class ConjugateGradient:
+    """Solve (K + nλ W⁻¹) α = y by conjugate gradients; K is multiplied by, and never stored.
+
+    The preconditioner is K̂ + nλI with K̂ = FFᵀ from randomly pivoted Cholesky, so that iterations
+    only meet the eigenvalues that K̂ misses. F gets columns as long as they are expected to save
+    more iterations than they cost. Products with K are in float32 where their rounding is small
+    beside nλ, and the residual is computed and corrected in float64 until it is small.
+
+    Parameters
+    ----------
+    tolerance : float, optional
+        The true residual, relative to y, to reach; by default 1e-6, and 1e-4 for float32.
+    rank : int, optional
+        Columns of F, which takes n·rank numbers; by default as many as pay, within the memory
+        budget.
+    iterations : int, default=2000
+        At most so many.
+    mixed : bool or None, default=None
+        Whether products are in float32 with refinement wherever that works at all; None decides
+        by size and rounding.
+    random_state : int, default=0
+        Draws the pivots.
+    time_limit : float, optional
+        Seconds after which to stop with the best iterate.
+    callback : function of (iteration, Progress), optional
+        Called after each iteration, with an objective of nan; True stops.
+    stopping : HeldOut, optional
+        Hold rows out, and return the iterate that predicts them best.
+    checkpoint : path, optional
+        Where the iterate is stored after each iteration; `solve(problem, resume=path)` goes on.
+    tuning : Tuning
+
+    References
+    ----------
+    M. Díaz, E. Epperly, Z. Frangella, J. Tropp, R. Webber, Robust, randomized preconditioning for
+    kernel ridge regression, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
+    >>> X, y = np.linspace(0, 1, 50)[:, None], np.linspace(0, 1, 50) ** 2
+    >>> gram = Gaussian(0.3).gram(X)
+    >>> solution = ConjugateGradient().solve(Problem(gram, y, Squared(), regularization=1e-3))
+    >>> rest = (gram.dense() + 0.05 * np.eye(50)) @ solution.coefficients - y
+    >>> bool(np.linalg.norm(rest) <= 1e-6 * np.linalg.norm(y)), solution.status.converged
+    (True, True)
+    """
+
+    library_of_points: ClassVar[bool] = True
+
+    tolerance: float | None = None
+    rank: int | None = None
+    iterations: int = 2000
+    mixed: bool | None = None
+    random_state: int = 0
+    time_limit: float | None = None
+    callback: Callback | None = field(default=None, compare=False)
+    stopping: HeldOut | None = None
+    checkpoint: Any = None
+    tuning: Tuning = field(default=Tuning(), repr=False)
+
+    def __post_init__(self) -> None:
+        check_count(self, "iterations", self.iterations)
+        if self.rank is not None:
+            check_count(self, "rank", self.rank)
+        for name in ("tolerance", "time_limit"):
+            if getattr(self, name) is not None:
+                check_positive(self, name, getattr(self, name))
+
+    def solve(
+        self, problem: Problem, start: Solution | None = None, *, resume: Any = None
+    ) -> Solution:
+        return drive(self, problem, start, resume=resume)
+
+    def goal(self, gram: Gram) -> float:
+        """The relative residual to reach."""
+        return self.tolerance or TOLERANCES[str(gram.dtype)]
+
+    def mixes(self, gram: Gram) -> bool:
+        """Whether float32 is used where rounding allows it."""
+        if self.mixed is not None:
+            return self.mixed
+        return bool(gram.dtype == np.float32) or gram.shape[0] >= self.tuning.mixed_size
+
+    # ---- the preconditioner ----------------------------------------------------------------------
+
+    def columns(self, problem: Problem, until: float = math.inf) -> Columns:
+        """Columns of K for a preconditioner: enough for the λ of the problem, or as many as asked.
+
+        They are in float32 where that is used and its rounding is small beside ρ. None are added
+        after the time `until`.
+        """
+        system, gram, n = System(problem), problem.gram, problem.rows
+        dtype = np.dtype(self._precision(system, self.tuning.column_rounding))
+        rank, memory = self.rank, admission.column_memory(gram)
+        if rank is None and admission.on_device(gram):
+            # what columns cost beside products was measured on CPUs only
+            rank = default_rank(n, dtype.itemsize, memory)
+        most = min(n, rank or most_columns(n, dtype.itemsize, memory))
+        product = np.dtype(self._precision(system, self.tuning.product_rounding))
+        entry = LOW_RANK.entry + getattr(gram.x, "width", 0)
+        budget = RankBudget(
+            system.ridge,
+            self.goal(gram),
+            n,
+            math.inf if rank else entry * product.itemsize / 8,
+        )
+        kernel: Any = gram.kernel
+        factors = RandomlyPivoted(most, self.random_state).growing(kernel, gram.x, dtype)
+        weights = admission.on_host(problem.sample_weights)
+        columns = grown(_in_time(factors, until), weights, budget)
+        return Columns(gram.x.vector(columns), system.roots, system.ridge)
+
+    def _precision(self, system: System, share: float) -> str:
+        """float32 where it is used, and K in float32 is off by no more than this share of ρ."""
+        if not self.mixes(system.gram):
+            return "float64"
+        allowed = self.tuning.workable if self.mixed else share
+        rounding = system.rounding(self.tuning.sample)
+        return "float32" if rounding <= allowed * system.ridge else "float64"
+
+    def shared(self, problem: Problem) -> SharedColumns:
+        """What problems with several λ share, of which this one has the smallest."""
+        self.check(problem)
+        return SharedColumns(self.columns(problem))
+
+    # ---- iterations ------------------------------------------------------------------------------
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what is no problem for conjugate gradients."""
+        require_square_loss(type(self), problem)
+        require_squared_norm(self, problem)
+        if problem.regularization <= 0:
+            raise ValueError(
+                "ConjugateGradient needs regularization > 0; got 0. Direct() finds the "
+                "interpolant of least norm."
+            )
+
+    def begin(
+        self,
+        problem: Problem,
+        start: Solution | None = None,
+        shared: SharedColumns | None = None,
+    ) -> RidgeState:
+        self.check(problem)
+        system = System(problem)
+        if shared is None:
+            limit = self.tuning.preconditioner_share * (self.time_limit or math.inf)
+            columns = self.columns(problem, time.perf_counter() + limit)
+            system.preconditioner = columns.preconditioner(system.ridge, overwrite=True)
+        else:
+            system.preconditioner = shared.columns.preconditioner(system.ridge)
+            system.shared = shared
+        x = system.started(start)
+        state = RidgeState(
+            work=system,
+            x=x,
+            correction=0.0 * x,
+            dtype=self._precision(system, self.tuning.product_rounding),
+        )
+        state.history |= {"residual": [], "seconds": []}
+        self._look(state)
+        return state
+
+    def _look(self, state: RidgeState) -> None:
+        """The residual of x in float64, and whether that is small enough."""
+        system, xp = state.work, state.work.xp
+        moved = bool(xp.any(state.x != 0))
+        state.residual = system.sides - system.multiply(state.x) if moved else system.sides
+        if system.size(state.residual) <= self.goal(system.gram):
+            state.finished = "the tolerance is reached"
+
+    def step(self, state: RidgeState) -> RidgeState:
+        """One iteration; where a correction is good enough, it is added and judged."""
+        system, xp = state.work, state.work.xp
+        if state.steps is None:
+            if state.residual is None:  # resumed
+                self._look(state)
+            state.steps = self._correcting(state)
+        step, scaled = next(state.steps), system.lengths(state.residual)
+        state.correction = scaled * step.lifted
+        state.iteration += 1
+        state.singles += state.dtype == "float32"
+        left = xp.linalg.vector_norm(step.residual, axis=0)
+        state.record(residual=float(xp.max(left * scaled / system.scale)))
+        wanted = self.tuning.margin * self.goal(system.gram) * system.scale / scaled
+        if state.dtype == "float32":  # no more than products in float32 can tell
+            error = system.rounding(self.tuning.sample)
+            wanted = xp.maximum(wanted, error * xp.linalg.vector_norm(step.lifted, axis=0))
+        if bool(xp.all(left <= wanted)):
+            self._correct(state)
+        return state
+
+    def _correcting(self, state: RidgeState) -> Iterator[Step]:
+        """Conjugate gradients for A⁻¹r, with r of size 1 so that float32 can hold it."""
+        system, dtype = state.work, state.dtype
+        return conjugate_steps(
+            lambda d, raised: system.multiply(raised, dtype),
+            system.preconditioner.solve,
+            state.residual / system.lengths(state.residual),
+        )
+
+    def _correct(self, state: RidgeState) -> None:
+        """Take the correction where it lowers residual or energy; then see whether to go on."""
+        system = state.work
+        candidate = system.as_stored(state.x + state.correction)
+        rest = system.sides - system.multiply(candidate)
+        before, after = system.size(state.residual), system.size(rest)
+        better = system.energy(candidate, rest) < system.energy(state.x, state.residual)
+        if after < before or better:
+            state.x, state.residual = candidate, rest
+        state.correction, state.steps = 0.0 * state.x, None
+        state.corrections += 1
+        if system.size(state.residual) <= self.goal(system.gram):
+            state.finished = "the tolerance is reached"
+        elif after > self.tuning.stalled * before and state.dtype == "float64":
+            state.finished = "rounding"
+        elif after > self.tuning.stalled * before:
+            state.dtype = "float64"
+        if state.corrections >= self.tuning.refinements:
+            state.finished = state.finished or "rounding"
+
+    # ---- the answer ------------------------------------------------------------------------------
+
+    def progress(self, state: RidgeState) -> Progress:
+        return Progress(*state.work.coefficients(state.x + state.correction))
+
+    def solution(self, state: RidgeState) -> Solution:
+        system, problem = state.work, state.asked
+        if state.steps is not None:  # interrupted on the way
+            self._correct(state)
+        if system.shared is not None:
+            system.shared.x = state.x
+        at = state.best or self.progress(state)
+        alpha = to_precision(at.coefficients, precision(system.gram.dtype))
+        wide = to_precision(alpha, "float64")
+        fitted = problem.gram @ wide
+        residual = ridge_residual(problem, wide, at.intercept, fitted).claimed
+        risk = float(problem.loss.risk(problem.y, fitted + at.intercept, problem.sample_weights))
+        norms = problem.norms(wide, fitted)
+        return Solution(
+            coefficients=alpha,
+            status=self._status(state, residual),
+            objective=risk + problem.penalty.value(wide, norms),
+            gap=residual,
+            history=state.history,
+            intercept=float(at.intercept) if problem.single else at.intercept,
+        )
+
+    def _status(self, state: RidgeState, residual: float) -> Status:
+        counts = {"float32": state.singles, "float64": state.iteration - state.singles}
+        each = ", ".join(f"{count} in {name}" for name, count in counts.items() if count)
+        work = (
+            f"{state.iteration} iterations{f' ({each})' if each else ''} with a preconditioner of "
+            f"rank {state.work.preconditioner.columns.rank}; relative residual {residual:.1e}"
+        )
+        goal = self.goal(state.work.gram)
+        if state.best is not None:
+            return Status(True, f"Stopped early, where held-out rows are predicted best: {work}.")
+        if residual <= goal:
+            return Status(True, f"Solved: {work}.")
+        if state.stopped:
+            return Status(False, f"Stopped by {state.stopped}: {work}.", "Allow more, or Direct().")
+        advice = "Raise the regularization or the rank, pass float64, or use Direct()."
+        return Status(False, f"Not solved to {goal:.0e}: {work}.", advice)
+
+
+@dataclass(eq=False)
+class SharedColumns:
+    """What the problems of a path share: columns of the preconditioner, the last solution."""
+
+    columns: Columns
+    x: Array | None = None
+
+
+def _in_time(factors: Iterator[Any], until: float) -> Iterator[Any]:
+    for factor in factors:
+        yield factor
+        if time.perf_counter() >= until:
+            return
+
+
+class System:
+    """(SKS + ρI) x = S(y, 1) with s = √w; an intercept b makes sᵀc = 0 for c = x_y − b x_1."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.gram, self.xp = problem, problem.gram, namespace(problem.y)
+        self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
+        self.ridge = float(problem.regularization * self.xp.sum(problem.sample_weights))
+        sides = [self.roots * problem.y_columns]
+        if problem.fit_intercept:
+            sides.append(self.roots)
+        self.sides = self.xp.concat(sides, axis=1)
+        self.scale = self.lengths(self.sides)
+        self.preconditioner: LowRank = None  # type: ignore[assignment]
+        self.shared: SharedColumns | None = None
+
+    def started(self, start: Solution | None) -> Array:
+        """x to begin with: that of the last λ, or of coefficients where there is no intercept."""
+        if self.shared is not None and self.shared.x is not None:
+            return self.shared.x
+        x = self.xp.zeros_like(self.sides)
+        if start is not None and not self.problem.fit_intercept:
+            alpha = self.xp.reshape(self.problem.array(start.coefficients), x.shape)
+            x = self.xp.where(
+                self.roots > 0, alpha / self.xp.where(self.roots > 0, self.roots, 1.0), 0.0
+            )
+        return x
+
+    def multiply(self, c: Array, dtype: str = "float64") -> Array:
+        """(SKS + ρI) c, with kernel values and their sums in `dtype`."""
+        image = self.gram.astype(dtype) @ to_precision(self.roots * c, dtype)
+        return self.roots * to_precision(image, "float64") + self.ridge * c
+
+    def rounding(self, sample: int) -> float:
+        """‖S(K₃₂ − K)Sv‖/‖v‖ for K as float32 has it, on some rows, v being random signs."""
+        if not hasattr(self, "_rounding"):
+            n, random = self.problem.rows, np.random.default_rng(0)
+            rows = np.sort(random.choice(n, min(n, sample), replace=False))
+            part = self.gram[rows, :]
+            signs = self.roots * self.problem.array(random.choice([-1.0, 1.0], (n, 1)))
+            low = part.astype("float32") @ to_precision(signs, "float32")
+            error = to_precision(low, "float64") - part.astype("float64") @ signs
+            error = admission.on_host(self.roots)[rows] * admission.on_host(error)
+            self._rounding = float(np.sqrt(np.mean(error**2)))
+        return self._rounding
+
+    def lengths(self, columns: Array) -> Array:
+        """The norms of columns, 1 for columns of zeros."""
+        sizes = self.xp.linalg.vector_norm(columns, axis=0)
+        return self.xp.where(sizes == 0, 1.0, sizes)
+
+    def size(self, residual: Array) -> float:
+        """The relative residual of the worst column."""
+        return float(self.xp.max(self.xp.linalg.vector_norm(residual, axis=0) / self.scale))
+
+    def energy(self, x: Array, residual: Array) -> float:
+        """½xᵀAx − bᵀx, which every iteration lowers, also while the residual grows."""
+        return -0.5 * float(self.xp.sum(x / self.scale**2 * (self.sides + residual)))
+
+    def as_stored(self, x: Array) -> Array:
+        """x as it will be stored: its rounding is corrected with the rest."""
+        return to_precision(to_precision(x, precision(self.gram.dtype)), "float64")
+
+    def coefficients(self, x: Array) -> tuple[Array, Array]:
+        """α and b."""
+        outputs = self.problem.outputs
+        c, b = x[:, :outputs], 0.0 * x[0, :outputs]
+        if self.problem.fit_intercept:
+            means = x[:, outputs:]
+            b = (self.roots.T @ c)[0, :] / (self.roots.T @ means)[0, 0]
+            c = c - means * b
+        shape = self.problem.y.shape
+        return self.xp.reshape(self.roots * c, shape), self.xp.reshape(b, shape[1:])

@@ -1,0 +1,538 @@
+"""Newton's method on centres or features: one pass over the rows for each evaluation or product.
+
+A point is θ = (γ, b). γ = Lᵀβ with LLᵀ = P are coordinates in which the penalty is (λ/2)‖γ‖², so
+that gradients and curvatures are those of plain coordinates; K_nM is computed, used on both sides
+and forgotten. Passes are in the precision of the points, which is float32 for large problems; once
+a linear system is solved, gradients are computed in float64 and correct it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import linalg
+from mercer.arrays import Array, inner, namespace, to_precision
+from mercer.errors import NotPositiveDefiniteError
+from mercer.losses import Loss, Squared
+from mercer.operators import Affine, Identity, MappedRows, MixedPrecision, RowMap, RowPass
+from mercer.solvers import admission
+from mercer.solvers.krylov import conjugate_steps
+from mercer.solvers.optimality import EPS, Evaluation, Gap, centred_slopes
+from mercer.solvers.preconditioners import SampledHessians
+from mercer.solvers.problem import Problem
+from mercer.solvers.smoothing import Smoothed
+from mercer.solvers.solution import Solution
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of Newton's method on centres.
+
+    Parameters
+    ----------
+    jitter : float
+        Units in the last place of the points, times the mean of the diagonal, that are added to
+        K_MM. Without it coefficients of centres that nearly coincide grow until rounding them
+        costs more than they gain (at 10 units float32 keeps three digits of the objective).
+    sufficient : float
+        Share of the promised decrease that a step must give (Armijo's constant).
+    halvings : int
+        Of a step that does not give it.
+    stalled : float
+        Of the last gap: a linear system whose correction leaves more gains nothing.
+    attainable : dict
+        The least gap, relative to the gap before, that one solution reaches with products in a
+        precision; asking for less wastes passes.
+    floor : float
+        Of the smoothness of the loss, added to the curvature in b, where every loss may be
+        straight.
+    inner_share : float
+        The largest share of its gap that a Newton step of another loss than the square leaves;
+        it falls like the root of the gap.
+    near : float
+        Times the goal: a larger estimated gap is not worth the pass that certifies it.
+    """
+
+    jitter: float = 10.0
+    sufficient: float = 1e-4
+    halvings: int = 30
+    stalled: float = 0.5
+    attainable: Any = (("float64", 0.0), ("float32", 3e-8))
+    floor: float = 1e-9
+    inner_share: float = 0.1
+    near: float = 10.0
+
+
+class Basis:
+    """β = L⁻ᵀγ with LLᵀ = K_MM + jitter·I, so that the norm of f is ‖γ‖; for features L = I.
+
+    The jitter keeps coefficients from growing where centres nearly coincide. The problem that is
+    solved has ‖f‖² + jitter‖β‖² in its penalty, which its status says and its gap includes.
+    References: A. Rudi, L. Carratino, L. Rosasco, FALKON: an optimal large scale kernel method,
+    2017.
+    """
+
+    def __init__(self, problem: Problem, tuning: Tuning = Tuning()) -> None:  # noqa: B008
+        self.size = problem.size
+        self.factor: linalg.Factor | None = None
+        if isinstance(problem.penalty_operator, Identity):
+            return
+        matrix = problem.penalty_operator.astype(np.float64).dense()
+        unit = float(np.finfo(problem.operator.dtype).eps)
+        jitter = tuning.jitter * unit * float(abs(matrix.diagonal()).mean())
+        try:
+            self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
+        except NotPositiveDefiniteError:
+            self.factor = linalg.cholesky(matrix, overwrite=True)
+
+    @property
+    def jitter(self) -> float:
+        return 0.0 if self.factor is None else float(self.factor.jitter)
+
+    def coefficients(self, gamma: Array) -> Array:
+        """β = L⁻ᵀγ."""
+        return gamma if self.factor is None else self.factor.other_half_solve(gamma)
+
+    def coordinates(self, beta: Array) -> Array:
+        """γ = Lᵀβ."""
+        return beta if self.factor is None else self.factor.lower.T @ beta
+
+    def pull(self, moments: Array) -> Array:
+        """L⁻¹v."""
+        return moments if self.factor is None else self.factor.half_solve(moments)
+
+
+# ---- what is done with a row of K_nM β on the way ------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LossSlopes:
+    """The row map K β ↦ p ∘ ℓ'(y, Kβ + b); values and slopes are handed back side by side.
+
+    Only the first columns of β, as many as y has, have slopes.
+    """
+
+    loss: Loss
+    targets: Array
+    shares: Array
+    shift: Any
+
+    def __call__(self, start: int, stop: int, rows: Array) -> MappedRows:
+        y, outputs = self.targets[start:stop], self.targets.shape[1]
+        xp, wide = namespace(rows), to_precision(rows, "float64")
+        columns = [
+            wide[:, first : first + outputs] + self.shift
+            for first in range(0, rows.shape[1], outputs)
+        ]
+        slopes = self.loss.slope(y, columns[0])
+        product = to_precision(self.shares[start:stop] * slopes, rows.dtype)
+        return MappedRows(product, None, xp.concat([*columns, slopes], axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class MultinomialCurvature:
+    """The row map R ↦ p(diag(q) − qqᵀ)(R + b), q being the probabilities of a row's classes."""
+
+    probabilities: Array
+    shares: Array
+    shift: Array
+    keep_values: bool
+
+    def __call__(self, start: int, stop: int, rows: Array) -> MappedRows:
+        q, rows = self.probabilities[start:stop], rows + self.shift
+        means = namespace(rows).sum(q * rows, axis=1)[:, None]
+        pushes = self.shares[start:stop] * q * (rows - means)
+        return MappedRows(pushes, None, pushes if self.keep_values else None)
+
+
+# ---- points --------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Point:
+    """θ = (γ, b) with the values, the slopes, the gradient there, and the objective's parts."""
+
+    theta: Array
+    values: Array
+    slopes: Array
+    gradient: Array
+    objective: float
+    moments: Array  # L⁻¹K_Mn(pu)
+    exact: bool  # whether it was evaluated in float64
+    mean_moments: Array | None = None  # L⁻¹K_Mn p, for the square loss with an intercept
+    centred_moments: Array | None = None  # those of slopes that sum to 0
+    stored: Any = None  # values and γ of the coefficients rounded to float32
+
+
+class Direction:
+    """Preconditioned conjugate gradients for Hδ = −∇J, as far as that is worth it."""
+
+    def __init__(self, space: OnCentres, point: Point, goal: float) -> None:
+        self.space, self.point = space, point
+        preconditioner = space.hessians.at(point, space.loss)
+        hessian = Hessian(space, point)
+        self.steps = conjugate_steps(
+            lambda d, raised: hessian.product(raised),
+            preconditioner.solve,
+            -point.gradient,
+            coupled=space.loss.is_multiclass,
+        )
+        self.theta, self.taken = 0.0 * point.theta, 0
+        self.before = space.estimated_gap(point.gradient, point.objective)
+        self.goal = max(goal, 2.0 * space.attainable * self.before)
+        self.first = inner(point.gradient, preconditioner.solve(point.gradient))
+        self.share, self.objective = 0.0, point.objective
+        if not isinstance(space.loss, Squared):
+            size = max(abs(point.objective), 1e-300)
+            self.share = min(space.tuning.inner_share, math.sqrt(self.first / size))
+
+    def advance(self) -> bool:
+        """One step; whether it is enough."""
+        step, point = next(self.steps), self.point
+        self.taken += 1
+        self.theta = step.lifted
+        # the quadratic model, which for the square loss is the objective itself
+        self.objective = point.objective + 0.5 * inner(step.lifted, point.gradient - step.residual)
+        gap = self.space.estimated_gap(step.residual, self.objective)
+        energy = float(namespace(step.energy).sum(step.energy))
+        small = gap <= max(0.5 * self.goal, self.share * self.before)
+        worth = max(self.share * self.first, self.goal * abs(point.objective))
+        return (small and energy <= worth) or self.taken >= self.space.solver.inner_iterations
+
+
+class Hessian:
+    """H v = L⁻¹K_Mn(p ℓ'' ∘ (K_nM L⁻ᵀγ + b)) + λγ for v = (γ, b): a pass over the rows."""
+
+    def __init__(self, space: OnCentres, point: Point) -> None:
+        self.space, self.problem = space, space.problem
+        self.dtype, self.multiclass = space.products, space.loss.is_multiclass
+        if self.multiclass:
+            q = space.loss.probability(point.values)  # type: ignore[attr-defined]
+            self.probabilities = to_precision(q, self.dtype)
+        else:
+            bends = space.loss.curvature(self.problem.y_columns, point.values)
+            self.factors = self.problem.shares[:, None] * bends
+
+    def product(self, v: Array) -> Array:
+        """H v, for a column or several."""
+        space, xp = self.space, namespace(v)
+        size, keep = space.size, self.problem.fit_intercept
+        shift = v[-1:, :] if keep else 0.0 * v[:1, :]
+        row_map: RowMap
+        if self.multiclass:
+            shares = to_precision(self.problem.shares[:, None], self.dtype)
+            low = to_precision(shift, self.dtype)
+            row_map = MultinomialCurvature(self.probabilities, shares, low, keep)
+        else:
+            row_map = Affine(self.factors, shift, keep_values=keep)
+        result = space.row_pass(space.basis.coefficients(v[:size, :]), row_map, self.dtype)
+        image = space.basis.pull(result.product) + space.ridge * v[:size, :]
+        if not keep:
+            return image
+        pushes = result.values if self.multiclass else self.factors * (result.values + shift)
+        constant = xp.sum(pushes, axis=0, keepdims=True) + space.floor * v[-1:, :]
+        return xp.concat([image, to_precision(constant, "float64")])
+
+
+class OnCentres:
+    """The objective as a function of θ, in passes whose precision may rise on the way."""
+
+    place = " on centres"
+
+    def __init__(self, problem: Problem, basis: Basis, solver: Any) -> None:
+        self.problem, self.basis, self.solver = problem, basis, solver
+        self.operator, self.xp = problem.operator, namespace(problem.y)
+        self.tuning: Tuning = solver.tuning.centres
+        self.loss, self.ridge = problem.loss, float(problem.regularization)
+        self.size = basis.size
+        bend = self.loss.smoothness if math.isfinite(self.loss.smoothness) else 1.0
+        self.floor = self.tuning.floor * bend
+        self.hessians = SampledHessians(self)
+        self.count = 0  # passes
+        self.begin_stage()
+
+    def begin_stage(self) -> None:
+        """Points and products begin in the precision of the data."""
+        self.points = self.products = str(self.operator.dtype)
+        self.judged_from: int | None = None  # gaps in the history before both were what they are
+
+    def forget(self) -> None:
+        self.judged_from = None
+
+    @property
+    def attainable(self) -> float:
+        return dict(self.tuning.attainable)[self.products]
+
+    @property
+    def refines(self) -> bool:
+        """Whether float32 products are so much quicker that float64 only corrects them."""
+        stored = getattr(self.operator, "matrix", None) is not None
+        return stored or admission.recomputes_faster(self.operator)
+
+    @property
+    def note(self) -> str:
+        text = f"{self.count} passes over {self.problem.rows} rows on {self.size} centres"
+        return f"{text}; jitter {self.basis.jitter:.1e} on K_MM" if self.basis.jitter else text
+
+    # ---- coefficients and coordinates ------------------------------------------------------------
+
+    def split(self, theta: Array) -> tuple[Array, Array]:
+        """β and b of θ; b is 0 where there is no intercept."""
+        beta = self.basis.coefficients(theta[: self.size, :])
+        return beta, theta[-1, :] if self.problem.fit_intercept else 0.0 * theta[0, :]
+
+    def started(self, start: Solution | None) -> Point:
+        y, xp = self.problem.y_columns, self.xp
+        if start is None:
+            shape = self.size + self.problem.fit_intercept, y.shape[1]
+            return self._at(xp.zeros(shape, dtype=xp.float64, device=y.device))
+        return self.at(self.problem.array(start.coefficients), start.intercept)
+
+    def at(self, beta: Array, intercept: Any) -> Point:
+        """The point with these coefficients."""
+        theta = self.basis.coordinates(self.xp.reshape(beta, (self.size, -1)))
+        if self.problem.fit_intercept:
+            b = self.problem.array(intercept) + 0.0 * theta[0, :]
+            theta = self.xp.concat([theta, b[None, :]])
+        return self._at(theta)
+
+    def coefficients(self, point: Point, direction: Any = None) -> tuple[Array, Array]:
+        """β and b, also on the way along a direction."""
+        theta = point.theta if direction is None else point.theta + direction.theta
+        beta, b = self.split(theta)
+        return (beta[:, 0], b[0]) if self.problem.single else (beta, b)
+
+    # ---- one point -------------------------------------------------------------------------------
+
+    def row_pass(self, beta: Array, row_map: RowMap, dtype: Any) -> RowPass:
+        """Kᵀ M(K β), with no digit of β lost in float32."""
+        self.count += 1
+        return MixedPrecision(self.operator.astype(dtype)).row_pass(beta, row_map)
+
+    def _at(self, theta: Array) -> Point:
+        """Values and gradient at θ: one pass, in which its rounded coefficients are judged too."""
+        beta, shift = self.split(theta)
+        outputs, rounded = beta.shape[1], self._rounded(beta)
+        if rounded is not None:
+            beta = self.xp.concat([beta, rounded], axis=1)
+        evaluate = self._squares if isinstance(self.loss, Squared) else self._others
+        values, slopes, moments = evaluate(beta, shift)
+        gamma = theta[: self.size, :]
+        gradient = moments[:, :outputs] + self.ridge * gamma
+        if self.problem.fit_intercept:
+            constant = self.xp.sum(self.problem.shares[:, None] * slopes, axis=0, keepdims=True)
+            gradient = self.xp.concat([gradient, constant])
+        return Point(
+            theta,
+            values[:, :outputs],
+            slopes,
+            gradient,
+            self._value(values[:, :outputs], gamma),
+            moments[:, :outputs],
+            self.points == "float64",
+            moments[:, outputs:] if moments.shape[1] > outputs else None,
+            None,
+            None if rounded is None else (values[:, outputs:], self.basis.coordinates(rounded)),
+        )
+
+    def _rounded(self, beta: Array) -> Array | None:
+        """The coefficients as they will be stored, where that is not how they are."""
+        if self.operator.dtype == np.float64 or self.points != "float64":
+            return None
+        return to_precision(to_precision(beta, self.operator.dtype), "float64")
+
+    def _squares(self, beta: Array, shift: Array) -> tuple[Array, Array, Array]:
+        """Slopes are f − y, an affine map of each row, which compiled code does on the way."""
+        y, intercept = self.problem.y_columns, self.problem.fit_intercept
+        row_map = Affine(
+            self.problem.shares[:, None], shift - y, keep_values=True, with_factors=intercept
+        )
+        result = self.row_pass(beta, row_map, self.points)
+        values = result.values
+        if intercept:
+            values = values + self.xp.concat([shift] * (beta.shape[1] // y.shape[1]))
+        return values, values[:, : y.shape[1]] - y, self.basis.pull(result.product)
+
+    def _others(self, beta: Array, shift: Array) -> tuple[Array, Array, Array]:
+        y, shares = self.problem.y_columns, self.problem.shares[:, None]
+        result = self.row_pass(beta, LossSlopes(self.loss, y, shares, shift), self.points)
+        values, slopes = result.values[:, : beta.shape[1]], result.values[:, beta.shape[1] :]
+        return values, slopes, self.basis.pull(result.product)
+
+    def _value(self, values: Array, gamma: Array) -> float:
+        risk = self.loss.risk(self.problem.y_columns, values, self.problem.sample_weights)
+        return float(risk) + 0.5 * self.ridge * inner(gamma, gamma)
+
+    # ---- judging ---------------------------------------------------------------------------------
+
+    def estimated_gap(self, gradient: Array, objective: float) -> float:
+        """‖∇J‖²/(2λ), the gap at the slopes, relative to the objective; without the intercept."""
+        part = gradient[: self.size, :]
+        return inner(part, part) / (2.0 * self.ridge) / max(abs(objective), 1e-300)
+
+    def relative_gap(self, point: Point, goal: float) -> float:
+        """The duality gap where it may be at the goal, else an estimate."""
+        estimate = self.estimated_gap(point.gradient, point.objective)
+        if estimate > self.tuning.near * goal and self.loss is self.problem.loss:
+            return estimate
+        return self.gap(point, self.loss).relative
+
+    def stalled(self, gaps: list[float]) -> bool:
+        """Whether refining gains nothing more, because rounding is in the way.
+
+        In float64 only the square loss, a linear system, is judged by its gaps: those of others
+        need not fall from the first step on.
+        """
+        if self.judged_from is None:
+            self.judged_from = len(gaps) - 1
+        recent = gaps[self.judged_from :]
+        judged = isinstance(self.loss, Squared) or self.products != "float64"
+        if not judged or self.points != "float64" or len(recent) < 3:
+            return False
+        return recent[-1] > self.tuning.stalled * recent[-2]
+
+    def gained(self, before: Point, after: Point, length: float) -> None:
+        """Nothing to note."""
+
+    def rejects(self, before: Point, after: Point) -> bool:
+        """A step that gains nothing: rounding is in the way."""
+        return after.objective >= before.objective
+
+    def is_exact(self, point: Point) -> bool:
+        return point.exact
+
+    def exactly(self, point: Point) -> Point:
+        """The same point in float64, and so are those that follow."""
+        self.points, self.judged_from = "float64", None
+        return point if point.exact else self._at(point.theta)
+
+    def sharpen(self) -> bool:
+        """Whether products with the Hessian could be made more precise, which is done then."""
+        if self.products == "float64":
+            return False
+        self.products, self.judged_from = "float64", None
+        return True
+
+    # ---- steps -----------------------------------------------------------------------------------
+
+    def direction(self, point: Point, goal: float) -> Direction:
+        return Direction(self, point, goal)
+
+    def search(self, point: Point, direction: Direction) -> tuple[Point, float]:
+        """The whole step where it lowers the objective enough, else the best on the way."""
+        if isinstance(self.loss, Squared):
+            self.points = "float64"  # a linear system was solved: the rest is correction
+            if not self.refines:
+                self.products = "float64"
+        full = self._at(point.theta + direction.theta)
+        slope = inner(point.gradient, direction.theta)
+        if full.objective <= point.objective + self.tuning.sufficient * slope:
+            return full, 1.0
+        change, length = full.values - point.values, 1.0
+        for _ in range(self.tuning.halvings):
+            length *= 0.5
+            theta = point.theta + length * direction.theta
+            value = self._value(point.values + length * change, theta[: self.size, :])
+            if value <= point.objective + self.tuning.sufficient * length * slope:
+                return self._at(theta), length
+        return point, 0.0
+
+    def objective_along(self, point: Point, direction: Direction) -> float:
+        """The objective at the end of a direction, known for the square loss only."""
+        exact = isinstance(self.loss, Squared)
+        return direction.objective if exact else point.objective
+
+    def easier(self) -> list[float]:
+        return []
+
+    def smoothed(self, width: float) -> None:
+        """Go on with another width of the kinks; curvatures are others then."""
+        self.loss = Smoothed(self.problem.loss, width)
+        self.begin_stage()
+
+    def spread(self) -> float:
+        """The width of kinks to begin with: that of the targets."""
+        if self.loss.is_classification:
+            return 2.0
+        return max(float(self.xp.std(self.problem.y_columns)), 1e-12)
+
+    # ---- the truth -------------------------------------------------------------------------------
+
+    def gap(self, point: Point, loss: Loss) -> Gap:
+        """The duality gap; slopes are corrected where an intercept makes their sum matter.
+
+        The objective is that of the coefficients as they are stored, the bound that of the slopes
+        before rounding: rounding costs no more than what it adds to the objective. The bound holds
+        for the penalty ‖f‖² + jitter‖β‖²; what the jitter adds is part of the gap.
+        """
+        problem, ridge = self.problem, self.ridge
+        slopes, moments = point.slopes, point.moments
+        if problem.fit_intercept:
+            slopes, moments = self._centred(point)
+        values, gamma = point.stored or (point.values, point.theta[: self.size, :])
+        added = 0.5 * ridge * self.basis.jitter * self._squares_of_coefficients(gamma)
+        at = Evaluation(
+            problem,
+            gamma,
+            0.0 * gamma[0, :],
+            values,
+            errors=self._value_errors(gamma),
+            squares=[inner(gamma, gamma) - 2.0 * added / ridge],
+            loss=loss,
+        )
+        gradient = moments + ridge * gamma
+        noise = self._gradient_noise(gradient, slopes) / (2.0 * ridge)
+        return at.gap(slopes, inner(gradient, gradient) / (2.0 * ridge), noise + added)
+
+    def _squares_of_coefficients(self, gamma: Array) -> float:
+        beta = self.basis.coefficients(gamma)
+        return inner(beta, beta)
+
+    def _value_errors(self, gamma: Array) -> Array:
+        """How far rounding may have moved values: |f(x)| ≤ √k(x, x)‖f‖, and sums of β cancel."""
+        beta, xp = self.basis.coefficients(gamma), self.xp
+        roots = xp.sqrt(xp.abs(self.problem.diagonal))[:, None]
+        sizes = xp.sqrt(xp.sum((roots * beta) ** 2, axis=0))
+        return 32.0 * EPS * float(xp.max(roots)) * sizes + 0.0 * self.problem.y_columns
+
+    def _gradient_noise(self, gradient: Array, slopes: Array) -> float:
+        """How far rounding may have moved ‖∇J‖²: sums over rows of random errors, lifted by L⁻¹."""
+        xp, problem = self.xp, self.problem
+        roots = xp.sqrt(xp.abs(problem.diagonal))[:, None]
+        pushes = problem.shares[:, None] * slopes
+        size = 32.0 * EPS * float(xp.max(roots)) * math.sqrt(inner(pushes, pushes))
+        signs = problem.array(np.random.default_rng(0).choice([-1.0, 1.0], (self.size, 1)))
+        lifted = self.basis.pull(size * roots * signs)
+        reach = math.sqrt(inner(lifted, lifted))
+        return 2.0 * reach * math.sqrt(inner(gradient, gradient)) + reach**2
+
+    def _centred(self, point: Point) -> tuple[Array, Array]:
+        """Slopes that sum to 0 and L⁻¹K_Mn(pu) of them; a pass, unless the loss is the square."""
+        problem, xp = self.problem, self.xp
+        if point.mean_moments is not None:
+            constant = xp.sum(problem.shares[:, None] * point.slopes, axis=0)
+            return point.slopes - constant, point.moments - point.mean_moments * constant
+        slopes = centred_slopes(problem, point.slopes)
+        if point.centred_moments is None:
+            nothing = xp.zeros_like(point.theta[: self.size, :])
+            row_map = Affine(problem.shares[:, None], slopes)
+            dtype = "float64" if point.exact else self.points
+            point.centred_moments = self.basis.pull(self.row_pass(nothing, row_map, dtype).product)
+        return slopes, point.centred_moments
+
+    def certified(self, problem: Problem, point: Point) -> tuple[Gap, Array, Array]:
+        """The gap of the coefficients as they are stored, in float64, and these."""
+        point = self.exactly(point)
+        beta, b = self.coefficients(point)
+        gap = self.gap(point, problem.loss)
+        return gap, to_precision(beta, self.operator.dtype), b
+
+    def advice(self, gap: Gap) -> str:
+        return (
+            f"Rounding in {self.operator.dtype} is in the way: pass float64, raise the "
+            "regularization, or ask for a larger tolerance."
+        )

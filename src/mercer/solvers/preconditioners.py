@@ -1,0 +1,556 @@
+"""Preconditioners of both kinds: columns of K on all points, sampled rows on centres.
+
+On all points K + ρI is approximated by K̂ + ρI with K̂ = FFᵀ from randomly pivoted Cholesky; on
+centres the Hessian is computed on a sample of the rows. Either takes as many columns or rows as pay
+for themselves. References: M. Díaz, E. Epperly, Z. Frangella, J. Tropp, R. Webber, Robust,
+randomized preconditioning for kernel ridge regression, 2023.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import linalg
+from mercer.arrays import Array, beside, namespace, to_precision
+from mercer.errors import NotPositiveDefiniteError
+from mercer.evaluation.tiling import mirror
+from mercer.features.partial_cholesky import PartialFactor
+from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
+from mercer.losses import Loss, Squared
+from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
+from mercer.runtime.threads import Span, spans
+from mercer.solvers import admission
+from mercer.solvers.problem import Problem
+
+TINY = 1e-300  # in place of 0 under a logarithm
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the low-rank preconditioner.
+
+    Parameters
+    ----------
+    fewest : int
+        Columns that are taken whatever the budget says: fewer have no effect worth a factor.
+    entry : float
+        Multiply-adds that take as long as a kernel value in float64, beside one for each
+        coordinate (Gaussian, two cores: 0.9 ns against 0.03 ns).
+    ahead : float
+        Times as many columns: how far ahead their cost is looked at. Columns come in blocks of
+        about an eighth, so that less than this cannot be told apart.
+    wide : float
+        Columns with squares above ρ times this are multiplied in float64: in float32 the rounding
+        of their products would be a tenth of ρ and more.
+    floor : float
+        Of the trace of K̂: the least ρ that float64 can tell from 0.
+    block_bytes, block_rows : int
+        Of rows that are multiplied at a time, at least: they stay in a cache of the CPU while the
+        leading columns become float64, and keep a card busy.
+    """
+
+    fewest: int = 50
+    entry: float = 28.0
+    ahead: float = 1.3
+    wide: float = 1e4
+    floor: float = 1e-14
+    block_bytes: int = 16 << 20
+    block_rows: int = 1024
+
+
+TUNING = Tuning()
+
+
+def most_columns(rows: int, itemsize: int, memory: Memory = None) -> int:
+    """How many columns r a preconditioner may have: n·r + r² numbers fit the memory budget.
+
+    >>> most_columns(10_000, 4, memory="10GB"), most_columns(10_000, 4, memory="8MB")
+    (10000, 102)
+    """
+    line = rows * (itemsize + 4)  # bytes: a column, half of them in float64, too
+    square = 16  # bytes: FᵀF and its factor
+    fitting = (math.sqrt(line**2 + 4 * square * memory_budget(memory)) - line) / (2 * square)
+    return max(1, min(rows, max(TUNING.fewest, int(fitting))))
+
+
+def default_rank(rows: int, itemsize: int, memory: Memory = None) -> int:
+    """Columns of a preconditioner where nothing is known of the spectrum: about 10√n.
+
+    >>> default_rank(10_000, 4, memory="1GB"), default_rank(10_000, 4, memory="8MB")
+    (1000, 102)
+    """
+    return min(most_columns(rows, itemsize, memory), max(TUNING.fewest, int(10 * math.sqrt(rows))))
+
+
+@dataclass(frozen=True)
+class RankBudget:
+    """Whether more columns save more products with K than they cost.
+
+    A randomly chosen column takes Σλ²/Σλ from the trace of K − K̂ in expectation, λ being its
+    eigenvalues; where the trace falls by ν a column, the condition number is about 1 + ν/ρ, and
+
+        r²/(n·e) + ½ √(1 + ν/ρ) log(2/tolerance) · (1 + r/n)
+
+    products with K is what r columns and the iterations take, e being the multiply-adds that one
+    kernel value is worth. ν is continued as a power of r from what it was so far. With an infinite
+    e every column pays.
+    """
+
+    ridge: float
+    tolerance: float
+    rows: int
+    entry: float
+
+    def products(self, rank: float, fall: float) -> float:
+        """What it all takes, in products with K.
+
+        >>> budget = RankBudget(ridge=1.0, tolerance=1e-6, rows=1000, entry=40.0)
+        >>> budget.products(100, fall=1e3) > budget.products(200, fall=1.0)
+        True
+        """
+        building = rank**2 / (self.rows * self.entry)
+        return building + self.steps(fall) * (1.0 + rank / self.rows)
+
+    def steps(self, fall: float) -> float:
+        """Iterations, where the condition number is 1 + ν/ρ."""
+        return max(1.0, 0.5 * math.sqrt(1.0 + fall / self.ridge) * math.log(2.0 / self.tolerance))
+
+    def foreseen(self, spectrum: np.ndarray, most: int) -> tuple[int, float]:
+        """Columns and iterations for the largest eigenvalues of K, continued as a power.
+
+        >>> budget = RankBudget(ridge=1.0, tolerance=1e-6, rows=10_000, entry=20.0)
+        >>> easy, hard = (1e4 * np.arange(1, 200) ** -power for power in (4.0, 1.0))
+        >>> budget.foreseen(easy, 10_000)[0] < budget.foreseen(hard, 10_000)[0]
+        True
+        """
+        ranks = np.unique(np.geomspace(min(TUNING.fewest, most), most, 40).astype(int))
+        known, heights = np.arange(1, len(spectrum) + 1), np.log(np.maximum(spectrum, TINY))
+        half = len(spectrum) // 2
+        slope = (heights[-1] - heights[half - 1]) / math.log(known[-1] / known[half - 1])
+        beyond = np.maximum(np.log(ranks / known[-1]), 0.0)
+        falls = np.exp(np.interp(np.log(ranks), np.log(known), heights) + slope * beyond)
+        pairs = zip(ranks.tolist(), falls.tolist(), strict=True)
+        rank, fall = min(pairs, key=lambda pair: self.products(*pair))
+        return rank, self.steps(fall)
+
+    def allows_more(self, ranks: list[int], traces: list[float]) -> bool:
+        """Whether the next columns pay, from the traces left at some ranks so far.
+
+        >>> budget = RankBudget(ridge=1e-3, tolerance=1e-6, rows=1000, entry=40.0)
+        >>> budget.allows_more([0, 50, 100], [1000.0, 500.0, 250.0])
+        True
+        >>> budget.allows_more([0, 50, 100], [1.0, 1e-5, 1e-9])
+        False
+        """
+        if math.isinf(self.entry):
+            return True
+        last, ahead = ranks[-1], TUNING.ahead
+        marks = np.array([last, last / ahead**2, last / ahead**4])
+        left = np.exp(np.interp(marks, ranks, np.log(np.maximum(traces, TINY))))
+        late, early = np.maximum((left[1:] - left[:-1]) / (marks[:-1] - marks[1:]), TINY)
+        shrinking = math.sqrt(min(late / early, 1.0))  # of ν, with `ahead` times as many columns
+        now = self.products(last, late * shrinking)
+        return self.products(ahead * last, late * shrinking**2) < now
+
+
+def grown(factors: Iterable[PartialFactor], weights: np.ndarray, budget: RankBudget) -> Array:
+    """The columns of a growing factor as soon as more of them do not pay."""
+    ranks, traces = [0], list[float]()
+    columns: Array = np.empty((len(weights), 0))
+    for factor in factors:
+        if not traces:
+            traces.append(float(weights.mean()) * factor.trace)
+        ranks.append(factor.rank)
+        traces.append(float(weights @ factor.residual))
+        columns = factor.columns[:, : factor.rank]
+        if not budget.allows_more(ranks, traces):
+            break
+    return columns
+
+
+class Columns:
+    """F, with K̂ = FFᵀ, and FᵀS²F for weights s²: what the preconditioners of all ρ share.
+
+    Products with the columns are in the precision in which they are stored, but for the leading
+    ones, whose squares are so large beside ρ that float32 would leave more than ρ of rounding.
+    """
+
+    def __init__(self, columns: Array, roots: Array, ridge: float) -> None:
+        self.columns, self.roots, self.xp = columns, roots, namespace(roots)
+        self.leading = self._leading(ridge)
+        self.moments = self._moments()
+
+    @property
+    def rank(self) -> int:
+        return int(self.columns.shape[1])
+
+    def _spans(self) -> list[Span]:
+        rows = max(TUNING.block_rows, TUNING.block_bytes // (8 * max(self.rank, 1)))
+        return spans(self.roots.shape[0], rows)
+
+    def _leading(self, ridge: float) -> int:
+        """How many columns are multiplied in float64: up to the last one with large squares."""
+        if self.columns.dtype == self.roots.dtype:
+            return self.rank
+        squares = self.xp.zeros(self.rank, dtype=self.roots.dtype, device=self.roots.device)
+        for start, stop in self._spans():
+            rows = self.columns[start:stop] * self._roots(start, stop)
+            squares += to_precision(self.xp.sum(rows * rows, axis=0), "float64")
+        large = self.xp.nonzero(squares > TUNING.wide * ridge)[0]
+        return int(large[-1]) + 1 if large.shape[0] else 0
+
+    def _roots(self, start: int, stop: int) -> Array:
+        return to_precision(self.roots[start:stop], self.columns.dtype)
+
+    def _block(self, start: int, stop: int) -> tuple[Array, Array]:
+        """Some rows of F: the leading columns in float64, the others as they are stored."""
+        rows = self.columns[start:stop]
+        return to_precision(rows[:, : self.leading], "float64"), rows[:, self.leading :]
+
+    def _moments(self) -> Array:
+        """FᵀS²F, added up in float64."""
+        k, rank = self.leading, self.rank
+        total = self.xp.zeros((rank, rank), dtype=self.roots.dtype, device=self.roots.device)
+        for start, stop in self._spans():
+            head, tail = self._block(start, stop)
+            head, tail = head * self.roots[start:stop], tail * self._roots(start, stop)
+            total[:k, :k] += head.T @ head
+            if rank > k:
+                total[k:, :k] += to_precision(tail, "float64").T @ head
+                total[k:, k:] += to_precision(tail.T @ tail, "float64")
+        total[:k, k:] = total[k:, :k].T
+        return total
+
+    def preconditioner(self, ridge: float, *, overwrite: bool = False) -> LowRank:
+        """(SK̂S + ρI)⁻¹; with `overwrite` there can be no other."""
+        if not self.rank:
+            return LowRank(self, None)
+        matrix = self.moments if overwrite else self.xp.asarray(self.moments, copy=True)
+        trace = float(self.xp.linalg.trace(matrix))
+        shifted = linalg.shift_diagonal(matrix, max(ridge, TUNING.floor * trace))
+        return LowRank(self, linalg.cholesky(shifted, overwrite=True))
+
+    def products(self, values: Array) -> Array:
+        """FᵀS V."""
+        scaled, dtype = self.roots * values, self.columns.dtype
+        total: Any = 0.0
+        for start, stop in self._spans():
+            head, tail = self._block(start, stop)
+            part = scaled[start:stop]
+            low = to_precision(tail.T @ to_precision(part, dtype), "float64")
+            total = total + self.xp.concat([head.T @ part, low])
+        return total
+
+    def combinations(self, values: Array) -> Array:
+        """SF V."""
+        high = values[: self.leading]
+        low = to_precision(values[self.leading :], self.columns.dtype)
+        parts = []
+        for start, stop in self._spans():
+            head, tail = self._block(start, stop)
+            parts.append(head @ high + to_precision(tail @ low, "float64"))
+        return self.roots * self.xp.concat(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """ρ(SK̂S + ρI)⁻¹ = I − SF(FᵀS²F + ρI)⁻¹FᵀS, by the inversion lemma."""
+
+    columns: Columns
+    factor: Any
+
+    def solve(self, residual: Array) -> Array:
+        """ρ(SK̂S + ρI)⁻¹r; the scale does not matter."""
+        if not self.columns.rank:
+            return residual
+        inner = self.factor.solve(self.columns.products(residual))
+        return residual - self.columns.combinations(inner)
+
+
+# ---- sampled rows --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SamplingTuning:
+    """Numbers of the Hessian on sampled rows.
+
+    Parameters
+    ----------
+    block_bytes, device_bytes : int
+        Of a block of sampled rows, on the CPU and on a device.
+    decades : int
+        Of jitters that are tried where rounding has made a preconditioner indefinite.
+    factors : tuple of int
+        Rows of the sample for each centre that are considered.
+    entry, coordinate, output : float
+        What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one
+        more coordinate and output add to that (measured on two cores, d from 3 to 90).
+    begin : float
+        No tolerance asks for fewer steps than this one: the gap at the start is large.
+    slower : float
+        Steps until the gap is small, over those until the objective is.
+    stale : float
+        Change of the curvatures, relative to their sum, that makes a preconditioner old.
+    """
+
+    block_bytes: int = 1 << 25
+    device_bytes: int = 1 << 30
+    decades: int = 9
+    factors: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+    entry: float = 25.0
+    coordinate: float = 1.7
+    output: float = 8.0
+    begin: float = 1e-6
+    slower: float = 1.5
+    stale: float = 0.2
+
+
+SAMPLING = SamplingTuning()
+
+
+class SampledHessian:
+    """The Hessian on a sample of rows: (n/m) Σ_sample p_i d_i z_i z_iᵀ + λI, z = (L⁻¹k(C, x), 1).
+
+    With m rows for M centres conjugate gradients reduce the objective's excess by about M/m a step,
+    however small λ is; Falkon's choice is the sample of the centres themselves. One array holds its
+    Cholesky factor and, above the diagonal, the moments of the sample, as it is the largest thing
+    that a solution on centres stores.
+    """
+
+    def __init__(
+        self, space: Any, rows: np.ndarray, factors: Array, ridge: float, floor: float | None
+    ) -> None:
+        self.space, self.floor = space, floor
+        self.columns = self._moments(rows, np.sqrt(np.maximum(factors, 0.0)))
+        self.diagonal = self.columns.diagonal().copy()
+        mirror(self.columns.T, 0, len(self.columns))
+        self.factorise(ridge)
+
+    def factorise(self, ridge: float) -> None:
+        """Take another λ with the same sample."""
+        size, unit = len(self.columns), float(np.finfo(np.float64).eps)
+        diagonal = self.diagonal + ridge
+        if self.floor is not None:
+            diagonal[-1] = self.diagonal[-1] + self.floor
+        jitters = (unit * 10.0**k * diagonal.mean() for k in range(1, SAMPLING.decades))
+        for jitter in (0.0, *jitters):
+            mirror(self.columns, 0, size)
+            np.fill_diagonal(self.columns, diagonal + jitter)
+            if not factor_lower_triangle(self.columns):
+                return
+        raise NotPositiveDefiniteError(
+            "Expected a positive definite preconditioner, got one that rounding has made "
+            "indefinite: raise the regularization, or pass float64.",
+            np.empty(0),
+        )
+
+    def _moments(self, rows: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """The lower triangle of Σ r_i² z_i z_iᵀ, computed in the precision of the points."""
+        size, part = self.space.size, self.space.operator[rows, :]
+        dtype = part.dtype
+        inner, last = np.zeros((size, size), dtype, order="F"), np.zeros(size)
+        lower = None
+        if self.space.basis.factor is not None:
+            lower = self.space.basis.factor.lower.astype(dtype, copy=False)
+            if lower is not self.space.basis.factor.lower:
+                clear_small(lower)
+        step = max(256, SAMPLING.block_bytes // (np.dtype(dtype).itemsize * size))
+        for start, stop in spans(len(rows), step):
+            scale = roots[start:stop].astype(dtype)
+            block = np.asfortranarray(part[start:stop, :].dense())
+            clear_small(block)
+            block *= scale[:, None]
+            if lower is not None:
+                solve_rows(lower, block)
+            add_lower_products(block, inner)
+            if self.floor is not None:
+                last += scale @ block
+        if self.floor is None:
+            return inner.astype(np.float64, copy=False)
+        total = np.zeros((size + 1, size + 1), order="F")
+        total[:size, :size], total[size, :size], total[size, size] = inner, last, roots @ roots
+        return total
+
+    def solve(self, residual: np.ndarray) -> np.ndarray:
+        """P⁻¹r."""
+        half = linalg.triangular_solve(self.columns, residual)
+        return linalg.triangular_solve(self.columns, half, transposed=True, overwrite=True)
+
+
+class DeviceHessian:
+    """The same in any array library, where memory is not the first concern."""
+
+    def __init__(
+        self, space: Any, rows: np.ndarray, factors: Array, ridge: float, floor: float | None
+    ) -> None:
+        self.space, self.floor = space, floor
+        self.moments = self._moments(rows, namespace(factors).clip(factors, min=0.0) ** 0.5)
+        self.factorise(ridge)
+
+    def factorise(self, ridge: float) -> None:
+        """Take another λ with the same sample."""
+        matrix, size = namespace(self.moments).asarray(self.moments, copy=True), self.space.size
+        linalg.shift_diagonal(matrix[:size, :size], ridge)
+        if self.floor is not None:
+            matrix[-1, -1] += self.floor
+        self.factor = linalg.cholesky(matrix, overwrite=True)
+
+    def _moments(self, rows: np.ndarray, roots: Array) -> Array:
+        """Σ r_i² z_i z_iᵀ, in the precision of the points; blocks are added in float64."""
+        part, xp, basis = self.space.operator[rows, :], namespace(roots), self.space.basis
+        size = self.space.size + (self.floor is not None)
+        lower = None if basis.factor is None else to_precision(basis.factor.lower, part.dtype)
+        total = xp.zeros((size, size), dtype=xp.float64, device=roots.device)
+        for start, stop in spans(len(rows), max(256, SAMPLING.device_bytes // (8 * size))):
+            scale = to_precision(roots[start:stop, None], part.dtype)
+            block = scale * part[start:stop, :].dense()
+            if lower is not None:
+                block = linalg.triangular_solve(lower, block.T).T
+            block = xp.concat([block, scale], axis=1) if self.floor is not None else block
+            total += block.T @ block
+        return total
+
+    def solve(self, residual: Array) -> Array:
+        """P⁻¹r."""
+        return self.factor.solve(residual)
+
+
+class SampledHessians:
+    """The preconditioner in use, cached as long as curvatures are near those it was made for."""
+
+    def __init__(self, space: Any) -> None:
+        self.space = space
+        self.current: SampledHessian | DeviceHessian | None = None
+        self.used: Any = None  # curvatures of the current one
+        self.made = 0
+
+    def take_over(self, last: SampledHessians) -> None:
+        """Begin with that of another λ."""
+        self.current, self.used, last.current = last.current, last.used, None
+        if self.current is not None:
+            self.current.space = self.space
+            self.current.factorise(self.space.ridge)
+
+    def at(self, point: Any, loss: Loss) -> SampledHessian | DeviceHessian:
+        """The preconditioner for a point, made anew where the current one is old."""
+        space = self.space
+        factors = mean_curvature(space.problem, loss, point.values)
+        xp, old = namespace(factors), self.current
+        if old is not None:
+            change = float(xp.sum(xp.abs(factors - self.used)))
+            if change <= SAMPLING.stale * float(xp.sum(self.used)):
+                return old
+        self.used, self.current, old = factors, None, None  # the memory of the old one goes first
+        active = admission.on_host(xp.nonzero(factors)[0])
+        count = self._count(len(active))
+        chosen = active[random_rows(len(active), count, space.solver.random_state)]
+        scale = len(active) / max(len(chosen), 1)
+        make = DeviceHessian if admission.on_device(space.operator) else SampledHessian
+        weights = scale * factors[beside(chosen, factors)]
+        floor = space.floor if space.problem.fit_intercept else None
+        self.current, self.made = make(space, chosen, weights, space.ridge, floor), self.made + 1
+        return self.current
+
+    def _count(self, active: int) -> int:
+        """How many of the rows that bend the objective are sampled."""
+        space = self.space
+        if space.solver.sample is not None:
+            return space.solver.sample
+        stored = getattr(space.operator, "matrix", None) is not None
+        points = getattr(space.operator, "y", None)
+        width = 0 if stored else getattr(points, "width", 1)
+        goal = space.solver.goal(space.problem)
+        return sample_size(max(active, 1), space.size, goal, width, space.problem.outputs)
+
+
+def mean_curvature(problem: Problem, loss: Loss, values: Array) -> Array:
+    """p·ℓ'' of each row, the mean over outputs."""
+    if loss.is_multiclass:
+        q = loss.probability(values)  # type: ignore[attr-defined]
+        curvature = q * (1.0 - q)
+    else:
+        curvature = loss.curvature(problem.y_columns, values)
+    return problem.shares * namespace(curvature).mean(curvature, axis=1)
+
+
+def random_rows(rows: int, count: int, seed: int) -> np.ndarray:
+    """So many different row numbers, in order.
+
+    >>> random_rows(3, 5, seed=0)
+    array([0, 1, 2])
+    """
+    if count >= rows:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(seed).choice(rows, count, replace=False))
+
+
+def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> float:
+    """Steps of conjugate gradients to a relative gap, with a preconditioner of so many rows.
+
+    >>> expected_steps(1_000, 50, 1_000, 1e-6), round(expected_steps(10**6, 50, 500, 1e-6), 1)
+    (1.0, 9.0)
+    """
+    if sample >= rows:
+        return 1.0
+    goal = min(tolerance, SAMPLING.begin)
+    return max(1.0, SAMPLING.slower * math.log(goal) / math.log(centres / sample))
+
+
+def sample_size(rows: int, centres: int, tolerance: float, width: int, outputs: int = 1) -> int:
+    """How many rows to take for the preconditioner: more rows cost more, and save steps.
+
+    >>> sample_size(1_000, 200, 1e-6, 3), sample_size(10**6, 2_000, 1e-6, 3) > 8_000
+    (1000, True)
+    """
+    entry = SAMPLING.entry + SAMPLING.coordinate * width + SAMPLING.output * (outputs - 1)
+
+    def cost(sample: int) -> float:
+        steps = expected_steps(rows, centres, sample, tolerance)
+        return sample * centres + (steps + 2.0) * rows * entry
+
+    return min((min(rows, factor * centres) for factor in (*SAMPLING.factors, rows)), key=cost)
+
+
+def memory_needed(
+    rows: int,
+    centres: int,
+    outputs: int,
+    dtype: Any,
+    sample: int | None = None,
+    loss: Loss | None = None,
+) -> int:
+    """Bytes that a solution on centres takes at most beside its data.
+
+    Two factors in float64, in float32 their copies, blocks of sampled rows and of a pass, and what
+    stands beside every row: targets, shares, values, and slopes of other losses than the square.
+
+    >>> memory_needed(10**6, 2_000, 1, "float32") < 250e6
+    True
+    """
+    copies = 0 if np.dtype(dtype) == np.float64 else 1
+    most = SAMPLING.factors[-1] * centres
+    block = min(SAMPLING.block_bytes, 8 * min(rows, sample or most) * centres)
+    beside_rows = 48 if isinstance(loss, Squared) else 64
+    return int((2 + copies) * 8 * centres**2 + 1.25 * block + beside_rows * rows * outputs)
+
+
+def check_memory(problem: Problem, sample: int | None) -> None:
+    """Refuse what cannot be solved within the budget, or within what is free where none was set."""
+    memory: Memory = getattr(problem.operator, "memory", None)
+    limited = memory is not None or "MERCER_MEMORY" in os.environ
+    limit = memory_budget(memory) if limited else free_memory()
+    needed = memory_needed(
+        problem.rows, problem.size, problem.outputs, problem.operator.dtype, sample, problem.loss
+    )
+    if needed > limit:
+        raise ValueError(
+            f"a solution on {problem.size} centres takes {needed / MEGABYTE:.0f} MB for "
+            f"{problem.rows} rows; there are {limit / MEGABYTE:.0f} MB. Take fewer centres, or "
+            "raise memory= or MERCER_MEMORY."
+        )
