@@ -27,7 +27,7 @@ from mercer.losses.expressions import entropy1p, softplus
 from mercer.solvers import Direct, DualAscent, Problem
 from mercer.solvers.dual import ascent
 from mercer.solvers.dual.rows import FusedRows, KeptRows, PairRows, StoredRows, rows_of
-from mercer.solvers.smoothing import Smoothed
+from mercer.solvers.on_centres import Smoothed
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class OwnBlocks(Tiled):
     """
 
     name = "blocks from the kernel's own function"
-    stripe, tile = 256, 1024  # 2 MB of values for a call of Python
+    stripe = tile = 256  # square, so that symmetric matrices are computed by halves
     column_bytes = 8  # of a slice of points, which copies nothing
 
     def __init__(

@@ -72,9 +72,16 @@ class Kernel(Value):
         return Gram(self, x, y, precision=None if isinstance(x, VectorPoints) else "reference")
 
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), for kernels without an expression."""
+        """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), for kernels without an expression.
+
+        0/0 is 0, and 1 for points that are no vectors: an empty object is as similar to itself as
+        any other.
+        """
         rows, columns = (reciprocal_roots(self.diagonal(side)) for side in (x, y))
-        return rows[:, None] * self.block(x, y) * columns
+        values = rows[:, None] * self.block(x, y) * columns
+        if not isinstance(x, VectorPoints):
+            values[np.ix_(rows == 0, columns == 0)] = 1.0
+        return values
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """∂k(x_i, y_j)/∂x_i as an array (n, m, columns)."""
@@ -191,6 +198,17 @@ class Kernel(Value):
         """The matrix K(X, Y), lazily; K(X, X) where Y is not given, which uses symmetry."""
         points = self.points(x)
         return Gram(self, points, None if y is None else self.points(y), memory, precision)
+
+    def fitted(self, data: Any) -> Kernel:
+        """This kernel with what it learns from training points, as estimators ask for it in `fit`.
+
+        Most kernels learn nothing. Words of texts, or the scales of the columns of a table, are
+        learned from training points alone, in each fold of a cross-validation anew.
+        """
+        inner = {n: v for n, v in self.get_params(deep=False).items() if isinstance(v, Kernel)}
+        learned = {name: part.fitted(data) for name, part in inner.items()}
+        same = all(learned[name] is part for name, part in inner.items())
+        return self if same else self.with_(**learned)
 
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""

@@ -96,7 +96,7 @@ class Gram(Operator):
         if counted:
             n, m = self.shape
             self.evaluations += n * (n + 1) // 2 if self.symmetric else n * m
-        name = str(dtype or self.dtype).removeprefix("torch.")
+        name = str(self.dtype if dtype is None else dtype).removeprefix("torch.")
         if name not in self._executions:
             self._executions[name] = execution_for(
                 self.kernel, self.x, self.y, name, self.memory, self.precision

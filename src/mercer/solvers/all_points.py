@@ -454,9 +454,9 @@ class OnAllPoints:
         able = self.products.matrix is not None and not self.loss.is_multiclass
         return self.solver.factor is None and small and able
 
-    def objective_along(self, point: Point, direction: Any) -> float:
-        """The objective at the end of a direction that is not finished."""
-        if direction.values is None:
+    def objective(self, point: Point, direction: Any = None) -> float:
+        """The objective, also on the way along a direction."""
+        if direction is None or direction.values is None:
             return point.objective
         constant = direction.curvature.constant(direction.values)
         values = point.values + direction.values + constant

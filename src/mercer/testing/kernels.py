@@ -90,7 +90,7 @@ def input_untouched(case: Case) -> None:
     points = case.kernel.points(case.data)
     case.gram(points).dense()
     case.gram(points, case.y) @ case.random(len(case.y))
-    if not _same(before, case.data):
+    if not same_data(before, case.data):
         case.refuse("evaluation changed the points it was given; compute on a copy")
 
 
@@ -390,7 +390,7 @@ def rebuilding(case: Case) -> None:
 def readable_repr(case: Case) -> None:
     """`repr` is an expression for an equal kernel, if its parameters can be written down."""
     kernel, values = case.kernel, _parameters(case.kernel)
-    if any(callable(value) or np.ndim(value) > 1 for value in values):
+    if any(callable(v) or hasattr(v, "fit") or np.ndim(v) > 1 for v in values):
         return
     names = {type(part).__name__: type(part) for part in parts(kernel)}
     written = eval(repr(kernel), {**vars(mercer.kernels), **names, "array": np.array, "np": np})
@@ -420,13 +420,19 @@ def _cast(rows: Any, dtype: Any) -> Any:
     return rows.astype(dtype)
 
 
-def _same(before: Any, after: Any) -> bool:
+def same_data(before: Any, after: Any) -> bool:
+    """Whether data is what it was."""
     if scipy.sparse.issparse(before):
         return all(
             np.array_equal(getattr(before, part), getattr(after, part))
             for part in ("data", "indices", "indptr", "row", "col")
             if hasattr(before, part)
         )
-    if isinstance(before, (list, tuple)) or hasattr(before, "__array__"):
+    if isinstance(before, (list, tuple)):  # of numbers, arrays, or any objects
+        pairs = zip(before, after, strict=False)
+        return len(before) == len(after) and all(same_data(a, b) for a, b in pairs)
+    if hasattr(before, "__array__"):
         return np.array_equal(np.asarray(before), np.asarray(after))
+    if "__eq__" not in {name for kind in type(before).__mro__[:-1] for name in vars(kind)}:
+        return True  # objects that are equal to themselves only tell nothing
     return bool(before == after)

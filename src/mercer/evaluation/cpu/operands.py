@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -23,8 +22,8 @@ from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
+    PANEL_ROWS,
     PRODUCT,
-    ROWS,
     SCALED_DIFFERENCE,
     SCALED_PRODUCT,
     TILE,
@@ -138,14 +137,14 @@ class RegisterOperand:
         row, column = (self.dtype.itemsize * max(1, width) * len(side) for side in parts)
         self.bytes, panel = (row, column), panel_width(dtype)
         self.padding = padding_step(dtype)
-        self.stripe = min(1024, max(ROWS, tuning.stripe_bytes // row))
+        self.stripe = min(1024, max(PANEL_ROWS, tuning.stripe_bytes // row))
         self.tile = min(4, max(1, tuning.tile_bytes // (column * panel))) * panel
 
     def centre(self, y: DensePoints) -> np.ndarray | None:
         return y.centre(self.whole) if self.moved else None
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
-        return Packed(self._seen(points.slice(start, stop), self.parts[0], centre, ROWS))
+        return Packed(self._seen(points.slice(start, stop), self.parts[0], centre, PANEL_ROWS))
 
     def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         seen = self._seen(points.slice(start, stop), self.parts[1], centre, self.padding)
@@ -359,14 +358,25 @@ class OperandPlan:
         return [operand.centre(y) for operand in self.each]
 
 
-@lru_cache(maxsize=256)
 def operand_plan(
     program: Program, widths: tuple[int, ...], sparse_points: bool, dtype: str
 ) -> OperandPlan:
     """The plan for points with so many numbers in the view of each pair number.
 
-    Pair numbers of one view, with the same numbers of coordinates, share an operand.
+    It is made once, and lies with the program: to look it up by the program's value would take
+    longer than a small product.
     """
+    plans = vars(program).setdefault("operand_plans", {})
+    key = widths, sparse_points, dtype
+    if key not in plans:
+        plans[key] = _planned(program, widths, sparse_points, dtype)
+    return plans[key]
+
+
+def _planned(
+    program: Program, widths: tuple[int, ...], sparse_points: bool, dtype: str
+) -> OperandPlan:
+    """Pair numbers of one view, with the same numbers of coordinates, share an operand."""
     kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}  # with the width of the view
     for number, width in zip(program.pairs, widths, strict=True):
         kinds.setdefault(_shared_by(number), {}).setdefault(number.kind, width)
