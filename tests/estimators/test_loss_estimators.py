@@ -293,7 +293,7 @@ def test_solvers_are_chosen_by_the_loss_or_by_the_user():
     kinked = KernelClassifier("hinge", tol=1e-5).fit(X, TWO)
     same = KernelClassifier("hinge", solver=DualAscent(1e-5)).fit(X, TWO)
     assert (kinked.decision_function(NEW) == same.decision_function(NEW)).all()
-    with pytest.warns(ConvergenceWarning, match="KernelClassifier: Stopped by the limit .*more time or iterations"):
+    with pytest.warns(ConvergenceWarning, match="Stopped by the limit .*more time"):
         KernelClassifier(solver=Newton(1e-12, iterations=1)).fit(X, TWO)
 
 

@@ -57,9 +57,9 @@ def test_centres_are_points_and_tell_their_trace_error(name, dtype):
 def test_a_seed_decides_for_any_number_of_threads(name):
     X = cloud(5000)
     one, two = [], []
-    for threads, kept in ((1, one), (2, two)):
+    for threads, chosen in ((1, one), (2, two)):
         with threadpool_limits(threads, "blas"):
-            kept.append(METHODS[name].choose(K, X).indices)
+            chosen.append(METHODS[name].choose(K, X).indices)
     assert np.array_equal(one[0], two[0])
 
 
@@ -131,10 +131,10 @@ def test_rejection_gives_the_law_of_one_pivot_at_a_time():
     draws = 400
 
     def counts(sample):
-        found = np.zeros((12, 12))
+        counted = np.zeros((12, 12))
         for seed in range(draws):
-            found[tuple(sorted(sample(seed)[-2:]))] += 1  # the last two of three
-        return found / draws
+            counted[tuple(sorted(sample(seed)[-2:]))] += 1  # the last two of three
+        return counted / draws
 
     def twin(seed):
         random = np.random.default_rng(10_000 + seed)
@@ -150,11 +150,11 @@ def test_d2_sampling_has_its_law():
     X = np.array([[0.0], [0.5], [3.0], [3.2]])
     distances = 2.0 - 2.0 * K(X)
     chances = (distances / distances.sum(axis=1, keepdims=True)) / 4  # pairs in order
-    found = np.zeros((4, 4))
+    counted = np.zeros((4, 4))
     draws = 500
     for seed in range(draws):
-        found[tuple(KMeansPlusPlus(2, random_state=seed).choose(K, X).indices)] += 1
-    assert np.abs(found / draws - chances).max() < 4 * np.sqrt(0.25 / draws)
+        counted[tuple(KMeansPlusPlus(2, random_state=seed).choose(K, X).indices)] += 1
+    assert np.abs(counted / draws - chances).max() < 4 * np.sqrt(0.25 / draws)
 
 
 def test_leverage_scores_are_near_the_exact_ones():

@@ -142,7 +142,7 @@ def test_orthogonal_frequencies_are_orthogonal_with_the_right_lengths():
     [(RandomFourierFeatures, {"sampling": "orthogonal"}), (Fastfood, {})],
 )
 @pytest.mark.parametrize("kernel", [Gaussian(2.0), Exponential(2.0), Matern(0.2)], ids=repr)
-def test_the_error_of_dependent_frequencies_is_foretold(kind, options, kernel):
+def test_the_error_of_dependent_frequencies_is_expected(kind, options, kernel):
     d = 16
     X = np.zeros((6, d))
     Y = cloud(6, d) * np.array([0.2, 0.3, 0.5, 0.7, 1.0, 1.5])[:, None]
@@ -151,8 +151,8 @@ def test_the_error_of_dependent_frequencies_is_foretold(kind, options, kernel):
     for seed in range(seeds):
         phi = kind(kernel, 2 * d, random_state=seed, **options).fit(X)
         gaps.append((phi.transform(X) * phi.transform(Y)).sum(axis=1) - np.diag(kernel(X, Y)))
-    found = np.sqrt(np.mean(np.square(gaps), axis=0))
-    assert np.allclose(found, phi.expected_error(X, Y), rtol=0.3)
+    observed = np.sqrt(np.mean(np.square(gaps), axis=0))
+    assert np.allclose(observed, phi.expected_error(X, Y), rtol=0.3)
 
 
 # ---- Fastfood ------------------------------------------------------------------------------------

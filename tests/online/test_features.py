@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -53,7 +55,8 @@ def test_features_are_learned_as_the_twin_does():
         machine.decision_function(X), features @ features.T @ alpha[:, 0], atol=1e-10
     )
     assert machine.cumulative_loss_ == pytest.approx(losses.sum())
-    assert machine.stream_.nbytes == machine.learn_one(X[0], 1).stream_.nbytes
+    before = len(pickle.dumps(machine))
+    assert abs(len(pickle.dumps(machine.partial_fit(X, y))) - before) < 512
 
 
 def test_nystroem_on_all_points_is_exact_and_continues_without_a_jump():
@@ -94,7 +97,8 @@ def test_doubly_stochastic_steps_are_those_of_the_notes():
     np.testing.assert_allclose(machine.decision_function(X), found, atol=1e-10)
     wide = DoublyStochasticMachine(frequencies=3, gamma=0.1, random_state=0)
     wide.partial_fit(samples(n=150, width=50)[0], y, classes=[-1, 1])
-    assert wide.stream_.nbytes == machine.stream_.nbytes  # whatever the number of columns
+    sizes = [len(pickle.dumps(m)) for m in (wide, machine)]
+    assert abs(sizes[0] - sizes[1]) < 1024  # whatever the number of columns
 
 
 def test_refusals():

@@ -17,33 +17,22 @@ from mercer.features.inputs import KernelInput, as_numpy, is_foreign, length, pl
 from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
+from mercer.operators import FeatureMatrix
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
-Fill = Callable[[Any, np.ndarray], None]
+Fill = Callable[[Any, np.ndarray], Any]
 """(rows, out): write the features of rows into out. Threads share it."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Sizes of blocks; results depend on them by rounding only, never on the number of threads.
+    """Sizes of blocks; results depend on them by rounding only, never on the number of threads."""
 
-    Attributes
-    ----------
-    block_bytes : int
-        Of the features of a block of rows: what a core's share of the cache holds.
-    fewest_rows, most_rows : int
-        Of such a block: enough for a matrix product, few enough for all threads to have work.
-    foreign_rows : int
-        Of a block of an array of another library, whose products run in many threads of their own.
-    stripes : int
-        Partial sums of a sum over rows, a fixed number so that its bits do not depend on threads.
-    """
-
-    block_bytes: int = 8 << 20
-    fewest_rows: int = 64
-    most_rows: int = 512
-    foreign_rows: int = 1 << 14
-    stripes: int = 16
+    block_bytes: int = 8 << 20  # of the features of a block of rows: they stay near the cache
+    fewest_rows: int = 64  # of a block: enough for a matrix product
+    most_rows: int = 512  # few enough for all threads to have work
+    foreign_rows: int = 1 << 14  # where another library computes, with threads of its own
+    stripes: int = 16  # partial sums over rows; a fixed number fixes the bits of a sum
 
 
 class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -121,6 +110,10 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """ΦᵀWΦ and ΦᵀWy for the features Φ of X, summed chunk by chunk; Φ is never stored."""
         X = self._admitted(as_numpy(X))
         return accumulate(self, X, as_numpy(y), as_numpy(sample_weight))
+
+    def matrix(self, X: Any) -> FeatureMatrix:
+        """Z with the rows φ(x_i), as an operator for solvers: Z w, Zᵀu and row passes by blocks."""
+        return FeatureMatrix(self, self._admitted(X))
 
     def function(self, weights: Any) -> FeatureFunction:
         """The function f(x) = ⟨φ(x), w⟩."""

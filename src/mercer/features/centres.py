@@ -425,7 +425,7 @@ class _Pivoted(Choice):
             check_count(self, "pool", self.pool)
 
     def growing(self, kernel: Kernel, x: PointSet, dtype: Any = None) -> Iterator[PartialFactor]:
-        """The factor on all points after each block of pivots, for whoever decides when to stop.
+        """The factor on all points after each block of pivots: a caller stops when it likes.
 
         It is one object that grows, stored in `dtype`, the precision of the points by default.
         """

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.features.base import FeatureMap
 from mercer.features.centres import Centres, Choice, Given
+from mercer.features.inputs import as_numpy
 from mercer.functions import FeatureFunction, RKHSFunction
 
 
@@ -101,18 +102,14 @@ def to_features(f: RKHSFunction, features: FeatureMap, at: Any = None) -> Compre
             f"{f.kernel!r}: fit a map of that kernel."
         )
     if at is None:
-        g = features.function(_transferred(f, features))
+        weights = as_numpy(features.weighted_sum(f.centres, f.coefficients))
+        g = features.function(np.conj(weights))
         return Compressed(g, *_value_errors(f, g, f.centres))
     values = f(at)
     equations = features.normal_equations(at, values)
     scale = float(np.trace(equations.gram)) / (equations.total * len(equations.gram))
     g = equations.ridge(10.0 * len(equations.gram) * float(np.finfo(np.float64).eps) * scale)
     return Compressed(g, *_value_errors(f, g, at))
-
-
-def _transferred(f: RKHSFunction, features: FeatureMap) -> np.ndarray:
-    """Σ α_i φ(x_i), conjugate where features are complex, without storing the features."""
-    return np.conj(features.weighted_sum(f.centres, f.coefficients))
 
 
 def _value_errors(f: Any, g: Any, at: Any) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import namespace, to_precision
 from mercer.checks import check_count
-from mercer.features.base import FeatureMap, Fill, dense_pairs
+from mercer.features.base import FeatureMap, Fill, Tuning, dense_pairs
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
 from mercer.features.inputs import placed_like
 from mercer.kernels.conversion import as_kernel
@@ -22,7 +22,14 @@ from mercer.kernels.measures import generator
 from mercer.kernels.radial import Gaussian
 
 FORMS = ("pairs", "phase", "complex")
-PANEL_BYTES = 4096  # of one row of angles: 64 rows of them, and their features, fit the L2 cache
+
+
+@dataclass(frozen=True)
+class FourierTuning(Tuning):
+    """Sizes of the blocks of angles, which stay in the cache until their cosines are written."""
+
+    panel_bytes: int = 4096  # of a row of angles: those of 512 rows take the L2 cache of a core
+    structured_rows: int = 32  # whose angles Fastfood computes at a time, all frequencies at once
 
 
 class FourierFeatures(FeatureMap):
@@ -38,6 +45,7 @@ class FourierFeatures(FeatureMap):
     frequencies_: np.ndarray
     phases_: np.ndarray | None
     amplitude_: float
+    tuning = FourierTuning()
 
     @property
     def feature_count(self) -> int:
@@ -78,7 +86,7 @@ class FourierFeatures(FeatureMap):
 
     def _filler(self, dtype: np.dtype) -> Fill:
         """Angles in turns for a panel of frequencies at a time, so that they stay in the cache."""
-        turned, width = self.frequencies_ / TURN, PANEL_BYTES // dtype.itemsize
+        turned, width = self.frequencies_ / TURN, self.tuning.panel_bytes // dtype.itemsize
         panels = [
             (first, np.ascontiguousarray(turned[first : first + width].T, dtype))
             for first in range(0, len(turned), width)
@@ -198,18 +206,18 @@ class FourierFeatures(FeatureMap):
 
         This is the argument of Rahimi and Recht. Infinite where frequencies have no second moment
         (Matérn with ν ≤ 1, Laplacian), since the slope then is not bounded. Frequencies in blocks
-        are worth 1/Σ (share of a block)² independent ones.
+        count as 1/Σ (share of a block)² independent ones.
         """
         width, k0 = int(self.n_features_in_), self.amplitude_
         measure = FrequencySampler(self.kernel_, width).measure
         moment = float(np.trace(measure.covariance()))  # E‖ω‖²
         if not math.isfinite(moment):
             return math.inf
-        worth = self._count**2 / float((self._block_sizes() ** 2).sum())
+        count = self._count**2 / float((self._block_sizes() ** 2).sum())
         if self.form == "phase" or self._odd:  # of (x, y), with values in [−2k(0), 2k(0)]
-            net = Net(2 * width, math.sqrt(2.0) * radius, 12.0 * k0**2 * moment, 2.0 * k0, worth)
+            net = Net(2 * width, math.sqrt(2.0) * radius, 12.0 * k0**2 * moment, 2.0 * k0, count)
             return net.least_error(probability)
-        net = Net(width, 2.0 * radius, 4.0 * k0**2 * moment, k0, worth)
+        net = Net(width, 2.0 * radius, 4.0 * k0**2 * moment, k0, count)
         if self.form == "pairs":
             return net.least_error(probability)
         half = 1.0 - 0.5 * (1.0 - probability)  # real and imaginary part
@@ -229,7 +237,7 @@ class Net:
     size : float
         Values of the functions lie in an interval of length 2·size.
     count : float
-        How many of them the mean is worth.
+        How many of them the mean counts for.
     """
 
     dimension: int

@@ -156,7 +156,7 @@ def _quasi_random(
             'write sampling="independent".'
         )
     numbers = _QuasiRandom(random.bit_generator)
-    numbers.points = np.full((1, 1 << 16), 0.5)
+    numbers.points = np.broadcast_to(0.5, (1, 1 << 31))
     measure.sample(1, numbers)  # counts the coordinates
     engine = qmc.Sobol(max(1, numbers.used), scramble=True, rng=random)
     with warnings.catch_warnings():
@@ -179,28 +179,13 @@ def _has_own_sampler(measure: Any) -> bool:
 
 @dataclass(frozen=True)
 class Rules:
-    """Sizes of the numerical rules for errors, and of single draws.
+    """Sizes of the numerical rules behind errors."""
 
-    Attributes
-    ----------
-    drawn : int
-        Numbers that are drawn together when only the lengths of frequencies are needed: 8 MB.
-    pairs : int
-        Pairs of lengths in the fixed sample behind covariances, whose relative error is 1/√pairs.
-    nodes : int
-        Of the rule over a direction. It is exact to rounding for arguments up to `reach`, which is
-        where the waves become too fast for it; Bessel functions serve beyond.
-    reach : float
-    nearly_normal : int
-        Columns beyond which a coordinate of a uniform direction is taken on ten deviations 1/√D
-        only: what lies outside is below rounding, and Jacobi's weights underflow.
-    """
-
-    drawn: int = 1 << 20
-    pairs: int = 4096
-    nodes: int = 96
-    reach: float = 64.0
-    nearly_normal: int = 64
+    drawn: int = 1 << 20  # numbers drawn together where only their lengths are needed: 8 MB
+    pairs: int = 4096  # of lengths behind a covariance, whose relative error is 1/√pairs
+    nodes: int = 96  # of the rule over a direction, exact to rounding for arguments up to `reach`
+    reach: float = 64.0  # beyond, Bessel functions serve: cosines are too fast for the rule
+    nearly_normal: int = 64  # columns beyond which ten deviations 1/√D hold a direction's law
 
 
 @dataclass(frozen=True)
@@ -256,8 +241,8 @@ class IsotropicSpectrum:
         first, second = self._sample()
         out = []
         for t in np.linalg.norm(h * self.scales, axis=1):
-            apart = self._mean_cosine(first * t) * self._mean_cosine(second * t)
-            out.append(np.mean(self._mean_cosine(np.hypot(first, second) * t) - apart))
+            apart = self.mean_cosine(first * t) * self.mean_cosine(second * t)
+            out.append(np.mean(self.mean_cosine(np.hypot(first, second) * t) - apart))
         return np.array(out)
 
     def fastfood_excess(self, h: np.ndarray) -> np.ndarray:
@@ -267,7 +252,7 @@ class IsotropicSpectrum:
         """
         radii, size = np.ravel(self._sample()), self.size
         means = [
-            np.mean((radii * t) ** 2 / size * self._mean_cosine(radii * t))
+            np.mean((radii * t) ** 2 / size * self.mean_cosine(radii * t))
             for t in np.linalg.norm(h * self.scales, axis=1)
         ]
         return np.square(means) / size
@@ -277,7 +262,7 @@ class IsotropicSpectrum:
         pairs = self.rules.pairs
         return self.radii(2 * pairs, np.random.default_rng(0)).reshape(2, pairs)
 
-    def _mean_cosine(self, t: np.ndarray) -> np.ndarray:
+    def mean_cosine(self, t: np.ndarray) -> np.ndarray:
         """E cos(t u₁) over the first coordinate of a uniform direction.
 
         It is Γ(D/2) (2/t)^{D/2−1} J_{D/2−1}(t), from which digits are lost where t is small beside

@@ -27,21 +27,11 @@ SAMPLINGS = ("random", "leading")
 
 @dataclass(frozen=True)
 class Tuning:
-    """How many eigenvalues are looked at.
+    """How many eigenvalues are looked at."""
 
-    Attributes
-    ----------
-    fourier_terms : int
-        Of a periodic kernel: the rest of those that decay like m⁻² is 10⁻⁵ of their sum.
-    hermite_terms : int
-        For each column of the Gaussian kernel; they decay like a power q^m with q < 1.
-    summed : int
-        In the second moment of sampled features.
-    """
-
-    fourier_terms: int = 1 << 17
-    hermite_terms: int = 256
-    summed: int = 4096
+    fourier_terms: int = 1 << 17  # of those that decay like m⁻², the rest is 10⁻⁵ of the sum
+    hermite_terms: int = 256  # for each column of the Gaussian kernel; they decay like q^m, q < 1
+    summed: int = 4096  # in the second moment of sampled features
 
 
 class Eigensystem:

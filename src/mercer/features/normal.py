@@ -22,14 +22,10 @@ if TYPE_CHECKING:
 class Tuning:
     """How features are cut for the product ΦᵀΦ."""
 
-    chunk_bytes: int = 48 << 20
-    """Bytes of the features that are stored at a time: what bounds the memory of a long sum."""
-    tile: int = 512
-    """Rows and columns of a tile of ΦᵀΦ: a product of that size runs at the speed of BLAS."""
-    diagonal: int = 128
-    """Rows of a tile on the diagonal, of which half is computed in vain."""
-    most_rows: int = 1 << 15
-    """Rows of a chunk: in float32 so many are summed before the sum goes to float64."""
+    chunk_bytes: int = 48 << 20  # of the features stored at a time: bounds the memory of a sum
+    most_rows: int = 1 << 15  # of a chunk: in float32 so many are summed before float64 takes over
+    tile: int = 512  # rows and columns of a tile of ΦᵀΦ: its product runs at the speed of BLAS
+    diagonal: int = 128  # of a tile on the diagonal, half of which is computed for nothing
 
 
 @dataclass(frozen=True, eq=False)

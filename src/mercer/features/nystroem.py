@@ -12,13 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import linalg
 from mercer.arrays import to_precision
 from mercer.features.base import FeatureMap, Fill
-from mercer.features.centres import Centres, Uniform
-from mercer.features.inputs import placed_like
+from mercer.features.centres import Uniform
+from mercer.features.inputs import as_numpy, placed_like
 from mercer.kernels import laws
-from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
-from mercer.points import PointSet
 
 
 @dataclass(eq=False, repr=False)
@@ -52,7 +50,7 @@ class Nystroem(FeatureMap):
     normalization_ : array
         K_SS^{−1/2}; directions in which K_SS is 0 up to rounding are left out.
     trace_error_ : float
-        trace(K − K̂)/trace(K) over the training points, where the choice told it for free; see
+        trace(K − K̂)/trace(K) over the training points, where the choice made it known; see
         `centres.Centres.trace_error`.
     kernel_ : Kernel
 
@@ -90,52 +88,44 @@ class Nystroem(FeatureMap):
                 f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
                 "K(X_train, X_train)."
             )
-        kernel = self._resolved_kernel(X)
-        choice = self.centres
+        kernel, choice = self._resolved_kernel(X), self.centres
         if choice is None:
             choice = Uniform(self.n_components, self.random_state)
-        self._keep(kernel, choice.choose(kernel, self._training_points(kernel, X)))
-
-    def _keep(self, kernel: Kernel, centres: Centres) -> None:
-        self._centres = centres.points
+        centres = choice.choose(kernel, self._training_points(kernel, X))
+        gram = Gram(kernel, centres.points)
+        self.normalization_ = inverse_root(gram.astype(np.float64).dense(), gram.dtype)
         self.component_indices_ = centres.indices
         self.components_ = centres.points.data
-        self.normalization_ = self._root(Gram(kernel, centres.points))
+        self._centres = centres.points
         if centres.factor is not None:
             self.trace_error_ = centres.trace_error
         self.kernel_ = kernel
-        if self._is_precomputed():  # the matrix is not kept, only its block of centres
-            self.kernel_ = Precomputed(np.asarray(kernel.matrix)[np.ix_(*2 * [centres.indices])])  # type: ignore[attr-defined]
-
-    def _root(self, gram: Gram) -> np.ndarray:
-        return inverse_root(gram.astype(np.float64).dense(), gram.dtype)
+        if isinstance(kernel, Precomputed):  # only the block of the centres is stored
+            self.kernel_ = Precomputed(np.asarray(kernel.matrix)[np.ix_(*2 * [centres.indices])])
 
     @property
     def feature_count(self) -> int:
         return len(self.normalization_)
 
-    def _filler(self, dtype: np.dtype) -> Fill:
-        root = np.ascontiguousarray(self.normalization_.T)
-
-        def fill(rows: Any, out: np.ndarray) -> None:
-            np.matmul(self._cross(rows), root, out=out)
-
-        return fill
-
-    def _formula(self, X: Any) -> Any:
-        centres = to_precision(placed_like(self.components_, X), X.dtype)
-        root = to_precision(placed_like(self.normalization_.T, X), X.dtype)
-        return self.kernel_.gram(X, centres).dense() @ root
-
     def dtype(self, X: Any) -> np.dtype:
         return np.result_type(super().dtype(X), self.normalization_)
 
-    def _cross(self, rows: Any) -> np.ndarray:
-        """k(x, c) between points and centres."""
-        if self._is_precomputed():
-            assert self.component_indices_ is not None
-            return rows[:, self.component_indices_]
-        return Gram(self.kernel_, self.kernel_.points(rows), self._centres).dense()
+    def _filler(self, dtype: np.dtype) -> Fill:
+        root = np.ascontiguousarray(self.normalization_.T)
+
+        def cross(rows: Any) -> np.ndarray:
+            if self._is_precomputed():
+                return rows[:, self.component_indices_]
+            return Gram(self.kernel_, self.kernel_.points(rows), self._centres).dense()
+
+        return lambda rows, out: np.matmul(cross(rows), root, out=out)
+
+    def _formula(self, X: Any) -> Any:
+        centres, root = (
+            to_precision(placed_like(part, X), X.dtype)
+            for part in (self.components_, self.normalization_.T)
+        )
+        return self.kernel_.gram(X, centres).dense() @ root
 
     @property
     def _parallel(self) -> bool:
@@ -143,15 +133,11 @@ class Nystroem(FeatureMap):
 
     def residuals(self, X: Any) -> np.ndarray:
         """k(x, x) − k̂(x, x) for every point."""
-        own = self._points(X)
-        features = self.transform(X).astype(np.float64)
-        rest = Gram(self.kernel_, own).diagonal() - np.einsum("ij,ij->i", features, features)
-        return np.maximum(rest, 0.0)
-
-    def _points(self, X: Any) -> PointSet:
         if self._is_precomputed():
             raise ValueError("a precomputed matrix has no kernel for new points.")
-        return self.kernel_.points(X)
+        features = as_numpy(self.transform(X)).astype(np.float64)
+        own = Gram(self.kernel_, self.kernel_.points(as_numpy(X))).diagonal()
+        return np.maximum(own - np.einsum("ij,ij->i", features, features), 0.0)
 
     def expected_error(self, X: Any, Y: Any) -> np.ndarray:
         """√(r(x) r(y)) ≥ |k̂(x, y) − k(x, y)| with r = k(x, x) − k̂(x, x): an upper bound."""
@@ -192,6 +178,6 @@ def inverse_root(matrix: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
     """
     values, vectors = linalg.eigen(matrix)
     smallest = len(matrix) * float(np.finfo(dtype).eps) * float(values[-1])
-    kept = values > smallest
-    roots = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+    large = values > smallest
+    roots = np.where(large, 1.0 / np.sqrt(np.where(large, values, 1.0)), 0.0)
     return np.asarray((vectors * roots) @ vectors.T, dtype)

@@ -24,25 +24,12 @@ from mercer.points import PointSet
 
 @dataclass(frozen=True)
 class Tuning:
-    """How many candidates are looked at together, and what counts as rounding.
+    """How many candidates are looked at together, and what counts as rounding."""
 
-    Attributes
-    ----------
-    fewest, most : int
-        Candidates of a block, an eighth of the pivots in between: a block costs one pass over all
-        points, candidates that are rejected cost the square of their number.
-    noise : float
-        Rounding units of the largest k(x, x) by which computed residuals may be off. A pivot with
-        less would make a column of rounding errors.
-    factor_bytes : int
-        Of the factor where no memory budget is given. A constant, since the same seed must give the
-        same centres whatever is free.
-    """
-
-    fewest: int = 32
-    most: int = 512
-    noise: float = 32.0
-    factor_bytes: int = 4 << 30
+    fewest: int = 32  # candidates of a block, which costs one pass over all points
+    most: int = 512  # as many: those that are rejected cost the square of their number
+    noise: float = 32.0  # rounding units of the largest k(x, x) by which residuals may be off
+    factor_bytes: int = 4 << 30  # where no budget is given: a seed decides, not what is free
 
     def candidates(self, count: int) -> int:
         """How many of them a block looks at, for so many pivots in all."""

@@ -10,7 +10,13 @@
 """
 
 from mercer.online import budgets
-from mercer.online.algorithms import (
+from mercer.online.features import (
+    DoublyStochasticMachine,
+    NystroemMachine,
+    RandomFeatureMachine,
+)
+from mercer.online.machine import OnlineKernelMachine, OnlineMachine
+from mercer.online.named import (
     NORMA,
     Forgetron,
     KernelPerceptron,
@@ -18,12 +24,6 @@ from mercer.online.algorithms import (
     PassiveAggressive,
     Pegasos,
 )
-from mercer.online.features import (
-    DoublyStochasticMachine,
-    NystroemMachine,
-    RandomFeatureMachine,
-)
-from mercer.online.machine import OnlineKernelMachine, OnlineMachine
 from mercer.online.recursive import KernelRecursiveLeastSquares
 from mercer.online.regret import Regret, regret
 from mercer.solvers import schedules

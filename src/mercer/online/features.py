@@ -17,9 +17,10 @@ from mercer.checks import check_count
 from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
+from mercer.online.algorithm import Algorithm, Tuning
 from mercer.online.machine import OnlineMachine
 from mercer.online.state import BASE_SCALE, COUNT, FEATURES, SCALE, empty_state
-from mercer.online.stream import Algorithm, Descent, Expansion, Tuning, is_narrow, seed_of
+from mercer.online.stream import Descent, Expansion, Samples, is_narrow, seed_of
 from mercer.online.targets import Targets
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
@@ -130,18 +131,16 @@ class FourierStream(Descent):
     ) -> None:
         super().__init__(kernel, algorithm, points, tuning)
         width = dense_rows(points.slice(0, 1)).shape[1]
-        self.map = FourierFeatures(kernel, width, count, seed_of(algorithm.random_state), groups)
+        self.map = FourierFeatures(kernel, width, count, seed_of(algorithm), groups)
         self.singly = False
         averaged = algorithm.averaging is not None
         state = empty_state(self.map.page_width, outputs, FEATURES, averaged)
-        self._begin(state, 2 * count, FEATURES)
+        self._begin(state, FEATURES, 2 * count)
 
-    def _learn_block(
-        self, points: PointSet, targets: np.ndarray, weights: np.ndarray, diagonal: np.ndarray
-    ) -> None:
-        values = self.map.page(points)
+    def _learn_block(self, samples: Samples) -> None:
+        values = self.map.page(samples.points)
         norms = np.einsum("ij,ij->i", values, values)
-        self._descend(points, targets, weights, norms, values)
+        self._descend(samples._replace(diagonal=norms), values)
 
     def function(self, flat: bool) -> FeatureFunction:
         weights = self.coefficients()
@@ -163,16 +162,13 @@ class DoublyStochasticStream(FourierStream):
     def _block_length(self) -> int:
         return 1 if self.singly else STEPS_OF_A_PAGE - self.rounds % STEPS_OF_A_PAGE
 
-    def _learn_block(
-        self, points: PointSet, targets: np.ndarray, weights: np.ndarray, diagonal: np.ndarray
-    ) -> None:
+    def _learn_block(self, samples: Samples) -> None:
         if len(self.pages) < self.rounds // STEPS_OF_A_PAGE:
             self._turn_page()
-        base = np.zeros((len(points), self.outputs))
+        base = np.zeros(samples.targets.shape)
         for number, page in enumerate(self.pages):
-            base += _row_products(self.map.page(points, number), page)
-        values = self.map.page(points, len(self.pages))
-        self._descend(points, targets, weights, diagonal, values, base=base)
+            base += _row_products(self.map.page(samples.points, number), page)
+        self._descend(samples, self.map.page(samples.points, len(self.pages)), base=base)
 
     def _turn_page(self) -> None:
         """Begin a page; the scale of the full ones is multiplied in here, whatever the blocks."""
@@ -189,11 +185,6 @@ class DoublyStochasticStream(FourierStream):
         weights = np.concatenate([*old, reals[SCALE] * self.state.a])
         features = replace(self.map, pages=len(self.pages) + 1)
         return FeatureFunction(features, weights[:, 0] if flat else weights)
-
-    @property
-    def nbytes(self) -> int:
-        """Of all coefficients: they do not depend on the number of columns of the points."""
-        return super().nbytes + sum(page.nbytes for page in self.pages)
 
 
 class NystroemStream(Expansion):
@@ -213,18 +204,16 @@ class NystroemStream(Expansion):
         left = self.size - self.rounds
         return super()._block_length() if left <= 0 else min(super()._block_length(), left)
 
-    def _learn_block(
-        self, points: PointSet, targets: np.ndarray, weights: np.ndarray, diagonal: np.ndarray
-    ) -> None:
+    def _learn_block(self, samples: Samples) -> None:
         if self.rounds < self.size:
-            super()._learn_block(points, targets, weights, diagonal)
+            super()._learn_block(samples)
             return
         if self.inverse_root is None:
             self._fix_centres()
-        kernel_values = Gram(self.kernel, points, self.points).dense().astype(np.float64)
+        kernel_values = Gram(self.kernel, samples.points, self.points).dense().astype(np.float64)
         values = _row_products(kernel_values, np.asarray(self.inverse_root))
         norms = np.einsum("ij,ij->i", values, values)
-        self._descend(points, targets, weights, norms, values)
+        self._descend(samples._replace(diagonal=norms), values)
 
     def _keep_centres(self) -> None:
         """All samples are centres, those that left no bump too."""
@@ -249,7 +238,7 @@ class NystroemStream(Expansion):
             state=state,
             rules=self.algorithm.rules(FEATURES, size, self.tuning),
             inverse_root=inverse,
-            in_loop=False,
+            scales=None,
             singly=self.singly or not is_narrow(self.kernel, self.points, self.tuning.narrow),
         )
 
@@ -258,10 +247,6 @@ class NystroemStream(Expansion):
             return super().function(flat)
         coefficients = (self.inverse_root @ self.coefficients()).astype(self.points.dtype)
         return RKHSFunction(self.kernel, self.points, coefficients[:, 0] if flat else coefficients)
-
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + (0 if self.inverse_root is None else self.inverse_root.nbytes)
 
 
 # ---- machines ------------------------------------------------------------------------------------

@@ -80,14 +80,3 @@ def kind_of(loss: Loss) -> int:
     """How compiled code gets at a loss; FOREIGN for one that has to be asked from Python."""
     kinds = {Multinomial: MULTINOMIAL, MaxMargin: MAX_MARGIN}
     return kinds.get(type(loss), SCALAR if loss.follows_expression else FOREIGN)
-
-
-def code_of(loss: Loss) -> tuple[int, np.ndarray]:
-    """Where the compiled code of a loss lies in this process, and its parameters."""
-    if kind_of(loss) != SCALAR:
-        return 0, np.array([getattr(loss, "margin", 0.0)], np.float64)
-    from mercer.losses.compiled import compiled_loss
-
-    code = compiled_loss(loss)
-    assert code is not None
-    return code.address, code.parameters

@@ -11,9 +11,10 @@ from mercer.checks import check_count, check_nonnegative, check_positive
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss, Squared
+from mercer.online.algorithm import Tuning
 from mercer.online.machine import OnlineMachine
 from mercer.online.state import block_of, padded
-from mercer.online.stream import Stream, Tuning
+from mercer.online.stream import Samples, Stream
 from mercer.online.targets import Targets
 from mercer.points import PointSet
 
@@ -55,6 +56,7 @@ class RecursiveStream(Stream):
     ) -> None:
         super().__init__(kernel, points, tuning)
         self.alpha, self.tolerance, self.window = float(alpha), float(tolerance), int(window or 0)
+        self.refuses_first = not self.window  # the oldest sample leaves before
         capacity = self.window if self.window else tuning.block
         sparse = capacity if tolerance > 0 else 0
         self.state = Recursion(
@@ -67,11 +69,10 @@ class RecursiveStream(Stream):
             np.arange(capacity),
         )
 
-    def _learn_block(
-        self, points: PointSet, targets: np.ndarray, weights: np.ndarray, diagonal: np.ndarray
-    ) -> None:
+    def _learn_block(self, samples: Samples) -> None:
         from mercer.online.compiled.recursive import recursive_learn
 
+        points, targets, weights, diagonal = samples
         n, nothing = len(points), np.zeros(0)
         if not self.window:
             self._make_room(self.count + n)

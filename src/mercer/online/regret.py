@@ -15,8 +15,9 @@ from mercer import linalg
 from mercer.checks import check_positive
 from mercer.functions import RKHSFunction
 from mercer.losses import Loss
+from mercer.online.algorithm import Algorithm
 from mercer.online.state import FEATURES, UNBOUNDED
-from mercer.online.stream import Algorithm, Recorded
+from mercer.online.stream import Recorded
 from mercer.operators import Gram
 from mercer.solvers.schedules import Constant, InverseTime
 

@@ -14,10 +14,10 @@ from sklearn.base import OutlierMixin
 
 from mercer.checks import check_positive
 from mercer.losses import EpsilonInsensitive, Hinge, Loss, Perceptron
+from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import Budget, Forget, Oldest
 from mercer.online.losses import MaxMargin, Novelty
 from mercer.online.machine import OnlineMachine
-from mercer.online.stream import Algorithm
 from mercer.online.targets import Targets
 from mercer.operators import Gram
 from mercer.points import PointSet
