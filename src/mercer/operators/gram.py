@@ -170,7 +170,18 @@ class Gram(Operator):
         return back(self.execution(columns.dtype).gradient(columns))
 
     def parameter_gradient(self, left: Any, right: Any) -> dict[str, Array]:
-        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, by its name."""
+        """Σ_t u_tᵀ(∂K/∂θ)v_t for every real parameter θ of the kernel, by its name.
+
+        K is not stored, nor is ∂K/∂θ. Parameters that change the form of the kernel, as a
+        smoothness, are left out.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X, v = np.array([[0.0], [1.0]]), np.ones(2)
+        >>> slopes = Gaussian(1.0).gram(X).parameter_gradient(v, v)
+        >>> bool(np.isclose(slopes["lengthscale"], 2 * np.exp(-0.5)))
+        True
+        """
         u, _ = self._columns(left, self.x)
         v, _ = self._columns(right, self.y)
         return self.execution("float64").parameter_gradient(

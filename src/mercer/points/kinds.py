@@ -240,8 +240,8 @@ class DensePoints(VectorPoints):
     def centre(self, view: View, sample: int = 1024) -> np.ndarray:
         """The middle of the columns of a view: the mean of evenly spaced rows."""
         step = max(1, len(self) // sample)
-        rows = replace(self, rows=self.rows[::step][:sample])
-        return rows.seen(View(view.columns), np.float64).mean(axis=0)
+        seen = replace(self, rows=self.rows[::step][:sample]).seen(View(view.columns), np.float64)
+        return seen.mean(axis=0) if len(seen) else np.zeros(seen.shape[1])
 
     def squared_norms(self, view: View) -> np.ndarray:
         """‖x‖² of every row in a view, in float64, a block of rows at a time."""

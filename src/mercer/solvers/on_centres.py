@@ -259,7 +259,7 @@ class Direction:
         # the quadratic model, which for the square loss is the objective itself
         self.objective = point.objective + 0.5 * inner(step.lifted, point.gradient - step.residual)
         gap = self.space.estimated_gap(step.residual, self.objective)
-        energy = float(namespace(step.energy).sum(step.energy))
+        energy = step.energy if isinstance(step.energy, float) else float(step.energy.sum())
         small = gap <= max(0.5 * self.goal, self.share * self.before)
         worth = max(self.share * self.first, self.goal * abs(point.objective))
         return (small and energy <= worth) or self.taken >= self.space.solver.inner_iterations

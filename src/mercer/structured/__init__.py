@@ -32,12 +32,14 @@ from mercer.structured.sequences import (
     WildcardSpectrum,
 )
 from mercer.structured.sets import GaussianOfMeans, Intersection, Jaccard, MeanMap
+from mercer.structured.tables import Category, Match, OfColumn, Table, table_kernel
 from mercer.structured.text import Text
 from mercer.structured.trees import PartialTrees, SubsetTrees, Subtrees
 
 __all__ = [
     "AllSubsequences",
     "BlendedSpectrum",
+    "Category",
     "CommonSubsequences",
     "EditSimilarity",
     "EmpiricalMap",
@@ -48,8 +50,10 @@ __all__ = [
     "Graphlets",
     "Intersection",
     "Jaccard",
+    "Match",
     "MeanMap",
     "MismatchSpectrum",
+    "OfColumn",
     "PartialTrees",
     "PropagatedAttributes",
     "RandomWalk",
@@ -57,10 +61,12 @@ __all__ = [
     "Spectrum",
     "SubsetTrees",
     "Subtrees",
+    "Table",
     "Text",
     "WeightedDegree",
     "WeisfeilerLehman",
     "WeisfeilerLehmanAssignment",
     "WildcardSpectrum",
     "from_networkx",
+    "table_kernel",
 ]

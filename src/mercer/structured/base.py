@@ -148,6 +148,12 @@ class StructuredKernel(Kernel):
     def is_single(self, x: Any) -> bool:
         return not isinstance(x, PointSet) and self.kind.is_object(x)
 
+    def on(self, columns: Any) -> Any:
+        """This kernel on the objects that stand in one column of a table, given by its name."""
+        from mercer.structured.tables import OfColumn
+
+        return OfColumn(self, columns)
+
     def block(self, x: Any, y: Any) -> np.ndarray:
         raise NotImplementedError
 

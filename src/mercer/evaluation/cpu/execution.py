@@ -17,7 +17,7 @@ from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
-from mercer.points import DensePoints, PointSet, SparsePoints, VectorPoints
+from mercer.points import DensePoints, SparsePoints, VectorPoints
 from mercer.runtime.budget import MEGABYTE, Memory
 from mercer.runtime.cache import load
 from mercer.runtime.threads import spans
@@ -43,15 +43,13 @@ class Cpu(Tiled):
         self,
         kernel: EvaluableKernel,
         program: Program,
-        x: PointSet,
-        y: PointSet,
+        x: Any,
+        y: Any,
         dtype: Any,
         memory: Memory = None,
         tuning: Tuning = TUNING,
     ) -> None:
         super().__init__(kernel, x, y, dtype, memory, tuning)
-        assert isinstance(x, VectorPoints)
-        assert isinstance(y, VectorPoints)
         sparse = isinstance(x, SparsePoints) or isinstance(y, SparsePoints)
         if sparse:  # a sparse side is never made dense
             x, y = x.as_sparse(), y.as_sparse()
