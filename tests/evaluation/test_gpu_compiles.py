@@ -14,7 +14,7 @@ from triton.compiler import ASTSource  # noqa: E402
 
 from mercer.evaluation.expression import numbers_of  # noqa: E402
 from mercer.evaluation.gpu import packing  # noqa: E402
-from mercer.evaluation.gpu.product import FusedProduct, shares_of, tile_for  # noqa: E402
+from mercer.evaluation.gpu.product import FusedProduct, tile_for  # noqa: E402
 from mercer.evaluation.gpu.source import source_of  # noqa: E402
 from mercer.evaluation.operations import derivative  # noqa: E402
 from mercer.kernels import (  # noqa: E402
@@ -80,8 +80,7 @@ def compiled(kernel, dtype, name, columns, middle=0.0, expression=None):
     (_, launch), *_ = product.prepared()
     code = launch.operands.code
     tile = tile_for(code, columns or 1)
-    text = source_of(code, columns, tile.by_elements, True, shares_of(code))
-    function = getattr(load(text), name)
+    function = getattr(load(source_of(code, columns, tile.by_elements, True)), name)
     fixed = {"BM": tile.rows, "BN": tile.columns, "T": 16}
     arrays = launch.operands.arrays
     types = {key: TYPES[a.dtype] for key, a in arrays.items() if isinstance(a, torch.Tensor)}

@@ -113,9 +113,9 @@ def test_values_stay(name, expression, seed):
     check_same(expression, rewritten(expression, rules), seed)
 
 
-@pytest.mark.parametrize("name", markets.PROGRAMS)
+@pytest.mark.parametrize("name", markets.ALL_EXPRESSIONS)
 def test_values_of_kernels_stay(name):
-    kernel = markets.PROGRAMS[name]
+    kernel = markets.ALL_EXPRESSIONS[name]
     x, y = (kernel.points(markets.normal(4, 2, seed)) for seed in (0, 1))
     exact = reference.block(kernel.expression(), x, y)
     for rules in (SIMPLER, (*SIMPLER, *BINARY)):

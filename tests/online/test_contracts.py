@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import sys
+
 import numpy as np
 import pytest
+from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.kernels import Gaussian, Linear, Matern
@@ -96,6 +100,79 @@ def test_words_wide_rows_and_float32_keep_the_contract():
     machine = OnlineKernelMachine(Gaussian(8.0) + Linear(), budget=budgets.Oldest(10))
     check_online(machine, wide, np.sign(wide[:, 0]))
     check_online(OnlineKernelMachine(Gaussian(8.0)), wide.astype(np.float32), np.sign(wide[:, 0]))
+
+
+def interrupted(call, line):
+    """Call, and raise KeyboardInterrupt before the line-th line of our code; whether it came."""
+    lines, before = 0, sys.gettrace()
+
+    def trace(frame, event, argument):
+        nonlocal lines
+        if "mercer/online" not in frame.f_code.co_filename:
+            return None
+        lines += event == "line"
+        if lines == line and event == "line":
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        CLASSIFIERS["oldest"],
+        CLASSIFIERS["merging without a formula"],
+        CLASSIFIERS["nystroem"],
+        CLASSIFIERS["doubly stochastic"],
+        KernelRecursiveLeastSquares(GAUSSIAN, alpha=0.1, window=20),
+    ],
+    ids=lambda machine: type(machine).__name__,
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_interrupt_leaves_the_machine_before_or_after_the_samples(machine, count):
+    X, labels, real = samples()
+    y = labels if is_classifier(machine) else real
+    classes = {"classes": [-1, 1]} if is_classifier(machine) else {}
+    start = clone(machine).partial_fit(X[:30], y[:30], **classes)
+
+    def learn(learner):
+        if count == 1:
+            return learner.learn_one(X[30], y[30])
+        return learner.partial_fit(X[30 : 30 + count], y[30 : 30 + count])
+
+    def rest(learner):
+        learner = copy.deepcopy(learner).partial_fit(X[40:60], y[40:60])
+        return learner.predict(X), learner.cumulative_loss_, learner.n_samples_seen_
+
+    def same(one, other):
+        return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+    outcomes = rest(start), rest(learn(copy.deepcopy(start)))
+    for line in range(1, 10_000, 7):
+        learner = copy.deepcopy(start)
+        if not interrupted(lambda learner=learner: learn(learner), line):
+            break
+        assert any(same(rest(learner), outcome) for outcome in outcomes), line
+    assert line > 30
+
+
+def test_an_interrupted_fit_leaves_nothing():
+    X, y, _ = samples()
+    for line in range(1, 10_000, 7):
+        machine = OnlineKernelMachine(GAUSSIAN, budget=budgets.Oldest(12)).fit(X[:, :2], y)
+        if not interrupted(lambda machine=machine: machine.fit(X, y), line):
+            break
+        left = [name for name in vars(machine) if name.endswith("_")]
+        assert not left or machine.predict(X[:, : machine.n_features_in_]).shape == y.shape
+    assert line > 30
 
 
 def sequential(estimator):

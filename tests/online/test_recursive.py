@@ -89,3 +89,8 @@ def test_words_and_refusals():
             KernelRecursiveLeastSquares(GAUSSIAN, **parameters).partial_fit(X, y)
     with pytest.raises(ValueError, match="lost in rounding"):
         KernelRecursiveLeastSquares(GAUSSIAN, alpha=1e-30).partial_fit(np.ones((3, 1)), [1, 2, 3])
+    window = KernelRecursiveLeastSquares(GAUSSIAN, alpha=1e-30, window=2)
+    before = window.partial_fit([[0.0], [1.0]], [1.0, 2.0]).predict(X[:, :1])
+    with pytest.raises(ValueError, match="lost in rounding"):
+        window.learn_one([1.0], 2.0)  # the oldest had left already
+    assert np.array_equal(window.predict(X[:, :1]), before)

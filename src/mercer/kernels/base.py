@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import is_tensor
 from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
 from mercer.functions import RKHSFunction
 from mercer.kernels.checking import Check, check
@@ -59,14 +58,18 @@ class Kernel(Value):
             raise NotImplementedError(
                 f"{type(self).__name__} implements neither expression nor block."
             )
-        return Gram(self, x, y).dense()
+        return self._any_points(x, y).dense()
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i)."""
         if self.expression() is not None:
-            return Gram(self, x).diagonal()
+            return self._any_points(x, None).diagonal()
         points = (x.slice(i, i + 1) for i in range(len(x)))
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
+
+    def _any_points(self, x: PointSet, y: PointSet | None) -> Gram:
+        """The Gram matrix by its expression; a constant takes points that are no vectors, too."""
+        return Gram(self, x, y, precision=None if isinstance(x, VectorPoints) else "reference")
 
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), for kernels without an expression.
@@ -317,7 +320,7 @@ def reciprocal_roots(values: np.ndarray) -> np.ndarray:
 
 def _alone(point: Any) -> Any:
     """One point as a set of points."""
-    return point[None] if is_tensor(point) else [point]
+    return point[None] if hasattr(point, "__dlpack__") else [point]
 
 
 def _shown(value: Any) -> str:

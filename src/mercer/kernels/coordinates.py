@@ -57,20 +57,17 @@ class _DecayingProduct(Kernel):
     def facts(self, dimension: int | None = None) -> Facts:
         reason = "it is a product of kernels with a positive spectral density, one for each column"
         one = np.size(self.lengthscale) == 1 and np.ndim(self.lengthscale) == 1
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=yes(reason),
-                stationary=yes("it is a function of the differences x_k − y_k"),
-                isotropic=yes("in one column it is a function of |x − y|")
-                if one
-                else no("beyond one column its level sets are not spheres"),
-                bounded=yes("k(x, x) = 1", 1.0),
-                universal=yes("its spectral density is positive everywhere"),
-                positive_values=True,
-                vanishes=True,
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=yes(reason),
+            stationary=yes("it is a function of the differences x_k − y_k"),
+            isotropic=yes("in one column it is a function of |x − y|")
+            if one
+            else no("beyond one column its level sets are not spheres"),
+            bounded=yes("k(x, x) = 1", 1.0),
+            universal=yes("its spectral density is positive everywhere"),
+            positive_values=True,
+            vanishes=True,
         )
 
 
@@ -99,16 +96,13 @@ class Laplacian(_DecayingProduct):
         return decay(common_scale(self.lengthscale) * distance)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                sobolev_order=lambda d: order_in_each_column(1, d),
-                spectral_density=lambda d: yes(
-                    "its frequencies are independent Cauchy variables",
-                    CauchyFrequencies(d, 1.0, column_scales(self, d)),
-                ),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            sobolev_order=lambda d: order_in_each_column(1, d),
+            spectral_density=lambda d: yes(
+                "its frequencies are independent Cauchy variables",
+                CauchyFrequencies(d, 1.0, column_scales(self, d)),
+            ),
         )
 
 
@@ -138,16 +132,13 @@ class Cauchy(_DecayingProduct):
         return 1.0 / coordinate_product(1.0 + scale * (X - Y) ** 2, view)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                sobolev_order=SMOOTH,
-                spectral_density=lambda d: yes(
-                    "its frequencies are independent Laplace variables",
-                    LaplaceFrequencies(d, 1.0, column_scales(self, d)),
-                ),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            sobolev_order=SMOOTH,
+            spectral_density=lambda d: yes(
+                "its frequencies are independent Laplace variables",
+                LaplaceFrequencies(d, 1.0, column_scales(self, d)),
+            ),
         )
 
 
@@ -217,18 +208,15 @@ class ChiSquared(_Nonnegative):
         return decay(float(self.gamma) * coordinate_sum(gap * (gap / (x + y))))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=yes(
-                    "4xy/(x+y) is positive definite on x ≥ 0, and (x−y)²/(x+y) = x + y − 4xy/(x+y)"
-                ),
-                stationary=no("(x − y)²/(x + y) shrinks when both are shifted away from 0"),
-                bounded=yes("k(x, x) = 1", 1.0),
-                constant_diagonal=True,
-                positive_values=True,
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=yes(
+                "4xy/(x+y) is positive definite on x ≥ 0, and (x−y)²/(x+y) = x + y − 4xy/(x+y)"
+            ),
+            stationary=no("(x − y)²/(x + y) shrinks when both are shifted away from 0"),
+            bounded=yes("k(x, x) = 1", 1.0),
+            constant_diagonal=True,
+            positive_values=True,
         )
 
 
@@ -304,19 +292,14 @@ class Brownian(_Nonnegative):
         return coordinate_product(minimum(X, Y))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=yes(
-                    "min(x, y) is the inner product of the indicators of [0, x] and [0, y]"
-                ),
-                bounded=no("k(x, x) grows like a polynomial of x"),
-                universal=no("its functions are 0 wherever a column is 0"),
-                sobolev_order=no(
-                    "its functions are those of order 1 in each column that are 0 at 0"
-                ),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=yes(
+                "min(x, y) is the inner product of the indicators of [0, x] and [0, y]"
+            ),
+            bounded=no("k(x, x) grows like a polynomial of x"),
+            universal=no("its functions are 0 wherever a column is 0"),
+            sobolev_order=no("its functions are those of order 1 in each column that are 0 at 0"),
         )
 
 
@@ -348,13 +331,10 @@ class Spline(_Nonnegative):
 
     def facts(self, dimension: int | None = None) -> Facts:
         dense = "for each column its space holds every function with two continuous derivatives"
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=yes("each factor is 1 + xy + ∫(x−u)₊(y−u)₊du, an inner product"),
-                bounded=no("k(x, x) grows like a polynomial of x"),
-                universal=yes(dense),
-                sobolev_order=lambda d: order_in_each_column(2, d),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=yes("each factor is 1 + xy + ∫(x−u)₊(y−u)₊du, an inner product"),
+            bounded=no("k(x, x) grows like a polynomial of x"),
+            universal=yes(dense),
+            sobolev_order=lambda d: order_in_each_column(2, d),
         )

@@ -33,7 +33,7 @@ class Tuning:
     block_bytes: int = 1 << 24
     """Memory for the kernel values of a block, 16 MB: fewer samples where there are many bumps."""
     gaussian_block: int = 1 << 14
-    """Samples of a block where the loop computes the kernel, and nothing is stored for it."""
+    """Samples of a block where the loop computes the kernel itself: only their rows are copied."""
     narrow: int = 64
     """Columns up to which the evaluator gives the same bits for blocks of any shape: beyond, inner
     products go through BLAS."""
@@ -41,7 +41,8 @@ class Tuning:
     """τ of `Project` over the largest k(c, c): above the rounding of K, and small enough that a
     projection loses less than 1e-3 of what the best one does (tests/online/test_budgets.py)."""
     merge_steps: int = 40
-    """Newton steps for the place of a merged bump; it takes 3 to 5."""
+    """Newton steps for the place of a merged bump, at most: 97 % of the mergers on checkerboards of
+    2 and 8 columns took up to three, and halving, where Newton's steps leave the bracket, 22."""
     merge_tolerance: float = 1e-7
     """Where they end, as a share of the distance; the error of f is its square."""
     merge_places: int = 9

@@ -238,7 +238,7 @@ class NystroemStream(Expansion):
             state=state,
             rules=self.algorithm.rules(FEATURES, size, self.tuning),
             inverse_root=inverse,
-            in_loop=False,
+            scales=None,
             singly=self.singly or not is_narrow(self.kernel, self.points, self.tuning.narrow),
         )
 

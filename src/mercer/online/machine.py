@@ -102,13 +102,13 @@ class OnlineMachine(KernelInput, BaseEstimator):
             stream = self._begin(kernel, samples[0], targets)
             for _ in range(passes):
                 stream.learn(*samples)
-        except BaseException:
+            fitted = {"kernel_": kernel, "stream_": stream, "targets_": targets}
+            if targets.classes is not None:
+                fitted["classes_"] = targets.classes
+            self.__dict__.update(fitted)
+        except BaseException:  # an interrupt, too, leaves nothing half done
             self._forget()
             raise
-        fitted = {"kernel_": kernel, "stream_": stream, "targets_": targets}
-        if targets.classes is not None:
-            fitted["classes_"] = targets.classes
-        self.__dict__.update(fitted)  # in one call: an interrupt leaves all of it or nothing
         return self
 
     def _start_with_one(self, x: Any, y: Any, classes: Any, weight: float) -> Self:
@@ -121,8 +121,8 @@ class OnlineMachine(KernelInput, BaseEstimator):
 
     def _forget(self) -> None:
         """Drop all that was learned; scikit-learn keeps names of its own with an estimator."""
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
-            delattr(self, name)
+        learned = {n for n in vars(self) if n.endswith("_") and not n.startswith("_")}
+        self.__dict__ = {n: value for n, value in vars(self).items() if n not in learned}
 
     # ---- what is learned from -------------------------------------------------------------------
 

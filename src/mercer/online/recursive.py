@@ -56,6 +56,7 @@ class RecursiveStream(Stream):
     ) -> None:
         super().__init__(kernel, points, tuning)
         self.alpha, self.tolerance, self.window = float(alpha), float(tolerance), int(window or 0)
+        self.refuses_first = not self.window  # the oldest sample leaves before
         capacity = self.window if self.window else tuning.block
         sparse = capacity if tolerance > 0 else 0
         self.state = Recursion(

@@ -53,20 +53,20 @@ class RegretDisplay:
             import matplotlib.pyplot as plt
 
             ax = plt.figure(figsize=(6, 4), layout="constrained").add_subplot()
-        found = self.regret
-        rounds = np.arange(1, len(found.online) + 1)
-        best = f"best f with ‖f‖ ≤ {found.radius:g}, in hindsight"
-        ax.plot(rounds, found.online, color="#1f5fa8", label="online")
-        ax.plot(rounds, found.best, color="#3a7d44", label=best)
-        if found.bound is not None:
-            label = f"best + {found.reason}"
-            ax.plot(rounds, found.best + found.bound, "--", color="#d1495b", label=label)
-            ax.set_ylim(0, 1.1 * max(found.online[-1], (found.best + found.bound)[-1]))
+        drawn = self.regret
+        rounds = np.arange(1, len(drawn.online) + 1)
+        best = f"best f with ‖f‖ ≤ {drawn.radius:g}, in hindsight"
+        ax.plot(rounds, drawn.online, color="#1f5fa8", label="online")
+        ax.plot(rounds, drawn.best, color="#3a7d44", label=best)
+        if drawn.bound is not None:
+            label = f"best + {drawn.reason}"
+            ax.plot(rounds, drawn.best + drawn.bound, "--", color="#d1495b", label=label)
+            ax.set_ylim(0, 1.1 * max(drawn.online[-1], (drawn.best + drawn.bound)[-1]))
         else:
-            ax.set_title(found.reason, fontsize=9)
-        ax.fill_between(rounds, found.best, found.online, color="#1f5fa8", alpha=0.12, linewidth=0)
+            ax.set_title(drawn.reason, fontsize=9)
+        ax.fill_between(rounds, drawn.best, drawn.online, color="#1f5fa8", alpha=0.12, linewidth=0)
         ax.set_xlabel("round")
-        ax.set_ylabel("cumulative regularised loss" if found.regularised else "cumulative loss")
+        ax.set_ylabel("cumulative regularised loss" if drawn.regularised else "cumulative loss")
         ax.legend(frameon=False, fontsize=9)
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure

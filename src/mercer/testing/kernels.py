@@ -206,13 +206,13 @@ def reproducing_property(case: Case) -> None:
 
 @contract
 def fused_is_reference(case: Case) -> None:
-    """A kernel with a program runs fused, and gives the values of the reference."""
+    """A kernel with an expression runs fused, and gives the values of the reference."""
     expression = case.kernel.expression()
     if expression is None or not isinstance(case.x, VectorPoints):
         return
     execution = case.gram(case.x).plan().execution
     if "fused" not in execution:
-        case.refuse(f"it has a program, but would be evaluated as {execution!r}")
+        case.refuse(f"it has an expression, but would be evaluated as {execution!r}")
     exact = reference.block(expression, case.x, case.x)
     case.agree(case.dense, exact, 2 * case.slack, "the fused value and the reference")
 

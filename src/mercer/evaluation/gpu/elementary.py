@@ -2,9 +2,7 @@
 
 They are text, written into the generated module beside the code that calls them, so that this
 module can be imported without Triton. Exponentials, roots and logarithms of float32 are the card's
-own instructions where it has them; the polynomials are those of the CPU. One unit of the card
-computes roots and exponentials, at a quarter of the rate of other units at most, so that for some
-tiles polynomials take them over (`product.Tuning`).
+own instructions where it has them; the polynomials are those of the CPU.
 """
 
 from __future__ import annotations
@@ -15,17 +13,6 @@ from mercer.evaluation.minimax import LOG2, LOG2E, LOG_RATIO, ODD
 from mercer.evaluation.tables import DEGREE, PIECES
 
 LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
-TWO_POWER_SHORT = (  # 2^f on |f| ≤ ½, relative error 7.5e-8
-    1.00000007165471414,
-    0.693146967065035214,
-    0.240221197237107196,
-    0.055507132718556442,
-    0.00967554134312132739,
-    0.00132764726319508761,
-)
-ROOT = (1.0000000011, 0.4999983399, 0.3749960866, 0.3139311820, 0.2753580508)  # to 2.3e-8
-GUESS = 0x5F374000  # less half the bits of x, these are those of about 1/√x
-ROUNDING = 1.5 * 2.0**23  # added and taken off again, it leaves the nearest integer
 BITS = {"float32": (32, 23), "float64": (64, 52)}  # size, mantissa
 TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
 ONE = {"float32": "0x3F800000", "float64": "0x3FF0000000000000"}
@@ -63,8 +50,6 @@ def _functions(dtype: str, card: bool) -> dict[str, tuple[str, str, list[str]]]:
         ),
     }
     made = {
-        "exp2_by_polynomial": ("x", _power_by_polynomial()),
-        "sqrt_by_polynomial": ("x", _root_by_polynomial()),
         "exp": ("x", ["return tl.exp(x)"] if dtype == "float64" else _exponential()),
         "log2_1p": ("x", [_binary_logarithm(card)]),
         "nearest": ("x", _nearest(dtype)),
@@ -91,30 +76,6 @@ def _exponential() -> list[str]:
         "value = tl.exp2(e)",
         # beyond the range e is infinite, and its rest is not a number
         f"return tl.where(tl.abs(e) < 200.0, value + value * (rest * {LOG2!r}), value)",
-    ]
-
-
-def _power_by_polynomial() -> list[str]:
-    """2^x = 2^n·2^f with a whole n, whose bits are added to those of a polynomial in f."""
-    return [
-        "r = tl.maximum(x, -126.0)",
-        f"n = r + {ROUNDING!r}",
-        f"f = r - (n - {ROUNDING!r})",
-        *_polynomial(TWO_POWER_SHORT, "f", "p"),
-        "bits = p.to(tl.int32, bitcast=True) + (n.to(tl.int32, bitcast=True) << 23)",
-        "return bits.to(tl.float32, bitcast=True)",
-    ]
-
-
-def _root_by_polynomial() -> list[str]:
-    """√x = x·y·p(1 − x·y²), with a guess y of 1/√x by its bits."""
-    return [
-        "z = tl.abs(x)",
-        f"y = ({GUESS} - (z.to(tl.int32, bitcast=True) >> 1)).to(tl.float32, bitcast=True)",
-        "t = z * y",
-        "h = 1.0 - t * y",
-        *_polynomial(ROOT, "h", "p"),
-        "return t * p",
     ]
 
 

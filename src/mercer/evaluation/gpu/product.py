@@ -6,7 +6,6 @@ segments that run side by side; their sums are added in a fixed order.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,10 +33,6 @@ class Tuning:
     narrow: int = 16  # columns of operands beside which registers are left for sums
     short: int = 32  # the same, where all parts lie side by side
     light: int = 1  # functions in an expression up to which the matrix product takes longer
-    # One unit computes roots and exponentials, a value in the time of eight multiplications. It is
-    # relieved where a polynomial of ten multiplications computes some: in so many of 16 tiles.
-    roots: tuple[int, ...] = (0, 7, 11)  # beside none, one, and two exponentials or more
-    exponentials: int = 2  # without a root
     programs: int = 2048  # of a grid that fill a large card
     partial_bytes: int = 1 << 28  # of partial sums
     indivisible: int = 1024  # points that must fit into memory
@@ -95,16 +90,6 @@ def tile_for(code: TileCode, columns: int, tuning: Tuning = TUNING) -> Tile:
     fits = widest <= tuning.narrow and (one or not light)
     fits = fits or (short and not light and not repaired)
     return replace(tile, by_elements=columns == 1 and fits)
-
-
-def shares_of(code: TileCode, tuning: Tuning = TUNING) -> tuple[tuple[str, int], ...]:
-    """Which operations polynomials share with the unit for roots and exponentials, and how much."""
-    count = Counter(name for name, *_ in code.steps)
-    if code.dtype != "float32" or code.tables or not count["exp2"]:
-        return ()
-    if count["sqrt"]:
-        return (("sqrt", tuning.roots[min(count["exp2"], len(tuning.roots) - 1)]),)
-    return (("exp2", tuning.exponentials),)
 
 
 def interpreted() -> bool:
@@ -276,8 +261,7 @@ class Launch:
     ) -> None:
         card = self.product.device.type == "cuda"
         nvidia = card and torch.version.hip is None and not interpreted()
-        shares = shares_of(self.operands.code, self.tuning)
-        source = source_of(self.operands.code, columns, tile.by_elements, nvidia, shares)
+        source = source_of(self.operands.code, columns, tile.by_elements, nvidia)
         function = getattr(load(source), name)
         pool = self.operands.arrays | self.operands.scalars | self._sizes(tile) | given
         pool["tiles"] = tiles

@@ -70,18 +70,11 @@ class _Function:
 
 
 @lru_cache(maxsize=256)
-def source_of(
-    code: TileCode,
-    columns: int,
-    by_elements: bool = False,
-    card: bool = False,
-    shares: tuple[tuple[str, int], ...] = (),
-) -> str:
+def source_of(code: TileCode, columns: int, by_elements: bool, card: bool) -> str:
     """The module with the functions `reduce` (for so many columns), `reduce_many` and `fill`.
 
     `columns` = 0 leaves `reduce` out, and 0 < `columns` leaves the other two out: each is compiled
     when it is needed. Where it is for a `card`, tables are read by an instruction of NVIDIA's.
-    `shares` are operations and in how many of 16 tiles a polynomial computes them.
     """
     function = _Function()
     _scalars(function, code)
@@ -93,7 +86,7 @@ def source_of(
             _coordinates(function, f, plan, code.dtype)
         else:
             _matrix_product(function, f, plan)
-    value = _value(function, code, dict(shares))
+    value = _value(function, code)
     if columns:
         tasks = [_reduce_by_elements(columns) if by_elements else _reduce(columns)]
     else:
@@ -101,7 +94,6 @@ def source_of(
     text = "".join(_printed(function, value, code.dtype, task) for task in tasks)
     lines = [line for plan in code.plans for _, line in plan.terms if line is not None]
     names = {name for steps in (code.steps, *(line.steps for line in lines)) for name, *_ in steps}
-    names |= {f"{name}_by_polynomial" for name, _ in shares}
     return HEADER + needed(names, code.dtype, card) + text
 
 
@@ -116,21 +108,12 @@ def _scalars(function: _Function, code: TileCode) -> None:
         function.argument(f"T{t}")
 
 
-def _value(function: _Function, code: TileCode, shares: dict[str, int]) -> str:
+def _value(function: _Function, code: TileCode) -> str:
     """The steps of the expression, and the name of the value of a tile."""
     tables = {f"T{t}": f"T{t}, {first}, {last}" for t, (first, last) in enumerate(code.tables)}
     for i, step in enumerate(code.steps):
         renamed = tuple(tables.get(name, name) for name in step)
-        share = shares.get(step[0], 0)
-        if share:  # programs of one multiprocessor are at different turns
-            function.tile += [
-                f"if (start // BN + tl.program_id(0)) % 16 < {share}:",
-                f"    t{i} = {step[0]}_by_polynomial({step[1]})",
-                "else:",
-                f"    t{i} = {written(renamed)}",
-            ]
-        else:
-            function.tile.append(f"t{i} = {written(renamed)}")
+        function.tile.append(f"t{i} = {written(renamed)}")
     axes = {leaf.axis for leaf in code.inputs}
     if "pair" in axes or axes == {"row", "column"}:
         return code.result
@@ -190,6 +173,10 @@ def _streamed(function: _Function, f: int, plan: OperandPlan, pairs: list[tuple[
         f"for k in range(0, {size}, {STEP}):",
         *loads,
         *(f"    e{f} = tl.dot(a_{a}, b_{b}, e{f}, input_precision='tf32')" for a, b in pairs),
+        # Triton 3.6 reads the sums before asynchronous products have ended where a constant is
+        # applied to them (wrong values at 784 columns on an H200); it waits for a factor that is
+        # known at run time only, and this one is 1.
+        f"e{f} = e{f} * (1.0 + 0.0 * tl.minimum(start, 0))",
     ]
 
 

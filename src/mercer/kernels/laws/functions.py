@@ -31,7 +31,7 @@ class _FunctionLaws(Facts):
     def dense_where_inner_is(self, reason: str) -> Answer:
         if self.inner.dense.yes:
             return yes(reason)
-        return first(self._small(), unknown("k is not known to be universal"))
+        return first(self._small, unknown("k is not known to be universal"))
 
     def smooth_as_inner(self) -> Answer:
         order = self.inner.sobolev_order
@@ -44,7 +44,7 @@ class _FunctionLaws(Facts):
     def convolution_powers(self, constant_term: bool) -> Answer:
         if constant_term and self.stationary.yes and self.positive_definite.yes:
             return no("its constant term puts mass at frequency 0")
-        return first(self._shifted(), unknown("convolution powers are not computed"))
+        return first(self._shifted, unknown("convolution powers are not computed"))
 
 
 # ---- exp(k) = Σ_n kⁿ/n! --------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class PolynomialLaws(_FunctionLaws):
     def unchanged(self, inner: Answer) -> Answer:
         if inner.yes or (inner.no and self.inner.positive_values):
             return inner
-        return first(self._growing(), unknown("an even power can hide the sign that changes"))
+        return first(self._growing, unknown("an even power can hide the sign that changes"))
 
     @cached_property
     def stationary(self) -> Answer:
@@ -137,7 +137,7 @@ class PolynomialLaws(_FunctionLaws):
 
     @cached_property
     def isotropic(self) -> Answer:
-        return first(self._by_shifts(), self.unchanged(self.inner.isotropic))
+        return first(self._by_shifts, self.unchanged(self.inner.isotropic))
 
     @cached_property
     def bounded(self) -> Answer:
