@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given, settings
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -16,7 +17,7 @@ from mercer import KernelClassifier, KernelRidge
 from mercer.kernels import Gaussian, Linear, PeriodicExponential, laws
 from mercer.structured import Category, Match, OfColumn, Spectrum, Table, Text, table_kernel
 from mercer.structured.encodings import kind_of
-from mercer.testing import check_kernel
+from mercer.testing import check_kernel, strategies
 
 FRAME = pd.DataFrame(
     {
@@ -205,3 +206,12 @@ def test_classifiers_and_pickling():
 def test_bad_tables(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@settings(max_examples=8)
+@given(strategies.tables())
+def test_contract_on_random_tables(frame):
+    kernel = Category(0.5).on(["town", "married"]) * Gaussian(2.0).on(["height", "weight"])
+    rows = [dict(zip(frame, row, strict=True)) for row in zip(*frame.values(), strict=True)]
+    check_kernel(Table(kernel).fitted(frame), rows)
+    assert np.isfinite(table_kernel(frame)(frame)).all()

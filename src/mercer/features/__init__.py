@@ -14,6 +14,7 @@ True
 """
 
 from mercer.features import centres
+from mercer.features.additive import AdditiveFeatures
 from mercer.features.base import FeatureMap
 from mercer.features.compression import Compressed, compress, to_features
 from mercer.features.explicit import ExplicitFeatures
@@ -27,6 +28,7 @@ from mercer.features.relu import ReLUFeatures
 from mercer.features.sketch import PolynomialCountSketch, TensorSketch
 
 __all__ = [
+    "AdditiveFeatures",
     "Compressed",
     "ExplicitFeatures",
     "Fastfood",

@@ -18,6 +18,7 @@ from mercer.structured.graphs import (
     WeisfeilerLehmanAssignment,
     from_networkx,
 )
+from mercer.structured.images import VisualWords
 from mercer.structured.sequences import (
     AllSubsequences,
     BlendedSpectrum,
@@ -63,6 +64,7 @@ __all__ = [
     "Subtrees",
     "Table",
     "Text",
+    "VisualWords",
     "WeightedDegree",
     "WeisfeilerLehman",
     "WeisfeilerLehmanAssignment",

@@ -34,6 +34,19 @@ class Cache:
         return Cache, ()  # a copy or a pickle computes again
 
 
+class Same:
+    """A key for the cache that is equal for the same object only, where comparing takes long."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.thing is other.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+
 @dataclass(frozen=True, eq=False)
 class StructuredPoints(HostPoints):
     """Objects of one kind: flat arrays of all of them, and which of them are the points.

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from mercer.kernels.facts import Facts, yes
-from mercer.structured.base import StructuredPoints, as_items, bad_item
+from mercer.structured.base import Same, StructuredPoints, as_items, bad_item
 from mercer.structured.sparse import FeatureRows, SparseKernel
 
 
@@ -141,20 +141,7 @@ class Text(SparseKernel):
         return repr(self.vectorizer), tuple(sorted(words.items())), weights.tobytes()
 
     def _key(self) -> Any:
-        return _Same(self.vectorizer)
-
-
-class _Same:
-    """A key that is equal for the same object only: comparing vocabularies takes too long."""
-
-    def __init__(self, thing: Any) -> None:
-        self.thing = thing
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.thing is other.thing
-
-    def __hash__(self) -> int:
-        return id(self.thing)
+        return Same(self.vectorizer)
 
 
 @lru_cache(maxsize=8)

@@ -99,3 +99,21 @@ def _graph(draw: Any, labels: str | None, width: int, most: int) -> Any:
 def graphs(labels: str | None = "CNO", width: int = 0, most: int = 6) -> Strategy:
     """Lists of graphs as (edges, labels), with attributes of so many columns if there are any."""
     return _lists(_graph(labels, width, most))
+
+
+def images(side: int = 8) -> Strategy:
+    """Lists of images of up to so many pixels in height and width."""
+    size = st.integers(0, side)
+    pixels = st.tuples(size, size, st.integers(0, 1000))
+    return _lists(pixels.map(lambda p: np.random.default_rng(p[2]).integers(0, 9, p[:2]) / 8.0))
+
+
+def tables(most: int = MOST) -> st.SearchStrategy[dict[str, list[Any]]]:
+    """Tables as dictionaries of columns: numbers, categories and missing values of both."""
+    number = st.none() | _numbers()
+    category = st.none() | st.sampled_from(["Bonn", "Rome", "Oslo"])
+    row = st.tuples(number, number, category, st.booleans())
+    names = "height", "weight", "town", "married"
+    return st.lists(row, min_size=2, max_size=most).map(
+        lambda rows: dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    )
