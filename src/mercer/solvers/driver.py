@@ -191,6 +191,8 @@ def drive(
     if resume is not None:
         restore(state, resume)
     clock = Clock(solver, state, began)
+    if watch is not None and not state.iteration:
+        watch.see(state, solver.progress(state))
     state.deadline = clock.deadline
     while not ended(solver, state):
         state = solver.step(state)

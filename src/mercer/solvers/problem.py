@@ -26,6 +26,7 @@ import numpy as np
 
 from mercer.arrays import Array, beside, floating, namespace, to_precision
 from mercer.checks import is_number
+from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity
 from mercer.solvers import admission
@@ -308,6 +309,13 @@ class Problem:
         if self.intercept_cost is None:
             return 0.0
         return float(np.sum(np.asarray(self.intercept_cost) * admission.on_host(intercept)))
+
+    def function(self, solution: Solution) -> Any:
+        """f of a solution, without its intercept, which can be evaluated anywhere."""
+        if isinstance(self.operator, FeatureMatrix):
+            features: Any = self.operator.features
+            return FeatureFunction(features, admission.on_host(solution.coefficients))
+        return RKHSFunction(self.operator.kernel, self.operator.y, solution.coefficients)
 
     def each_output(self) -> Iterator[Problem]:
         """Problems of one output each, with the λ of that output."""
