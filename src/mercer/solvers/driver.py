@@ -69,7 +69,7 @@ class State:
     history : dict of lists
         What was recorded, by name.
     asked : Problem
-        The problem of which `solution` tells the truth; early stopping fits a part of its rows.
+        The problem that `solution` certifies; early stopping fits a part of its rows.
     best : Progress or None
         The iterate to return where it is not the last one.
     deadline : float

@@ -329,7 +329,7 @@ class Solver(Protocol):
     """A dataclass of its settings that turns a problem into a solution."""
 
     def solve(self, problem: Problem) -> Solution:
-        """Solve it, and tell the truth about how well."""
+        """The solution, and how far from optimal it is."""
 
 
 # ---- checks --------------------------------------------------------------------------------------
