@@ -13,7 +13,7 @@ VENV     ?= .venv
 WORKERS  ?= 2
 COVERAGE ?= 90
 
-SHARP     = (against_the_reference and float32) or own_points or right_hand or fused or memory \
+SHARP     = executions or (against_the_reference and float32) or own_points or right_hand or fused or memory \
 	or smaller or old_card or in_blocks or (keep_their_digits and 12) \
 	or powers or (by_elements and 33 and 10) or beside_a_distance or slopes
 
@@ -68,9 +68,9 @@ clean:
 # part of the tests that takes half a minute.
 test-gpu: $(VENV)-gpu/.installed $(installed)-test
 	TRITON_INTERPRET=1 PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n $(WORKERS) \
-		tests/evaluation/test_gpu.py $(GPU_TESTS)
+		tests/evaluation/test_gpu.py tests/evaluation/test_executions.py $(GPU_TESTS)
 	PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n 0 tests/test_tensors.py tests/test_tensor_losses.py \
-		tests/evaluation/test_gpu_compiles.py
+		tests/evaluation/test_gpu_compiles.py tests/evaluation/test_executions.py
 
 test-gpu-quick:
 	@$(MAKE) --no-print-directory test-gpu GPU_TESTS='-k "$(SHARP)"'

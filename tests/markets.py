@@ -1,8 +1,8 @@
 """Named kernels and named sets of points: every contract runs over them.
 
 A new kernel is one line in `KERNELS`, and gains every test that is parametrised with it. Each
-distinct structure of a program compiles once for each precision, so kernels here share structures
-where they can.
+distinct structure of an expression compiles once for each precision, so kernels here share
+structures where they can.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from mercer.kernels import (
+    AdditiveChiSquared,
     AllSubsets,
     ArcCosine,
     BlockKernel,
@@ -27,6 +28,7 @@ from mercer.kernels import (
     FourierSeries,
     Gaussian,
     GroupAverage,
+    HistogramIntersection,
     Kernel,
     Laplacian,
     Linear,
@@ -51,7 +53,7 @@ from mercer.points import ObjectPoints
 WIDE = 100  # columns, more than are computed in registers
 
 
-# ---- kernels without a program -------------------------------------------------------------------
+# ---- kernels without an expression ---------------------------------------------------------------
 
 
 def laplace_block(X, Y):
@@ -168,16 +170,18 @@ _RANDOM = np.random.default_rng(3)
 NONNEGATIVE = np.concatenate([_RANDOM.exponential(size=(14, 2)), np.zeros((1, 2)), np.eye(2)])
 HISTOGRAMS = _RANDOM.dirichlet(np.full(4, 0.5), 15) * (_RANDOM.random((15, 4)) < 0.8)
 INTEGERS = _RANDOM.integers(0, 4, size=(13, 2))
-ON_THEIR_POINTS: dict[str, tuple[Kernel, Any]] = {  # with a program, but not for all vectors
+ON_THEIR_POINTS: dict[str, tuple[Kernel, Any]] = {  # with an expression, but not for all vectors
     "chi-squared": (ChiSquared(gamma=0.7), HISTOGRAMS),
     "chi-squared-counts": (ChiSquared(gamma=0.2), INTEGERS),
+    "histogram-intersection": (HistogramIntersection(), HISTOGRAMS),
+    "additive-chi-squared": (AdditiveChiSquared(), HISTOGRAMS),
     "brownian": (Brownian(), NONNEGATIVE),
     "brownian-integer": (Brownian(), INTEGERS),
     "spline": (Spline(), NONNEGATIVE[:, :1]),
     "spline-two": (Spline(), NONNEGATIVE),
     "exponentiated-linear": ((0.3 * Linear()).exp(), NONNEGATIVE),
 }
-WITHOUT_PROGRAM: dict[str, tuple[Kernel, Any]] = {
+WITHOUT_EXPRESSION: dict[str, tuple[Kernel, Any]] = {
     "block": (BlockKernel(laplace_block), None),
     "pair": (PairKernel(smallest), None),
     "block-plus-gaussian": (BlockKernel(laplace_block) + Gaussian(), None),
@@ -201,9 +205,11 @@ WITHOUT_PROGRAM: dict[str, tuple[Kernel, Any]] = {
     "precomputed": (Precomputed(MATRIX), np.arange(12)),
     "precomputed-plus-constant": (0.5 * Precomputed(MATRIX) + 1.0, [3, 3, 0, 11]),
 }
-PROGRAMS = WITH_EXPRESSION | ON_TWO_COLUMNS
-KERNELS: dict[str, tuple[Kernel, Any]] = {name: (kernel, None) for name, kernel in PROGRAMS.items()}
-KERNELS |= ON_THEIR_POINTS | WITHOUT_PROGRAM
+ALL_EXPRESSIONS = WITH_EXPRESSION | ON_TWO_COLUMNS
+KERNELS: dict[str, tuple[Kernel, Any]] = {
+    name: (kernel, None) for name, kernel in ALL_EXPRESSIONS.items()
+}
+KERNELS |= ON_THEIR_POINTS | WITHOUT_EXPRESSION
 INDEFINITE: dict[str, Kernel] = {  # functions of two points, but not positive definite
     "sigmoid": Sigmoid(scale=0.5, bias=-0.2),
 }

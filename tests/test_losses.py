@@ -1,4 +1,4 @@
-"""Losses: every contract on every loss, each proved able to fail, and what others call the same."""
+"""Losses: every contract on every loss, each shown able to fail, and what others call the same."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ from mercer.losses.numerics import (
     log_omega,
 )
 from mercer.testing import LOSS_CONTRACTS, check_loss
-from mercer.testing.loss_cases import LossCase, loss_cases
+from mercer.testing.losses import LossCase, loss_cases
 
 LOSSES = [
     Squared(),
@@ -117,16 +117,16 @@ def target_of(loss, number):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_every_loss_keeps_every_law(loss, seed):
+def test_every_loss_keeps_every_contract(loss, seed):
     check_loss(loss, random_state=seed)
 
 
 @pytest.mark.parametrize("loss", RESIDUAL, ids=repr)
-def test_laws_hold_on_given_targets(loss):
+def test_contracts_hold_on_given_targets(loss):
     check_loss(loss, y=[0.0, 3.5, -100.0])
 
 
-def test_laws_hold_for_many_classes():
+def test_contracts_hold_for_many_classes():
     check_loss(Multinomial(), y=[0, 6, 3])
     check_loss(Multinomial(), y=np.eye(5))
 
@@ -362,7 +362,7 @@ BROKEN = [
 ]
 
 
-def test_every_law_is_proved_able_to_fail():
+def test_every_contract_is_shown_able_to_fail():
     assert {name for name, _ in BROKEN} == set(LOSS_CONTRACTS)
 
 
@@ -370,7 +370,7 @@ def test_every_law_is_proved_able_to_fail():
 @pytest.mark.parametrize(
     ("name", "loss"), BROKEN, ids=[f"{n}-{type(v).__name__}" for n, v in BROKEN]
 )
-def test_a_broken_loss_breaks_its_law(name, loss):
+def test_a_broken_loss_breaks_its_contract(name, loss):
     case: LossCase = next(loss_cases(loss))
     with pytest.raises(AssertionError) as refusal:
         LOSS_CONTRACTS[name](case)
@@ -379,7 +379,7 @@ def test_a_broken_loss_breaks_its_law(name, loss):
         check_loss(loss)
 
 
-def test_a_refusal_names_law_and_place():
+def test_a_refusal_names_contract_and_place():
     with pytest.raises(AssertionError, match=r"no subgradient, between .*, as at y = .*, f = "):
         check_loss(SteepAtTheKink())
 

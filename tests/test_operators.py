@@ -124,15 +124,15 @@ class TestMixedStorage:
 
 
 class TestPlan:
-    @pytest.mark.parametrize("name", markets.PROGRAMS)
+    @pytest.mark.parametrize("name", markets.ALL_EXPRESSIONS)
     def test_every_kernel_with_a_program_is_fused(self, name):
-        plan = markets.PROGRAMS[name].gram(X[:, :2]).plan()
+        plan = markets.ALL_EXPRESSIONS[name].gram(X[:, :2]).plan()
         assert plan.execution.startswith("fused")
         assert plan.symmetric
 
-    @pytest.mark.parametrize("name", markets.WITHOUT_PROGRAM)
+    @pytest.mark.parametrize("name", markets.WITHOUT_EXPRESSION)
     def test_other_kernels_give_blocks(self, name):
-        kernel, points = markets.WITHOUT_PROGRAM[name]
+        kernel, points = markets.WITHOUT_EXPRESSION[name]
         plan = kernel.gram(X if points is None else points).plan()
         assert plan.execution == "blocks from the kernel's own function"
         assert plan.distances == ""

@@ -32,6 +32,7 @@ from mercer.features import (  # noqa: E402
     RBFSampler,
     TensorSketch,
 )
+from mercer.features.centres import KMeansPlusPlus, RandomlyPivoted, Uniform  # noqa: E402
 from mercer.kernels import Gaussian, Linear, Matern  # noqa: E402
 from mercer.losses import Hinge, Squared  # noqa: E402
 from mercer.points import as_vectors  # noqa: E402
@@ -330,6 +331,27 @@ class TestFeatures:
         np.testing.assert_allclose(
             ours.numpy(), theirs, atol=1e-12 if dtype == np.float64 else 1e-5
         )
+
+    @pytest.mark.parametrize("form", ["pairs", "complex"])
+    def test_values_and_sums_stay_with_the_points(self, form):
+        X, y = rows(20), rows(20, 1, seed=1)[:, 0]
+        features = RandomFourierFeatures(n_components=7, form=form, random_state=0).fit(X)
+        for ours, theirs in (
+            (features.function(np.ones(7))(torch.tensor(X)), features.function(np.ones(7))(X)),
+            (features.weighted_sum(torch.tensor(X), y), features.weighted_sum(X, y)),
+        ):
+            assert isinstance(ours, torch.Tensor)
+            np.testing.assert_allclose(ours.numpy(), theirs, atol=1e-12)
+
+    @pytest.mark.parametrize("choice", [Uniform, KMeansPlusPlus, RandomlyPivoted])
+    def test_centres_are_those_of_arrays_and_stay_with_the_points(self, choice):
+        X = rows(60)
+        theirs, ours = (
+            choice(9, random_state=0).choose(Gaussian(), a) for a in (X, torch.tensor(X))
+        )
+        assert isinstance(ours.points.data, torch.Tensor)
+        np.testing.assert_array_equal(ours.indices, theirs.indices)
+        assert ours.trace_error == pytest.approx(theirs.trace_error)
 
     def test_another_width_is_refused(self):
         features = RandomFourierFeatures(random_state=0).fit(torch.tensor(rows(20)))

@@ -41,6 +41,7 @@ _HOMES = {
     "operators": "mercer.operators",
     "plotting": "mercer.plotting",
     "solvers": "mercer.solvers",
+    "structured": "mercer.structured",
     "testing": "mercer.testing",
 }
 

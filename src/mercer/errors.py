@@ -1,4 +1,4 @@
-"""What mercer warns about and what it refuses.
+"""Warnings and errors of the library.
 
 A refusal is a `ValueError` whose text says what was expected, what came, and what to write instead.
 A warning is a `MercerWarning`: the answer stands, and the text says at what price.

@@ -13,12 +13,12 @@ torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
 from markets import (  # noqa: E402
+    ALL_EXPRESSIONS,
     COMPOSITE,
     ON_THEIR_POINTS,
     ON_TWO_COLUMNS,
-    PROGRAMS,
     WITH_EXPRESSION,
-    WITHOUT_PROGRAM,
+    WITHOUT_EXPRESSION,
 )
 from mercer.estimators import KernelClassifier  # noqa: E402
 from mercer.evaluation import reference  # noqa: E402
@@ -67,10 +67,10 @@ def check(kernel, X, Y, columns=1, **options):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", ALL_EXPRESSIONS)
 def test_every_program_against_the_reference(name, dtype):
     width = 2 if name in ON_TWO_COLUMNS else 6
-    check(PROGRAMS[name], points(19, width, dtype, 0), points(37, width, dtype, 1))
+    check(ALL_EXPRESSIONS[name], points(19, width, dtype, 0), points(37, width, dtype, 1))
 
 
 @pytest.mark.parametrize("name", ON_THEIR_POINTS)
@@ -213,9 +213,9 @@ def test_matrix_diagonal_and_columns(kernel):
     assert "Triton" in str(gram.plan())
 
 
-@pytest.mark.parametrize("name", WITHOUT_PROGRAM)
+@pytest.mark.parametrize("name", WITHOUT_EXPRESSION)
 def test_kernels_without_a_program_run_in_blocks(name):
-    kernel, data = WITHOUT_PROGRAM[name]
+    kernel, data = WITHOUT_EXPRESSION[name]
     if data is not None and not isinstance(data, np.ndarray):
         pytest.skip("points that are not vectors are not tensors")
     if name.startswith("precomputed"):

@@ -98,9 +98,9 @@ class TestLowering:
         with pytest.raises(TypeError, match="not part of a kernel expression"):
             lower(P + object.__new__(type("Other", (type(P).__mro__[1],), {})))
 
-    @pytest.mark.parametrize("name", markets.PROGRAMS)
+    @pytest.mark.parametrize("name", markets.ALL_EXPRESSIONS)
     def test_lines_compute_the_reference(self, name):
-        kernel = markets.PROGRAMS[name]
+        kernel = markets.ALL_EXPRESSIONS[name]
         program = lower(kernel.expression())
         x, y = (kernel.points(markets.normal(4, 2, seed)) for seed in (0, 1))
         values = _carried_out(program, _inputs(program, x, y))
@@ -432,9 +432,9 @@ class TestReference:
         value = reference.block(Polynomial(3, 2.0).expression(), y, y)
         assert np.allclose(value, (0.49 + 2) ** 3)
 
-    @pytest.mark.parametrize("name", markets.PROGRAMS)
+    @pytest.mark.parametrize("name", markets.ALL_EXPRESSIONS)
     def test_diagonal(self, name):
-        kernel = markets.PROGRAMS[name]
+        kernel = markets.ALL_EXPRESSIONS[name]
         x = kernel.points(markets.normal(5, 2))
         block = reference.block(kernel.expression(), x, x)
         assert np.allclose(reference.diagonal(kernel.expression(), x), np.diagonal(block))

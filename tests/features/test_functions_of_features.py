@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 from mercer.features import Nystroem, RandomFourierFeatures, compress, to_features
 from mercer.features.centres import Given, RandomlyPivoted
 from mercer.kernels import Gaussian, Matern
+from mercer.operators import Affine
 
 K = Gaussian(2.0)
 
@@ -52,6 +54,24 @@ def test_many_rows_in_float32_keep_their_digits():
     equations = phi.normal_equations(X, y)
     assert np.abs(np.tril(equations.gram - Z.T @ Z)).max() < 2e-6 * len(X)
     assert equations.target_squares[0] == pytest.approx(float((y.astype(float) ** 2).sum()))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", [features, lambda: Nystroem(K, n_components=20, random_state=0)])
+def test_the_features_are_an_operator(kind, dtype):
+    X, y = data(700, outputs=2, dtype=dtype)
+    phi = kind().fit(X)
+    Z, w = phi.transform(X), np.ones((phi.feature_count, 2), dtype)
+    for rows in (X, scipy.sparse.csr_array(X)):
+        matrix = phi.matrix(rows)
+        assert matrix.shape == Z.shape
+        assert matrix.dtype == phi.dtype(rows) == dtype
+        tolerance = {"rtol": 1e-5, "atol": 1e-4} if dtype == np.float32 else {}
+        assert np.allclose(matrix @ w, Z @ w, **tolerance)
+        assert np.allclose(matrix.T @ y, Z.T @ y, **tolerance)
+        assert np.allclose(matrix[:5].dense(), Z[:5], **tolerance)
+        weighted = matrix.row_pass(w, Affine(y[:, :1], np.zeros((1, 2), dtype))).product
+        assert np.allclose(weighted, Z.T @ (y[:, :1] * (Z @ w)), **tolerance)
 
 
 def test_without_regularisation_it_is_least_squares():

@@ -164,7 +164,7 @@ class TestProjection:
 
 
 DIFFERENTIABLE = [
-    *markets.PROGRAMS,
+    *markets.ALL_EXPRESSIONS,
     *markets.ON_THEIR_POINTS,
     "cosine-series",
     "fourier-series",

@@ -1,4 +1,4 @@
-"""Every kernel, on every kind of points, keeps every contract."""
+"""Every kernel keeps every contract, on every kind of points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mercer.testing.cases import Case
 
 
 @pytest.mark.parametrize("name", markets.KERNELS)
-def test_laws_of_every_kernel(name):
+def test_contracts_of_every_kernel(name):
     kernel, points = markets.KERNELS[name]
     check_kernel(kernel, points)
 
@@ -33,7 +33,7 @@ def test_the_market_is_large():
 
 
 @pytest.mark.parametrize("name", markets.INDEFINITE)
-def test_laws_of_what_is_not_positive_definite(name):
+def test_contracts_of_what_is_not_positive_definite(name):
     """All of them but the two that say it is a kernel, and those refuse it."""
     kernel = markets.INDEFINITE[name]
     case = Case(kernel, markets.normal(17, 2), "plain points")
@@ -56,6 +56,16 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize(("name", "points"), list(itertools.product(STORED, markets.POINTS)))
-def test_laws_on_every_kind_of_points(name, points, tmp_path):
+# Kinds of points are read in one way for all kernels, so all of them meet two kernels; the others
+# meet those that are computed in another way.
+SEVERAL = ("csr", "csr-float32", "wide-float32", "frame")
+PAIRS = [
+    (name, points)
+    for name, points in itertools.product(STORED, markets.POINTS)
+    if name in ("composite", "on-columns") or points in SEVERAL
+]
+
+
+@pytest.mark.parametrize(("name", "points"), PAIRS)
+def test_contracts_on_every_kind_of_points(name, points, tmp_path):
     check_kernel(STORED[name], markets.POINTS[points](tmp_path))

@@ -265,6 +265,12 @@ def test_peaks_that_samples_cannot_see_are_asked_for(width, frequency):
     assert norm == pytest.approx(expected, rel=1e-7)
 
 
+def test_a_transform_that_overflows_far_away():
+    """sech x has π/cosh(πω/2), and ½(∫f'² + ∫f²) = ½(2/3 + 2)."""
+    norm = line_norm(Exponential(), lambda w: math.pi / math.cosh(0.5 * math.pi * w))
+    assert norm**2 == pytest.approx(4 / 3, rel=1e-7)
+
+
 def test_the_zero_function_and_a_finer_search():
     assert line_norm(Gaussian(), lambda w: 0.0, peaks=[0.0]) == 0.0
     transform = wave_packet(300.0, 900.0)

@@ -213,7 +213,7 @@ REFUSALS = {
         "the same outputs; got 1 and 2",
     ),
     "output of one": (lambda: Gaussian().function(X, np.ones(4)).output(0), "has one output"),
-    "gradient without a program": (
+    "gradient without an expression": (
         lambda: BlockKernel(markets.laplace_block).function(X, np.ones(4)).gradient(X),
         "has no known derivative: gradients need kernels on vectors",
     ),

@@ -10,7 +10,7 @@ from mercer.losses import Absolute, Hinge, Logistic, Multinomial, Squared
 from mercer.online import OnlineKernelMachine, Pegasos, budgets, regret, schedules
 from mercer.online.regret import best_in_ball
 from mercer.plotting import RegretDisplay
-from mercer.solvers import Constrained, Problem
+from mercer.solvers import Ball, Constrained, Problem
 from online.streams import GAUSSIAN, samples
 
 mpl.use("Agg")
@@ -20,7 +20,7 @@ def test_the_best_in_the_ball_is_that_of_the_constrained_solver():
     X, _, y = samples(n=150)
     gram = GAUSSIAN.gram(X)
     for radius in (0.5, 5.0):
-        expected = Constrained(radius).solve(Problem(gram, y, Squared(), regularization=0.0))
+        expected = Constrained().solve(Problem(gram, y, Squared(), Ball(radius)))
         found = best_in_ball(gram, y[:, None], np.ones(150), Squared(), radius)
         assert found.losses.sum() == pytest.approx(150 * expected.objective, rel=1e-6)
 

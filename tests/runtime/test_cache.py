@@ -14,7 +14,7 @@ from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.program import lower
 from mercer.kernels import Gaussian, Matern
 from mercer.runtime import cache
-from mercer.runtime.fingerprint import _reached, fingerprint
+from mercer.runtime.cache import fingerprint, reached
 from processes import output_of
 
 SOURCE = "VALUE = 'ours'\n"
@@ -177,30 +177,28 @@ def test_the_structure_of_a_program_decides_its_code(dtype):
 
 
 def test_a_fingerprint_reaches_all_that_compiled_code_is_built_from():
-    reached = {path.name for path in _reached(("mercer.online.compiled.loop",))}
-    assert {"loop.py", "budgets.py", "bumps.py", "state.py", "vectors.py", "minimax.py"} <= reached
-    assert "kernels" not in {
-        path.parent.name for path in _reached(("mercer.online.compiled.loop",))
-    }
+    files = reached(("mercer.online.compiled.loop",))
+    names = {path.name for path in files}
+    assert {"loop.py", "budgets.py", "bumps.py", "state.py", "vectors.py", "minimax.py"} <= names
+    assert "kernels" not in {path.parent.name for path in files}
 
 
-def test_a_fingerprint_changes_with_what_is_imported(tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer.runtime.fingerprint.ROOT", tmp_path)
+def test_a_fingerprint_changes_with_what_is_imported(tmp_path):
     (tmp_path / "caller.py").write_text("from mercer.helper import (\n    LIMIT,  # own\n)\n")
     (tmp_path / "helper.py").write_text("LIMIT = 1\n")
     (tmp_path / "stranger.py").write_text("LIMIT = 1\n")
-    before = fingerprint.__wrapped__("mercer.caller")
+    before = fingerprint.__wrapped__("mercer.caller", root=tmp_path)
     (tmp_path / "stranger.py").write_text("LIMIT = 2\n")
-    assert fingerprint.__wrapped__("mercer.caller") == before
+    assert fingerprint.__wrapped__("mercer.caller", root=tmp_path) == before
     (tmp_path / "helper.py").write_text("LIMIT = 2\n")
-    assert fingerprint.__wrapped__("mercer.caller") != before
+    assert fingerprint.__wrapped__("mercer.caller", root=tmp_path) != before
 
 
-def test_functions_of_the_package_are_kept_with_the_fingerprint_of_all_they_call(folder):
-    kept = cache.compiled_and_kept(twice.py_func, {})
+def test_functions_of_the_package_are_stored_with_the_fingerprint_of_all_they_call(folder):
+    compiled = cache.compiled_on_disk(twice.py_func, {})
     text = stored(folder).read_text()
     assert text.endswith(f"# on top of {fingerprint(__name__)}\n")
-    assert kept(4) == 8
+    assert compiled(4) == 8
     assert list((folder / "__pycache__").glob("*twice*.nbc"))
 
 

@@ -104,8 +104,7 @@ def test_ridge_takes_blocks_of_rows():
 
 
 def test_leaving_the_exact_problem_warns(monkeypatch):
-    monkeypatch.setattr(automatic, "SMALL", 10)
-    monkeypatch.setattr(automatic, "PATIENCE", 0.0)
+    monkeypatch.setattr(automatic, "TUNING", automatic.Tuning(small=10, patience=0.0))
     with pytest.warns(ApproximationWarning, match="400 rows are too many") as caught:
         model = KernelRidge(0.1, kernel=KERNEL, random_state=0).fit(X, Y)
     assert len(caught) == 1

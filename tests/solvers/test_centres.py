@@ -296,3 +296,55 @@ def test_what_cannot_fit_is_refused_with_advice():
     rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES), memory=20_000)
     with pytest.raises(ValueError, match=r"12 centres takes .* Take fewer centres"):
         Newton().solve(Problem.on_centres(rows, REAL, Squared(), RIDGE))
+
+
+@pytest.mark.parametrize(("apart", "ridge"), [(1e-9, 1e-3), (1e-9, 1e-6), (1e-7, 1e-3)])
+def test_nearly_equal_centres_hide_nothing(apart, ridge):
+    """Differences of their kernels, divided by the distance, are functions of the space, too."""
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 1))
+    y = np.sin(3 * points[:, 0]) + (points[:, 0] > 0)
+    centres = np.array([[-0.5], [0.0], [apart], [0.5], [0.5 + apart]])
+    problem = Problem.on_centres(Gaussian(0.7).gram(points, centres), y, Squared(), ridge)
+    solution = Newton().solve(problem)
+
+    def kernel(A, B, slope_of_a=False, slope_of_b=False):
+        """k, ∂k/∂b, ∂²k/∂a∂b of a Gaussian on the line."""
+        r, s = A - B.T, 0.7**2
+        value = np.exp(-(r**2) / (2 * s))
+        if slope_of_a and slope_of_b:
+            return value * (1 / s - r**2 / s**2)
+        return value * (r / s if slope_of_b else -r / s if slope_of_a else 1.0)
+
+    apart_ones = centres[[0, 1, 3]]
+    doubled = centres[[1, 3]]
+    A = np.hstack([kernel(points, apart_ones), kernel(points, doubled, False, True)])
+    P = np.block(
+        [
+            [kernel(apart_ones, apart_ones), kernel(apart_ones, doubled, False, True)],
+            [kernel(doubled, apart_ones, True, False), kernel(doubled, doubled, True, True)],
+        ]
+    )
+    v = np.linalg.solve(A.T @ A / 200 + ridge * P, A.T @ y / 200)
+    least = 0.5 * np.mean((A @ v - y) ** 2) + 0.5 * ridge * v @ P @ v
+    assert solution.gap >= 0.99 * (solution.objective - least)
+    assert not solution.status.converged
+    assert "which changes the objective by" in str(solution.status)
+    assert "Some centres nearly coincide" in str(solution.status)
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson", "multinomial", "hinge"])
+def test_the_history_holds_true_objectives(name):
+    loss, y = (SMOOTH | KINKED)[name]
+    seen = []
+    problem = problem_of(loss, y, fit_intercept=True)
+
+    def look(iteration, progress):
+        seen.append(
+            (progress.objective, problem.objective(progress.coefficients, progress.intercept))
+        )
+
+    solution = Newton(callback=look, sample=M).solve(problem)
+    for told, true in seen:
+        assert told == pytest.approx(true, rel=1e-6)
+    assert solution.history["objective"] == pytest.approx([told for told, _ in seen])
+    assert min(solution.history["objective"]) >= solution.objective - solution.gap - 1e-12

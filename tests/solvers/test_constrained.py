@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.optimize import minimize
 
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Squared
-from mercer.solvers import Constrained, Direct, Problem
+from mercer.solvers import Ball, Constrained, Direct, Problem
 from mercer.solvers.constrained import NormCurve
 
 RNG = np.random.default_rng(3)
@@ -26,6 +27,11 @@ def problem(y=CURVE, dtype=np.float64, **options):
     return Problem(Gaussian(0.5).gram(X.astype(dtype)), y, Squared(), 0.0, **options)
 
 
+def constrained(radius, task):
+    """The solution of a problem with a ball in place of its penalty."""
+    return Constrained().solve(replace(task, regularization=Ball(radius)))
+
+
 def norm(alpha, matrix=K):
     alpha = np.asarray(alpha, float)
     return math.sqrt(np.sum(alpha * (matrix @ alpha)))
@@ -37,7 +43,7 @@ def norm(alpha, matrix=K):
 def test_conditions_of_optimality(radius, weights, intercept):
     """λ ≥ 0, ‖f‖ = D where λ > 0, and w(f + b − y)/Σw + λα = 0 in the space."""
     task = problem(weights=weights, fit_intercept=intercept)
-    solution = Constrained(radius).solve(task)
+    solution = constrained(radius, task)
     multiplier, alpha = solution.history["multiplier"][0], solution.coefficients
     p = np.ones(30) if weights is None else weights
     p = p / p.sum()
@@ -56,7 +62,7 @@ def test_conditions_of_optimality(radius, weights, intercept):
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_the_penalty_of_the_multiplier_gives_the_same_function(intercept):
-    solution = Constrained(1.5).solve(problem(weights=WEIGHTS, fit_intercept=intercept))
+    solution = constrained(1.5, problem(weights=WEIGHTS, fit_intercept=intercept))
     multiplier = solution.history["multiplier"][0]
     penalised = Problem(
         Gaussian(0.5).gram(X), CURVE, Squared(), multiplier, WEIGHTS, fit_intercept=intercept
@@ -72,11 +78,11 @@ def test_a_ball_that_holds_the_interpolant_has_multiplier_zero():
     matrix = gram.dense()
     least = math.sqrt(y @ np.linalg.solve(matrix, y))
     task = Problem(gram, y, Squared(), 0.0)
-    inside = Constrained(1.01 * least).solve(task)
+    inside = constrained(1.01 * least, task)
     assert inside.history["multiplier"] == [0.0]
     assert "λ = 0" in str(inside.status)
     np.testing.assert_allclose(inside.coefficients, np.linalg.solve(matrix, y), rtol=1e-9)
-    outside = Constrained(0.99 * least).solve(task)
+    outside = constrained(0.99 * least, task)
     assert outside.history["multiplier"][0] > 0
     assert outside.objective > inside.objective
 
@@ -84,7 +90,7 @@ def test_a_ball_that_holds_the_interpolant_has_multiplier_zero():
 def test_with_a_null_space_multiplier_zero_is_the_least_norm():
     points = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     gram, y = Linear().gram(points), np.array([1.0, 2.0, 3.5, 0.0])
-    solution = Constrained(100.0).solve(Problem(gram, y, Squared(), 0.0))
+    solution = constrained(100.0, Problem(gram, y, Squared(), 0.0))
     w = np.linalg.lstsq(points, y, rcond=None)[0]
     np.testing.assert_allclose(points.T @ solution.coefficients, w, atol=1e-12)
     assert solution.history["multiplier"] == [0.0]
@@ -96,7 +102,7 @@ def test_a_tiny_multiplier_beside_a_null_space_keeps_its_digits():
     y = np.random.default_rng(1).standard_normal(50)
     w = np.linalg.lstsq(points, y, rcond=None)[0]
     radius = (1 - 1e-10) * np.linalg.norm(w)
-    solution = Constrained(radius).solve(Problem(Linear().gram(points), y, Squared(), 0.0))
+    solution = constrained(radius, Problem(Linear().gram(points), y, Squared(), 0.0))
     assert 0 < solution.history["multiplier"][0] < 1e-8
     np.testing.assert_allclose(points.T @ solution.coefficients, w, rtol=1e-9)
     assert np.abs(solution.coefficients).max() < 10.0
@@ -105,8 +111,8 @@ def test_a_tiny_multiplier_beside_a_null_space_keeps_its_digits():
 @pytest.mark.parametrize("radius", [0.3, 1.0, 50.0])
 def test_an_intercept_beside_a_null_space(radius):
     """Linear kernel: min over (w, b) of ½ mean (y − Xw − b)², ‖w‖ ≤ D, written out."""
-    solution = Constrained(radius).solve(
-        Problem(Linear().gram(X), CURVE, Squared(), 0.0, WEIGHTS, fit_intercept=True)
+    solution = constrained(
+        radius, Problem(Linear().gram(X), CURVE, Squared(), 0.0, WEIGHTS, fit_intercept=True)
     )
     p = WEIGHTS / WEIGHTS.sum()
     centred, y = X - p @ X, CURVE - p @ CURVE
@@ -128,7 +134,7 @@ def test_brute_force():
     radii = np.linspace(0, 0.8, 81)
     z = radii[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     risks = 0.5 * np.mean((z @ root.T - y) ** 2, axis=-1)
-    solution = Constrained(0.8).solve(Problem(gram, y, Squared(), 0.0))
+    solution = constrained(0.8, Problem(gram, y, Squared(), 0.0))
     assert solution.objective <= risks.min() + 1e-12
     assert solution.objective == pytest.approx(risks.min(), rel=1e-6)
 
@@ -145,7 +151,7 @@ def test_another_optimiser_agrees():
     best = minimize(
         risk, np.zeros(30), jac=True, constraints=[ball], options={"ftol": 1e-14, "maxiter": 1000}
     )
-    assert Constrained(2.0).solve(problem()).objective == pytest.approx(best.fun, rel=1e-6)
+    assert constrained(2.0, problem()).objective == pytest.approx(best.fun, rel=1e-6)
 
 
 def test_the_norm_falls_as_the_multiplier_grows():
@@ -159,18 +165,18 @@ def test_the_norm_falls_as_the_multiplier_grows():
 
 
 def test_smaller_balls_have_larger_multipliers_and_risks():
-    solutions = [Constrained(radius).solve(problem()) for radius in (0.1, 0.5, 1.0, 3.0)]
+    solutions = [constrained(radius, problem()) for radius in (0.1, 0.5, 1.0, 3.0)]
     multipliers = [solution.history["multiplier"][0] for solution in solutions]
     assert multipliers == sorted(multipliers, reverse=True)
     risks = [solution.objective for solution in solutions]
     assert risks == sorted(risks, reverse=True)
-    slope = (risks[1] - Constrained(0.5001).solve(problem()).objective) / 1e-4
+    slope = (risks[1] - constrained(0.5001, problem()).objective) / 1e-4
     assert slope == pytest.approx(multipliers[1] * 0.5, rel=1e-3)  # d risk/dD = −λD
 
 
 def test_several_outputs_share_one_ball():
     Y = np.stack([CURVE, 2 * CURVE**2], axis=1)
-    solution = Constrained(2.0).solve(problem(Y, fit_intercept=True))
+    solution = constrained(2.0, problem(Y, fit_intercept=True))
     multiplier = solution.history["multiplier"][0]
     assert solution.coefficients.shape == (30, 2)
     assert solution.intercept.shape == (2,)
@@ -180,23 +186,23 @@ def test_several_outputs_share_one_ball():
 
 
 def test_float32():
-    solution = Constrained(1.0).solve(problem(dtype=np.float32))
+    solution = constrained(1.0, problem(dtype=np.float32))
     assert solution.coefficients.dtype == np.float32
     assert norm(solution.coefficients) == pytest.approx(1.0, rel=1e-4)
-    exact = Constrained(1.0).solve(problem())
+    exact = constrained(1.0, problem())
     assert solution.objective == pytest.approx(exact.objective, rel=1e-4)
 
 
 def test_targets_of_zero_give_zero():
-    solution = Constrained(1.0).solve(problem(np.zeros(30)))
+    solution = constrained(1.0, problem(np.zeros(30)))
     assert not solution.coefficients.any()
     assert solution.history["multiplier"] == [0.0]
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="Constrained needs a finite radius > 0; got 0"):
-        Constrained(0)
-    with pytest.raises(ValueError, match=r"got regularization=0\.1\. Write .*regularization=0\.0"):
-        Constrained(1.0).solve(Problem(Linear().gram(X), CURVE, Squared(), 0.1))
+    with pytest.raises(ValueError, match="Ball needs a finite radius > 0; got 0"):
+        Ball(0)
+    with pytest.raises(ValueError, match=r"got regularization=0\.1\. Write .*Ball\(radius\)"):
+        Constrained().solve(Problem(Linear().gram(X), CURVE, Squared(), 0.1))
     with pytest.raises(ValueError, match=r"solves the square loss; got Hinge\(\)"):
-        Constrained(1.0).solve(Problem(Linear().gram(X), np.sign(CURVE), Hinge(), 0.0))
+        constrained(1.0, Problem(Linear().gram(X), np.sign(CURVE), Hinge(), 0.0))

@@ -5,9 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Huber, Logistic, Multinomial, Poisson, Squared
-from mercer.solvers import Gap, Newton, Problem, Splitting, certified_gap, duality_gap
-from mercer.solvers.optimality import balanced, centring_intercept
+from mercer.solvers import (
+    ConjugateGradient,
+    Direct,
+    DualAscent,
+    Gap,
+    Newton,
+    Problem,
+    Splitting,
+    certified_gap,
+    duality_gap,
+)
+from mercer.solvers.optimality import balanced, centring_intercept, ridge_residual
 from regularised import KERNEL, KINKED, LABELS, NOISY, SMOOTH, WEIGHTS, K, N, X, least, objective
 
 
@@ -100,3 +111,86 @@ def test_classes_that_hardly_count_leave_the_gap_sharp():
     solution = Newton(1e-6).solve(problem)
     assert solution.objective < 1e-5
     assert solution.status.converged, solution.status
+
+
+# ---- rounding: nothing below it is claimed -------------------------------------------------------
+
+
+def unscaled(seed):
+    """Columns of size 1 to 10⁴, with which values of f lose half of their digits."""
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((60, 3)) * [1.0, 100.0, 1e4]
+    labels = np.where(points[:, 0] + 0.3 * rng.standard_normal(60) > 0, 1.0, -1.0)
+    return points, labels
+
+
+def truth(points, labels, alpha, b, ridge):
+    """The objective of the hinge loss and the best of three dual bounds, in 64 binary digits."""
+    wide = points.astype(np.longdouble)
+    matrix, alpha, ridge = wide @ wide.T, alpha.astype(np.longdouble), np.longdouble(ridge)
+    f, n = matrix @ alpha, len(labels)
+    margins = labels * (f + np.longdouble(b))
+    primal = np.maximum(1 - margins, 0).mean() + ridge / 2 * (alpha @ f)
+    low, high = np.minimum(-labels, 0.0), np.maximum(-labels, 0.0)
+    bounds = [np.longdouble(0)]  # of u = 0
+    for u in (-ridge * n * alpha, np.where(margins < 1, -labels, 0.0)):
+        left, right = np.longdouble(-4), np.longdouble(4)
+        for _ in range(100):
+            middle = (left + right) / 2
+            above = np.clip(np.clip(u, low, high) - middle, low, high).sum() > 0
+            left, right = (middle, right) if above else (left, middle)
+        u = np.clip(np.clip(u, low, high) - left, low, high)
+        bounds.append(-(labels * u).mean() - (u @ (matrix @ u)) / (2 * ridge * n * n))
+    return float(primal), float(primal - max(bounds))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("solver", [DualAscent(1e-6), Splitting(1e-5, iterations=500)], ids=repr)
+def test_a_gap_is_no_smaller_than_what_rounding_hides(solver, seed):
+    points, labels = unscaled(seed)
+    problem = Problem(Linear().gram(points), labels, Hinge(), 1e-3, None, True)
+    solution = solver.solve(problem)
+    gap = certified_gap(problem, solution.coefficients, solution.intercept)
+    primal, difference = truth(points, labels, solution.coefficients, solution.intercept, 1e-3)
+    assert abs(gap.objective - primal) <= gap.rounding <= 1e-4 * primal
+    assert gap.absolute >= difference
+    assert gap.absolute <= 1.01 * difference + 10 * gap.rounding + 1e-12
+
+
+def test_rounding_is_said_where_it_is_most_of_the_gap():
+    gap = Gap(1.0, 1e-18, rounding=1e-9)
+    assert str(gap) == "relative duality gap 1.0e-09, most of it rounding"
+    assert "rounding" not in str(Gap(1.0, 1e-3, rounding=1e-9))
+
+
+def test_residuals_carry_their_rounding_too():
+    """α is huge and cancels: what is computed of K α − y is only noise of this size."""
+    points = np.linspace(0.0, 1.0, 40)[:, None]
+    problem = Problem(Gaussian(0.5).gram(points), np.sin(9 * points[:, 0]), Squared(), 1e-17)
+    solution = Direct(mixed=False).solve(problem)
+    wide = points.astype(np.longdouble)
+    matrix = np.exp(-((wide - wide.T) ** 2) / (2 * np.longdouble(0.5) ** 2))
+    alpha = solution.coefficients.astype(np.longdouble)
+    rest = matrix @ alpha + 40 * np.longdouble(1e-17) * alpha - problem.targets
+    true = float(np.linalg.norm(rest.astype(float))) / np.linalg.norm(problem.targets)
+    assert solution.gap >= true
+    assert solution.gap >= ridge_residual(problem, solution.coefficients).rounding
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("y", [np.zeros(N), np.full(N, 3.0)], ids=["zero", "constant"])
+def test_targets_that_are_all_alike_are_solved(y, intercept):
+    gram = KERNEL.gram(X)
+    centres = KERNEL.gram(X, X[:9])
+    for solver, problem in (
+        (ConjugateGradient(), Problem(gram, y, Squared(), 1e-3, None, intercept)),
+        (Direct(), Problem(gram, y, Squared(), 1e-3, None, intercept)),
+        (Newton(), Problem(gram, y, Huber(), 1e-3, None, intercept)),
+        (Newton(), Problem.on_centres(centres, y, Squared(), 1e-3, None, intercept)),
+        (Newton(), Problem.on_centres(centres, y, Huber(), 1e-3, None, intercept)),
+    ):
+        solution = solver.solve(problem)
+        assert solution.status.converged, solution.status
+        if intercept or not y.any():
+            assert np.abs(solution.coefficients).max() < 1e-6
+            assert solution.intercept == pytest.approx(y[0], abs=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import Lasso
 
 from mercer.losses import Hinge, Squared
-from mercer.solvers import Problem, SparseExpansion
+from mercer.solvers import L1, Problem, SparseExpansion
 from mercer.solvers.sparse import largest_penalty, stationarity
 from regularised import KERNEL, LABELS, NOISY, WEIGHTS, N, X
 
@@ -19,8 +19,8 @@ TWICE = np.repeat(X[: N // 2], 2, axis=0)  # columns that depend on each other
 @pytest.mark.parametrize("penalty", [0.05, 0.005, 0.0005])
 def test_it_is_the_lasso(penalty, fit_intercept, points):
     gram = KERNEL.gram(points)
-    problem = Problem(gram, NOISY, Squared(), 0.0, WEIGHTS, fit_intercept)
-    solution = SparseExpansion(penalty, tolerance=1e-8).solve(problem)
+    problem = Problem(gram, NOISY, Squared(), L1(penalty), WEIGHTS, fit_intercept)
+    solution = SparseExpansion(tolerance=1e-8).solve(problem)
     alpha, b, p = solution.coefficients, solution.intercept, WEIGHTS / WEIGHTS.sum()
     assert solution.status.converged
     K = gram.dense()
@@ -32,7 +32,7 @@ def test_it_is_the_lasso(penalty, fit_intercept, points):
     dual = u @ NOISY - 0.5 * (u[p > 0] ** 2 / p[p > 0]).sum()
     assert primal - dual <= 1e-7 * primal
     assert abs(u.sum()) < 1e-12 or not fit_intercept
-    assert stationarity(problem, alpha, penalty) < 1e-6
+    assert stationarity(problem, alpha) < 1e-6
     assert np.count_nonzero(alpha) < 40
     theirs = Lasso(penalty, fit_intercept=fit_intercept, tol=1e-10, max_iter=200_000)
     theirs.fit(K, NOISY, WEIGHTS)
@@ -42,24 +42,31 @@ def test_it_is_the_lasso(penalty, fit_intercept, points):
 
 
 def test_the_largest_penalty_leaves_nothing():
-    problem = Problem(KERNEL.gram(X), NOISY, Squared(), 0.0, None, True)
-    most = largest_penalty(problem)
-    assert not SparseExpansion(most * 1.0001).solve(problem).coefficients.any()
-    few = SparseExpansion(most * 0.999).solve(problem)
+    def problem(strength):
+        return Problem(KERNEL.gram(X), NOISY, Squared(), L1(strength), None, True)
+
+    most = largest_penalty(problem(1.0))
+    assert not SparseExpansion().solve(problem(most * 1.0001)).coefficients.any()
+    few = SparseExpansion().solve(problem(most * 0.999))
     assert np.count_nonzero(few.coefficients) == 1
-    assert stationarity(problem, few.coefficients, most) > 1e-4  # of another penalty
+    assert stationarity(problem(most), few.coefficients) > 1e-4  # of another penalty
 
 
 @pytest.mark.parametrize(
     ("loss", "y", "ridge", "text"),
     [
-        (Hinge(), LABELS, 0.0, r"square loss; got Hinge\(\)"),
-        (Squared(), NOISY, 0.1, "takes the place of .* got regularization=0.1"),
-        (Squared(), np.stack([NOISY, NOISY], 1), 0.0, r"one target for each point; got .*\(60, 2"),
+        (Hinge(), LABELS, L1(0.1), r"square loss; got Hinge\(\)"),
+        (Squared(), NOISY, 0.1, r"in place of .* got regularization=0\.1\. Write .*L1"),
+        (
+            Squared(),
+            np.stack([NOISY, NOISY], 1),
+            L1(0.1),
+            r"one target for each point; got .*\(60, 2",
+        ),
     ],
 )
 def test_what_it_refuses(loss, y, ridge, text):
     with pytest.raises(ValueError, match=text):
-        SparseExpansion(0.1).solve(Problem(KERNEL.gram(X), y, loss, ridge))
-    with pytest.raises(ValueError, match="SparseExpansion needs a finite penalty > 0; got -1"):
-        SparseExpansion(-1)
+        SparseExpansion().solve(Problem(KERNEL.gram(X), y, loss, ridge))
+    with pytest.raises(ValueError, match="L1 needs a finite strength > 0; got -1"):
+        L1(-1)

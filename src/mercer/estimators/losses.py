@@ -28,7 +28,7 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.points import PointSet
-from mercer.solvers.defaults import default_solver
+from mercer.solvers.automatic import default_solver
 from mercer.solvers.newton import Newton, default_tolerance
 
 FOR_CLASSES: dict[str, type[Loss]] = {

@@ -20,8 +20,8 @@ class OwnBlocks(Tiled):
     """
 
     name = "blocks from the kernel's own function"
-    stripe, tile = 256, 1024
-    column_bytes = 8
+    stripe = tile = 256  # square, so that symmetric matrices are computed by halves
+    column_bytes = 8  # of a slice of points, which copies nothing
 
     def __init__(
         self,

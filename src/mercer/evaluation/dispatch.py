@@ -60,9 +60,8 @@ _owners: dict[int, weakref.ref[EvaluableKernel]] = {}  # of programs that are ca
 def program_of(kernel: EvaluableKernel) -> Program | None:
     """The program of a kernel; None where it has no expression.
 
-    It is found again by the class and the fields of the kernel where these are numbers and texts.
-    Other kernels are told apart by identity, as long as they live: to compare them, matrices inside
-    them would be read.
+    It is cached by the class and the fields of the kernel where these are numbers and texts, else
+    by identity as long as the kernel lives: to compare kernels, matrices inside them would be read.
     """
     fields = tuple(vars(kernel).values())
     kinds = tuple(map(type, fields))
@@ -84,8 +83,14 @@ def _forget(key: int) -> None:
     _owners.pop(key, None)
 
 
-def check_pair(x: PointSet, y: PointSet) -> None:
-    """Refuse points of different kinds, widths or homes."""
+def check_pair(x: PointSet, y: PointSet, precision: str | None = None) -> None:
+    """Refuse points of different kinds, widths or homes, and a precision that they do not have."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {PRECISIONS}; got {precision!r}.")
+    if precision == "tf32" and x.home == "host":
+        raise ValueError('precision="tf32" is for tensors of torch on a GPU; these are arrays.')
+    if x is y:
+        return
     if (
         isinstance(x, VectorPoints) != isinstance(y, VectorPoints)
         or (not isinstance(x, VectorPoints) and type(x) is not type(y))

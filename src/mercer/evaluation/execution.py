@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from mercer.arrays import Array, namespace, on_host, to_precision
+from mercer.arrays import Array, namespace, to_precision
 
 SPLIT_BITS = 24  # of a float32: what rounding takes from a number is below 2⁻²⁴ times its size
 
@@ -79,17 +79,13 @@ class Affine:
             xp = namespace(product)
             last = xp.broadcast_to(part.factors[:, :1], (stop - start, 1))
             product = xp.concat([product, last], axis=1)
-        kept = to_precision(values, "float64") if self.keep_values else None
-        return MappedRows(to_precision(product, rows.dtype), None, kept)
+        image = to_precision(values, "float64") if self.keep_values else None
+        return MappedRows(to_precision(product, rows.dtype), None, image)
 
     def part(self, start: int, stop: int) -> Affine:
         """The same map of the rows start, …, stop − 1, which are counted from 0."""
         factors, added = (a if len(a) == 1 else a[start:stop] for a in (self.factors, self.added))
         return replace(self, factors=factors, added=added)
-
-    def on_host(self) -> Affine:
-        """The same map of NumPy arrays, which share the memory of tensors on the CPU."""
-        return replace(self, factors=on_host(self.factors), added=on_host(self.added))
 
     @property
     def columns(self) -> int:

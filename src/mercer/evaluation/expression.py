@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +32,11 @@ Y_KINDS = ("y_norm", "y_length")
 
 
 class Expression:
-    """A node of a kernel program. Immutable; shared nodes are computed once."""
+    """A node of a kernel expression. Immutable; shared nodes are computed once."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash, which differs from process to process."""
+        return {key: value for key, value in vars(self).items() if key != "_hash"}
 
     def __add__(self, other: Expression | float) -> Operation:
         return Operation("add", (self, as_expression(other)))
@@ -87,6 +93,13 @@ class Number(Expression):
     view: View = ALL_COLUMNS
     term: Expression | None = None
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # a view may hold a large matrix
+        return hash((self.kind, self.view, self.term))
+
 
 @dataclass(frozen=True, eq=False)
 class Parameter(Expression):
@@ -112,6 +125,20 @@ class Operation(Expression):
     exponent: int = 1
     table: Table | None = None
     twin: Expression | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # else every look-up in a table of nodes would go through the tree
+        return hash((self.name, self.arguments, self.exponent))
+
+    def with_arguments(self, arguments: tuple[Expression, ...]) -> Operation:
+        """The same operation on other arguments, without a twin; itself where nothing changes."""
+        same = all(old is new for old, new in zip(self.arguments, arguments, strict=True))
+        if same and self.twin is None:
+            return self
+        return Operation(self.name, arguments, self.exponent, self.table)
 
     def with_slopes_of(self, twin: Expression) -> Operation:
         """The same value, with the slopes of an equal expression that has them everywhere."""
@@ -294,9 +321,9 @@ def transformed(
         if node not in done:
             made = node
             if isinstance(node, Operation):
-                arguments = tuple(visit(argument) for argument in node.arguments)
-                twin = visit(node.twin) if twins and node.twin is not None else None
-                made = replace(node, arguments=arguments, twin=twin)
+                made = node.with_arguments(tuple(map(visit, node.arguments)))
+                if twins and node.twin is not None:
+                    made = replace(made, twin=visit(node.twin))
             done[node] = change(made)
         return done[node]
 
@@ -313,7 +340,7 @@ def substituted(
         if node not in done:
             made = node
             if isinstance(node, Operation):
-                made = replace(node, arguments=tuple(map(visit, node.arguments)), twin=None)
+                made = node.with_arguments(tuple(map(visit, node.arguments)))
             done[node] = made
         return done[node]
 
@@ -328,6 +355,11 @@ def numbers_of(expression: Expression, twins: bool = False) -> tuple[Number, ...
     return tuple(leaf for leaf in leaves_of(expression, twins) if isinstance(leaf, Number))
 
 
+def arguments_of(node: Expression) -> tuple[Expression, ...]:
+    """The arguments of an operation; leaves have none."""
+    return node.arguments if isinstance(node, Operation) else ()
+
+
 def leaves_of(expression: Expression, twins: bool = False) -> tuple[Expression, ...]:
     """The distinct nodes without arguments, in order of first appearance."""
     done: dict[Expression, None] = {}
@@ -335,7 +367,7 @@ def leaves_of(expression: Expression, twins: bool = False) -> tuple[Expression, 
     def visit(node: Expression) -> None:
         if node not in done:
             done[node] = None
-            for argument in getattr(node, "arguments", ()):
+            for argument in arguments_of(node):
                 visit(argument)
             if twins and isinstance(node, Operation) and node.twin is not None:
                 visit(node.twin)

@@ -230,7 +230,7 @@ def lengths(rows: Array) -> Array:
 
 
 def _pulled_back(part: Array, seen: Array, x: Any, view: View) -> Array:
-    """The chain rule of a view: from its coordinates back to the columns it keeps.
+    """The chain rule of a view: from its coordinates back to the columns it selects.
 
     That of x ↦ x/‖x‖ drops what points along x, and divides by ‖x‖.
     """

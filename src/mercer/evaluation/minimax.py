@@ -8,6 +8,8 @@ coefficients from the lowest degree up, one list for each precision.
 from __future__ import annotations
 
 LOG2E, LOG2 = 1.4426950408889634, 0.6931471805599453
+# 1.5·2^23 and 1.5·2^52: added and taken off again they leave the nearest integer
+INTEGER_SHIFT = {"float32": 12582912.0, "float64": 6755399441055744.0}
 TWO_POWER = {
     "float32": (
         1.000000000554096974,

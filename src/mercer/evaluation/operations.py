@@ -1,7 +1,7 @@
 """The operations of a kernel expression: what each computes, how it is written, and its slopes.
 
 Adding an operation is one entry here (and its error rule in `testing/rounding.py`). Its `oracle`
-runs on arrays of NumPy and torch. Its `code` is text that is valid in Numba and in Triton; an
+runs on arrays of any library. Its `code` is text that is valid in Numba and in Triton; an
 operation that is a formula of others says so by `formula` instead, and needs no code. Functions
 that neither language has are written in `cpu/elementary.py` and `gpu/elementary.py`.
 """
@@ -49,7 +49,7 @@ def apply(node: Operation, *arguments: Any) -> Any:
 
 
 def _library(x: Any) -> Any:
-    return namespace(x) if is_tensor(x) else np
+    return namespace(x) if is_tensor(x) or hasattr(x, "__array_namespace__") else np
 
 
 def _function(name: str) -> Callable[..., Any]:

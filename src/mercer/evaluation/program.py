@@ -26,6 +26,7 @@ from mercer.evaluation.expression import (
     Parameter,
     X,
     Y,
+    arguments_of,
     leaves_of,
 )
 from mercer.evaluation.operations import OPERATIONS
@@ -277,7 +278,7 @@ def coordinate_code(term: Expression) -> CoordinateCode:
             named = parts[min(sides)]
             named.setdefault(node, f"{min(sides)}{len(named)}")
         else:
-            for argument in getattr(node, "arguments", ()):
+            for argument in arguments_of(node):
                 collect(argument)
 
     collect(term)
@@ -290,4 +291,4 @@ def _sides(node: Expression) -> set[str]:
     """Whose coordinates an expression depends on."""
     if isinstance(node, Coordinate):
         return {node.side}
-    return set().union(*map(_sides, getattr(node, "arguments", ())))
+    return set().union(*map(_sides, arguments_of(node)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from mercer.evaluation.expression import (
     Number,
     Operation,
     Parameter,
+    arguments_of,
     decay,
     exp,
     reciprocal_root,
@@ -49,7 +50,7 @@ def rewritten(expression: Expression, rules: Sequence[Rule]) -> Expression:
         if node not in done:
             made = node
             if isinstance(node, Operation):
-                made = replace(node, arguments=tuple(map(visit, node.arguments)), twin=None)
+                made = node.with_arguments(tuple(map(visit, node.arguments)))
                 better = next((new for rule in rules if (new := rule(made)) is not None), None)
                 made = made if better is None else visit(better)
             done[node] = done[made] = made
@@ -63,7 +64,7 @@ def parents(expression: Expression) -> dict[Expression, list[Operation]]:
     above: dict[Expression, list[Operation]] = {expression: []}
 
     def visit(node: Expression) -> None:
-        for argument in getattr(node, "arguments", ()):
+        for argument in arguments_of(node):
             known = argument in above
             above.setdefault(argument, []).append(node)  # type: ignore[arg-type]
             if not known:

@@ -86,23 +86,23 @@ def _in_cache(tiled: Any, values: np.ndarray, row_map: Affine, threads: int) -> 
     parts = spans(n, -(-n // _parts(tiled, values.shape[1])))
     partial: list[Any] = [None] * len(parts)
     columns = tiled.columns(0, m)
-    kept = np.empty((n, len(lines) // (1 + row_map.split))) if row_map.keep_values else None
+    image = np.empty((n, len(lines) // (1 + row_map.split))) if row_map.keep_values else None
 
     def add(i: int) -> None:
         total: Any = 0.0
         for start, stop in spans(parts[i][1], tiled.stripe, parts[i][0]):
-            place = None if kept is None else kept[start:stop]
+            place = None if image is None else image[start:stop]
             rows, part = tiled.rows(start, stop), row_map.part(start, stop)
             total = total + tiled.compiled_row_pass(rows, columns, lines, part, place)
         partial[i] = total
 
     run(add, range(len(parts)), threads)
     total = np.asarray(sum(partial[1:], partial[0]), np.float64)
-    return RowPass(np.ldexp(total, exponent).T, None, kept)
+    return RowPass(np.ldexp(total, exponent).T, None, image)
 
 
 class Sums:
-    """What a row pass adds up, in parts that do not depend on threads, and the rows it keeps."""
+    """What a row pass adds up, in parts that do not depend on threads, and rows to hand back."""
 
     def __init__(self, parts: int, rows: int) -> None:
         self.products: list[Any] = [0.0] * parts

@@ -190,36 +190,38 @@ class Tiled:
         return self if self.symmetric else self._transposed()
 
     def _product(self, values: np.ndarray, threads: int) -> np.ndarray:
-        """Stripe by stripe; where rows are few, the columns are cut into segments, too."""
-        n, m = self.shape
-        out = np.zeros((n, values.shape[1]), self.dtype)
-        stripes, segments = spans(n, self.stripe), self.tuning.segments
+        """Stripe by stripe, for one chunk of packed columns after the other."""
+        out = np.zeros((self.shape[0], values.shape[1]), self.dtype)
         tiles = max(1, self.tuning.chunk_bytes // (self.column_bytes * self.tile))
-        for chunk in spans(m, tiles * self.tile):
-            packed = self._packed(chunk, threads)
-            few = len(stripes) < segments // 2
-            step = -(-len(packed) // -(-segments // len(stripes))) if few else len(packed)
-            pieces = spans(len(packed), step)
-            tasks = [(stripe, piece) for stripe in stripes for piece in pieces]
-            partial: dict[Any, np.ndarray] = {}
-
-            def add(
-                task: tuple[Span, Span],
-                packed: list[Any] = packed,
-                alone: bool = len(pieces) == 1,
-                partial: dict[Any, np.ndarray] = partial,
-            ) -> None:
-                stripe, piece = task
-                total = self._stripe_sum(stripe, packed[slice(*piece)], values)
-                if alone:
-                    out[slice(*stripe)] += total
-                else:
-                    partial[task] = total
-
-            run(add, tasks, threads)
-            for task in tasks if partial else ():  # in order
-                out[slice(*task[0])] += partial[task]
+        for chunk in spans(self.shape[1], tiles * self.tile):
+            self._add_chunk(self._packed(chunk, threads), values, out, threads)
         return out
+
+    def _add_chunk(
+        self, packed: list[tuple[Span, Any]], values: np.ndarray, out: np.ndarray, threads: int
+    ) -> None:
+        """Add the product with some columns; where rows are few, these are cut into segments.
+
+        Sums of segments are held apart and added in order.
+        """
+        stripes, segments = spans(len(out), self.stripe), self.tuning.segments
+        few = len(stripes) < segments // 2
+        step = -(-len(packed) // -(-segments // len(stripes))) if few else len(packed)
+        pieces = spans(len(packed), step)
+        tasks = [(stripe, piece) for stripe in stripes for piece in pieces]
+        partial: dict[tuple[Span, Span], np.ndarray] = {}
+
+        def add(task: tuple[Span, Span]) -> None:
+            stripe, piece = task
+            total = self._stripe_sum(stripe, packed[slice(*piece)], values)
+            if len(pieces) == 1:
+                out[slice(*stripe)] += total
+            else:
+                partial[task] = total
+
+        run(add, tasks, threads)
+        for task in tasks if partial else ():
+            out[slice(*task[0])] += partial[task]
 
     def _packed(self, chunk: Span, threads: int) -> list[tuple[Span, Any]]:
         pieces = spans(chunk[1], self.tile, chunk[0])

@@ -14,21 +14,27 @@ True
 """
 
 from mercer.features import centres
+from mercer.features.additive import AdditiveFeatures
 from mercer.features.base import FeatureMap
 from mercer.features.compression import Compressed, compress, to_features
+from mercer.features.explicit import ExplicitFeatures
 from mercer.features.fastfood import Fastfood
 from mercer.features.fourier import RandomFourierFeatures, RBFSampler
 from mercer.features.mercer import MercerFeatures
+from mercer.features.minhash import MinHash
 from mercer.features.normal import NormalEquations
 from mercer.features.nystroem import Nystroem
 from mercer.features.relu import ReLUFeatures
 from mercer.features.sketch import PolynomialCountSketch, TensorSketch
 
 __all__ = [
+    "AdditiveFeatures",
     "Compressed",
+    "ExplicitFeatures",
     "Fastfood",
     "FeatureMap",
     "MercerFeatures",
+    "MinHash",
     "NormalEquations",
     "Nystroem",
     "PolynomialCountSketch",

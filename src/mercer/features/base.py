@@ -17,6 +17,7 @@ from mercer.features.inputs import KernelInput, as_numpy, is_foreign, length, pl
 from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
+from mercer.operators import FeatureMatrix
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
 Fill = Callable[[Any, np.ndarray], Any]
@@ -109,6 +110,10 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """ΦᵀWΦ and ΦᵀWy for the features Φ of X, summed chunk by chunk; Φ is never stored."""
         X = self._admitted(as_numpy(X))
         return accumulate(self, X, as_numpy(y), as_numpy(sample_weight))
+
+    def matrix(self, X: Any) -> FeatureMatrix:
+        """Z with the rows φ(x_i), as an operator for solvers: Z w, Zᵀu and row passes by blocks."""
+        return FeatureMatrix(self, self._admitted(X))
 
     def function(self, weights: Any) -> FeatureFunction:
         """The function f(x) = ⟨φ(x), w⟩."""

@@ -1,6 +1,6 @@
-"""Compiled passes of feature maps: cosines in place, and the fast Walsh–Hadamard transform.
+"""Compiled loops of feature maps: cosines in place, and the fast Walsh–Hadamard transform.
 
-Arrays of angles are in turns. Every pass works on a block that lies in the cache.
+Arrays of angles are in turns. Each loop works on a block that fits the cache.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64
 from mercer.evaluation.cpu.vectors import OPTIONS, compiled, lanes, widen
+from mercer.features.fastfood import SHORTEST_TRANSFORM
 
-Pass = Callable[..., None]
-SMALLEST = 16  # length of a transform: the numbers of the widest vector
+Loop = Callable[..., None]
 
 
-# ---- the fast Walsh–Hadamard transform: its vectors are written out, as LLVM does not find them --
+# ---- the fast Walsh–Hadamard transform -----------------------------------------------------------
+
+# Its vectors are written out, as LLVM does not find the stages within a vector. Plain loops over 16
+# rows side by side took 2.5 ns for a number where this takes 1.0 (float32, 1024 columns).
 
 
 class _Vectors:
@@ -137,10 +140,10 @@ def _last_stages(x, h, width):  # type: ignore[no-untyped-def]
             _one_stage(x, j, h)
 
 
-# ---- passes --------------------------------------------------------------------------------------
+# ---- loops over blocks ---------------------------------------------------------------------------
 
 
-def _trigonometric(functions: Any) -> dict[str, Pass]:
+def _trigonometric(functions: Any) -> dict[str, Loop]:
     cosine, sine = functions.cosine, functions.sine
 
     @compiled
@@ -182,7 +185,7 @@ def _gathered(x, order, y, out):  # type: ignore[no-untyped-def]
         out[j] = x[order[j]] * y[j]
 
 
-def _structured(number: Any) -> dict[str, Pass]:
+def _structured(number: Any) -> dict[str, Loop]:
     hadamard = _hadamard(number)
 
     @compiled
@@ -246,6 +249,8 @@ def hadamard(block: np.ndarray) -> None:
     True
     """
     size = block.shape[1]
-    if size & (size - 1) or size < SMALLEST:
-        raise ValueError(f"the length must be a power of two from {SMALLEST} on; got {size}.")
+    if size & (size - 1) or size < SHORTEST_TRANSFORM:
+        raise ValueError(
+            f"the length must be a power of two from {SHORTEST_TRANSFORM} on; got {size}."
+        )
     _TABLE[block.dtype]["hadamard"](block)

@@ -15,8 +15,7 @@ from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectru
 from mercer.kernels import laws
 from mercer.kernels.measures import generator
 
-SMALLEST = 16  # columns of a block: the numbers of the widest vector of the processor
-ROWS = 32  # whose angles lie in the cache together
+SHORTEST_TRANSFORM = 16  # columns of a block: the float32 numbers of the widest vector
 
 
 @dataclass(eq=False, repr=False)
@@ -68,7 +67,7 @@ class Fastfood(FourierFeatures):
 
     def _draw(self, X: Any) -> None:
         count, kernel, width = self._frequency_count(), self._resolved_kernel(X), X.shape[1]
-        size = max(SMALLEST, 1 << (width - 1).bit_length())
+        size = max(SHORTEST_TRANSFORM, 1 << (width - 1).bit_length())
         spectrum = IsotropicSpectrum.of(kernel, width, "Fastfood", size)
         wide = laws.isotropic(spectrum.kernel, size)
         if not wide.yes or laws.spectral_density(spectrum.kernel, size).payload is None:
@@ -122,15 +121,14 @@ class Fastfood(FourierFeatures):
         return turns
 
     def _filler(self, dtype: np.dtype) -> Fill:
-        turns, write = self._turns(dtype), self._writer(dtype)
+        turns, write, step = self._turns(dtype), self._writer(dtype), self.tuning.structured_rows
 
         def fill(rows: Any, out: np.ndarray) -> None:
-            angles = np.empty((ROWS, self.signs_.size), dtype)
-            for first in range(0, rows.shape[0], ROWS):
-                some = rows[first : first + ROWS]
-                block = angles[: some.shape[0]]
+            angles = np.empty((step, self.signs_.size), dtype)
+            for first in range(0, rows.shape[0], step):
+                some, target = rows[first : first + step], out[first : first + step]
+                block = angles[: len(target)]
                 turns(some, block)
-                target = out[first : first + some.shape[0]]
                 write(np.ascontiguousarray(block[:, : self._count]), target, 0)
 
         return fill

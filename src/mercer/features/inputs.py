@@ -14,11 +14,12 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from mercer.arrays import beside, is_tensor, on_host
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
 from mercer.points import PointSet, VectorPoints, as_vectors
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
+from mercer.structured.base import StructuredKernel
 
 SMALL_INPUT = (
     4096  # numbers; checking so few takes less time than scikit-learn's look at their type
@@ -77,7 +78,7 @@ class KernelInput:
         if self._is_precomputed():
             return Precomputed(X)
         if isinstance(self.kernel, Kernel):
-            return self.kernel
+            return self.kernel.fitted(X)
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
             kernel = partial(kernel, **self.kernel_params)
@@ -104,7 +105,11 @@ class KernelInput:
         elif is_tensor(X):
             return self._checked_tensors(X, *y, reset=reset)
         if self._holds_objects(X):
-            return validate_data(self, X, *y, reset=reset, skip_check_array=True)
+            if hasattr(X, "columns"):
+                return validate_data(self, X, *y, reset=reset, skip_check_array=True)
+            if not length(X):
+                raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
+            return (X, *y) if y else X  # the kernel checks objects; they have no features
         return validate_data(
             self,
             X,
@@ -127,7 +132,8 @@ class KernelInput:
             isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "OUS"
         )
         if isinstance(self.kernel, Kernel) and not is_tensor(X):
-            if self.kernel._column_names():
+            structured = any(isinstance(part, StructuredKernel) for part in parts(self.kernel))
+            if structured or self.kernel._column_names():
                 return True
             return sequence and not isinstance(self.kernel.points(X), VectorPoints)
         if not (sequence and callable(self.kernel) and len(X)):

@@ -16,8 +16,6 @@ from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import generator
 
-NODES = 64  # of the rule for second moments
-
 
 @dataclass(frozen=True)
 class Appended:
@@ -124,7 +122,7 @@ class ReLUFeatures(FeatureMap):
         return np.sqrt(np.maximum(variance, 0.0) / self.feature_count)
 
     def _second_moment(self, angle: np.ndarray) -> np.ndarray:
-        nodes, weights = np.polynomial.legendre.leggauss(NODES)
+        nodes, weights = np.polynomial.legendre.leggauss(64)  # exact to rounding: powers of cosines
         half = 0.5 * (math.pi - angle)[:, None]  # both are positive for a in (θ − π/2, π/2)
         middle = 0.5 * angle[:, None]
         a = middle + half * nodes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, namespace, to_precision
+from mercer.arrays import Array, floating, namespace, to_precision
 from mercer.evaluation.program import EvaluableKernel
 from mercer.operators import Gram
 from mercer.points import PointSet
@@ -47,7 +47,7 @@ class RKHSFunction:
     coefficients: Array
 
     def __post_init__(self) -> None:
-        coefficients = self._as_array(self.coefficients)
+        coefficients = floating(self.points.vector(self.coefficients))
         if coefficients.ndim not in (1, 2) or len(coefficients) != len(self.points):
             raise ValueError(
                 f"coefficients must be one number (or one row) for each of the "
@@ -56,13 +56,6 @@ class RKHSFunction:
         if not bool(namespace(coefficients).isfinite(coefficients).all()):
             raise ValueError("coefficients must be finite; they contain NaN or infinity.")
         object.__setattr__(self, "coefficients", coefficients)
-
-    def _as_array(self, coefficients: Any) -> Array:
-        """Coefficients of the library of the centres, in float32 or float64."""
-        coefficients = self.points.vector(coefficients)
-        xp = namespace(coefficients)
-        floating = xp.isdtype(coefficients.dtype, "real floating")
-        return coefficients if floating else xp.astype(coefficients, xp.float64)
 
     def _double(self) -> Array:
         return to_precision(self.coefficients, "float64")
@@ -94,10 +87,7 @@ class RKHSFunction:
     def inner(self, other: RKHSFunction) -> float:
         """⟨f, g⟩, computed in float64."""
         self._check_same_space(other)
-        gram = Gram(self.kernel, other.points, self.points)
-        if other.points is self.points:
-            gram = Gram(self.kernel, self.points)
-        values = gram @ self._double()
+        values = Gram(self.kernel, other.points, self.points) @ self._double()
         return float((values * other._double()).sum())
 
     def norm(self) -> float:
@@ -178,7 +168,7 @@ class RKHSFunction:
         """
         points = self.kernel.points(centres)
         values = Gram(self.kernel, points, self.points) @ self._double()
-        matrix = to_precision(beside(Gram(self.kernel, points).dense(), values), "float64")
+        matrix = to_precision(Gram(self.kernel, points).dense(), "float64")
         coefficients, _ = linalg.symmetric_solve(matrix, values)
         xp = namespace(coefficients)
         return RKHSFunction(self.kernel, points, xp.astype(coefficients, self.coefficients.dtype))

@@ -10,7 +10,16 @@ from mercer.kernels.algebra import Exponentiated, Normalised, PolynomialOf, Prod
 from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
-from mercer.kernels.coordinates import AllSubsets, Brownian, Cauchy, ChiSquared, Laplacian, Spline
+from mercer.kernels.coordinates import (
+    AdditiveChiSquared,
+    AllSubsets,
+    Brownian,
+    Cauchy,
+    ChiSquared,
+    HistogramIntersection,
+    Laplacian,
+    Spline,
+)
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
 from mercer.kernels.inner_product import Constant, Linear, Polynomial, Sigmoid
 from mercer.kernels.input_maps import (
@@ -28,6 +37,7 @@ from mercer.kernels.radial import Exponential, Gaussian, Matern, Radial, Rationa
 from mercer.kernels.spectral import CosineSeries, FourierSeries, Spectral
 
 __all__ = [
+    "AdditiveChiSquared",
     "AllSubsets",
     "ArcCosine",
     "BlockKernel",
@@ -43,6 +53,7 @@ __all__ = [
     "FourierSeries",
     "Gaussian",
     "GroupAverage",
+    "HistogramIntersection",
     "Kernel",
     "Laplacian",
     "Linear",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from mercer.arrays import namespace
 from mercer.checks import check_coefficients, check_nonnegative
@@ -359,6 +360,9 @@ def _horner(coefficients: Sequence[float], x: Any) -> Any:
 class Normalised(Wrapped):
     """k(x, y)/√(k(x, x) k(y, y)), as `kernel.normalised()`; 0 where k(x, x) = 0.
 
+    On objects other than vectors, two with k(x, x) = k(y, y) = 0 have the value 1: the empty set,
+    text or graph is as similar to itself as any other.
+
     >>> from mercer.kernels import Linear
     >>> Linear().normalised()([3.0, 4.0], [6.0, 8.0])
     1.0
@@ -378,7 +382,17 @@ class Normalised(Wrapped):
         return self.kernel.normalised_block(x, y)
 
     def _diagonal(self, x: PointSet) -> np.ndarray:
+        if not isinstance(x, VectorPoints):
+            return np.ones(len(x), x.dtype)
         return (self.kernel.diagonal(x) > 0).astype(x.dtype)
+
+    def features(self, x: PointSet) -> Any:
+        """φ(x)/‖φ(x)‖; objects with φ(x) = 0 have a feature of their own, in a last column."""
+        features, own = self.kernel.features(x), self.kernel.diagonal(x)
+        if isinstance(x, VectorPoints):
+            return reciprocal_roots(own)[:, None] * features
+        scaled = scipy.sparse.diags_array(reciprocal_roots(own)) @ features
+        return scipy.sparse.hstack([scaled, (own <= 0).astype(own.dtype)[:, None]], format="csr")
 
     def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """(∂k(x, y) − k(x, y) ∂k(x, x)/k(x, x))/√(k(x, x) k(y, y)), ∂ being that of the first x."""

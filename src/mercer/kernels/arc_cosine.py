@@ -83,17 +83,14 @@ class ArcCosine(Kernel):
 
     def facts(self, dimension: int | None = None) -> Facts:
         n = self.order
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=yes("it is the mean of products Θ(⟨w,x⟩)Θ(⟨w,y⟩) over random w"),
-                stationary=no("it depends on the angle between x and y, which a shift changes"),
-                bounded=no(f"k(x, x) is a multiple of ‖x‖^{2 * n}")
-                if n
-                else yes("k(x, x) = 1, and ½ at 0", 1.0),
-                universal=no(f"its functions are homogeneous, f(tx) = t^{n} f(x) for t > 0"),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=yes("it is the mean of products Θ(⟨w,x⟩)Θ(⟨w,y⟩) over random w"),
+            stationary=no("it depends on the angle between x and y, which a shift changes"),
+            bounded=no(f"k(x, x) is a multiple of ‖x‖^{2 * n}")
+            if n
+            else yes("k(x, x) = 1, and ½ at 0", 1.0),
+            universal=no(f"its functions are homogeneous, f(tx) = t^{n} f(x) for t > 0"),
         )
 
     def _step_value(self) -> Operation:

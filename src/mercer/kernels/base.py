@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import is_tensor
 from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
 from mercer.functions import RKHSFunction
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
 from mercer.operators import Gram
-from mercer.points import Column, PointSet, as_vectors
+from mercer.points import Column, PointSet, VectorPoints, as_vectors
 from mercer.runtime.budget import Memory
 from mercer.values import Value
 
@@ -59,19 +58,30 @@ class Kernel(Value):
             raise NotImplementedError(
                 f"{type(self).__name__} implements neither expression nor block."
             )
-        return Gram(self, x, y).dense()
+        return self._any_points(x, y).dense()
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i)."""
         if self.expression() is not None:
-            return Gram(self, x).diagonal()
+            return self._any_points(x, None).diagonal()
         points = (x.slice(i, i + 1) for i in range(len(x)))
         return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
 
+    def _any_points(self, x: PointSet, y: PointSet | None) -> Gram:
+        """The Gram matrix by its expression; a constant takes points that are no vectors, too."""
+        return Gram(self, x, y, precision=None if isinstance(x, VectorPoints) else "reference")
+
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), for kernels without an expression."""
+        """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), for kernels without an expression.
+
+        0/0 is 0, and 1 for points that are no vectors: an empty object is as similar to itself as
+        any other.
+        """
         rows, columns = (reciprocal_roots(self.diagonal(side)) for side in (x, y))
-        return rows[:, None] * self.block(x, y) * columns
+        values = rows[:, None] * self.block(x, y) * columns
+        if not isinstance(x, VectorPoints):
+            values[np.ix_(rows == 0, columns == 0)] = 1.0
+        return values
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """∂k(x_i, y_j)/∂x_i as an array (n, m, columns)."""
@@ -189,6 +199,17 @@ class Kernel(Value):
         points = self.points(x)
         return Gram(self, points, None if y is None else self.points(y), memory, precision)
 
+    def fitted(self, data: Any) -> Kernel:
+        """This kernel with what it learns from training points, as estimators ask for it in `fit`.
+
+        Most kernels learn nothing. Words of texts, or the scales of the columns of a table, are
+        learned from training points alone, in each fold of a cross-validation anew.
+        """
+        inner = {n: v for n, v in self.get_params(deep=False).items() if isinstance(v, Kernel)}
+        learned = {name: part.fitted(data) for name, part in inner.items()}
+        same = all(learned[name] is part for name, part in inner.items())
+        return self if same else self.with_(**learned)
+
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""
         return RKHSFunction(self, self.points(centres), coefficients)
@@ -299,7 +320,7 @@ def reciprocal_roots(values: np.ndarray) -> np.ndarray:
 
 def _alone(point: Any) -> Any:
     """One point as a set of points."""
-    return point[None] if is_tensor(point) else [point]
+    return point[None] if hasattr(point, "__dlpack__") else [point]
 
 
 def _shown(value: Any) -> str:

@@ -7,6 +7,7 @@ a table. h is 1 + O(r^{min(1, 2ν)}) at 0, which decides how far down the table 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,10 +16,20 @@ import scipy  # its parts are loaded where they are used
 
 from mercer.evaluation.tables import Table
 
-HIGHEST = 10  # e^{−1024} is below the smallest float64
-CLOSED_FORMS = 4  # half-integers up to 9/2; beyond, a table is as fast
-STEEP = 8.0  # ν beyond which r^ν is too steep for the product r^ν K_ν
-SERIES = 0.125  # r up to which five terms of the series will do, for those ν
+
+@dataclass(frozen=True)
+class Tuning:
+    """Where one way to compute the profile ends and another begins."""
+
+    highest: int = (
+        10  # octave of r in which the table ends: e^{−1024} is below the smallest float64
+    )
+    closed_forms: int = 4  # half-integers up to 9/2; beyond, a table is as fast
+    steep: float = 8.0  # ν beyond which r^ν is too steep for the product r^ν K_ν
+    series: float = 0.125  # r up to which five terms of the series are right to rounding, ν > 8
+
+
+TUNING = Tuning()
 
 
 def half_integer_coefficients(smoothness: float) -> tuple[float, ...] | None:
@@ -28,7 +39,7 @@ def half_integer_coefficients(smoothness: float) -> tuple[float, ...] | None:
     True
     """
     p = smoothness - 0.5
-    if p != int(p) or not 0 <= p <= CLOSED_FORMS:
+    if p != int(p) or not 0 <= p <= TUNING.closed_forms:
         return None
     p = int(p)
     scale = math.factorial(p) / math.factorial(2 * p)
@@ -50,7 +61,7 @@ def _table(smoothness: float, order: int) -> Table:
         function=_Derivative(smoothness, order),
         derivative=lambda: _table(smoothness, order + 1),
         lowest=_lowest(smoothness),
-        highest=HIGHEST,
+        highest=TUNING.highest,
     )
 
 
@@ -77,7 +88,7 @@ class _Derivative:
 
 def _scaled(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray:
     """2^{1−ν}/Γ(ν) · r^ν e^r K_μ(r) for μ = ν or ν − 1."""
-    if smoothness <= STEEP:
+    if smoothness <= TUNING.steep:
         return _by_bessel(smoothness, bessel_order, r)
     if bessel_order == smoothness:
         return _by_integral(smoothness, r)
@@ -90,7 +101,7 @@ def _by_integral(smoothness: float, r: np.ndarray) -> np.ndarray:
     The trapezoidal rule is right to the last digit, and powers as steep as r^ν, which would lose
     some, do not occur.
     """
-    near = r < SERIES
+    near = r < TUNING.series
     values = np.empty_like(r)
     values[near] = np.exp(r[near]) * _series(smoothness, r[near])
     values[~near] = _integral(smoothness, r[~near]) / _integral(smoothness, np.zeros(1))

@@ -18,6 +18,7 @@ import numpy as np
 from mercer.kernels.algebra import PolynomialOf
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import BlockKernel
+from mercer.kernels.facts import Facts, no, yes
 from mercer.kernels.inner_product import Constant, Linear, Polynomial
 from mercer.kernels.input_maps import Composed
 from mercer.kernels.named import (
@@ -28,7 +29,6 @@ from mercer.kernels.named import (
     from_name,
     is_whole,
     on_metric,
-    refuse_indefinite,
 )
 from mercer.kernels.radial import Gaussian, Matern, RationalQuadratic
 from mercer.points import PointSet
@@ -55,7 +55,7 @@ def as_kernel(
         A kernel of mercer is returned as it is. A name is one of "rbf", "poly", "polynomial",
         "laplacian", "chi2", "cosine", "linear", "sigmoid", "additive_chi2" and "precomputed" (X is
         then the matrix). A function takes two points and returns a number, or two blocks of points
-        and returns a matrix: which of both is found by trying it on two points of X.
+        and returns a matrix: which of both is decided by trying it on two points of X.
     gamma : float, "scale", "auto" or None, default=None
         γ, as in `sklearn.metrics.pairwise`; None and "auto" are 1/n_features (for "chi2" None is
         1), "scale" is 1/(n_features · variance of X).
@@ -170,14 +170,10 @@ def _gp_matern(kernel: Any, request: Request) -> Kernel:
     return Matern(float(kernel.nu), _lengthscale(kernel.length_scale))
 
 
-def _gp_rational_quadratic(kernel: Any, request: Request) -> Kernel:
-    return RationalQuadratic(float(kernel.alpha), _lengthscale(kernel.length_scale))
-
-
 def _gp_exp_sine_squared(kernel: Any, request: Request) -> Kernel:
     width = request.width()
     if width is not None and width != 1:
-        refuse_indefinite(request, *not_periodic(width))
+        request.refuse(*not_periodic(width))
     if request.allow_indefinite and width != 1:
         return BlockKernel(kernel)
     return OnCircle(Gaussian(float(kernel.length_scale)), Circle(float(kernel.periodicity)))
@@ -197,19 +193,14 @@ def _gp_product(kernel: Any, request: Request) -> Kernel:
 def _gp_power(kernel: Any, request: Request) -> Kernel:
     inner, exponent = from_gaussian_process(kernel.kernel, request), kernel.exponent
     if exponent < 1 or not is_whole(exponent):
-        refuse_indefinite(
-            request,
+        request.refuse(
             f"{kernel} is not positive definite in general: only powers 1, 2, … of a kernel are.",
             "Write a whole exponent; for a power of an RBF change its length_scale.",
         )
         return BlockKernel(kernel)
-    return _power(inner, int(exponent))
-
-
-def _power(kernel: Kernel, exponent: int) -> Kernel:
-    if isinstance(kernel, Linear):
-        return Polynomial(exponent, kernel.bias)
-    return PolynomialOf(kernel, (*[0.0] * exponent, 1.0))
+    if isinstance(inner, Linear):
+        return Polynomial(int(exponent), inner.bias)
+    return PolynomialOf(inner, (*[0.0] * int(exponent), 1.0))
 
 
 def _gp_pairwise(kernel: Any, request: Request) -> Kernel:
@@ -248,7 +239,9 @@ GAUSSIAN_PROCESS: dict[str, Callable[[Any, Request], Kernel]] = {
     "PairwiseKernel": _gp_pairwise,
     "Product": _gp_product,
     "RBF": lambda kernel, request: Gaussian(_lengthscale(kernel.length_scale)),
-    "RationalQuadratic": _gp_rational_quadratic,
+    "RationalQuadratic": lambda kernel, request: RationalQuadratic(
+        float(kernel.alpha), _lengthscale(kernel.length_scale)
+    ),
     "Sum": _gp_sum,
     "WhiteKernel": _gp_white,
 }
@@ -265,16 +258,12 @@ def flattened(kernel: Any, operation: str) -> Iterator[Any]:
 
 def noise_level(kernel: Any) -> float | None:
     """The level of a product of noise and constants; None for everything else."""
-    factors = list(flattened(kernel, "Product"))
-    names = {_class_name(factor) for factor in factors}
-    if "WhiteKernel" not in names or names - {"WhiteKernel", "ConstantKernel"}:
+    level = {"WhiteKernel": "noise_level", "ConstantKernel": "constant_value"}
+    factors = [(factor, _class_name(factor)) for factor in flattened(kernel, "Product")]
+    names = {name for _, name in factors}
+    if "WhiteKernel" not in names or not names <= set(level):
         return None
-    return math.prod(_level(factor) for factor in factors)
-
-
-def _level(kernel: Any) -> float:
-    noisy = _class_name(kernel) == "WhiteKernel"
-    return float(kernel.noise_level if noisy else kernel.constant_value)
+    return math.prod(float(getattr(factor, level[name])) for factor, name in factors)
 
 
 # ---- the line rolled up: periodic kernels from kernels on the plane ------------------------------
@@ -332,6 +321,15 @@ class OnCircle(Composed):
     >>> math.isclose(k([0.0], [1.0]), math.exp(-2 * math.sin(math.pi / 3) ** 2 / 4))
     True
     """
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        facts = super().facts(dimension)
+        if not self.kernel.facts(2).isotropic.yes:
+            return facts
+        return facts.stating(
+            stationary=yes("it is a function of the chord, and so of x − y"),
+            universal=no("its functions repeat with the period"),
+        )
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         slopes = self.transform.derivative(x.data, 1)  # type: ignore[attr-defined]

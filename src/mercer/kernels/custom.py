@@ -10,13 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import is_tensor
 from mercer.errors import SlowKernelWarning
 from mercer.kernels.base import Kernel
-from mercer.kernels.facts import Facts, unknown
 from mercer.points import IndexPoints, PointSet, as_points
-
-SLOW_PAIRS = 1_000_000  # Python calls in one block of products after which a user should know
 
 
 def is_single_of_any_kind(x: Any) -> bool:
@@ -80,8 +76,10 @@ class PairKernel(_FromFunction):
     4.0
     """
 
+    slow = 250_000  # pairs in one block beyond which a warning is due: a quarter of a second
+
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if len(x) * len(y) >= SLOW_PAIRS // 4:
+        if len(x) * len(y) >= self.slow:
             warnings.warn(
                 f"{self!r} calls a Python function for each pair; write BlockKernel(function of "
                 "two blocks) to compute many pairs at once.",
@@ -126,13 +124,13 @@ class BlockKernel(_FromFunction):
         try:
             values = self.formula(x.data, y.data)
         except TypeError as error:
-            if not is_tensor(x.data):
+            if x.home == "host":
                 raise
             raise ValueError(
                 f"{self!r} was called with tensors of torch and failed ({error}): write it with "
                 "torch functions, or pass NumPy arrays."
             ) from error
-        if is_tensor(values):
+        if x.home != "host":
             return values
         return values.toarray() if hasattr(values, "toarray") else np.asarray(values)
 
@@ -150,7 +148,8 @@ class Precomputed(Kernel):
     matrix : array of shape (n, n)
         K; where the rows and columns are different points, any shape.
     positive_definite : bool, optional
-        Whether it is, where the author knows: solvers that need it ask.
+        Whether it is, where the author knows: solvers that need it ask. `kernel.check(range(n))`
+        looks at the eigenvalues.
 
     Examples
     --------
@@ -219,15 +218,3 @@ class Precomputed(Kernel):
     def __repr__(self) -> str:
         shape, claim = np.shape(self.matrix), _stated(self.positive_definite)
         return f"Precomputed(matrix of shape {shape}{claim})"
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        facts = super().facts(dimension)
-        if not facts.positive_definite.unknown:
-            return facts
-        return facts.stating(
-            positive_definite=unknown(
-                "its matrix was given",
-                advice="kernel.check(range(n)) looks at the eigenvalues; where none is negative, "
-                "write Precomputed(K, positive_definite=True).",
-            )
-        )

@@ -6,13 +6,10 @@ A class states in `facts` what is known of its kernel, and leaves the rest out:
 >>> from mercer.kernels.facts import yes
 >>> class Counts(BlockKernel):
 ...     def facts(self, dimension=None):
-...         return (
-...             super()
-...             .facts(dimension)
-...             .stating(
-...                 positive_definite=yes("it is an inner product of counts"),
-...                 bounded=yes("a word has at most 9 letters", 81.0),
-...             )
+...         known = super().facts(dimension)
+...         return known.stating(
+...             positive_definite=yes("it is an inner product of counts"),
+...             bounded=yes("a word has at most 9 letters", 81.0),
 ...         )
 >>> laws.bounded(2.0 * Counts(min) + 1.0)
 yes (163): both summands are bounded
@@ -23,6 +20,7 @@ What operations do with facts stands in `mercer.kernels.laws`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -98,9 +96,13 @@ def unknown(because: str, payload: Any = None, advice: str = "") -> Answer:
     return Answer(None, because, payload, advice)
 
 
-def first(*answers: Answer | None) -> Answer:
-    """The first answer that is given."""
-    return next(answer for answer in answers if answer is not None)
+def first(*answers: Answer | Callable[[], Answer | None] | None) -> Answer:
+    """The first answer that is given; functions are asked in turn."""
+    for answer in answers:
+        given = answer() if callable(answer) else answer
+        if given is not None:
+            return given
+    raise ValueError("no answer was given.")
 
 
 QUESTIONS = (
@@ -115,7 +117,6 @@ QUESTIONS = (
 )
 NAMES = {*QUESTIONS, "finite_features", "positive_values", "constant_diagonal", "vanishes"}
 NAMES |= {"separates", "constant", "columns"}
-NO_SPACE = "it is not positive definite, so it has no space"
 
 
 class Facts:
@@ -176,24 +177,22 @@ class Facts:
     @cached_property
     def positive_definite(self) -> Answer:
         """Σ_ij v_i v_j k(x_i, x_j) ≥ 0 for all points."""
-        finite = self.finite_features if self.finite_features.yes else None
-        unsaid = replace(self._nothing(), advice=self._how_to_claim())
-        return first(self._known("positive_definite"), self._claim(), finite, unsaid)
+        return first(self._known("positive_definite"), self._claim, self._by_features, self._unsaid)
 
     @cached_property
     def stationary(self) -> Answer:
         """k(x + h, y + h) = k(x, y)."""
-        return first(self._known("stationary"), self._growing(), self._nothing())
+        return first(self._known("stationary"), self._growing, self._nothing)
 
     @cached_property
     def isotropic(self) -> Answer:
         """k is a function of ‖x − y‖ alone."""
-        return first(self._by_shifts(), self._known("isotropic"), self._nothing())
+        return first(self._by_shifts, lambda: self._known("isotropic"), self._nothing)
 
     @cached_property
     def bounded(self) -> Answer:
         """k(x, x) ≤ R², the payload; a no says that k(tu, tu) → ∞ as t → ∞ for all u > 0."""
-        return first(self._known("bounded"), self._nothing())
+        return first(self._known("bounded"), self._nothing)
 
     @cached_property
     def universal(self) -> Answer:
@@ -207,7 +206,7 @@ class Facts:
     @cached_property
     def dense(self) -> Answer:
         """The space is dense in the continuous functions of the columns that k looks at."""
-        return first(self._known("universal"), self._small(), self._nothing())
+        return first(self._known("universal"), self._small, self._nothing)
 
     @cached_property
     def sobolev_order(self) -> Answer:
@@ -215,24 +214,23 @@ class Facts:
 
         Where the kernel has a period, a space of functions on the circle is meant.
         """
-        space = no(NO_SPACE) if self.positive_definite.no else None
-        return first(self._known("sobolev_order"), space, self._nothing())
+        return first(self._known("sobolev_order"), self._no_space, self._nothing)
 
     @cached_property
     def spectral_density(self) -> Answer:
         """k(x − y) = ∫ p(ω) cos(ω·(x − y)) dω; the payload is a `SpectralMeasure`."""
-        return first(self._known("spectral_density"), self._shifted(), self._nothing())
+        return first(self._known("spectral_density"), self._shifted, self._nothing)
 
     @cached_property
     def fourier_weights(self) -> Answer:
         """k(x, y) = Σ_m e^{2iπm(x−y)/period}/c_m, one column; the payload is `FourierWeights`."""
-        fading = no("it tends to 0 far away, so it does not repeat") if self.vanishes else None
-        return first(self._known("fourier_weights"), self._shifted(), fading, self._nothing())
+        known = self._known("fourier_weights")
+        return first(known, self._shifted, self._fading, self._nothing)
 
     @cached_property
     def finite_features(self) -> Answer:
         """k(x, y) = ⟨φ(x), φ(y)⟩ with finitely many features."""
-        return first(self._known("finite_features"), self._nothing())
+        return first(self._known("finite_features"), self._nothing)
 
     # ---- plain facts; False and None mean: not known -------------------------------------------
 
@@ -305,15 +303,19 @@ class Facts:
             return None
         return yes("it is stated to be") if claim else no("it is stated not to be")
 
-    def _how_to_claim(self) -> str:
+    def _by_features(self) -> Answer | None:
+        return self.finite_features if self.finite_features.yes else None
+
+    def _nothing(self) -> Answer:
+        return unknown(f"nothing is known of {type(self.kernel).__name__}")
+
+    def _unsaid(self) -> Answer:
         name = type(self.kernel).__name__
         place = f"`positive_definite = True` in the class {name}"
         if hasattr(self.kernel, "positive_definite"):
             place = f"{name}(…, positive_definite=True)"
-        return f"If it is, write {place}; kernel.check(X) tests it."
-
-    def _nothing(self) -> Answer:
-        return unknown(f"nothing is known of {type(self.kernel).__name__}")
+        advice = f"If it is, write {place}; kernel.check(X) tests it."
+        return replace(self._nothing(), advice=advice)
 
     def _growing(self) -> Answer | None:
         if not self.bounded.no:
@@ -330,11 +332,17 @@ class Facts:
             return yes("in one column a stationary kernel is a function of |x − y|")
         return self._shifted()
 
+    def _fading(self) -> Answer | None:
+        return no("it tends to 0 far away, so it does not repeat") if self.vanishes else None
+
+    def _no_space(self) -> Answer | None:
+        no_space = no("it is not positive definite, so it has no space")
+        return no_space if self.positive_definite.no else None
+
     def _small(self) -> Answer | None:
         """Spaces that are not dense: none, or of finite dimension."""
-        if self.positive_definite.no:
-            return no(NO_SPACE)
-        return no("its space has a finite dimension") if self.finite_features.yes else None
+        finite = no("its space has a finite dimension") if self.finite_features.yes else None
+        return finite if self._no_space() is None else self._no_space()
 
 
 def constant_facts(kernel: Any, value: float, dimension: int | None) -> Facts:

@@ -25,7 +25,7 @@ class Tuning:
 
     terms: int = 1 << 12  # of a sum beyond the last m, each a multiplication for every m
     nodes: int = 16  # of Gauss and Legendre for each octave of an end
-    octaves: int = 60  # of an end: 2^{−60} of it is left out
+    octaves: int = 44  # of an end: 2^{−44} of what is 1/terms of the sum is left out
 
 
 @dataclass(frozen=True, eq=False)

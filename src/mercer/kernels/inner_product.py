@@ -187,15 +187,12 @@ class Sigmoid(Kernel):
         taylor = "tanh(a·t + b) has a negative Taylor coefficient in t, and f(⟨x,y⟩) may have none"
         negative = "k(0, 0) = tanh(bias) is negative"
         changes = no("k(x, x) = tanh(a‖x‖² + b) changes with x")
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=no(negative if self.bias < 0 else taylor),
-                stationary=changes if self.scale else yes("with scale 0 it is constant"),
-                isotropic=yes("with scale 0 it is constant"),
-                bounded=yes("tanh tends to 1", 1.0)
-                if self.scale > 0
-                else yes("k(x, x) is largest at 0", math.tanh(self.bias)),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=no(negative if self.bias < 0 else taylor),
+            stationary=changes if self.scale else yes("with scale 0 it is constant"),
+            isotropic=yes("with scale 0 it is constant"),
+            bounded=yes("tanh tends to 1", 1.0)
+            if self.scale > 0
+            else yes("k(x, x) is largest at 0", math.tanh(self.bias)),
         )

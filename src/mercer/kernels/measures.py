@@ -45,8 +45,13 @@ class SpectralMeasure:
     total: float
 
     @property
+    def has_density(self) -> bool | None:
+        """Whether there is a density; None where it is not known."""
+        return True
+
+    @property
     def has_formula(self) -> bool:
-        """Whether `density` can be computed."""
+        """Whether the density can be computed."""
         return True
 
     def density(self, frequencies: Any) -> np.ndarray:
@@ -246,8 +251,9 @@ class Tabulated(SpectralMeasure):
 
 
 class Zero(SpectralMeasure):
-    """Of a constant: all mass at frequency 0. It has no density."""
+    """Of a constant: all mass at frequency 0."""
 
+    has_density = False
     has_formula = False
 
     def covariance(self) -> np.ndarray:
@@ -272,6 +278,11 @@ class Mixture(SpectralMeasure):
         return np.asarray(sum(share * part.covariance() for share, part in shares))
 
     @property
+    def has_density(self) -> bool | None:
+        known = {part.has_density for part in self.parts}
+        return False if False in known else None if None in known else True
+
+    @property
     def has_formula(self) -> bool:
         return all(part.has_formula for part in self.parts)
 
@@ -290,8 +301,9 @@ class Images(SpectralMeasure):
     """Frequencies Σ_i A_iᵀω_i with independent ω_i.
 
     Those of a product of kernels, with A_i the identity (None), of kernels on groups of columns
-    (the list of their numbers) and of k(Ax, Ay). There is a formula for the density where the
-    matrices A_i, one above the other, are invertible: p(A^{−ᵀ}ω)/|det A|.
+    (the list of their numbers) and of k(Ax, Ay). There is a density where ω_i with one reach all
+    directions, and none where all together do not. It has the formula p(A^{−ᵀ}ω)/|det A| where the
+    matrices A_i, one above the other, are an invertible matrix A.
     """
 
     parts: Sequence[SpectralMeasure]
@@ -313,12 +325,27 @@ class Images(SpectralMeasure):
                 out[np.ix_(*[range(self.dimension) if which is None else which] * 2)] += inner
         return out
 
+    def _reaches_all(self, maps: Sequence[Any]) -> bool:
+        if any(which is None for which in maps):
+            return True
+        if all(np.ndim(which) == 1 for which in maps):
+            return len({column for group in maps for column in group}) == self.dimension
+        rows = np.vstack([self._matrix(which) for which in maps])
+        return int(np.linalg.matrix_rank(rows)) == self.dimension
+
+    @property
+    def has_density(self) -> bool | None:
+        pairs = zip(self.parts, self.maps, strict=True)
+        solid = [which for part, which in pairs if part.has_density]
+        if solid and self._reaches_all(solid):
+            return True
+        return None if self._reaches_all(self.maps) else False
+
     @property
     def has_formula(self) -> bool:
-        matrix = np.vstack([self._matrix(which) for which in self.maps])
-        square = matrix.shape == (self.dimension, self.dimension)
-        invertible = square and np.linalg.matrix_rank(matrix) == self.dimension
-        return bool(invertible) and all(part.has_formula for part in self.parts)
+        square = sum(part.dimension for part in self.parts) == self.dimension
+        formulas = all(part.has_formula for part in self.parts)
+        return square and formulas and self._reaches_all(self.maps)
 
     def _unit_density(self, rows: np.ndarray) -> np.ndarray:
         if not self.has_formula:

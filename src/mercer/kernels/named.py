@@ -1,6 +1,6 @@
 """What users already have, as a kernel: names of scikit-learn, other distances, functions.
 
-One rule for each name stands in `NAMES`. Whether a function takes points or blocks is found by
+One rule for each name stands in `NAMES`. Whether a function takes points or blocks is decided by
 trying it.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
+import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import is_tensor, namespace, to_precision
 from mercer.kernels.base import Kernel
@@ -66,41 +67,32 @@ class Request:
             )
         return 1.0 / width
 
+    def refuse(self, reason: str, alternative: str) -> None:
+        """Refuse what is not positive definite, unless that was asked for."""
+        if not self.allow_indefinite:
+            raise ValueError(
+                f"{reason} {alternative} To use it all the same, pass allow_indefinite=True."
+            )
+
 
 def _scale_gamma(data: Any) -> float:
     """SVC's gamma="scale", 1/(n_features · variance); 1 where all values are equal."""
     if data is None:
         raise ValueError("gamma='scale' needs the variance of the data: write X=X, or gamma=0.1.")
     points = as_vectors(data)
-    variance = _variance(points.rows)
-    return 1.0 / (points.width * variance) if variance else 1.0
-
-
-def _variance(rows: Any) -> float:
+    rows = points.rows
     if is_tensor(rows):
-        return float(namespace(rows).var(to_precision(rows, "float64")))
-    if hasattr(rows, "multiply"):
-        return float(rows.multiply(rows).mean() - rows.mean() ** 2)
-    return float(rows.var())
-
-
-def refuse_indefinite(request: Request, reason: str, alternative: str) -> None:
-    """Refuse what is not positive definite, unless that was asked for."""
-    if not request.allow_indefinite:
-        raise ValueError(
-            f"{reason} {alternative} To use it all the same, pass allow_indefinite=True."
-        )
+        variance = float(namespace(rows).var(to_precision(rows, "float64")))
+    elif hasattr(rows, "multiply"):
+        variance = float(rows.multiply(rows).mean() - rows.mean() ** 2)
+    else:
+        variance = float(rows.var())
+    return 1.0 / (points.width * variance) if variance else 1.0
 
 
 def is_whole(value: Any) -> bool:
     """Whether this is a whole number, as an int or a float."""
     return isinstance(value, Real) and float(value).is_integer()
-
-
-def column_pairs(X: Any, Y: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Column by column the values in X, standing, and in Y, lying: they broadcast to all pairs."""
-    columns = zip(dense(X).T, dense(Y).T, strict=True)
-    return ((x[:, None], y[None, :]) for x, y in columns)
 
 
 def dense(matrix: Any) -> np.ndarray:
@@ -120,60 +112,40 @@ def from_name(name: str, request: Request) -> Kernel:
     raise ValueError(f"there is no kernel {name!r}.{question} The names are {sorted(NAMES)}.")
 
 
-def _rbf(request: Request) -> Kernel:
-    return Gaussian((2.0 * request.positive_gamma()) ** -0.5)
-
-
-def _laplacian(request: Request) -> Kernel:
-    return Laplacian(1.0 / request.positive_gamma())
-
-
 def _chi2(request: Request) -> Kernel:
     return ChiSquared(1.0 if request.gamma is None else request.positive_gamma())
 
 
 def _additive_chi2(request: Request) -> Kernel:
-    refuse_indefinite(
-        request,
+    request.refuse(
         "'additive_chi2' is −Σ (x − y)²/(x + y), which is only conditionally positive definite: "
         "its diagonal is 0.",
         "Write 'chi2', its exponential, which is positive definite.",
     )
-    return BlockKernel(additive_chi_squared)
+    return BlockKernel(additive_chi_squared, positive_definite=False)
 
 
 def _polynomial(request: Request) -> Kernel:
     gamma, degree, coef0 = request.positive_gamma(), request.degree, request.coef0
     if not is_whole(degree):
-        _refuse_fraction(request)
+        request.refuse(
+            f"'poly' with degree={degree!r} is not positive definite: the binomial coefficients of "
+            "a power that is not a whole number change sign.",
+            "Write a whole number such as degree=3.",
+        )
     if coef0 < 0:
-        _refuse_negative_coef0(request)
+        request.refuse(
+            f"'poly' with coef0={coef0!r} is not positive definite: a negative coef0 gives some "
+            "monomials a negative weight.",
+            "Write coef0=0 or coef0=1.",
+        )
     if not is_whole(degree) or coef0 < 0:
-        return BlockKernel(AffinePower(gamma, coef0, degree))
+        return BlockKernel(AffinePower(gamma, coef0, degree), positive_definite=False)
     return gamma ** int(degree) * Polynomial(int(degree), coef0 / gamma)
 
 
-def _refuse_fraction(request: Request) -> None:
-    refuse_indefinite(
-        request,
-        f"'poly' with degree={request.degree!r} is not positive definite: the binomial "
-        "coefficients of a power that is not a whole number change sign.",
-        "Write a whole number such as degree=3.",
-    )
-
-
-def _refuse_negative_coef0(request: Request) -> None:
-    refuse_indefinite(
-        request,
-        f"'poly' with coef0={request.coef0!r} is not positive definite: a negative coef0 gives "
-        "some monomials a negative weight.",
-        "Write coef0=0 or coef0=1.",
-    )
-
-
 def _sigmoid(request: Request) -> Kernel:
-    refuse_indefinite(
-        request,
+    request.refuse(
         "'sigmoid' is tanh(γ⟨x, y⟩ + c), which is not positive definite: the Taylor coefficients "
         "of tanh change sign.",
         "Write 'rbf', or ArcCosine(order=1), the kernel of a wide neural network.",
@@ -191,12 +163,12 @@ NAMES: dict[str, Callable[[Request], Kernel]] = {
     "additive_chi2": _additive_chi2,
     "chi2": _chi2,
     "cosine": lambda request: Linear().normalised(),
-    "laplacian": _laplacian,
+    "laplacian": lambda request: Laplacian(1.0 / request.positive_gamma()),
     "linear": lambda request: Linear(),
     "poly": _polynomial,
     "polynomial": _polynomial,
     "precomputed": _precomputed,
-    "rbf": _rbf,
+    "rbf": lambda request: Gaussian((2.0 * request.positive_gamma()) ** -0.5),
     "sigmoid": _sigmoid,
 }
 
@@ -208,8 +180,8 @@ def additive_chi_squared(X: Any, Y: Any) -> np.ndarray:
     -1.0
     """
     total = np.zeros((X.shape[0], Y.shape[0]))
-    for x, y in column_pairs(X, Y):
-        sums, squares = x + y, (x - y) ** 2
+    for x, y in zip(dense(X).T, dense(Y).T, strict=True):
+        sums, squares = np.add.outer(x, y), np.subtract.outer(x, y) ** 2
         total -= np.divide(squares, sums, out=np.zeros_like(total), where=sums != 0)
     return total
 
@@ -234,28 +206,27 @@ class AffinePower:
 
 
 def on_metric(kernel: Kernel, metric: str, request: Request) -> Kernel:
-    """The kernel with another distance in place of the Euclidean one."""
+    """The kernel with the L1 distance in place of the Euclidean one.
+
+    Matérn kernels are mixtures of Laplacians up to ν = ½, and indefinite beyond.
+    """
     if metric not in L1:
         raise ValueError(f"metric must be one of {[*EUCLIDEAN, *L1]}; got {metric!r}.")
     if not isinstance(kernel, Radial):
         raise ValueError(f"{kernel!r} is no function of a distance: leave metric={metric!r} out.")
-    return kernel if request.width() == 1 else _on_l1(kernel, request)
-
-
-def _on_l1(kernel: Radial, request: Request) -> Kernel:
-    """On L1 Matérn kernels are mixtures of Laplacians up to ν = ½, and indefinite beyond."""
     smoothness = 0.5 if isinstance(kernel, Exponential) else getattr(kernel, "smoothness", math.inf)
+    if request.width() == 1:
+        return kernel
     if smoothness == 0.5:
         return Laplacian(kernel._lengthscale)
     if smoothness > 0.5:
-        refuse_indefinite(
-            request,
+        request.refuse(
             f"{kernel!r} on the L1 distance is not positive definite beyond one column: that takes "
             "a smoothness of at most 1/2.",
             "Write Laplacian(lengthscale), keep the Euclidean distance, or multiply one kernel for "
             "each column, k.on(0) * k.on(1). For points with one column pass n_features=1.",
         )
-    return BlockKernel(ManhattanProfile(kernel))
+    return BlockKernel(ManhattanProfile(kernel), positive_definite=smoothness < 0.5)
 
 
 @dataclass(frozen=True)
@@ -271,9 +242,8 @@ class ManhattanProfile:
     kernel: Radial
 
     def __call__(self, X: Any, Y: Any) -> np.ndarray:
-        scales, distances = np.asarray(self.kernel._lengthscale), np.zeros((X.shape[0], Y.shape[0]))
-        for x, y in column_pairs(dense(X) / scales, dense(Y) / scales):
-            distances += np.abs(x - y)
+        scales = np.asarray(self.kernel._lengthscale)
+        distances = scipy.spatial.distance.cdist(dense(X) / scales, dense(Y) / scales, "cityblock")
         line = self.kernel.with_(lengthscale=1.0)
         return line(distances.reshape(-1, 1), np.zeros((1, 1))).reshape(distances.shape)
 
@@ -287,11 +257,18 @@ def from_function(function: Callable[..., Any], request: Request) -> Kernel:
     Many functions of blocks also take two rows, so that the answer on rows alone decides nothing.
     """
     rows, columns = _points_to_try(request.X)
-    pairs = _trial(PairKernel(function), rows, columns)
-    blocks = _trial(BlockKernel(function), rows, columns)
-    if isinstance(pairs, Exception) and isinstance(blocks, Exception):
-        _refuse_function(function, pairs, blocks)
-    return BlockKernel(function) if _blocks_agree(pairs, blocks) else PairKernel(function)
+    pairs, blocks = (_trial(kind(function), rows, columns) for kind in (PairKernel, BlockKernel))
+    if not isinstance(pairs, Exception):
+        both = not isinstance(blocks, Exception)  # zeros would say nothing
+        agree = both and np.abs(pairs - blocks).max() < 1e-6 * np.abs(pairs).max()
+        return BlockKernel(function) if agree else PairKernel(function)
+    if not isinstance(blocks, Exception):
+        return BlockKernel(function)
+    raise ValueError(
+        f"{function!r} is no kernel on these points: on two points it gave {pairs!r}, on two "
+        f"blocks {blocks!r}. It must return a number for two points, or for blocks of n and m "
+        "points a matrix of shape (n, m)."
+    ) from pairs
 
 
 def _points_to_try(data: Any) -> tuple[PointSet, PointSet]:
@@ -318,17 +295,3 @@ def _trial(kernel: Kernel, rows: PointSet, columns: PointSet) -> np.ndarray | Ex
     if values.shape != (len(rows), len(columns)):
         return ValueError(f"shape {values.shape} for {len(rows)} and {len(columns)} points")
     return values
-
-
-def _blocks_agree(pairs: np.ndarray | Exception, blocks: np.ndarray | Exception) -> bool:
-    if isinstance(pairs, Exception) or isinstance(blocks, Exception):
-        return isinstance(pairs, Exception)
-    return bool(np.abs(pairs - blocks).max() < 1e-6 * np.abs(pairs).max())  # zeros say nothing
-
-
-def _refuse_function(function: Callable[..., Any], pairs: Exception, blocks: Exception) -> NoReturn:
-    raise ValueError(
-        f"{function!r} is no kernel on these points: on two points it gave {pairs!r}, on two "
-        f"blocks {blocks!r}. It must return a number for two points, or for blocks of n and m "
-        "points a matrix of shape (n, m)."
-    ) from pairs

@@ -153,6 +153,13 @@ class _Integral:
         """|f̂(ω)|² + |f̂(−ω)|²."""
         return abs(self.transform(frequency)) ** 2 + abs(self.transform(-frequency)) ** 2
 
+    def sample(self, frequency: float) -> float:
+        """The energy in a search, which goes further than transforms like 1/cosh ω are made for."""
+        try:
+            return self.energy(frequency)
+        except OverflowError:
+            return 0.0
+
     def value(self, frequency: float) -> float:
         """The integrand, for both signs of ω; 0 where f̂ is 0, however small p."""
         energy = self.energy(frequency)
@@ -202,13 +209,13 @@ class _Integral:
         for octave in range(1, 2 * self.tuning.octaves + 2):
             start = self.lowest * 2.0 ** (octave - 1)
             grid = start * (1.0 + np.arange(size) / size)
-            energies = np.array([self.energy(frequency) for frequency in grid.tolist()])
+            energies = np.array([self.sample(frequency) for frequency in grid.tolist()])
             beside = np.maximum(np.roll(energies, 1), np.roll(energies, -1))
             floor = np.maximum(beside, np.median(energies))  # waves stay near their median
             narrow = np.flatnonzero(energies > 100.0 * floor)
             highest = narrow[np.argsort(energies[narrow])[::-1][: self.tuning.peaks]]
             places += [(float(grid[i]), start / size) for i in highest]
-            here = start * self.value(float(grid[np.argmax(energies)]))
+            here = start * self.value(float(grid[np.argmax(energies)])) if energies.any() else 0.0
             if here > 2.0 * before:
                 last = octave
             before = here

@@ -27,25 +27,25 @@ from mercer.kernels.coordinates import order_in_each_column
 from mercer.kernels.facts import Answer, Facts, no, unknown, yes
 from mercer.kernels.fourier import FourierWeights
 
-STEEP = 60.0  # 2π/α beyond which exponentials of single points might leave float32
+
+def bound_of_product(factor: float, dimension: int | None) -> Answer:
+    """k(x, x) of a product over columns of one function of x_k − y_k."""
+    if dimension is None:
+        return yes(f"k(x, x) = {factor:.6g}^d for d columns; write bounded(kernel, dimension=d)")
+    return yes("k(x, x) is the same for all x, a factor for each column", factor**dimension)
 
 
 def periodic_facts(
-    weights: FourierWeights, reason: str, total: float, dimension: int | None
+    weights: FourierWeights, reason: str, at_zero: float, dimension: int | None
 ) -> dict[str, Answer]:
-    """Facts of a product over columns of one function with Fourier weights, and so much at 0."""
-    if dimension is None:
-        bound = yes(f"k(x, x) = {total:.6g}^d for d columns; write bounded(kernel, dimension=d)")
-    else:
-        bound = yes("k(x, x) is the same for all x, a factor for each column", total**dimension)
+    """Facts of a product over columns of one function with Fourier weights."""
+    one_column = unknown("Fourier weights are those of kernels on one column")
     return {
         "stationary": yes("it is a periodic function of the differences x_k − y_k"),
         "isotropic": no("beyond one column it repeats along the axes only"),
-        "bounded": bound,
+        "bounded": bound_of_product(at_zero, dimension),
         "spectral_density": no("its frequencies are multiples of one: see fourier_weights"),
-        "fourier_weights": yes(reason, weights)
-        if dimension in (None, 1)
-        else unknown("Fourier weights are those of kernels on one column"),
+        "fourier_weights": yes(reason, weights) if dimension in (None, 1) else one_column,
     }
 
 
@@ -58,15 +58,12 @@ class _Periodic(Kernel):
         check_positive(self, "period", self.period)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=yes("its Fourier weights are positive"),
-                universal=no(
-                    "its functions repeat with the period; among those that do, they are dense"
-                ),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=yes("its Fourier weights are positive"),
+            universal=no(
+                "its functions repeat with the period; among those that do, they are dense"
+            ),
         )
 
     def _turn(self, coordinate: Expression) -> Expression:
@@ -137,13 +134,10 @@ class PeriodicBernoulli(_Periodic):
         s = int(self.order)
         weights = FourierWeights.power(s, float(self.period))
         total = 1.0 + 2.0 * float(scipy.special.zeta(2 * s))
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                sobolev_order=lambda d: order_in_each_column(s, d),
-                **periodic_facts(weights, "1/c_m = |m|^{−2s}, and 1/c_0 = 1", total, dimension),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            sobolev_order=lambda d: order_in_each_column(s, d),
+            **periodic_facts(weights, "1/c_m = |m|^{−2s}, and 1/c_0 = 1", total, dimension),
         )
 
 
@@ -199,7 +193,7 @@ class PeriodicExponential(_Periodic):
     def expression(self) -> Expression:
         rate = 2.0 * math.pi / self.alpha
         height = (math.pi / self.alpha) / -math.expm1(-rate)
-        if rate > STEEP:
+        if rate > 60.0:  # exponentials of single points, e^{±rate/2}, might leave float32
             near = rate * self._apart()
             return coordinate_product(height * (decay(near) + decay(rate - near)))
         # e^{±2π(x − y)/α} from exponentials of each point; the smaller one is e^{−2πu/α}
@@ -215,12 +209,9 @@ class PeriodicExponential(_Periodic):
         weights = FourierWeights.exponential(float(self.alpha), float(self.period))
         rate = math.pi / self.alpha
         total = rate / math.tanh(rate)
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                sobolev_order=lambda d: order_in_each_column(1, d),
-                positive_values=True,
-                **periodic_facts(weights, "1/c_m = 1/(1 + α²m²)", total, dimension),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            sobolev_order=lambda d: order_in_each_column(1, d),
+            positive_values=True,
+            **periodic_facts(weights, "1/c_m = 1/(1 + α²m²)", total, dimension),
         )

@@ -27,6 +27,12 @@ from mercer.points import View
 
 Lengthscale = float | Sequence[float] | np.ndarray
 
+DECAYING: dict[str, Any] = {  # facts of kernels with k(x, x) = 1 that tend to 0 far away
+    "bounded": yes("k(x, x) = 1", 1.0),
+    "universal": yes("its spectral density is positive everywhere"),
+    "positive_values": True,
+    "vanishes": True,
+}
 SMOOTH = yes(
     "its spectral measure has all moments: its functions have derivatives of every order", math.inf
 )
@@ -70,16 +76,13 @@ class Radial(Kernel):
 
     def facts(self, dimension: int | None = None) -> Facts:
         same = len(set(np.ravel(self._lengthscale).tolist())) == 1
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                stationary=yes("it is a function of the scaled distance of x and y"),
-                isotropic=yes("it is a function of ‖x − y‖")
-                if same
-                else no("its lengthscales differ between columns"),
-                bounded=self._value_at_zero,
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            stationary=yes("it is a function of the scaled distance of x and y"),
+            isotropic=yes("it is a function of ‖x − y‖")
+            if same
+            else no("its lengthscales differ between columns"),
+            bounded=self._value_at_zero,
         )
 
     def _value_at_zero(self, dimension: int | None) -> Answer:
@@ -91,18 +94,10 @@ class _Decaying(Radial):
     """Radial kernels with k(x, x) = 1 and a spectral density that is positive everywhere."""
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=yes(
-                    "its spectral density is positive in every dimension (Bochner)"
-                ),
-                bounded=yes("k(x, x) = 1", 1.0),
-                universal=yes("its spectral density is positive everywhere"),
-                positive_values=True,
-                vanishes=True,
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=yes("its spectral density is positive in every dimension (Bochner)"),
+            **DECAYING,
         )
 
 
@@ -130,15 +125,12 @@ class Gaussian(_Decaying):
         return decay(0.5 * s)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                sobolev_order=SMOOTH,
-                spectral_density=lambda d: yes(
-                    "its frequencies are normal", Normal(d, 1.0, column_scales(self, d))
-                ),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            sobolev_order=SMOOTH,
+            spectral_density=lambda d: yes(
+                "its frequencies are normal", Normal(d, 1.0, column_scales(self, d))
+            ),
         )
 
 
@@ -164,13 +156,10 @@ class Exponential(_Decaying):
         return decay(sqrt(s))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                sobolev_order=lambda d: _matern_order(0.5, d),
-                spectral_density=lambda d: _student(0.5, column_scales(self, d)),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            sobolev_order=lambda d: _matern_order(0.5, d),
+            spectral_density=lambda d: _student(0.5, column_scales(self, d)),
         )
 
 
@@ -203,17 +192,14 @@ class RationalQuadratic(_Decaying):
         return decay(float(self.mixture) * log1p((0.5 / self.mixture) * s))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=yes("it is a mixture of Gaussian kernels"),
-                sobolev_order=SMOOTH,
-                spectral_density=lambda d: yes(
-                    "its frequencies are normal with a Gamma distributed variance",
-                    GammaMixture(d, 1.0, column_scales(self, d), float(self.mixture)),
-                ),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=yes("it is a mixture of Gaussian kernels"),
+            sobolev_order=SMOOTH,
+            spectral_density=lambda d: yes(
+                "its frequencies are normal with a Gamma distributed variance",
+                GammaMixture(d, 1.0, column_scales(self, d), float(self.mixture)),
+            ),
         )
 
 
@@ -266,13 +252,10 @@ class Matern(_Decaying):
         return decay(r) if len(factors) == 1 else _horner(factors, r) * decay(r)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                sobolev_order=lambda d: _matern_order(float(self.smoothness), d),
-                spectral_density=lambda d: _student(float(self.smoothness), column_scales(self, d)),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            sobolev_order=lambda d: _matern_order(float(self.smoothness), d),
+            spectral_density=lambda d: _student(float(self.smoothness), column_scales(self, d)),
         )
 
 

@@ -13,7 +13,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Facts, constant_facts, unknown, yes
 from mercer.kernels.fourier import FourierWeights
 from mercer.kernels.measures import Tabulated
-from mercer.kernels.periodic import periodic_facts
+from mercer.kernels.periodic import bound_of_product, periodic_facts
 from mercer.kernels.radial import SMOOTH
 from mercer.points import PointSet, VectorPoints, View
 
@@ -22,13 +22,10 @@ class FeatureProducts(Kernel):
     """Finite sums of cosines, as products over columns of inner products of features."""
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                positive_definite=yes("it is a product over columns of inner products of features"),
-                sobolev_order=SMOOTH,
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            positive_definite=yes("it is a product over columns of inner products of features"),
+            sobolev_order=SMOOTH,
         )
 
     def column_features(self, column: np.ndarray, order: int) -> np.ndarray:
@@ -89,13 +86,10 @@ class _Series(FeatureProducts):
             return constant_facts(self, float(values[0]) ** (dimension or 1), dimension)
         total = float(2.0 * values.sum() - values[0])
         reason = "it is given by its weights: a_n cos(nt) is half of e^{int} and of e^{−int}"
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                finite_features=yes("it has two features for each frequency and column"),
-                **periodic_facts(weights, reason, total, dimension),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            finite_features=yes("it has two features for each frequency and column"),
+            **periodic_facts(weights, reason, total, dimension),
         )
 
 
@@ -234,22 +228,13 @@ class Spectral(FeatureProducts):
         total, table = float(self._masses().sum()), self._frequencies()
         if total == 0:
             return constant_facts(self, 0.0, dimension)
-        return (
-            super()
-            .facts(dimension)
-            .stating(
-                stationary=yes("it is a sum of cosines of the differences x_k − y_k"),
-                bounded=yes(
-                    "k(x, x) is the same for all x, a factor for each column", total**dimension
-                )
-                if dimension is not None
-                else yes(
-                    f"k(x, x) = {total:.6g}^d for d columns; write bounded(kernel, dimension=d)"
-                ),
-                universal=unknown("it is computed from finitely many frequencies"),
-                spectral_density=lambda d: yes(
-                    "it is given by its density, up to the limit",
-                    Tabulated(d, total**d, self.density, table, self.sampler),
-                ),
-            )
+        known = super().facts(dimension)
+        return known.stating(
+            stationary=yes("it is a sum of cosines of the differences x_k − y_k"),
+            bounded=bound_of_product(total, dimension),
+            universal=unknown("it is computed from finitely many frequencies"),
+            spectral_density=lambda d: yes(
+                "it is given by its density, up to the limit",
+                Tabulated(d, total**d, self.density, table, self.sampler),
+            ),
         )

@@ -102,7 +102,10 @@ def source_of(code: Code) -> str:
 
 @intrinsic
 def at(typing_context: Any, address: Any, parameters: Any, y: Any, x: Any) -> Any:
-    """Value, slope and curvature of a `CompiledLoss` at (y, x), where x is f or u."""
+    """Value, slope and curvature of a `CompiledLoss` at (y, x), where x is f or u.
+
+    Its parameters are the array, or the address of its numbers.
+    """
     number = types.float64
     signature = types.containers.UniTuple(number, 3)(types.intp, parameters, number, number)
 
@@ -111,7 +114,10 @@ def at(typing_context: Any, address: Any, parameters: Any, y: Any, x: Any) -> An
         pointer = double.as_pointer()
         shape = ir.FunctionType(ir.VoidType(), [double, double, pointer, pointer])
         function = builder.inttoptr(arguments[0], shape.as_pointer())
-        data = make_array(signature.args[1])(context, builder, arguments[1]).data
+        if isinstance(parameters, types.Integer):
+            data = builder.inttoptr(arguments[1], pointer)
+        else:
+            data = make_array(parameters)(context, builder, arguments[1]).data
         out = cgutils.alloca_once(builder, double, size=3)
         builder.call(function, [arguments[2], arguments[3], data, out])
         results = [builder.load(cgutils.gep_inbounds(builder, out, i)) for i in range(3)]
@@ -126,7 +132,12 @@ inner = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_
 
 @inner
 def dual_term(address, parameters, y, cost, a):  # type: ignore[no-untyped-def]
-    """g, g' and g'' of the term g(a) = cℓ*(y, −a/c) of a dual, from the code of the conjugate."""
+    """g, g' and g'' of the term g(a) = cℓ*(y, −a/c) of a dual, from the code of the conjugate.
+
+    Without a weight, c = 0 and a = 0, and there is no term.
+    """
+    if cost == 0.0:
+        return 0.0, 0.0, 0.0
     value, slope, curvature = at(address, parameters, y, -a / cost)
     return cost * value, -slope, curvature / cost
 
@@ -135,9 +146,11 @@ def dual_term(address, parameters, y, cost, a):  # type: ignore[no-untyped-def]
 def dual_step(address, parameters, linear, curvature, y, cost, a, low, high):  # type: ignore[no-untyped-def]
     """The d that minimises linear·d + ½curvature·d² + g(a + d) for low < a + d < high.
 
-    Newton's method inside a bracket, for the increasing linear + curvature·d + g'(a + d).
+    Newton's method inside a bracket, for the increasing linear + curvature·d + g'(a + d). It stays
+    off the bounds by a few rounding units, as g' may be infinite there.
     """
-    left, right, d = low - a, high - a, 0.0
+    left, right = off(low, 1.0) - a, off(high, -1.0) - a
+    d = 0.0
     for _ in range(NEWTON_STEPS):
         _, slope, bent = dual_term(address, parameters, y, cost, a + d)
         total = linear + curvature * d + slope
@@ -154,7 +167,9 @@ def dual_pair_step(  # type: ignore[no-untyped-def]
     address, parameters, linear, curvature, y, cost, a, low, high, y_b, cost_b, b, low_b, high_b
 ):
     """The d that minimises linear·d + ½curvature·d² + g_a(a + d) + g_b(b − d) within bounds."""
-    left, right, d = max(low - a, b - high_b), min(high - a, b - low_b), 0.0
+    left = max(off(low, 1.0) - a, b - off(high_b, -1.0))
+    right = min(off(high, -1.0) - a, b - off(low_b, 1.0))
+    d = 0.0
     for _ in range(NEWTON_STEPS):
         _, slope, bent = dual_term(address, parameters, y, cost, a + d)
         _, slope_b, bent_b = dual_term(address, parameters, y_b, cost_b, b - d)
@@ -165,6 +180,14 @@ def dual_pair_step(  # type: ignore[no-untyped-def]
         if moved <= 1e-15 * (abs(a) + abs(d)):
             break
     return d
+
+
+@inner
+def off(bound, sign):  # type: ignore[no-untyped-def]
+    """A number next to a bound, on the side of the sign."""
+    if abs(bound) == np.inf:
+        return bound
+    return bound + sign * (1e-15 * abs(bound) + 1e-300)
 
 
 @inner

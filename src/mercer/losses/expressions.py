@@ -12,15 +12,14 @@ the few below. Its slope and curvature are derivatives of that expression. All b
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.arrays import Array, namespace
 from mercer.evaluation.expression import Expression, Operation, Parameter, as_expression
-from mercer.evaluation.operations import OPERATIONS, ZERO, derivative
+from mercer.evaluation.operations import OPERATIONS, ZERO, Rule, derivative
 from mercer.evaluation.rewrite import constants_first, constants_folded, rewritten
 from mercer.losses import numerics
 
@@ -66,40 +65,33 @@ def entropy1p(x: Expression) -> Operation:
     return Operation("entropy1p", (x,))
 
 
-# ---- what operations are ------------------------------------------------------------------------
+# ---- operations ---------------------------------------------------------------------------------
+#
+# Constants come to oracles as Python's numbers, so that they never change a precision.
 
 
-@dataclass(frozen=True)
-class Rule:
-    """An operation on arrays of a library `xp`, as scalar code, and its slope in each argument.
-
-    Constants reach `on_arrays` as Python's numbers, so that they never change a precision.
-    """
-
-    on_arrays: Callable[..., Array]
-    code: str
-    slopes: Callable[[Operation], tuple[Expression, ...]]
-
-
-def _shared(name: str, on_arrays: Callable[..., Array], code: str = "") -> Rule:
-    """An operation that kernels have, too."""
-    return Rule(on_arrays, code or OPERATIONS[name].code, OPERATIONS[name].slopes)
-
-
-def _choose(xp: Any, x: Array, above: Any, otherwise: Any) -> Array:
+def _choose(x: Array, above: Any, otherwise: Any) -> Array:
+    xp = namespace(x)
     if isinstance(above, float) and isinstance(otherwise, float):
         above = xp.full_like(x, above)
     return xp.where(x > 0, above, otherwise)
 
 
-def _minimum(xp: Any, x: Any, y: Any) -> Array:
+def _minimum(x: Any, y: Any) -> Array:
     x, y = (y, x) if isinstance(x, float) else (x, y)
+    xp = namespace(x)
     return xp.clip(x, max=y) if isinstance(y, float) else xp.minimum(x, y)
 
 
-def _maximum(xp: Any, x: Any, y: Any) -> Array:
+def _maximum(x: Any, y: Any) -> Array:
     x, y = (y, x) if isinstance(x, float) else (x, y)
+    xp = namespace(x)
     return xp.clip(x, min=y) if isinstance(y, float) else xp.maximum(x, y)
+
+
+def _entropy1p(x: Array) -> Array:
+    xp = namespace(x)
+    return (1.0 + x) * xp.log1p(xp.where(x > -1.0, x, 0.0))
 
 
 def _choose_slopes(node: Operation) -> tuple[Expression, ...]:
@@ -107,62 +99,45 @@ def _choose_slopes(node: Operation) -> tuple[Expression, ...]:
     return ZERO, choose(x, 1.0, 0.0), choose(x, 0.0, 1.0)
 
 
-def _sign_of(node: Operation) -> tuple[Expression, ...]:
-    return (Operation("sign", node.arguments),)
-
-
-RULES: dict[str, Rule] = {
-    "add": _shared("add", lambda xp, x, y: x + y),
-    "subtract": _shared("subtract", lambda xp, x, y: x - y),
-    "multiply": _shared("multiply", lambda xp, x, y: x * y),
-    "divide": _shared("divide", lambda xp, x, y: x / y),
-    "power": _shared("power", lambda xp, x, exponent: x**exponent),
-    "exp": _shared("exp", lambda xp, x: xp.exp(x)),
-    "log": _shared("log", lambda xp, x: xp.log(x)),
-    "log1p": _shared("log1p", lambda xp, x: xp.log1p(x)),
-    "tanh": _shared("tanh", lambda xp, x: xp.tanh(x), "tanh({0})"),
-    "sqrt": _shared("sqrt", lambda xp, x: xp.sqrt(x)),
-    "reciprocal_root": _shared(
-        "reciprocal_root",
-        lambda xp, x: xp.where(x > 0, 1.0 / xp.sqrt(xp.where(x > 0, x, 1.0)), 0.0),
-        "(1.0 / sqrt({0}) if {0} > 0.0 else 0.0)",
+SHARED = ("add", "subtract", "multiply", "divide", "power", "exp", "log", "log1p", "sqrt")
+RULES: dict[str, Rule] = {name: OPERATIONS[name] for name in SHARED} | {
+    "tanh": replace(OPERATIONS["tanh"], code="tanh({0})"),
+    "reciprocal_root": replace(
+        OPERATIONS["reciprocal_root"], code="(1.0 / sqrt({0}) if {0} > 0.0 else 0.0)"
     ),
-    "minimum": _shared("minimum", _minimum),
-    "maximum": _shared("maximum", _maximum),
-    "step": _shared(
-        "step",
-        lambda xp, x: 0.5 + 0.5 * xp.sign(x),
-        "(1.0 if {0} > 0.0 else 0.5 if {0} == 0.0 else 0.0)",
+    "step": replace(OPERATIONS["step"], code="(1.0 if {0} > 0.0 else 0.5 if {0} == 0.0 else 0.0)"),
+    "minimum": replace(OPERATIONS["minimum"], oracle=_minimum),
+    "maximum": replace(OPERATIONS["maximum"], oracle=_maximum),
+    "absolute": replace(
+        OPERATIONS["absolute"], slopes=lambda node: (Operation("sign", node.arguments),)
     ),
-    "absolute": Rule(lambda xp, x: xp.abs(x), "abs({0})", _sign_of),
     "sign": Rule(
-        lambda xp, x: xp.sign(x),
+        lambda x: namespace(x).sign(x),
         "(1.0 if {0} > 0.0 else -1.0 if {0} < 0.0 else 0.0)",
         lambda node: (ZERO,),
     ),
     "choose": Rule(_choose, "({1} if {0} > 0.0 else {2})", _choose_slopes),
     "softplus": Rule(
-        lambda xp, x: numerics.softplus(x),
+        numerics.softplus,
         "max({0}, 0.0) + log1p(exp(-abs({0})))",
         lambda node: (sigmoid(node.arguments[0]),),
     ),
     "sigmoid": Rule(
-        lambda xp, x: numerics.sigmoid(x),
+        numerics.sigmoid,
         "1.0 / (1.0 + exp(-{0}))",
         lambda node: (node * sigmoid(-1.0 * node.arguments[0]),),
     ),
     "entropy": Rule(
-        lambda xp, x: numerics.negative_entropy(x),
+        numerics.negative_entropy,
         "({0} * log({0}) if {0} > 0.0 else 0.0)",
         lambda node: (Operation("log", node.arguments) + 1.0,),
     ),
     "entropy1p": Rule(
-        lambda xp, x: (1.0 + x) * xp.log1p(xp.where(x > -1.0, x, 0.0)),
+        _entropy1p,
         "((1.0 + {0}) * log1p({0}) if {0} > -1.0 else 0.0)",
         lambda node: (Operation("log1p", node.arguments) + 1.0,),
     ),
 }
-
 KINKED = ("absolute", "choose", "minimum", "maximum", "sign", "step")
 
 
@@ -250,12 +225,10 @@ class Line(NamedTuple):
 class Code:
     """Expressions as a list of operations, each on the results of earlier ones.
 
-    Places count the variables, then the constants, then the lines.
+    Places count the two variables, then the constants, then the lines.
 
     Parameters
     ----------
-    variables : tuple of two
-        What the code is a function of.
     constants : tuple of float
         The parameters, which compiled code is given when it runs.
     lines : tuple of Line
@@ -264,7 +237,6 @@ class Code:
         The places of the results.
     """
 
-    variables: tuple[Variable, Variable]
     constants: tuple[float, ...]
     lines: tuple[Line, ...]
     results: tuple[int, ...]
@@ -276,19 +248,20 @@ class Code:
         does not matter. Arrays are let go after their last use: fresh memory costs more than most
         operations.
         """
-        xp = namespace(arrays[-1])
         values: list[Any] = [*arrays, *self.constants]
         with np.errstate(over="ignore"):
             for name, places, exponent, last_used in self.lines:
                 arguments = [values[place] for place in places]
                 if name == "power":
                     arguments.append(exponent)
-                values.append(RULES[name].on_arrays(xp, *arguments))
+                values.append(RULES[name].oracle(*arguments))
                 del arguments
                 for place in last_used:
                     values[place] = None
         result = values[self.results[0]]
-        return xp.full_like(arrays[-1], result) if isinstance(result, float) else result
+        if isinstance(result, float):
+            return namespace(arrays[-1]).full_like(arrays[-1], result)
+        return result
 
 
 def code_of(*expressions: Expression, variables: tuple[Variable, Variable] = (Y, F)) -> Code:
@@ -323,4 +296,4 @@ def code_of(*expressions: Expression, variables: tuple[Variable, Variable] = (Y,
         )
         for node in operations
     )
-    return Code(variables, tuple(constant.value for constant in constants), lines, results)
+    return Code(tuple(constant.value for constant in constants), lines, results)

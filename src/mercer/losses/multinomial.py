@@ -18,7 +18,7 @@ from mercer.losses.numerics import (
     negative_entropy,
 )
 
-OFF = 8.0  # units in the last place, for each class, by which probabilities may miss the sum 1
+SUM_UNITS = 8.0  # rounding units for each class by which the sum of probabilities may miss 1
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Multinomial(Loss):
         """Σ_k p_k log p_k with p = u + y, if p is a row of probabilities (up to rounding)."""
         xp, y, u = _rows(y, u)
         p = u + y
-        slack = OFF * p.shape[-1] * float(xp.finfo(p.dtype).eps)
+        slack = SUM_UNITS * p.shape[-1] * float(xp.finfo(p.dtype).eps)
         whole = xp.abs(xp.sum(p, axis=-1) - 1.0) <= slack
         inside = whole & xp.all(p >= -slack, axis=-1)
         return xp.where(inside, xp.sum(negative_entropy(xp.clip(p, min=0.0)), axis=-1), math.inf)

@@ -1,4 +1,4 @@
-"""What losses compute with: functions that neither overflow nor lose digits, and a safe root."""
+"""Functions for losses that neither overflow nor lose digits, and roots inside a bracket."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def cross_gram(
     memory: Memory = None,
     tuning: Tuning = TUNING,
 ) -> Gram:
-    """K(X, Y) for many passes: stored where that is quicker and takes half of the memory budget."""
+    """K(X, Y) for many row passes: stored where that is quicker and takes half of the budget."""
     gram = Gram(kernel, x, y, memory)
     wide = getattr(x, "width", tuning.stored_width) >= tuning.stored_width
     size = len(x) * len(y) * gram.dtype.itemsize
@@ -179,15 +179,15 @@ class BlockedGram(Operator):
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
         total: Any = 0.0
         sums: Any = None
-        kept = []
+        values_of: list[Array] = []
         for first, gram in self._grams():
             part = gram.row_pass(values, part_of(row_map, first, gram.shape[0]))
             total = total + part.product
             if part.sums is not None:
                 sums = part.sums if sums is None else sums + part.sums
             if part.values is not None:
-                kept.append(part.values)
-        return RowPass(total, sums, namespace(*kept).concat(kept) if kept else None)
+                values_of.append(part.values)
+        return RowPass(total, sums, namespace(*values_of).concat(values_of) if values_of else None)
 
     def take(self, rows: np.ndarray) -> PointSet:
         """The points of some rows, whose numbers ascend: one reading of the blocks."""

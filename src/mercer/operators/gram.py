@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, to_precision
-from mercer.evaluation.dispatch import PRECISIONS, check_pair, execution_for
+from mercer.evaluation.dispatch import check_pair, execution_for
 from mercer.evaluation.execution import Affine, Execution, Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
 from mercer.operators.base import Operator, Transposed
@@ -19,7 +19,7 @@ from mercer.runtime.budget import Memory
 class Gram(Operator):
     """The matrix K with K_ij = k(x_i, y_j), computed tile by tile whenever it is multiplied.
 
-    Nothing is computed when it is made, and values of the kernel are never kept. `gram @ V` and
+    Nothing is computed when it is made, and values of the kernel are never stored. `gram @ V` and
     `gram.T @ W` take the memory of a few tiles; `dense()` stores the matrix.
 
     Parameters
@@ -67,11 +67,7 @@ class Gram(Operator):
         self.evaluations = 0
         self.shape = len(self.x), len(self.y)
         self._executions: dict[str, Execution] = {}
-        check_pair(self.x, self.y)
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {PRECISIONS}; got {precision!r}.")
-        if precision == "tf32" and x.home == "host":
-            raise ValueError('precision="tf32" is for tensors of torch on a GPU; these are arrays.')
+        check_pair(self.x, self.y, precision)
         wide = precision in ("float64", "reference")
         self.dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)
 
@@ -100,7 +96,7 @@ class Gram(Operator):
         if counted:
             n, m = self.shape
             self.evaluations += n * (n + 1) // 2 if self.symmetric else n * m
-        name = str(dtype or self.dtype).removeprefix("torch.")
+        name = str(self.dtype if dtype is None else dtype).removeprefix("torch.")
         if name not in self._executions:
             self._executions[name] = execution_for(
                 self.kernel, self.x, self.y, name, self.memory, self.precision
@@ -174,7 +170,18 @@ class Gram(Operator):
         return back(self.execution(columns.dtype).gradient(columns))
 
     def parameter_gradient(self, left: Any, right: Any) -> dict[str, Array]:
-        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, by its name."""
+        """Σ_t u_tᵀ(∂K/∂θ)v_t for every real parameter θ of the kernel, by its name.
+
+        K is not stored, nor is ∂K/∂θ. Parameters that change the form of the kernel, as a
+        smoothness, are left out.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X, v = np.array([[0.0], [1.0]]), np.ones(2)
+        >>> slopes = Gaussian(1.0).gram(X).parameter_gradient(v, v)
+        >>> bool(np.isclose(slopes["lengthscale"], 2 * np.exp(-0.5)))
+        True
+        """
         u, _ = self._columns(left, self.x)
         v, _ = self._columns(right, self.y)
         return self.execution("float64").parameter_gradient(

@@ -5,8 +5,6 @@ length, for a slice and for a selection.
 """
 
 from mercer.points.kinds import (
-    ALL_COLUMNS,
-    Column,
     DensePoints,
     HostPoints,
     IndexPoints,
@@ -14,10 +12,10 @@ from mercer.points.kinds import (
     PointSet,
     SparsePoints,
     VectorPoints,
-    View,
     check_finite,
 )
 from mercer.points.reading import as_points, as_vectors
+from mercer.points.views import ALL_COLUMNS, Column, View
 
 __all__ = [
     "ALL_COLUMNS",

@@ -1,4 +1,4 @@
-"""The kinds of point sets, and the views through which vectors are seen."""
+"""The kinds of point sets: what they owe, and those in the memory of the host."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse
 
 from mercer.arrays import Array, beside, on_host
+from mercer.points.views import ALL_COLUMNS, Column, View
 from mercer.runtime.budget import free_memory
 
-Column = int | str
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
 
@@ -92,60 +92,6 @@ class HostPoints:
 
     def host(self) -> Self:
         return self
-
-
-@dataclass(frozen=True)
-class View:
-    """How a kernel looks at a point, step by step.
-
-    It keeps some columns (None: all), multiplies by a matrix (rows of numbers), multiplies each
-    coordinate by its scale, and with `unit` divides by the length; a point at 0 stays there.
-    """
-
-    columns: tuple[Column, ...] | None = None
-    scales: tuple[float, ...] | None = None
-    unit: bool = False
-    matrix: tuple[tuple[float, ...], ...] | None = None
-
-    @property
-    def deferred_scales(self) -> tuple[float, ...] | None:
-        """Scales that can wait until differences were taken, which keeps their digits."""
-        return None if self.unit else self.scales
-
-    @property
-    def unscaled(self) -> View:
-        """This view before its deferred scales."""
-        return self if self.unit or self.scales is None else replace(self, scales=None)
-
-    def mapped(self, matrix: np.ndarray) -> View:
-        """This view, taken of the points A x."""
-        if any(isinstance(column, str) for column in self.columns or ()):
-            raise ValueError("after a linear map columns have no names: select them by number.")
-        kept = matrix if self.columns is None else matrix[np.array(self.columns, dtype=int)]
-        total = kept if self.matrix is None else np.array(self.matrix) @ kept
-        return replace(self, columns=None, matrix=tuple(map(tuple, total.tolist())))
-
-    def restricted(self, columns: tuple[Column, ...]) -> View:
-        """This view, taken of points that keep only `columns`."""
-        if self.columns is None:
-            return replace(self, columns=columns)
-        return replace(self, columns=tuple(_nested(c, columns) for c in self.columns))
-
-
-def _nested(column: Column, columns: tuple[Column, ...]) -> Column:
-    if isinstance(column, str):
-        if column in columns:
-            return column
-        raise ValueError(f"column {column!r} is not among the selected columns {list(columns)}.")
-    if not -len(columns) <= column < len(columns):
-        raise ValueError(
-            f"column {column} does not exist among the {len(columns)} selected columns "
-            f"{list(columns)}."
-        )
-    return columns[column]
-
-
-ALL_COLUMNS = View()
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,16 +232,16 @@ class DensePoints(VectorPoints):
 
         A matrix is multiplied by the rows less `centre`, which keeps the digits of differences.
         """
-        kept = view.unscaled == ALL_COLUMNS and self.rows.dtype == dtype and not self.mapped
-        if kept and self.rows.flags.c_contiguous and self.rows.flags.writeable:
+        same = view.unscaled == ALL_COLUMNS and self.rows.dtype == dtype and not self.mapped
+        if same and self.rows.flags.c_contiguous and self.rows.flags.writeable:
             return self.rows
         return self.seen(view.unscaled, dtype, None if view.matrix is None else centre)
 
     def centre(self, view: View, sample: int = 1024) -> np.ndarray:
-        """The middle of the columns a view keeps: the mean of evenly spaced rows."""
+        """The middle of the columns of a view: the mean of evenly spaced rows."""
         step = max(1, len(self) // sample)
-        rows = replace(self, rows=self.rows[::step][:sample])
-        return rows.seen(View(view.columns), np.float64).mean(axis=0)
+        seen = replace(self, rows=self.rows[::step][:sample]).seen(View(view.columns), np.float64)
+        return seen.mean(axis=0) if len(seen) else np.zeros(seen.shape[1])
 
     def squared_norms(self, view: View) -> np.ndarray:
         """‖x‖² of every row in a view, in float64, a block of rows at a time."""

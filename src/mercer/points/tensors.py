@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from mercer.arrays import beside
-from mercer.points.kinds import DensePoints, SparsePoints, VectorPoints, View, refuse_values
+from mercer.points.kinds import DensePoints, SparsePoints, VectorPoints, refuse_values
+from mercer.points.views import View
 
 FLOATS = (torch.float32, torch.float64)
 
@@ -81,7 +82,7 @@ class TensorPoints(VectorPoints):
         return self._viewed(rows, view)
 
     def moved(self, centre: Any, view: View) -> Any:
-        """A point of the columns that a view keeps, as the view sees it, in float64."""
+        """A point of the columns of a view, as the view sees it, in float64."""
         return self._viewed(centre.to(torch.float64)[None, :], view)[0]
 
     def _viewed(self, rows: Any, view: View) -> Any:
@@ -95,7 +96,7 @@ class TensorPoints(VectorPoints):
         return rows
 
     def centre(self, view: View, sample: int = 1024) -> Any:
-        """The middle of the columns a view keeps: the mean of evenly spaced rows, in float64."""
+        """The middle of the columns of a view: the mean of evenly spaced rows, in float64."""
         step = max(1, len(self) // sample)
         rows = replace(self, rows=self.rows[::step][:sample])
         return rows.seen(View(view.columns), torch.float64).mean(0)

@@ -22,7 +22,7 @@ class Tuning:
     share: float = 0.25
     """Of the free memory: four such computations may run side by side."""
     seconds: float = 0.25
-    """For which an answer of the system counts: asking takes 30 µs, more than a small product."""
+    """For which an answer of the system counts: asking takes 15 µs, as long as a small product."""
     unknown: int = 1024 * MEGABYTE
     """Bytes that count as free where the system does not say."""
 

@@ -1,9 +1,13 @@
-"""Generated code on disk, so that a second process does not compile.
+"""Compiled code on disk, so that a second process does not compile.
 
 Numba caches only what has a file. The file lies in a folder that belongs to the user alone
 (mode 0700, owner checked), is written under a temporary name and renamed, and is compared with
 the text that was generated before anything of it runs; what runs is the text in memory. Where no
 such folder can be had, the code is compiled in memory.
+
+Numba uses a compiled function again as long as its own file is unchanged, and does not see when a
+function, or a constant, that it took from another file changes. So the text carries a fingerprint
+of all it is built from.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ import hashlib
 import inspect
 import linecache
 import os
+import re
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +29,9 @@ from typing import Any
 from numba import njit
 
 import mercer
-from mercer.runtime.fingerprint import fingerprint
+
+ROOT = Path(mercer.__file__).parent
+IMPORT = re.compile(r"^from (mercer[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
 def cache_folder() -> Path:
@@ -46,11 +54,11 @@ def load(source: str) -> ModuleType:
     return _executed(source, name, path)
 
 
-def compiled_and_kept(function: Any, options: dict[str, Any]) -> Any:
-    """Compile a function of the package on its first call, and keep the result in the same folder.
+def compiled_on_disk(function: Any, options: dict[str, Any]) -> Any:
+    """Compile a function of the package on its first call, and store the result in the same folder.
 
     Numba is shown a copy of the function's file with the fingerprint of all it is built from, so
-    that what was compiled from other text is not found.
+    that what was compiled from other text is not used.
     """
     text = inspect.getsource(sys.modules[function.__module__])
     text += f"\n# on top of {fingerprint(function.__module__)}\n"
@@ -111,3 +119,49 @@ def _executed(source: str, name: str, path: Path | None) -> ModuleType:
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     exec(compile(source, filename, "exec"), module.__dict__)
     return module
+
+
+# ---- fingerprints --------------------------------------------------------------------------------
+
+
+@cache
+def fingerprint(*modules: str, root: Path = ROOT) -> str:
+    """A digest that changes with any of these modules and with what they import from mercer.
+
+    >>> fingerprint("mercer.evaluation.minimax") == fingerprint("mercer.evaluation.tables")
+    False
+    """
+    digest = hashlib.sha256()
+    for path in sorted(reached(modules, root)):
+        digest.update(f"{path.relative_to(root).as_posix()}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def reached(modules: tuple[str, ...], root: Path = ROOT) -> set[Path]:
+    """The files of the modules, of what these import from mercer, and so on."""
+    files: set[Path] = set()
+    waiting = [path for module in modules if (path := _file_of(module, root))]
+    while waiting:
+        path = waiting.pop()
+        if path not in files:
+            files.add(path)
+            waiting.extend(_imported(path.read_text(encoding="utf-8"), root))
+    return files
+
+
+def _imported(text: str, root: Path) -> Iterator[Path]:
+    """The file of each imported name: a module's own, or that of the module it comes from."""
+    for module, names in IMPORT.findall(text):
+        for name in re.findall(r"\w+", re.sub(r" as \w+|#.*", "", names)):
+            path = _file_of(f"{module}.{name}", root) or _file_of(module, root)
+            if path:
+                yield path
+
+
+def _file_of(module: str, root: Path) -> Path | None:
+    place = root.joinpath(*module.split(".")[1:])
+    for path in (place.with_suffix(".py"), place / "__init__.py"):
+        if path.is_file():
+            return path
+    return None

@@ -1,9 +1,9 @@
 """Problems, the solvers that solve them, and the solutions they return."""
 
 from mercer.solvers import schedules
+from mercer.solvers.automatic import default_solver
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.constrained import Constrained
-from mercer.solvers.defaults import default_solver
 from mercer.solvers.descent import (
     Discrepancy,
     KernelGradientDescent,

@@ -21,7 +21,7 @@ from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.runtime.budget import memory_budget
 from mercer.solvers import admission
-from mercer.solvers.krylov import conjugate_steps
+from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centring_intercept, certified_gap, slopes
 from mercer.solvers.problem import Problem, has_few_features, over_rows
 from mercer.solvers.root import Features, Root, RootMethod
@@ -202,23 +202,34 @@ class Direction:
         )
         self.enough = tolerance**2 * max(point.energy, 0.0)
         self.taken, self.reached = 0, False
-        self.coefficients, self.values = 0.0 * point.g, 0.0 * point.g
+        self.last: Step | None = None
         self.witness: Array | None = None
+
+    @property
+    def coefficients(self) -> Array:
+        """δ as far as it is known."""
+        return self._wide(None if self.last is None else self.last.solution)
+
+    @property
+    def values(self) -> Array:
+        """Kδ."""
+        return self._wide(None if self.last is None else self.last.lifted)
+
+    def _wide(self, part: Array | None) -> Array:
+        return 0.0 * self.point.g if part is None else to_precision(part, "float64")
 
     def advance(self) -> bool:
         """One step; whether it is enough, or no more can be gained."""
         step = next(self.steps)
         self.taken += 1
-        energy = float(step.energy)
-        if not float(step.bend) > 0:  # of no curvature, perhaps by rounding only
+        if not step.bend > 0:  # no curvature, perhaps by rounding only
             self.witness = to_precision(step.residual, "float64")
             return True
-        self.coefficients = to_precision(step.solution, "float64")
-        self.values = to_precision(step.lifted, "float64")
-        if energy < 0:
+        self.last = step
+        if step.energy < 0:
             self.witness = to_precision(step.residual, "float64")
-        self.reached = energy <= self.enough
-        return self.reached or energy <= 0 or self.taken >= self.most
+        self.reached = step.energy <= self.enough
+        return self.reached or step.energy <= 0 or self.taken >= self.most
 
 
 class Factored:
@@ -454,9 +465,9 @@ class OnAllPoints:
         able = self.products.matrix is not None and not self.loss.is_multiclass
         return self.solver.factor is None and small and able
 
-    def objective_along(self, point: Point, direction: Any) -> float:
-        """The objective at the end of a direction that is not finished."""
-        if direction.values is None:
+    def objective(self, point: Point, direction: Any = None) -> float:
+        """The objective, also on the way along a direction."""
+        if direction is None or direction.values is None:
             return point.objective
         constant = direction.curvature.constant(direction.values)
         values = point.values + direction.values + constant

@@ -11,16 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host
 from mercer.evaluation.program import lower
 from mercer.kernels import laws
-from mercer.losses import Loss, Squared
+from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Quantile, Squared
 from mercer.operators import Gram
 from mercer.points import PointSet, SparsePoints, VectorPoints
 from mercer.runtime.budget import Memory, free_memory, memory_budget
 from mercer.runtime.threads import thread_count
+from mercer.solvers.admission import on_host
 from mercer.solvers.conjugate_gradient import ConjugateGradient
-from mercer.solvers.direct import MIXED_SIZE, Direct
+from mercer.solvers.direct import Direct
+from mercer.solvers.direct import Tuning as DirectTuning
+from mercer.solvers.dual import DualAscent
 from mercer.solvers.newton import Newton, default_tolerance
 from mercer.solvers.preconditioners import TUNING as LOW_RANK
 from mercer.solvers.preconditioners import (
@@ -31,19 +33,58 @@ from mercer.solvers.preconditioners import (
     most_columns,
     sample_size,
 )
+from mercer.solvers.problem import Solver
+from mercer.solvers.splitting import Splitting
 
-SMALL = 3000  # rows up to which a factorisation is always right, and nothing is measured
-ROUNDING = 1.5  # times as long may a solution take that is right to rounding, not to a tolerance
-PATIENCE = 900.0  # seconds of an exact solution beyond which centres are taken
-SHARE = 0.6  # of the free memory that an exact solution may take
-ITERATIONS = 60  # of conjugate gradients, where nothing is known of the spectrum
-SPECTRUM = 512  # rows whose eigenvalues tell what is known
-CHECKS, START = 6, 0.1  # products beside the iterations, and seconds beside all that
-NEWTON_STEPS = {True: 1, False: 8}  # for the square loss, for others
-TWO_SIDES = {"float64": 1.4, "float32": 2.2}  # a value used twice, over one in a product
-PROBE = 1024  # points on which kernel values are timed
-DEVICE_PROBE = 1 << 15  # on a card, which needs much work to be busy
-DEVICE_ORDER = 4096  # of a matrix product that is timed there
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the choice.
+
+    Parameters
+    ----------
+    small : int
+        Rows up to which a factorisation is quickest, and nothing is measured: 0.3 s.
+    rounding : float
+        Prefer a direct solver, right to rounding, up to so many times the time of the fastest
+        iterative one.
+    patience : float
+        Seconds of an exact solution beyond which centres are taken.
+    share : float
+        Of the free memory that a solution may take.
+    iterations : int
+        Of conjugate gradients, where nothing is known of the spectrum.
+    spectrum : int
+        Rows whose eigenvalues tell what is known.
+    checks, start : float
+        Products beside the iterations, and seconds beside all that.
+    newton_steps : int
+        For another loss than the square, on centres.
+    two_sides : pairs of precision and factor
+        The time of a kernel value that is used on both sides, over one in a product.
+    probe, device_probe : int
+        Points on which kernel values are timed; a card needs much work to be busy.
+    order, device_order : int
+        Of a matrix product that is timed.
+    """
+
+    small: int = 3000
+    rounding: float = 1.5
+    patience: float = 900.0
+    share: float = 0.6
+    iterations: int = 60
+    spectrum: int = 512
+    checks: int = 6
+    start: float = 0.1
+    newton_steps: int = 8
+    two_sides: tuple[tuple[str, float], ...] = (("float64", 1.4), ("float32", 2.2))
+    probe: int = 1024
+    device_probe: int = 1 << 15
+    order: int = 1024
+    device_order: int = 4096
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -61,14 +102,10 @@ class Rates:
         Both once for each process where that is possible, so that a problem that is posed again is
         solved by the same solver.
         """
-        card = points.home.startswith("cuda")
-        some = points.slice(0, min(DEVICE_PROBE if card else PROBE, len(points)))
+        count = TUNING.device_probe if _on_card(points) else TUNING.probe
+        some = points.slice(0, min(count, len(points)))
         seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
-        names = "float32", "float64"
-        if card:
-            rates = {name: _device_rate(name, points) for name in names}
-        else:
-            rates = {name: _product_rate(name) for name in names}
+        rates = {name: _product_rate(name, points) for name in ("float32", "float64")}
         return cls(rates, seconds, int(getattr(points, "width", 1)))
 
 
@@ -93,12 +130,8 @@ def _likeness(kernel: Any, points: PointSet) -> Any:
         return None
     program = lower(expression)
     widths = tuple(points.width_of(pair.view) for pair in program.pairs)
-    where = _device(points), thread_count()
+    where = points.home, thread_count()
     return program.structure, widths, str(points.dtype), len(points), where
-
-
-def _device(points: Any) -> str:
-    return str(getattr(points.rows, "device", ""))
 
 
 def _value_seconds(kernel: Any, points: PointSet) -> float:
@@ -119,30 +152,24 @@ def _timed(work: Any) -> float:
     return time.perf_counter() - start
 
 
-def _product_rate(dtype: str) -> float:
-    """Multiply-adds in a second of a matrix product."""
+def _product_rate(dtype: str, points: PointSet) -> float:
+    """Multiply-adds in a second of a matrix product where the points live."""
+    order = TUNING.device_order if _on_card(points) else TUNING.order
 
     def measure() -> float:
-        matrix = np.ones((1024, 1024), dtype)
-        matrix @ matrix
-        return 1024.0**3 / min(_timed(lambda: matrix @ matrix) for _ in range(2))
-
-    return _once((dtype, thread_count()), measure)
-
-
-def _device_rate(dtype: str, points: PointSet) -> float:
-    """Multiply-adds in a second of a matrix product on the card that holds the points."""
-
-    def measure() -> float:
-        matrix = points.vector(np.ones((DEVICE_ORDER, DEVICE_ORDER), dtype))
+        matrix = points.vector(np.ones((order, order), dtype))
 
         def product() -> Any:
-            return on_host((matrix @ matrix)[:1, :1])
+            return on_host((matrix @ matrix)[:1, :1])  # a card is waited for
 
         product()
-        return float(DEVICE_ORDER) ** 3 / min(_timed(product) for _ in range(2))
+        return float(order) ** 3 / min(_timed(product) for _ in range(2))
 
-    return _once((dtype, _device(points)), measure)
+    return _once((dtype, points.home, thread_count()), measure)
+
+
+def _on_card(points: PointSet) -> bool:
+    return points.home.startswith("cuda")
 
 
 @dataclass(frozen=True)
@@ -239,12 +266,12 @@ def choose(
     """
     loss = Squared() if loss is None else loss
     n = len(points)
-    if n <= SMALL and centres is None and exact is None and isinstance(loss, Squared):
+    if n <= TUNING.small and centres is None and exact is None and isinstance(loss, Squared):
         only = Candidate("Direct", Direct(), 1e-11 * n**3, 8.0 * n * n, True)
         return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
-    if memory is None and points.home.startswith("cuda"):
-        memory = int(SHARE * points.free_memory())
+    if memory is None and _on_card(points):
+        memory = int(TUNING.share * points.free_memory())
     found = list(exact or [])
     if exact is None and isinstance(loss, Squared):
         told = None if centres else ridge  # who asked for centres needs no spectrum
@@ -258,12 +285,13 @@ def choose_among(
     candidates: Sequence[Candidate], asked: int | None, memory: Memory = None, rows: int = 0
 ) -> Choice:
     """The choice among candidates whose times and memories are known."""
-    limit = SHARE * free_memory() if memory is None and not _limited() else memory_budget(memory)
+    limited = memory is not None or "MERCER_MEMORY" in os.environ
+    limit = memory_budget(memory) if limited else TUNING.share * free_memory()
     judged = tuple(_judged(candidate, limit, asked) for candidate in candidates)
     possible = [candidate for candidate in judged if not candidate.obstacle]
     exact = [candidate for candidate in possible if candidate.exact]
     if exact:
-        limit = ROUNDING * min(candidate.seconds for candidate in exact)
+        limit = TUNING.rounding * min(candidate.seconds for candidate in exact)
         best = min(exact, key=lambda c: (not (c.rounding and c.seconds <= limit), c.seconds))
         return Choice(judged, best, _reason(best, exact, judged), rows)
     if possible:
@@ -280,10 +308,6 @@ def _reason(best: Candidate, exact: Sequence[Candidate], judged: Sequence[Candid
     return f"It is exact{' and the quickest that fits' if len(judged) > 1 else ''}."
 
 
-def _limited() -> bool:
-    return "MERCER_MEMORY" in os.environ
-
-
 def _judged(candidate: Candidate, limit: float, asked: int | None) -> Candidate:
     if candidate.obstacle:
         return candidate
@@ -291,8 +315,8 @@ def _judged(candidate: Candidate, limit: float, asked: int | None) -> Candidate:
         return replace(candidate, obstacle="centres were asked for")
     if candidate.memory > limit:
         return replace(candidate, obstacle=f"more than the {limit / 1e6:.0f} MB there are")
-    if candidate.exact and candidate.seconds > PATIENCE:
-        return replace(candidate, obstacle=f"longer than {PATIENCE:.0f} s")
+    if candidate.exact and candidate.seconds > TUNING.patience:
+        return replace(candidate, obstacle=f"longer than {TUNING.patience:.0f} s")
     return candidate
 
 
@@ -310,7 +334,7 @@ def default_centres(rows: int) -> int:
 
 def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
     n, tensors = len(points), points.home != "host"
-    mixed = points.dtype == np.float64 and n >= MIXED_SIZE and not tensors
+    mixed = points.dtype == np.float64 and n >= DirectTuning().mixed_size and not tensors
     dtype = "float32" if mixed else str(points.dtype)
     size = 4 if dtype == "float32" else 8
     seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds
@@ -331,7 +355,7 @@ def _iterative(
     known = laws.positive_definite(kernel, getattr(points, "width", None)).yes
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
-    seconds = START + columns + (iterations + CHECKS) * product
+    seconds = TUNING.start + columns + (iterations + TUNING.checks) * product
     memory = 2.0 * size * n * rank + 16.0 * rank**2 + 64.0 * n * outputs
     return Candidate("ConjugateGradient", solver, seconds, memory, True, None, obstacle, False)
 
@@ -340,8 +364,8 @@ def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, 
     """Columns of a preconditioner and iterations, from the eigenvalues of K on some rows."""
     n = len(points)
     if not ridge or points.home != "host":
-        return min(n, 2 * default_rank(n, 4)), ITERATIONS
-    sample = points.take(np.linspace(0, n - 1, min(n, SPECTRUM)).astype(int))
+        return min(n, 2 * default_rank(n, 4)), TUNING.iterations
+    sample = points.take(np.linspace(0, n - 1, min(n, TUNING.spectrum)).astype(int))
     matrix = Gram(kernel, sample).astype(np.float64).dense()
     values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
     entry = 0.5 * (LOW_RANK.entry + getattr(points, "width", 0))  # iterations are in float32
@@ -354,11 +378,32 @@ def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: R
     n, solver, dtype = len(points), Newton(), str(points.dtype)
     goal = default_tolerance(loss, dtype)
     sample = sample_size(n, count, goal, rates.width, outputs)
-    newton = NEWTON_STEPS[isinstance(loss, Squared)]
+    newton = 1 if isinstance(loss, Squared) else TUNING.newton_steps
     factor = newton * 1.2 * sample * count**2 / rates.multiply_adds[dtype]
     factor += count**3 / 2 / rates.multiply_adds["float64"]
     passes = (expected_steps(n, count, sample, goal) + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
-    value = TWO_SIDES[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
+    value = dict(TUNING.two_sides)[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
     memory = memory_needed(n, count, outputs, points.dtype, loss=loss)
     seconds = factor + passes * n * count * value
     return Candidate("Newton", solver, seconds, memory, False, centres=count)
+
+
+# ---- without measuring -------------------------------------------------------------------------
+
+
+def default_solver(loss: Loss, tolerance: float = 1e-6) -> Solver:
+    """A factorisation for the square loss, Newton's method if smooth, dual ascent if kinked.
+
+    A loss of your own with kinks is solved by operator splitting, which asks for a proximal map
+    only. The tolerance is a relative duality gap.
+
+    >>> from mercer.losses import Hinge, Logistic
+    >>> type(default_solver(Logistic())).__name__, type(default_solver(Hinge())).__name__
+    ('Newton', 'DualAscent')
+    """
+    if isinstance(loss, Squared):
+        return Direct()
+    if loss.is_smooth:
+        return Newton(tolerance)
+    known = isinstance(loss, (Absolute, EpsilonInsensitive, Hinge, Quantile))
+    return DualAscent(tolerance) if known else Splitting(tolerance)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, precision, to_precision
+from mercer.arrays import Array, precision, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
@@ -28,6 +28,7 @@ from mercer.solvers.preconditioners import (
     most_columns,
 )
 from mercer.solvers.problem import Problem, require_square_loss, require_squared_norm
+from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status
 
 
@@ -184,7 +185,7 @@ class ConjugateGradient:
         They are in float32 where that is used and its rounding is small beside ρ. None are added
         after the time `until`.
         """
-        system, gram, n = System(problem), problem.gram, problem.rows
+        system, gram, n = System(ConjugateGradient, problem), problem.gram, problem.rows
         dtype = np.dtype(self._precision(system, self.tuning.column_rounding))
         rank, memory = self.rank, admission.column_memory(gram)
         if rank is None and admission.on_device(gram):
@@ -237,7 +238,7 @@ class ConjugateGradient:
         shared: SharedColumns | None = None,
     ) -> RidgeState:
         self.check(problem)
-        system = System(problem)
+        system = System(ConjugateGradient, problem)
         if shared is None:
             limit = self.tuning.preconditioner_share * (self.time_limit or math.inf)
             columns = self.columns(problem, time.perf_counter() + limit)
@@ -245,7 +246,7 @@ class ConjugateGradient:
         else:
             system.preconditioner = shared.columns.preconditioner(system.ridge)
             system.shared = shared
-        x = system.started(start)
+        x = system.started(start) if shared is None or shared.x is None else shared.x
         state = RidgeState(
             work=system,
             x=x,
@@ -374,75 +375,8 @@ def _in_time(factors: Iterator[Any], until: float) -> Iterator[Any]:
             return
 
 
-class System:
-    """(SKS + ρI) x = S(y, 1) with s = √w; an intercept b makes sᵀc = 0 for c = x_y − b x_1."""
+class System(RidgeSystem):
+    """The system with its preconditioner, and what other λ of a path share."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem, self.gram, self.xp = problem, problem.gram, namespace(problem.y)
-        self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
-        self.ridge = float(problem.regularization * self.xp.sum(problem.sample_weights))
-        sides = [self.roots * problem.y_columns]
-        if problem.fit_intercept:
-            sides.append(self.roots)
-        self.sides = self.xp.concat(sides, axis=1)
-        self.scale = self.lengths(self.sides)
-        self.preconditioner: LowRank = None  # type: ignore[assignment]
-        self.shared: SharedColumns | None = None
-
-    def started(self, start: Solution | None) -> Array:
-        """x to begin with: that of the last λ, or of coefficients where there is no intercept."""
-        if self.shared is not None and self.shared.x is not None:
-            return self.shared.x
-        x = self.xp.zeros_like(self.sides)
-        if start is not None and not self.problem.fit_intercept:
-            alpha = self.xp.reshape(self.problem.array(start.coefficients), x.shape)
-            x = self.xp.where(
-                self.roots > 0, alpha / self.xp.where(self.roots > 0, self.roots, 1.0), 0.0
-            )
-        return x
-
-    def multiply(self, c: Array, dtype: str = "float64") -> Array:
-        """(SKS + ρI) c, with kernel values and their sums in `dtype`."""
-        image = self.gram.astype(dtype) @ to_precision(self.roots * c, dtype)
-        return self.roots * to_precision(image, "float64") + self.ridge * c
-
-    def rounding(self, sample: int) -> float:
-        """‖S(K₃₂ − K)Sv‖/‖v‖ for K as float32 has it, on some rows, v being random signs."""
-        if not hasattr(self, "_rounding"):
-            n, random = self.problem.rows, np.random.default_rng(0)
-            rows = np.sort(random.choice(n, min(n, sample), replace=False))
-            part = self.gram[rows, :]
-            signs = self.roots * self.problem.array(random.choice([-1.0, 1.0], (n, 1)))
-            low = part.astype("float32") @ to_precision(signs, "float32")
-            error = to_precision(low, "float64") - part.astype("float64") @ signs
-            error = admission.on_host(self.roots)[rows] * admission.on_host(error)
-            self._rounding = float(np.sqrt(np.mean(error**2)))
-        return self._rounding
-
-    def lengths(self, columns: Array) -> Array:
-        """The norms of columns, 1 for columns of zeros."""
-        sizes = self.xp.linalg.vector_norm(columns, axis=0)
-        return self.xp.where(sizes == 0, 1.0, sizes)
-
-    def size(self, residual: Array) -> float:
-        """The relative residual of the worst column."""
-        return float(self.xp.max(self.xp.linalg.vector_norm(residual, axis=0) / self.scale))
-
-    def energy(self, x: Array, residual: Array) -> float:
-        """½xᵀAx − bᵀx, which every iteration lowers, also while the residual grows."""
-        return -0.5 * float(self.xp.sum(x / self.scale**2 * (self.sides + residual)))
-
-    def as_stored(self, x: Array) -> Array:
-        """x as it will be stored: its rounding is corrected with the rest."""
-        return to_precision(to_precision(x, precision(self.gram.dtype)), "float64")
-
-    def coefficients(self, x: Array) -> tuple[Array, Array]:
-        """α and b."""
-        outputs = self.problem.outputs
-        c, b = x[:, :outputs], 0.0 * x[0, :outputs]
-        if self.problem.fit_intercept:
-            means = x[:, outputs:]
-            b = (self.roots.T @ c)[0, :] / (self.roots.T @ means)[0, 0]
-            c = c - means * b
-        shape = self.problem.y.shape
-        return self.xp.reshape(self.roots * c, shape), self.xp.reshape(b, shape[1:])
+    preconditioner: LowRank
+    shared: SharedColumns | None = None

@@ -9,29 +9,22 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, namespace, precision, to_precision
-from mercer.checks import check_positive
-from mercer.solvers.optimality import gradient_norm
+from mercer.solvers.optimality import certified_gap
+from mercer.solvers.penalties import Ball
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution, Status
 from mercer.solvers.spectral import SpectralPath
-
-HALVINGS = 200  # of the logarithm of the bracket; 60 are enough for all digits
 
 
 @dataclass(frozen=True)
 class Constrained:
     """Least squares over the ball: min (1/Σw) Σ w_i ½(y_i − f(x_i))² subject to ‖f‖ ≤ D.
 
-    The solution is the ridge solution f_λ whose multiplier λ ≥ 0 has ‖f_λ‖ = D, or the
-    least-squares solution of least norm, λ = 0, where that lies in the ball. As ‖f_λ‖ falls with λ,
-    and λD² ≤ (1/Σw) Σ w_i y_i², λ is found by bisection after one eigendecomposition. The problem
-    has regularization 0; with several outputs ‖f‖² is summed over them; an intercept is free. The
-    multiplier is in the status, and in `solution.history["multiplier"]`.
-
-    Parameters
-    ----------
-    radius : float
-        D > 0.
+    The problem has `Ball(D)` as its regularization. Its solution is the ridge solution f_λ whose
+    multiplier λ ≥ 0 has ‖f_λ‖ = D, or the least-squares solution of least norm, λ = 0, where that
+    lies in the ball. As ‖f_λ‖ falls with λ, and λD² ≤ (1/Σw) Σ w_i y_i², λ is found by bisection
+    after one eigendecomposition. With several outputs ‖f‖² is summed over them; an intercept is
+    free. The multiplier is in the status, and in `solution.history["multiplier"]`.
 
     References
     ----------
@@ -42,42 +35,36 @@ class Constrained:
     >>> import numpy as np
     >>> from mercer.kernels import Linear
     >>> from mercer.losses import Squared
-    >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
-    >>> solution = Constrained(radius=1.0).solve(problem)  # (1 + λ)w = 3
+    >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), Ball(1.0))
+    >>> solution = Constrained().solve(problem)  # (1 + λ)w = 3
     >>> solution.coefficients.round(9).tolist(), round(solution.history["multiplier"][0], 9)
     ([1.0], 2.0)
     """
 
-    radius: float
-
-    def __post_init__(self) -> None:
-        check_positive(self, "radius", self.radius)
-
     def solve(self, problem: Problem) -> Solution:
-        _check(problem)
+        require_square_loss(Constrained, problem)
+        ball = problem.penalty
+        if not isinstance(ball, Ball):
+            raise ValueError(
+                f"Constrained takes a ball in place of the penalty; got regularization="
+                f"{problem.regularization!r}. Write Problem(..., regularization=Ball(radius))."
+            )
         curve = NormCurve.of(problem)
-        multiplier = curve.multiplier(self.radius)
+        multiplier = curve.multiplier(ball.radius)
         coefficients, intercept = curve.fit(multiplier)
         coefficients = to_precision(coefficients, precision(problem.gram.dtype))
-        residual = gradient_norm(
-            replace(problem, regularization=multiplier), coefficients, intercept
-        )
+        gap = certified_gap(problem, coefficients, intercept)
+        norm = math.sqrt(max(sum(problem.norms(coefficients)), 0.0))
+        where = f"‖f‖ = {norm:.6g} = D" if multiplier else f"‖f‖ = {norm:.6g} ≤ D = {ball.radius:g}"
+        text = f"Solved: {where}, with the multiplier λ = {multiplier:.6g}; {gap}."
         return Solution(
             coefficients=coefficients,
-            status=self._status(multiplier, _norm(problem, coefficients), residual),
-            objective=problem.objective(coefficients, intercept),
-            gap=residual,
+            status=Status(True, text),
+            objective=gap.objective,
+            gap=gap.absolute,
             history={"multiplier": [multiplier]},
             intercept=intercept,
         )
-
-    def _status(self, multiplier: float, norm: float, residual: float) -> Status:
-        where = (
-            f"‖f‖ = {norm:.6g} = D, with the multiplier λ = {multiplier:.6g}"
-            if multiplier > 0
-            else f"‖f‖ = {norm:.6g} ≤ D = {self.radius:g}, with the multiplier λ = 0"
-        )
-        return Status(True, f"Solved: {where}; gradient norm of the Lagrangian {residual:.1e}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,25 +88,21 @@ class NormCurve:
     def of(cls, problem: Problem) -> NormCurve:
         gram, weights = problem.gram.astype(np.float64), problem.weights
         path = SpectralPath.of(gram, problem.targets, weights, fit_intercept=problem.fit_intercept)
-        seen = namespace(path.eigenvalues).where(path.null, 0.0, path.eigenvalues)
-        return cls(replace(path, eigenvalues=seen))
+        counted = namespace(path.eigenvalues).where(path.null, 0.0, path.eigenvalues)
+        return cls(replace(path, eigenvalues=counted))
 
     def norm(self, regularization: float) -> float:
         """‖f_λ‖ = √(Σ σ_j c_j²)."""
         c, _ = self.path.coordinates(regularization)
-        xp = namespace(c)
-        return math.sqrt(float(xp.sum(self.path.eigenvalues[:, None] * c**2)))
+        return math.sqrt(float(namespace(c).sum(self.path.eigenvalues[:, None] * c**2)))
 
     def fit(self, regularization: float) -> tuple[Array, Any]:
         """α and the intercept; what K does not see is left out of α."""
         c, intercept = self.path.coordinates(regularization)
         c = namespace(c).where(self.path.null[:, None], 0.0, c)
         alpha = self.path.roots[:, None] * (self.path.eigenvectors @ c)
-        return (
-            (alpha[:, 0], float(intercept[0]))
-            if self.path.targets.ndim == 1
-            else (alpha, intercept)
-        )
+        single = self.path.targets.ndim == 1
+        return (alpha[:, 0], float(intercept[0])) if single else (alpha, intercept)
 
     def multiplier(self, radius: float) -> float:
         """The λ with ‖f_λ‖ = radius; 0 where even ‖f_0‖ is no more."""
@@ -131,23 +114,6 @@ class NormCurve:
         low = high
         while self.norm(low) <= radius:
             low *= 1e-3
-        for _ in range(HALVINGS):
-            middle = math.sqrt(low) * math.sqrt(high)
-            if not low < middle < high:
-                break
+        while low < (middle := math.sqrt(low) * math.sqrt(high)) < high:  # of the logarithm
             low, high = (middle, high) if self.norm(middle) > radius else (low, middle)
         return high
-
-
-def _check(problem: Problem) -> None:
-    require_square_loss(Constrained, problem)
-    if problem.regularization != 0:
-        raise ValueError(
-            f"the constraint takes the place of the penalty; got regularization="
-            f"{problem.regularization!r}. Write Problem(..., regularization=0.0)."
-        )
-
-
-def _norm(problem: Problem, coefficients: Array) -> float:
-    alpha = to_precision(coefficients, "float64")
-    return math.sqrt(max(float(namespace(alpha).sum(alpha * (problem.gram @ alpha))), 0.0))

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import on_host, precision, to_precision
+from mercer.arrays import precision, to_precision
 from mercer.kernels import laws
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
+from mercer.solvers.admission import on_host
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution, Status
 

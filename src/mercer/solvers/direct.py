@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
+from mercer.arrays import Array, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
+from mercer.solvers import admission
 from mercer.solvers.definiteness import without_minimum, witness_of
 from mercer.solvers.krylov import conjugate_gradients
-from mercer.solvers.problem import Problem, has_few_features, require_square_loss
-from mercer.solvers.solution import Solution, Status
+from mercer.solvers.optimality import ridge_residual
+from mercer.solvers.problem import Problem, has_few_features
+from mercer.solvers.ridge_system import RidgeSystem
+from mercer.solvers.solution import Solution, Status, plain_intercept
 
-MIXED_SIZE = 2000  # from which a float32 factor with refinement is faster than a float64 one
-REFINEMENTS = 12
-PRIMAL_REFINEMENTS = 4
-SOLVED = {"float32": 1e-2, "float64": 1e-6}  # residuals beyond which nothing was solved
-GOOD_RESIDUAL = 1e-12
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the factorisation.
+
+    Parameters
+    ----------
+    mixed_size : int
+        Points from which a float32 factor with refinement is faster than a float64 one.
+    refinements : int
+        Steps of conjugate gradients that refine it, at most; three or four are usual.
+    refined : float
+        The residual that they must reach: that of a factor in float64.
+    primal_refinements : int
+        Corrections of a solution in features, whose difference loses digits.
+    unsolved : pairs of precision and residual
+        Residuals beyond which nothing was solved.
+    """
+
+    mixed_size: int = 2000
+    refinements: int = 12
+    refined: float = 1e-12
+    primal_refinements: int = 4
+    unsolved: tuple[tuple[str, float], ...] = (("float32", 1e-2), ("float64", 1e-6))
 
 
 @dataclass(frozen=True)
@@ -42,6 +64,7 @@ class Direct:
     primal : bool or None, default=None
         Whether to solve for the weights of the kernel's explicit features, of which there must be
         finitely many; None does where they are fewer than half the points.
+    tuning : Tuning
 
     Examples
     --------
@@ -57,46 +80,33 @@ class Direct:
 
     mixed: bool | None = None
     primal: bool | None = None
+    tuning: Tuning = field(default=Tuning(), repr=False)
 
     def solve(self, problem: Problem) -> Solution:
-        require_square_loss(Direct, problem)
-        system = _System(problem)
-        if system.ridge == 0.0:
-            return system.minimum_norm()
+        if problem.has_several_ridges:
+            return Solution.stacked([self.solve(part) for part in problem.each_output()])
+        work = _Factorisation(self, problem)
+        if work.ridge == 0.0:
+            return work.minimum_norm()
         if self.primal or (self.primal is None and has_few_features(problem.gram)):
-            return system.primal()
-        if self._mixes(problem):
-            refined = system.refined()
-            if refined is not None:
-                return refined
-        return system.factored()
+            return work.in_features()
+        return (work.refined() if self._mixes(problem) else None) or work.factored()
 
     def _mixes(self, problem: Problem) -> bool:
-        if problem.gram.dtype != np.float64:
-            return False
-        if problem.gram.on_tensors and self.mixed is None:
+        if problem.gram.dtype != np.float64 or self.mixed is not None:
+            return problem.gram.dtype == np.float64 and bool(self.mixed)
+        if admission.on_device(problem.gram):
             return False  # a card for computing has float64 as fast as float32
-        return problem.gram.shape[0] >= MIXED_SIZE if self.mixed is None else self.mixed
+        return problem.rows >= self.tuning.mixed_size
 
 
-class _System:
-    """(SKS + ρI) c = s(y − b), sᵀc = 0 with an intercept, in the library of the targets."""
+class _Factorisation(RidgeSystem):
+    """Ways to solve the system with a stored matrix, in the library of the targets."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem, self.gram = problem, problem.gram
-        self.precision = precision(self.gram.dtype)
-        self.xp = namespace(problem.y)
-        self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
-        self.ridge = problem.regularization * float(self.xp.sum(problem.sample_weights))
-        self.targets = self.xp.reshape(problem.y, (problem.y.shape[0], -1))
-        columns = [self.roots * self.targets]
-        if problem.fit_intercept:
-            columns.append(self.roots)
-        self.sides = self.xp.concat(columns, axis=1)
+    def __init__(self, solver: Direct, problem: Problem) -> None:
+        super().__init__(Direct, problem)
+        self.tuning, self.precision = solver.tuning, precision(self.gram.dtype)
         self.witness: Any = witness_of(self.gram)
-
-    def multiply(self, c: Array) -> Array:
-        return self.roots * (self.gram @ (self.roots * c)) + self.ridge * c
 
     def factored(self) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
@@ -110,7 +120,7 @@ class _System:
 
     def _indefinite(self, matrix: Array, direction: Array) -> Solution:
         """The solution of least norm where K + ρI is not positive definite: not a minimum."""
-        witness = on_host(self.roots[:, 0]) * on_host(direction)
+        witness = admission.on_host(self.roots[:, 0]) * admission.on_host(direction)
         self.witness = witness / np.linalg.norm(witness)
         solved, rank = linalg.symmetric_solve(matrix, to_precision(self.sides, self.precision))
         note = f"eigendecomposition of an indefinite matrix of rank {rank} of {matrix.shape[0]}"
@@ -130,28 +140,26 @@ class _System:
             lambda r: to_precision(factor.solve(to_precision(r, "float32")), "float64"),
             self.sides,
             tolerance=1e-15,
-            iterations=REFINEMENTS,
+            iterations=self.tuning.refinements,
         )
-        if run.residual > GOOD_RESIDUAL:
+        if run.residual > self.tuning.refined:
             return None
         note = f"factored in float32, refined in float64 in {len(run.history) - 1} steps"
         return self._solution(run.solution, note)
 
-    def primal(self) -> Solution:
+    def in_features(self) -> Solution:
         """(SKS + ρI)⁻¹ = (I − Φ(ΦᵀΦ + ρI)⁻¹Φᵀ)/ρ for SKS = ΦΦᵀ: the inversion lemma."""
-        explicit = beside(self.gram.kernel.features(self.gram.x), self.sides)  # type: ignore[attr-defined]
-        features = self.roots * to_precision(explicit, "float64")
+        kernel: Any = self.gram.kernel
+        features = self.roots * self.problem.array(kernel.features(self.gram.x))
         matrix = linalg.shift_diagonal(features.T @ features, self.ridge)
         factor = linalg.cholesky(matrix, overwrite=True)
         weights = factor.solve(features.T @ self.sides)
-        note = f"primal system of {matrix.shape[0]} features, " + _jitter_note(
-            factor.jitter, "float64"
-        )
+        jitter = _jitter_note(factor.jitter, "float64")
         solved = (self.sides - features @ weights) / self.ridge
-        for _ in range(PRIMAL_REFINEMENTS):  # the difference lost digits: get them back
+        for _ in range(self.tuning.primal_refinements):
             rest = self.sides - features @ (features.T @ solved) - self.ridge * solved
             solved = solved + (rest - features @ factor.solve(features.T @ rest)) / self.ridge
-        return self._solution(solved, note)
+        return self._solution(solved, f"primal system of {matrix.shape[0]} features, {jitter}")
 
     def minimum_norm(self) -> Solution:
         """λ = 0: the function of least norm among those with the least error."""
@@ -174,7 +182,7 @@ class _System:
 
     def _matrix(self, gram: Any, ridge: float) -> Array:
         """SKS + ρI, stored."""
-        matrix = beside(gram.dense(), self.sides)
+        matrix = self.problem.native(gram.dense())
         if self.problem.weights is not None:
             roots = to_precision(self.roots, precision(gram.dtype))
             matrix *= roots
@@ -182,25 +190,19 @@ class _System:
         return linalg.shift_diagonal(matrix, ridge) if ridge else matrix
 
     def _solution(self, solved: Array, note: str, intercept: Array | None = None) -> Solution:
-        c, intercept = self._without_mean(solved, intercept)
-        alpha = self.roots * c
-        residual = self._residual(alpha, intercept)
-        if self.ridge == 0.0:
-            residual = self._slope(alpha, intercept)
-        shape = tuple(self.problem.y.shape)
-        coefficients = to_precision(self.xp.reshape(alpha, shape), self.precision)
-        intercept = intercept if len(shape) == 2 else float(intercept[0])
+        alpha, b = self.coefficients(solved, intercept)
+        residual = ridge_residual(self.problem, alpha, b).claimed
+        coefficients, intercept = to_precision(alpha, self.precision), plain_intercept(b)
         return Solution(
             coefficients=coefficients,
-            status=self._status(note, residual),
+            status=self._status(f"{note}; relative residual {residual:.1e}.", residual),
             objective=self.problem.objective(coefficients, intercept),
             gap=residual,
             intercept=intercept,
         )
 
-    def _status(self, note: str, residual: float) -> Status:
-        text = f"{note}; relative residual {residual:.1e}."
-        if not residual <= SOLVED[self.precision]:
+    def _status(self, text: str, residual: float) -> Status:
+        if not residual <= dict(self.tuning.unsolved)[self.precision]:
             advice = (
                 "Check that the kernel is symmetric, raise the regularization, or pass float64."
             )
@@ -208,34 +210,6 @@ class _System:
         if self.witness is None:
             return Status(True, f"Solved: {text}")
         return without_minimum(self.gram, self.witness, text)
-
-    def _without_mean(self, solved: Array, intercept: Array | None) -> tuple[Array, Array]:
-        """Eliminate the intercept: c = M⁻¹s y − b M⁻¹s, with sᵀc = 0 unless b is known."""
-        outputs = self.targets.shape[1]
-        if not self.problem.fit_intercept:
-            return solved, 0.0 * self.targets[0, :]
-        c, means = solved[:, :outputs], solved[:, outputs:]
-        if intercept is None:
-            intercept = (self.roots.T @ c)[0, :] / float((self.roots.T @ means)[0, 0])
-        return c - means * intercept, intercept
-
-    def _slope(self, alpha: Array, intercept: Array) -> float:
-        """‖SKS r‖/(trace ‖Sy‖) for r = S(y − Kα − b): 0 where the error is least."""
-        rest = self.roots * (self.targets - self.gram @ alpha - intercept)
-        size = float(abs(self.gram.diagonal()).sum())
-        slope = self.roots * (self.gram @ (self.roots * rest))
-        return self._norm(slope) / (size * self._norm(self.roots * self.targets) or 1.0)
-
-    def _residual(self, alpha: Array, intercept: Array) -> float:
-        """‖S(Kα + b − y) + ρ S⁻¹α‖/‖Sy‖, from scratch."""
-        fitted = self.gram @ alpha
-        counted = self.roots > 0
-        scaled = self.xp.where(counted, alpha / self.xp.where(counted, self.roots, 1.0), 0.0)
-        difference = self.roots * (fitted + intercept - self.targets) + self.ridge * scaled
-        return self._norm(difference) / (self._norm(self.roots * self.targets) or 1.0)
-
-    def _norm(self, array: Array) -> float:
-        return float(self.xp.linalg.vector_norm(array))
 
 
 def _jitter_note(jitter: float, dtype: str) -> str:

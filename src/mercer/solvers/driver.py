@@ -179,6 +179,8 @@ def drive(
     shared : object, optional
         What `solver.shared(problem)` made for the problems of a path.
     """
+    if problem.has_several_ridges:
+        return Solution.stacked([drive(solver, part) for part in problem.each_output()])
     asked, problem = problem, admission.admitted(solver, problem)
     stopping = getattr(solver, "stopping", None)
     watch = EarlyStopping(stopping, problem) if isinstance(stopping, HeldOut) else None

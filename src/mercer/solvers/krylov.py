@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, inner, namespace
 
 Apply = Callable[[Array], Array]
 
@@ -26,8 +27,8 @@ class Step:
     solution: Array
     lifted: Array
     residual: Array
-    energy: Array
-    bend: Array
+    energy: Any  # a number where columns are coupled, else one for each
+    bend: Any
 
 
 def conjugate_steps(
@@ -51,7 +52,7 @@ def conjugate_steps(
     >>> bool(np.allclose(A @ last[1].lifted, 1.0))
     True
     """
-    dot = _whole_dot if coupled else _column_dots
+    dot = inner if coupled else _column_dots
     y, lifted, residual = 0.0 * b, 0.0 * b, b
     direction = residual
     raised = high = lift(residual)
@@ -144,15 +145,14 @@ def largest_eigenvalue(multiply: Apply, like: Array, *, steps: int = 30) -> floa
     return largest
 
 
-def _whole_dot(a: Array, b: Array) -> Array:
-    return namespace(a).sum(a * b)
-
-
 def _column_dots(a: Array, b: Array) -> Array:
     return namespace(a).sum(a * b, axis=0)
 
 
-def _ratio(a: Array, b: Array) -> Array:
+def _ratio(a: Any, b: Any) -> Any:
+    """a/b, and 0 where b is 0."""
+    if isinstance(b, float):
+        return a / b if b else 0.0
     xp = namespace(a)
     return xp.where(b == 0, 0.0, a / xp.where(b == 0, 1.0, b))
 

@@ -259,16 +259,10 @@ class Newton:
         while not (enough or each or late):
             enough = state.direction.advance()
             late = time.perf_counter() >= state.deadline
-        objective = None
         if enough or late:
             self._take(state)
-        else:
-            objective = space.objective_along(state.point, state.direction)
         state.iteration += 1
-        state.record(
-            objective=state.point.objective if objective is None else objective,
-            products=space.count,
-        )
+        state.record(objective=space.objective(state.point, state.direction), products=space.count)
         return state
 
     def _resume(self, state: NewtonState) -> None:
@@ -374,12 +368,9 @@ class Newton:
     # ---- the answer ------------------------------------------------------------------------------
 
     def progress(self, state: NewtonState) -> Progress:
-        space, objective = state.work, state.point.objective
-        if state.direction is None:
-            return Progress(state.coefficients, state.intercept, objective)
-        objective = space.objective_along(state.point, state.direction)
-        coefficients, intercept = space.coefficients(state.point, state.direction)
-        return Progress(coefficients, intercept, objective)
+        at = state.point, state.direction
+        coefficients, intercept = state.work.coefficients(*at)
+        return Progress(coefficients, intercept, state.work.objective(*at))
 
     def solution(self, state: NewtonState) -> Solution:
         space, problem = state.work, state.asked

@@ -18,13 +18,13 @@ from mercer import linalg
 from mercer.arrays import Array, inner, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss, Squared
+from mercer.losses.numerics import indicator
 from mercer.operators import Affine, Identity, MappedRows, MixedPrecision, RowMap, RowPass
 from mercer.solvers import admission
 from mercer.solvers.krylov import conjugate_steps
-from mercer.solvers.optimality import EPS, Evaluation, Gap, centred_slopes
+from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
 from mercer.solvers.preconditioners import SampledHessians
 from mercer.solvers.problem import Problem
-from mercer.solvers.smoothing import Smoothed
 from mercer.solvers.solution import Solution
 
 
@@ -104,6 +104,67 @@ class Basis:
     def pull(self, moments: Array) -> Array:
         """L⁻¹v."""
         return moments if self.factor is None else self.factor.half_solve(moments)
+
+
+# ---- kinks ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Smoothed(Loss):
+    """The Moreau envelope ℓ_μ(y, f) = min_z ℓ(y, z) + (z − f)²/(2μ) of a piecewise linear loss.
+
+    ℓ − μL²/2 ≤ ℓ_μ ≤ ℓ for an L-Lipschitz loss. The slope (f − z)/μ at the minimiser z lies in the
+    domain of ℓ*, so it is a dual point of the problem with ℓ itself; ℓ_μ* = ℓ* + (μ/2)u².
+
+    References
+    ----------
+    Y. Nesterov, Smooth minimization of non-smooth functions, 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.losses import Hinge
+    >>> f = np.array([-1.0, 0.9, 2.0])
+    >>> Smoothed(Hinge(), 0.5).slope(np.ones(3), f)
+    array([-1. , -0.2,  0. ])
+    """
+
+    base: Loss
+    width: float
+
+    @property
+    def lipschitz(self) -> float:
+        return self.base.lipschitz
+
+    @property
+    def smoothness(self) -> float:
+        return 1.0 / self.width
+
+    def value(self, y: Array, f: Array) -> Array:
+        z = self.base.proximal(y, f, self.width)
+        return self.base.value(y, z) + (z - f) ** 2 / (2.0 * self.width)
+
+    def slope(self, y: Array, f: Array) -> Array:
+        low, high = self.base.domain(y)
+        pull = (f - self.base.proximal(y, f, self.width)) / self.width
+        return namespace(f).clip(pull, low, high)
+
+    def curvature(self, y: Array, f: Array) -> Array:
+        """1/μ where z stands at a kink, 0 where the loss is straight."""
+        u = self.slope(y, f)
+        low, high = self.base.domain(y)
+        slack = 1e-9 * self.base.lipschitz
+        bent = (u > low + slack) & (u < high - slack) & (abs(u) > slack)
+        return indicator(bent, u) / self.width
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        return self.base.conjugate(y, u) + 0.5 * self.width * u**2
+
+    def domain(self, y: Array) -> tuple[Any, Any]:
+        return self.base.domain(y)
+
+    def check_targets(self, y: Array) -> None:
+        self.base.check_targets(y)
 
 
 # ---- what is done with a row of K_nM β on the way ------------------------------------------------
@@ -198,7 +259,7 @@ class Direction:
         # the quadratic model, which for the square loss is the objective itself
         self.objective = point.objective + 0.5 * inner(step.lifted, point.gradient - step.residual)
         gap = self.space.estimated_gap(step.residual, self.objective)
-        energy = float(namespace(step.energy).sum(step.energy))
+        energy = step.energy if isinstance(step.energy, float) else float(step.energy.sum())
         small = gap <= max(0.5 * self.goal, self.share * self.before)
         worth = max(self.share * self.first, self.goal * abs(point.objective))
         return (small and energy <= worth) or self.taken >= self.space.solver.inner_iterations
@@ -253,6 +314,7 @@ class OnCentres:
         self.floor = self.tuning.floor * bend
         self.hessians = SampledHessians(self)
         self.count = 0  # passes
+        self.changed = 0.0  # share of the objective that the jitter adds
         self.begin_stage()
 
     def begin_stage(self) -> None:
@@ -276,7 +338,12 @@ class OnCentres:
     @property
     def note(self) -> str:
         text = f"{self.count} passes over {self.problem.rows} rows on {self.size} centres"
-        return f"{text}; jitter {self.basis.jitter:.1e} on K_MM" if self.basis.jitter else text
+        if not self.basis.jitter:
+            return text
+        text += f"; jitter {self.basis.jitter:.1e} on K_MM"
+        if self.changed <= self.solver.goal(self.problem):
+            return text
+        return f"{text}, which changes the objective by {self.changed:.0e} of it"
 
     # ---- coefficients and coordinates ------------------------------------------------------------
 
@@ -363,8 +430,9 @@ class OnCentres:
         values, slopes = result.values[:, : beta.shape[1]], result.values[:, beta.shape[1] :]
         return values, slopes, self.basis.pull(result.product)
 
-    def _value(self, values: Array, gamma: Array) -> float:
-        risk = self.loss.risk(self.problem.y_columns, values, self.problem.sample_weights)
+    def _value(self, values: Array, gamma: Array, loss: Loss | None = None) -> float:
+        loss = self.loss if loss is None else loss
+        risk = loss.risk(self.problem.y_columns, values, self.problem.sample_weights)
         return float(risk) + 0.5 * self.ridge * inner(gamma, gamma)
 
     # ---- judging ---------------------------------------------------------------------------------
@@ -441,10 +509,13 @@ class OnCentres:
                 return self._at(theta), length
         return point, 0.0
 
-    def objective_along(self, point: Point, direction: Direction) -> float:
-        """The objective at the end of a direction, known for the square loss only."""
-        exact = isinstance(self.loss, Squared)
-        return direction.objective if exact else point.objective
+    def objective(self, point: Point, direction: Direction | None = None) -> float:
+        """The objective of the problem itself; on the way along a direction for the square loss."""
+        if direction is not None:
+            return direction.objective
+        if self.loss is self.problem.loss:
+            return point.objective
+        return self._value(point.values, point.theta[: self.size, :], self.problem.loss)
 
     def easier(self) -> list[float]:
         return []
@@ -469,50 +540,76 @@ class OnCentres:
         before rounding: rounding costs no more than what it adds to the objective. The bound holds
         for the penalty ‖f‖² + jitter‖β‖²; what the jitter adds is part of the gap.
         """
-        problem, ridge = self.problem, self.ridge
-        slopes, moments = point.slopes, point.moments
-        if problem.fit_intercept:
-            slopes, moments = self._centred(point)
+        ridge, at = self.ridge, self._evaluation(point, loss)
+        slopes, moments = self._centred(point)
+        gradient = moments + ridge * at.v
+        noise = self._gradient_noise(gradient, slopes, self.basis.pull) / (2.0 * ridge)
+        distance = inner(gradient, gradient) / (2.0 * ridge)
+        return at.gap(slopes, distance, noise + self._added(at.v))
+
+    def _evaluation(self, point: Point, loss: Loss) -> Evaluation:
         values, gamma = point.stored or (point.values, point.theta[: self.size, :])
-        added = 0.5 * ridge * self.basis.jitter * self._squares_of_coefficients(gamma)
-        at = Evaluation(
-            problem,
+        square = inner(gamma, gamma) - 2.0 * self._added(gamma) / self.ridge
+        return Evaluation(
+            self.problem,
             gamma,
             0.0 * gamma[0, :],
             values,
             errors=self._value_errors(gamma),
-            squares=[inner(gamma, gamma) - 2.0 * added / ridge],
+            squares=[square],
             loss=loss,
         )
-        gradient = moments + ridge * gamma
-        noise = self._gradient_noise(gradient, slopes) / (2.0 * ridge)
-        return at.gap(slopes, inner(gradient, gradient) / (2.0 * ridge), noise + added)
 
-    def _squares_of_coefficients(self, gamma: Array) -> float:
+    def _added(self, gamma: Array) -> float:
+        """(λ/2)·jitter‖β‖²: what the jitter adds to the objective."""
+        if not self.basis.jitter:
+            return 0.0
         beta = self.basis.coefficients(gamma)
-        return inner(beta, beta)
+        return 0.5 * self.ridge * self.basis.jitter * inner(beta, beta)
+
+    def _gap_as_asked(self, point: Point, loss: Loss) -> Gap:
+        """The gap without the jitter, where that has changed the problem by more than the goal.
+
+        Directions of K_MM with eigenvalues below the jitter hold what it hides, so that K_MM is
+        factored again with the least jitter that works. Where even that matters, as with centres
+        that float64 cannot tell apart, nothing is known but that the loss has a least value.
+        """
+        problem, ridge, at = self.problem, self.ridge, self._evaluation(point, loss)
+        slopes, moments = self._centred(point)
+        assert self.basis.factor is not None
+        matrix = problem.penalty_operator.astype(np.float64).dense()
+        beta = self.basis.coefficients(at.v)
+        gradient = self.basis.factor.lower @ moments + ridge * (matrix @ beta)
+        factor = linalg.cholesky(matrix, overwrite=True)
+        lifted = factor.half_solve(gradient)
+        noise = self._gradient_noise(lifted, slopes, factor.half_solve)
+        rest = factor.other_half_solve(lifted)
+        hidden = float(factor.jitter) * inner(rest, rest)  # sensitivity to the jitter that is left
+        if (noise + hidden) / (2.0 * ridge) <= self.solver.goal(problem) * abs(at.objective):
+            return at.gap(slopes, inner(lifted, lifted) / (2.0 * ridge), noise / (2.0 * ridge))
+        penalty = 0.5 * ridge * sum(at.squares)
+        return at.gap(0.0 * slopes, max(penalty, 0.0))
 
     def _value_errors(self, gamma: Array) -> Array:
-        """How far rounding may have moved values: |f(x)| ≤ √k(x, x)‖f‖, and sums of β cancel."""
-        beta, xp = self.basis.coefficients(gamma), self.xp
-        roots = xp.sqrt(xp.abs(self.problem.diagonal))[:, None]
-        sizes = xp.sqrt(xp.sum((roots * beta) ** 2, axis=0))
-        return 32.0 * EPS * float(xp.max(roots)) * sizes + 0.0 * self.problem.y_columns
+        """How far rounding may have moved the values."""
+        roots = self.xp.sqrt(self.xp.abs(self.problem.diagonal))[:, None]
+        errors = sum_error(roots * self.basis.coefficients(gamma))
+        return float(self.xp.max(roots)) * errors + 0.0 * self.problem.y_columns
 
-    def _gradient_noise(self, gradient: Array, slopes: Array) -> float:
+    def _gradient_noise(self, gradient: Array, slopes: Array, pull: Any) -> float:
         """How far rounding may have moved ‖∇J‖²: sums over rows of random errors, lifted by L⁻¹."""
-        xp, problem = self.xp, self.problem
-        roots = xp.sqrt(xp.abs(problem.diagonal))[:, None]
-        pushes = problem.shares[:, None] * slopes
-        size = 32.0 * EPS * float(xp.max(roots)) * math.sqrt(inner(pushes, pushes))
-        signs = problem.array(np.random.default_rng(0).choice([-1.0, 1.0], (self.size, 1)))
-        lifted = self.basis.pull(size * roots * signs)
+        roots = self.xp.sqrt(self.xp.abs(self.problem.diagonal))[:, None]
+        errors = float(self.xp.max(roots)) * sum_error(self.problem.shares[:, None] * slopes)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.size, 1))
+        lifted = pull(roots * self.problem.array(signs) * errors)
         reach = math.sqrt(inner(lifted, lifted))
         return 2.0 * reach * math.sqrt(inner(gradient, gradient)) + reach**2
 
     def _centred(self, point: Point) -> tuple[Array, Array]:
         """Slopes that sum to 0 and L⁻¹K_Mn(pu) of them; a pass, unless the loss is the square."""
         problem, xp = self.problem, self.xp
+        if not problem.fit_intercept:
+            return point.slopes, point.moments
         if point.mean_moments is not None:
             constant = xp.sum(problem.shares[:, None] * point.slopes, axis=0)
             return point.slopes - constant, point.moments - point.mean_moments * constant
@@ -528,10 +625,18 @@ class OnCentres:
         """The gap of the coefficients as they are stored, in float64, and these."""
         point = self.exactly(point)
         beta, b = self.coefficients(point)
-        gap = self.gap(point, problem.loss)
+        gap, gamma = self.gap(point, problem.loss), point.theta[: self.size, :]
+        self.changed = self._added(gamma) / (abs(gap.objective) or 1.0)
+        if self._added(gamma) > self.solver.goal(problem) * max(abs(gap.objective), gap.scale):
+            gap = self._gap_as_asked(point, problem.loss)
         return gap, to_precision(beta, self.operator.dtype), b
 
     def advice(self, gap: Gap) -> str:
+        if self.changed > self.solver.goal(self.problem):
+            return (
+                "Some centres nearly coincide, so that K_MM had to be changed: take others "
+                "(mercer.features.centres), raise the regularization, or pass float64."
+            )
         return (
             f"Rounding in {self.operator.dtype} is in the way: pass float64, raise the "
             "regularization, or ask for a larger tolerance."

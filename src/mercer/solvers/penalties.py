@@ -38,7 +38,12 @@ class SquaredNorm:
     strength: Any
 
     def __post_init__(self) -> None:
-        values = np.asarray(self.strength, np.float64)
+        try:
+            values = np.asarray(self.strength, np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"regularization must be a number λ or a penalty; got {self.strength!r}."
+            ) from None
         if values.ndim > 1 or not (np.isfinite(values).all() and (values >= 0).all()):
             raise ValueError(f"regularization must be nonnegative and finite; got {self.strength}.")
 

@@ -23,6 +23,7 @@ from mercer.evaluation.tiling import mirror
 from mercer.features.partial_cholesky import PartialFactor
 from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.losses import Loss, Squared
+from mercer.operators import Gram
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.runtime.threads import Span, spans
 from mercer.solvers import admission
@@ -363,7 +364,7 @@ class SampledHessian:
         step = max(256, SAMPLING.block_bytes // (np.dtype(dtype).itemsize * size))
         for start, stop in spans(len(rows), step):
             scale = roots[start:stop].astype(dtype)
-            block = np.asfortranarray(part[start:stop, :].dense())
+            block = _by_columns(part[start:stop, :])
             clear_small(block)
             block *= scale[:, None]
             if lower is not None:
@@ -381,6 +382,13 @@ class SampledHessian:
         """P⁻¹r."""
         half = linalg.triangular_solve(self.columns, residual)
         return linalg.triangular_solve(self.columns, half, transposed=True, overwrite=True)
+
+
+def _by_columns(part: Any) -> np.ndarray:
+    """A block of K_nM in Fortran's order: that of the transposed matrix needs no copy."""
+    if isinstance(part, Gram):
+        return Gram(part.kernel, part.y, part.x, part.memory).astype(part.dtype).dense().T
+    return np.asfortranarray(part.dense())
 
 
 class DeviceHessian:

@@ -24,10 +24,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, to_precision
+from mercer.arrays import Array, beside, floating, namespace, to_precision
 from mercer.checks import is_number
 from mercer.losses import Loss, Perceptron, Squared, one_hot
-from mercer.operators import Gram
+from mercer.operators import FeatureMatrix, Gram, Identity
 from mercer.solvers import admission
 from mercer.solvers.penalties import Penalty, SquaredNorm
 from mercer.solvers.solution import Solution
@@ -86,10 +86,7 @@ class Problem:
                 "a cross Gram matrix write Problem.on_centres(...)."
             )
         check_targets(self.targets, self.loss, self.rows)
-        if not hasattr(self.penalty, "conjugate"):
-            raise ValueError(
-                f"regularization must be a number λ or a penalty; got {self.regularization!r}."
-            )
+        _ = self.penalty  # refuses what is none
         if self.weights is not None:
             _check_weights(admission.on_host(self.weights), self.rows)
 
@@ -119,6 +116,32 @@ class Problem:
             )
         own = Gram(cross.kernel, cross.y, memory=cross.memory).astype(np.float64)
         return cls(cross, targets, loss, regularization, weights, fit_intercept, own)
+
+    @classmethod
+    def on_features(
+        cls,
+        features: Any,
+        points: Any,
+        targets: Array,
+        loss: Loss,
+        regularization: Any,
+        weights: Array | None = None,
+        fit_intercept: bool = False,
+    ) -> Problem:
+        """The problem over f = ⟨v, φ(·)⟩ for a fitted feature map φ: A = Z and P = I.
+
+        >>> import numpy as np
+        >>> from mercer.features import Nystroem
+        >>> from mercer.losses import Squared
+        >>> X = np.array([[0.0], [1.0], [2.0]])
+        >>> phi = Nystroem(n_components=2).fit(X)
+        >>> problem = Problem.on_features(phi, X, X[:, 0], Squared(), 0.1)
+        >>> round(problem.objective(np.zeros(2)), 9)  # ½ mean y²
+        0.833333333
+        """
+        operator = FeatureMatrix(features, points)
+        own = Identity(operator.shape[1])
+        return cls(operator, targets, loss, regularization, weights, fit_intercept, own)
 
     @classmethod
     def one_class(cls, gram: Gram, nu: float, weights: Array | None = None) -> Problem:
@@ -195,6 +218,11 @@ class Problem:
         """Whether the penalty is (λ/2)‖f‖² with one number λ."""
         return _is_number(self.regularization) and np.ndim(self.regularization) == 0
 
+    @property
+    def has_several_ridges(self) -> bool:
+        """Whether there is one λ for each output."""
+        return _is_number(self.regularization) and np.ndim(self.regularization) == 1
+
     @cached_property
     def y(self) -> Array:
         """The targets in float64 where the operator computes; labels of classes as rows."""
@@ -238,11 +266,13 @@ class Problem:
             (self.operator if self.on_all_points else self.penalty_operator).diagonal()
         )
 
+    def native(self, values: Any) -> Array:
+        """Values in the library of the targets and on their device, in their own precision."""
+        return beside(values, self.y)
+
     def array(self, values: Any) -> Array:
         """Values in float64, in the library of the targets and on their device."""
-        if isinstance(self.y, np.ndarray):
-            return admission.at_home(admission.on_host(values), self.operator)
-        return admission.at_home(beside(values, self.y), self.operator)
+        return to_precision(floating(self.native(values)), "float64")
 
     # ---- the objective ---------------------------------------------------------------------------
 
@@ -320,7 +350,7 @@ def has_few_features(gram: Gram) -> bool:
     >>> has_few_features(Linear().gram(X)), has_few_features(Gaussian().gram(X))
     (True, False)
     """
-    if gram.on_tensors:  # explicit features are arrays of NumPy
+    if admission.on_device(gram):  # explicit features are arrays of NumPy
         return False
     width = getattr(gram.x, "width", None)
     count = None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)

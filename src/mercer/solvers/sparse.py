@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import Array
 from mercer.checks import check_count, check_positive
-from mercer.solvers.admission import check_host_only
-from mercer.solvers.optimality import Gap
+from mercer.solvers.driver import Callback, Progress, State, drive
+from mercer.solvers.optimality import Gap, certified_gap
+from mercer.solvers.penalties import L1
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution, Status
 
-SINGULAR = 1e-10  # relative pivots below which columns count as dependent
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the active set.
+
+    `singular` is the share of the largest eigenvalue below which columns count as dependent;
+    `margin` the share of the tolerance that steps must reach, as coefficients may be rounded.
+    """
+
+    singular: float = 1e-10
+    margin: float = 0.1
+
+
+@dataclass(eq=False)
+class LassoState(State):
+    """α and the signs of the coefficients that are not held at 0."""
+
+    alpha: Array = None
+    signs: Array = None
 
 
 @dataclass(frozen=True)
@@ -22,19 +43,22 @@ class SparseExpansion:
 
         min over α, b of (1/Σw) Σ_i w_i ½(y_i − (Kα)_i − b)² + μ Σ_i |α_i|.
 
-    The problem has the square loss and regularization 0; the penalty takes its place. An active
-    set of coefficients with known signs is solved exactly, until no other one wants to enter.
-    The gap is that of the dual, max Σ u_i y_i − Σ u_i²/(2p_i) with |Ku| ≤ μ, p = w/Σw (and
-    Σu = 0 with an intercept), at the scaled residual u = s·p(y − Kα − b).
+    The problem has the square loss and `L1(μ)` as its regularization. An active set of coefficients
+    with known signs is solved exactly, until no other one wants to enter. The gap is that of the
+    dual, max Σ u_i y_i − Σ u_i²/(2p_i) with |Ku| ≤ μ, p = w/Σw (and Σu = 0 with an intercept), at
+    the scaled residual u = s·p(y − Kα − b).
 
     Parameters
     ----------
-    penalty : float
-        μ > 0.
     tolerance : float, default=1e-6
         The relative duality gap that ends the iteration.
     iterations : int, default=10000
         At most so many changes of the active set.
+    time_limit : float, optional
+        Seconds after which to stop.
+    callback : function of (iteration, Progress), optional
+        Called after each change; True stops.
+    tuning : Tuning
 
     References
     ----------
@@ -46,46 +70,76 @@ class SparseExpansion:
     >>> from mercer.kernels import Gaussian
     >>> from mercer.losses import Squared
     >>> X = np.linspace(0.0, 1.0, 30)[:, None]
-    >>> problem = Problem(Gaussian(0.3).gram(X), np.sin(6 * X[:, 0]), Squared(), regularization=0.0)
-    >>> solution = SparseExpansion(penalty=1e-3).solve(problem)
+    >>> problem = Problem(Gaussian(0.3).gram(X), np.sin(6 * X[:, 0]), Squared(), L1(1e-3))
+    >>> solution = SparseExpansion().solve(problem)
     >>> int(np.count_nonzero(solution.coefficients)) < 10, solution.gap < 1e-6
     (True, True)
     """
 
-    penalty: float
+    host_only: ClassVar[bool] = True
+
     tolerance: float = 1e-6
     iterations: int = 10_000
+    time_limit: float | None = None
+    callback: Callback | None = field(default=None, compare=False)
+    tuning: Tuning = field(default=Tuning(), repr=False)
 
     def __post_init__(self) -> None:
-        check_positive(self, "penalty", self.penalty)
         check_positive(self, "tolerance", self.tolerance)
         check_count(self, "iterations", self.iterations)
 
-    def solve(self, problem: Problem) -> Solution:
-        check_host_only(self, problem)
-        lasso = _Lasso(problem, self.penalty)
-        steps = 0
-        while steps < self.iterations and lasso.gap().relative > 0.1 * self.tolerance:
-            if not lasso.improve():
-                break
-            steps += 1
-        return self._solution(lasso, steps)
+    def solve(self, problem: Problem, start: Solution | None = None) -> Solution:
+        return drive(self, problem, start)
 
-    def _solution(self, lasso: _Lasso, steps: int) -> Solution:
-        coefficients = lasso.alpha.astype(lasso.problem.gram.dtype)
-        lasso.alpha = coefficients.astype(np.float64)
-        gap, kept = lasso.gap(), int(np.count_nonzero(coefficients))
-        converged = gap.relative <= self.tolerance
+    def begin(self, problem: Problem, start: Solution | None = None) -> LassoState:
+        lasso, alpha = Lasso(problem), np.zeros(problem.rows)
+        if start is not None:
+            alpha = np.array(start.coefficients, np.float64)
+        state = LassoState(work=lasso, alpha=alpha, signs=np.sign(alpha))
+        state.error = lasso.gap(alpha).relative / self.tuning.margin
+        return state
+
+    def step(self, state: LassoState) -> LassoState:
+        """Let the coefficient that gains most enter, and solve."""
+        lasso = state.work
+        pulls = lasso.pulls(state.alpha)
+        outside = np.where(state.alpha == 0, np.abs(pulls), 0.0)
+        entering = int(np.argmax(outside))
+        enters = outside[entering] > lasso.strength * (1.0 + 1e-12)
+        if enters:
+            state.signs[entering] = np.sign(pulls[entering])
+        before = state.alpha.copy()
+        moved = lasso.descend(state.alpha, state.signs, self.tuning.singular) or enters
+        if not moved or np.array_equal(before, state.alpha):
+            state.finished = "nothing changes"
+        gap = lasso.gap(state.alpha)
+        state.iteration += 1
+        state.error = gap.relative / self.tuning.margin
+        state.record(objective=gap.objective, gap=gap.absolute)
+        return state
+
+    def progress(self, state: LassoState) -> Progress:
+        lasso = state.work
+        objective = lasso.gap(state.alpha).objective
+        return Progress(state.alpha, np.asarray(lasso.intercept(state.alpha)), objective)
+
+    def solution(self, state: LassoState) -> Solution:
+        problem, lasso = state.asked, state.work
+        coefficients = state.alpha.astype(problem.gram.dtype)
+        intercept = lasso.intercept(coefficients.astype(np.float64))
+        gap = certified_gap(problem, coefficients, intercept)
+        converged, count = gap.relative <= self.tolerance, int(np.count_nonzero(coefficients))
         text = (
-            f"{'Solved' if converged else 'Stopped'}: {kept} of {len(lasso.alpha)} centres after "
-            f"{steps} changes of the active set, relative duality gap {gap.relative:.1e}."
+            f"{'Solved' if converged else 'Stopped'}: {count} of {len(coefficients)} centres after "
+            f"{state.iteration} changes of the active set, {gap}."
         )
         return Solution(
             coefficients=coefficients,
             status=Status(converged, text, "" if converged else "Raise the penalty."),
             objective=gap.objective,
             gap=gap.absolute,
-            intercept=lasso.intercept(),
+            history=state.history,
+            intercept=intercept,
         )
 
 
@@ -95,15 +149,14 @@ def largest_penalty(problem: Problem) -> float:
     >>> import numpy as np
     >>> from mercer.kernels import Linear
     >>> from mercer.losses import Squared
-    >>> gram = Linear().gram([[1.0], [2.0]])
-    >>> y = np.array([1.0, 0.0])
-    >>> round(largest_penalty(Problem(gram, y, Squared(), regularization=0.0)), 9)
+    >>> gram, y = Linear().gram([[1.0], [2.0]]), np.array([1.0, 0.0])
+    >>> round(largest_penalty(Problem(gram, y, Squared(), L1(1.0))), 9)
     1.0
     """
-    return float(np.abs(_Lasso(problem, 1.0).pulls()).max(initial=0.0))
+    return float(np.abs(Lasso(problem).pulls(np.zeros(problem.rows))).max(initial=0.0))
 
 
-def stationarity(problem: Problem, coefficients: np.ndarray, penalty: float) -> float:
+def stationarity(problem: Problem, coefficients: np.ndarray) -> float:
     """How far α is from the conditions of optimality, relative to μ, from scratch in float64.
 
     They are (Kp r)_i = μ sign α_i where α_i ≠ 0, and |(Kp r)_i| ≤ μ elsewhere, r = y − Kα − b.
@@ -111,77 +164,63 @@ def stationarity(problem: Problem, coefficients: np.ndarray, penalty: float) -> 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
     >>> from mercer.losses import Squared
-    >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
-    >>> stationarity(problem, np.array([2.0]), penalty=1.0)  # ½(3 − w)² + |w|
+    >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), L1(1.0))
+    >>> stationarity(problem, np.array([2.0]))  # ½(3 − w)² + |w|
     0.0
     """
-    lasso = _Lasso(problem, penalty)
-    lasso.alpha = np.asarray(coefficients, np.float64)
-    pulls, signs = lasso.pulls(), np.sign(lasso.alpha)
-    off = np.where(signs != 0, np.abs(pulls - penalty * signs), np.abs(pulls) - penalty)
-    return float(np.maximum(off, 0.0).max(initial=0.0)) / penalty
+    lasso, alpha = Lasso(problem), np.asarray(coefficients, np.float64)
+    pulls, signs = lasso.pulls(alpha), np.sign(alpha)
+    off = np.where(
+        signs != 0, np.abs(pulls - lasso.strength * signs), np.abs(pulls) - lasso.strength
+    )
+    return float(np.maximum(off, 0.0).max(initial=0.0)) / lasso.strength
 
 
-class _Lasso:
+class Lasso:
     """½‖a − Aα‖² + μ‖α‖₁ with A = √p K and a = √p y, both without their mean part."""
 
-    def __init__(self, problem: Problem, penalty: float) -> None:
+    def __init__(self, problem: Problem) -> None:
         _check(problem)
-        self.problem, self.penalty = problem, penalty
-        self.p = problem.shares
-        self.y = np.asarray(problem.targets, np.float64)
-        roots = np.sqrt(self.p)
+        self.strength = problem.penalty.strength  # type: ignore[attr-defined]
+        p, y = problem.shares, problem.y
+        roots = np.sqrt(p)
         matrix = problem.gram.astype(np.float64).dense()
-        self.means = self.p @ matrix if problem.fit_intercept else np.zeros(len(self.y))
-        self.mean = float(self.p @ self.y) if problem.fit_intercept else 0.0
+        self.means = p @ matrix if problem.fit_intercept else np.zeros(len(y))
+        self.mean = float(p @ y) if problem.fit_intercept else 0.0
         self.columns = roots[:, None] * (matrix - self.means)
-        self.target = roots * (self.y - self.mean)
-        self.alpha = np.zeros(len(self.y))
-        self.signs = np.zeros(len(self.y))
+        self.target = roots * (y - self.mean)
 
-    def rest(self) -> np.ndarray:
-        active = np.flatnonzero(self.alpha)
-        return self.target - self.columns[:, active] @ self.alpha[active]
+    def rest(self, alpha: np.ndarray) -> np.ndarray:
+        active = np.flatnonzero(alpha)
+        return self.target - self.columns[:, active] @ alpha[active]
 
-    def pulls(self) -> np.ndarray:
+    def pulls(self, alpha: np.ndarray) -> np.ndarray:
         """Kp r, what each coefficient gains."""
-        return self.columns.T @ self.rest()
+        return self.columns.T @ self.rest(alpha)
 
-    def intercept(self) -> float:
-        return self.mean - float(self.means @ self.alpha)
+    def intercept(self, alpha: np.ndarray) -> float:
+        return self.mean - float(self.means @ alpha)
 
-    def gap(self) -> Gap:
-        """At u = s·√p·rest with the best s for which |Ku| ≤ μ."""
-        rest = self.rest()
-        objective = 0.5 * float(rest @ rest) + self.penalty * float(np.abs(self.alpha).sum())
+    def gap(self, alpha: np.ndarray) -> Gap:
+        """On the way, at u = s·√p·rest with the best s for which |Ku| ≤ μ."""
+        rest = self.rest(alpha)
+        size, along = float(rest @ rest), float(rest @ self.target)
+        objective = 0.5 * size + self.strength * float(np.abs(alpha).sum())
         largest = float(np.abs(self.columns.T @ rest).max(initial=0.0))
-        size = float(rest @ rest)
-        scale = float(rest @ self.target) / size if size > 0 else 0.0
+        scale = along / size if size > 0 else 0.0
         if largest > 0:
-            scale = float(np.clip(scale, -self.penalty / largest, self.penalty / largest))
-        bound = scale * float(rest @ self.target) - 0.5 * scale**2 * size
-        return Gap(objective, objective - bound)
+            scale = float(np.clip(scale, -self.strength / largest, self.strength / largest))
+        return Gap(objective, objective - scale * along + 0.5 * scale**2 * size)
 
-    def improve(self) -> bool:
-        """Let the coefficient that gains most enter, and solve; False where nothing changes."""
-        pulls = self.pulls()
-        outside = np.where(self.alpha == 0, np.abs(pulls), 0.0)
-        entering = int(np.argmax(outside))
-        enters = outside[entering] > self.penalty * (1.0 + 1e-12)
-        if enters:
-            self.signs[entering] = np.sign(pulls[entering])
-        before = self.alpha.copy()
-        return (self._descend() or enters) and not np.array_equal(before, self.alpha)
-
-    def _descend(self) -> bool:
+    def descend(self, alpha: np.ndarray, signs: np.ndarray, singular: float) -> bool:
         """Solve for the active coefficients; those that would change their sign leave at 0."""
-        for _ in range(2 * len(self.alpha) + 1):
-            active = np.flatnonzero(self.signs)
+        for _ in range(2 * len(alpha) + 1):
+            active = np.flatnonzero(signs)
             if not len(active):
                 return False
-            direction, most = self._direction(active)
-            values = self.alpha[active]
-            against = direction * self.signs[active] < 0
+            direction, most = self._direction(alpha, signs, active, singular)
+            values = alpha[active]
+            against = direction * signs[active] < 0
             limits = np.full(len(active), np.inf)
             limits[against] = -values[against] / direction[against]
             length = min(most, float(limits.min(initial=np.inf)))
@@ -190,34 +229,34 @@ class _Lasso:
             values = values + length * direction
             leaving = limits <= length
             values[leaving] = 0.0
-            self.alpha[active] = values
-            self.signs[active[leaving]] = 0.0
+            alpha[active] = values
+            signs[active[leaving]] = 0.0
             if not leaving.any():
                 return True
         return False
 
-    def _direction(self, active: np.ndarray) -> tuple[np.ndarray, float]:
+    def _direction(self, alpha: Any, signs: Any, active: Any, singular: float) -> tuple[Any, float]:
         """Newton's direction and its full length 1; where columns are dependent, a ray down."""
         part = self.columns[:, active]
-        fall = part.T @ self.rest() - self.penalty * self.signs[active]
+        fall = part.T @ self.rest(alpha) - self.strength * signs[active]
         values, vectors = linalg.eigen(part.T @ part)
-        kept = values > SINGULAR * max(float(values[-1]), 0.0)
+        regular = values > singular * max(float(values[-1]), 0.0)
         inside = vectors.T @ fall
-        null = vectors[:, ~kept] @ inside[~kept]
-        if np.abs(null).max(initial=0.0) > 1e-6 * self.penalty:
+        null = vectors[:, ~regular] @ inside[~regular]
+        if np.abs(null).max(initial=0.0) > 1e-6 * self.strength:
             return null, np.inf
-        return vectors[:, kept] @ (inside[kept] / values[kept]), 1.0
+        return vectors[:, regular] @ (inside[regular] / values[regular]), 1.0
 
 
 def _check(problem: Problem) -> None:
     require_square_loss(SparseExpansion, problem)
-    if problem.regularization != 0:
+    if not isinstance(problem.penalty, L1):
         raise ValueError(
-            f"the penalty μ‖α‖₁ takes the place of (λ/2)‖f‖²; got regularization="
-            f"{problem.regularization!r}. Write Problem(..., regularization=0.0)."
+            f"SparseExpansion takes μ‖α‖₁ in place of (λ/2)‖f‖²; got regularization="
+            f"{problem.regularization!r}. Write Problem(..., regularization=L1(strength))."
         )
-    if np.ndim(problem.targets) != 1:
+    if not problem.single:
         raise ValueError(
             f"SparseExpansion takes one target for each point; got shape "
-            f"{np.shape(problem.targets)}. Solve for each column."
+            f"{tuple(problem.y.shape)}. Solve for each column."
         )

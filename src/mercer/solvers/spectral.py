@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, namespace, on_host, precision, to_precision
+from mercer.arrays import Array, beside, namespace, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Squared
 from mercer.operators import Gram
+from mercer.solvers.admission import on_host
 from mercer.solvers.definiteness import sentence, without_minimum
 from mercer.solvers.filters import Filter, Tikhonov
+from mercer.solvers.optimality import ridge_residual
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution, Status
 
@@ -75,7 +77,7 @@ class SpectralPath:
         y = problem.y
         roots = namespace(y).sqrt(problem.sample_weights)
         if matrix is None:
-            matrix = to_precision(beside(gram.dense(), y), "float64")
+            matrix = problem.array(gram.dense())
         if weights is not None:
             matrix = roots[:, None] * matrix * roots
         values, vectors = linalg.eigen(matrix)
@@ -140,7 +142,7 @@ class SpectralPath:
         problem = Problem(
             self.gram, self.targets, Squared(), regularization, self.roots**2, self.fit_intercept
         )
-        rest = self._residual(alpha, intercept, regularization * self.total_weight)
+        rest = ridge_residual(problem, alpha, intercept).claimed
         note = f"one eigendecomposition; relative residual {rest:.1e}."
         status = Status(True, f"Solved: {note}")
         if self.witness is not None:
@@ -310,18 +312,6 @@ class SpectralPath:
             means = self.eigenvectors @ (inverses * self._rotated[:, -1:])
             diagonals = diagonals - means**2 / (self.roots @ means)
         return diagonals
-
-    def _residual(self, alpha: Array, intercept: Any, ridge: float) -> float:
-        """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ from scratch; without ρ, what the range of K sees of it."""
-        xp, roots = self._xp, self.roots if self.targets.ndim == 1 else self.roots[:, None]
-        rest = roots * (self.gram @ alpha + intercept - self.targets)
-        if ridge > 0:
-            rest = rest + ridge * xp.where(roots > 0, alpha / xp.where(roots > 0, roots, 1.0), 0.0)
-        else:
-            seen = xp.where(self.null, 0.0, 1.0)
-            rest = seen[:, None] * (self.eigenvectors.T @ xp.reshape(rest, (rest.shape[0], -1)))
-        size = float(xp.linalg.vector_norm(roots * self.targets))
-        return float(xp.linalg.vector_norm(rest)) / (size or 1.0)
 
 
 def _is_zero(filter_: Filter | float) -> bool:

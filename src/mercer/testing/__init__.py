@@ -7,6 +7,7 @@
 >>> check_loss(Huber(delta=0.5))
 """
 
+from mercer.testing.estimators import STRUCTURED_CONTRACTS, check_structured_estimator
 from mercer.testing.features import FEATURE_CONTRACTS, check_feature_map
 from mercer.testing.kernels import KERNEL_CONTRACTS, check_kernel
 from mercer.testing.losses import LOSS_CONTRACTS, check_loss
@@ -17,8 +18,10 @@ __all__ = [
     "KERNEL_CONTRACTS",
     "LOSS_CONTRACTS",
     "ONLINE_CONTRACTS",
+    "STRUCTURED_CONTRACTS",
     "check_feature_map",
     "check_kernel",
     "check_loss",
     "check_online",
+    "check_structured_estimator",
 ]

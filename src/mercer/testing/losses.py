@@ -1,9 +1,9 @@
 """Contracts of losses: one function for each, one sentence where it fails.
 
 A contract takes a loss on targets and predictions (`LossCase`). A function marked `@contract` joins
-`LOSS_CONTRACTS`, and from then on every loss is checked for it. They use no derivative but the
-loss's own: a slope is right if it supports the values, a curvature if it is what slopes tend to, at
-kinks too, and nobody has to say where they are.
+`LOSS_CONTRACTS` and runs on every loss. Contracts use no derivative but the loss's own: a slope is
+right if it supports the values, a curvature if it is what differences of slopes tend to. So they
+hold at kinks too, and need not be told where those are.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 
 import mercer.losses
-from mercer.losses import Loss
-from mercer.testing.loss_cases import SLACK, LossCase, accepts, loss_cases
+from mercer.losses import Loss, one_hot
 
-LARGE = 1e4
+SIZE = 24  # targets, each with several predictions
+CLASSES = 3
+SLACK = 64 * float(np.finfo(np.float64).eps)  # relative, for sums of a few rounded terms
+LARGE = 1e4  # predictions at which nothing may overflow
 STEPS = (1e-2, 1.0, 50.0)  # of the proximal map
 
 LOSS_CONTRACTS: dict[str, Callable[[LossCase], None]] = {}
@@ -57,10 +61,10 @@ def check_loss(loss: Loss, y: Any = None, *, random_state: int = 0) -> None:
             check(case)
 
 
-def contract(check: Callable[[LossCase], None]) -> Callable[[LossCase], None]:
+def contract(function: Callable[[LossCase], None]) -> Callable[[LossCase], None]:
     """Run a function on every loss."""
-    LOSS_CONTRACTS[check.__name__] = check
-    return check
+    LOSS_CONTRACTS[function.__name__] = function
+    return function
 
 
 # ---- a convex function and its derivatives ------------------------------------------------------
@@ -198,23 +202,16 @@ def proximal_is_optimal(case: LossCase) -> None:
     """(f − z)/step is a subgradient at z, for z up to a few units in the last place."""
     for step in STEPS:
         z = case.loss.proximal(case.y, case.f, step)
-        check = _stationary_row if case.loss.is_multiclass else _stationary_number
-        case.require(
-            check(case, z, step), f"the proximal point of step {step:g} does not solve its equation"
-        )
-
-
-def _stationary_number(case: LossCase, z: np.ndarray, step: float) -> np.ndarray:
-    """z − f + step·ℓ'(z), which increases, changes its sign right at z."""
-    h = SLACK * (case.size + np.abs(z))
-    signs = [z + d - case.f + step * case.loss.slope(case.y, z + d) for d in (-h, h)]
-    noise = SLACK * (case.size + np.abs(z))
-    return (signs[0] <= noise) & (signs[1] >= -noise)
-
-
-def _stationary_row(case: LossCase, z: np.ndarray, step: float) -> np.ndarray:
-    residual = z - case.f + step * case.loss.slope(case.y, z)
-    return case.lengths(residual) <= SLACK * (1 + step) * (case.size + case.lengths(z))
+        noise = SLACK * (case.size + case.lengths(z))
+        if case.loss.is_multiclass:
+            residual = z - case.f + step * case.loss.slope(case.y, z)
+            holds = case.lengths(residual) <= (1 + step) * noise
+        else:  # z − f + step·ℓ'(z), which increases, changes its sign right at z
+            below, above = (
+                z + d - case.f + step * case.loss.slope(case.y, z + d) for d in (-noise, noise)
+            )
+            holds = (below <= noise) & (above >= -noise)
+        case.require(holds, f"the proximal point of step {step:g} does not solve its equation")
 
 
 @contract
@@ -265,36 +262,23 @@ def single_precision(case: LossCase) -> None:
     """float32 predictions give float32 answers, near those in float64."""
     unit = 64 * float(np.finfo(np.float32).eps)
     f, step = case.f.astype(np.float32), 0.5
-    u = case.slope.astype(np.float32)
-    answers = {
-        "value": case.loss.value(case.y, f),
-        "slope": case.loss.slope(case.y, f),
-        "curvature": case.loss.curvature(case.y, f),
-        "proximal": case.loss.proximal(case.y, f, step),
-        "conjugate": case.loss.conjugate(case.y, u),
-    }
+    answers = case.answers(f, step)
+    answers["conjugate"] = case.loss.conjugate(case.y, case.slope.astype(np.float32))
     for name, answer in answers.items():
         if answer.dtype != np.float32:
             case.refuse(f"{name} of float32 predictions is {answer.dtype}")
-    _near(case, "value", answers["value"], case.value, unit * case.value_noise / SLACK)
-    z, allowed = case.loss.proximal(case.y, case.f, step), unit * case.wide(case.size)
-    _near(case, "proximal", answers["proximal"], z, allowed * (1 + np.abs(z)))
-    _near_in_between(case, answers["slope"], unit)
-
-
-def _near(case: LossCase, name: str, single: Any, double: Any, allowed: Any) -> None:
-    near = np.abs(single.astype(np.float64) - double) <= allowed
-    case.require(near, f"{name} in float32 is far from what it is in float64")
-
-
-def _near_in_between(case: LossCase, single: Any, unit: float) -> None:
-    """The slope in float32 is one of float64 close by: at kinks it may be on the other side."""
-    h = unit * case.wide(case.size)
-    nearby = [case.loss.slope(case.y, case.f + d) for d in (-h, 0.0, h)]
-    slack = unit * (1 + np.abs(case.slope)) * case.wide(case.size)
-    low, high = np.minimum.reduce(nearby) - slack, np.maximum.reduce(nearby) + slack
-    near = (single >= low) & (single <= high)
-    case.require(near, "slope in float32 is far from what it is in float64")
+    h, z = unit * case.wide(case.size), case.loss.proximal(case.y, case.f, step)
+    # a slope is compared with those close by: at kinks it may be on the other side
+    slopes = [case.loss.slope(case.y, case.f + d) for d in (-h, 0.0, h)]
+    slack = h * (1 + np.abs(case.slope))
+    near = {
+        "value": np.abs(answers["value"] - case.value) <= unit * case.value_noise / SLACK,
+        "proximal": np.abs(answers["proximal"] - z) <= h * (1 + np.abs(z)),
+        "slope": (answers["slope"] >= np.minimum.reduce(slopes) - slack)
+        & (answers["slope"] <= np.maximum.reduce(slopes) + slack),
+    }
+    for name, holds in near.items():
+        case.require(holds, f"{name} in float32 is far from what it is in float64")
 
 
 @contract
@@ -303,22 +287,13 @@ def large_predictions(case: LossCase) -> None:
     for dtype in (np.float32, np.float64):
         for sign in (1, -1):
             f = (sign * LARGE * np.sign(case.direction)).astype(dtype)
-            answers = _without_warnings(case, f)
+            try:
+                with np.errstate(over="raise", invalid="raise", divide="raise"):
+                    answers = case.answers(f, 1.0)
+            except FloatingPointError as error:
+                case.refuse(f"for |f| = {LARGE:g} there is an {error}")
             for name, answer in answers.items():
                 case.require(~np.isnan(answer), f"{name} is NaN for |f| = {LARGE:g} in {f.dtype}")
-
-
-def _without_warnings(case: LossCase, f: np.ndarray) -> dict[str, np.ndarray]:
-    try:
-        with np.errstate(over="raise", invalid="raise", divide="raise"):
-            return {
-                "value": case.loss.value(case.y, f),
-                "slope": case.loss.slope(case.y, f),
-                "curvature": case.loss.curvature(case.y, f),
-                "proximal": case.loss.proximal(case.y, f, 1.0),
-            }
-    except FloatingPointError as error:
-        raise AssertionError(f"{case.loss!r}: for |f| = {LARGE:g} there is an {error}.") from error
 
 
 # ---- targets, weights, arguments ----------------------------------------------------------------
@@ -354,11 +329,8 @@ def weighted_risk(case: LossCase) -> None:
 def inputs_untouched(case: LossCase) -> None:
     """Nothing is written into the user's arrays, and answers do not share memory with them."""
     y, f = case.y.copy(), case.f.copy()
-    for name in ("value", "slope", "curvature", "conjugate"):
-        answer = getattr(case.loss, name)(y, f)
+    for answer in (*case.answers(case.f, 1.0).values(), case.loss.conjugate(case.y, case.f)):
         answer += 1.0
-    answer = case.loss.proximal(y, f, 1.0)
-    answer += 1.0
     if not (np.array_equal(y, case.y) and np.array_equal(f, case.f)):
         case.refuse("it writes into its arguments, or answers with a view of them")
 
@@ -377,3 +349,158 @@ def value_like_any_other(case: LossCase) -> None:
     for way, twin in twins.items():
         if twin != loss or hash(twin) != hash(loss):
             case.refuse(f"{way} gives another loss, {twin!r}")
+
+
+# ---- targets and predictions ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LossCase:
+    """A loss on targets; predictions are drawn around them, on kinks too, in steps of float32."""
+
+    loss: Loss
+    targets: np.ndarray
+    seed: int = 0
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        """The targets, once for each prediction."""
+        return self._pairs[0]
+
+    @cached_property
+    def f(self) -> np.ndarray:
+        return self._pairs[1]
+
+    @cached_property
+    def direction(self) -> np.ndarray:
+        """Where predictions move to; 1 where a prediction is a single number."""
+        if not self.loss.is_multiclass:
+            return np.ones_like(self.f)
+        return np.random.default_rng(self.seed + 1).standard_normal(self.f.shape)
+
+    @cached_property
+    def size(self) -> np.ndarray:
+        """The size of the numbers in y and f, entry by entry, and at least 1."""
+        return 1.0 + self.lengths(self.f) + (np.abs(self.y) if self.y.ndim == 1 else 1.0)
+
+    @cached_property
+    def value(self) -> np.ndarray:
+        return self.loss.value(self.y, self.f)
+
+    @cached_property
+    def slope(self) -> np.ndarray:
+        return self.loss.slope(self.y, self.f)
+
+    @cached_property
+    def value_noise(self) -> np.ndarray:
+        """How far rounding may move the values."""
+        return SLACK * (np.abs(self.value) + (1 + self.lengths(self.slope)) * self.size)
+
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        random = np.random.default_rng(self.seed)
+        if self.loss.is_multiclass:
+            y = np.concatenate([self.targets] * 4)
+            scales = random.choice([0.0, 0.3, 3.0, 10.0], (len(y), 1))
+            f = scales * random.standard_normal((len(y), self._classes()))
+        else:
+            near = [np.full(SIZE, offset) for offset in self._offsets()]
+            far = [scale * random.standard_normal(SIZE) for scale in (0.1, 1.0, 5.0)]
+            shifts = near + far
+            y = np.concatenate([self.targets[:SIZE]] * len(shifts))
+            f = y + np.concatenate([shift[: len(self.targets)] for shift in shifts])
+        return y, f.astype(np.float32).astype(np.float64)
+
+    def _classes(self) -> int:
+        if self.targets.ndim == 2:
+            return self.targets.shape[1]
+        return max(CLASSES, int(self.targets.max()) + 1)
+
+    def _offsets(self) -> list[float]:
+        """Where losses may have kinks: y, one beside it, and each parameter beside it."""
+        numbers = [v for v in self.loss.get_params().values() if isinstance(v, (int, float))]
+        return [0.0, *(sign * float(v) for v in (1.0, *numbers) for sign in (-1, 1))]
+
+    def inner(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """⟨u, v⟩ of each prediction."""
+        return np.sum(u * v, axis=-1) if self.loss.is_multiclass else u * v
+
+    def lengths(self, u: np.ndarray) -> np.ndarray:
+        """‖u‖ of each prediction."""
+        return np.linalg.norm(u, axis=-1) if self.loss.is_multiclass else np.abs(u)
+
+    def wide(self, numbers: np.ndarray) -> np.ndarray:
+        """One number for each prediction, against its entries."""
+        return numbers[:, None] if self.loss.is_multiclass else numbers
+
+    def dual_points(self) -> np.ndarray:
+        """Points u inside the domain of the conjugate, on its edge, and outside."""
+        random = np.random.default_rng(self.seed + 2)
+        if self.loss.is_multiclass:
+            rows = random.dirichlet(np.ones(self.f.shape[1]), len(self.f))
+            return rows - self.rows()
+        low, high = (np.broadcast_to(edge, self.f.shape) for edge in self.loss.domain(self.y))
+        u = random.uniform(np.maximum(low, -5.0) - 0.5, np.minimum(high, 5.0) + 0.5)
+        return np.where(random.random(u.shape) < 0.5, np.clip(u, low, high), u)
+
+    def answers(self, f: np.ndarray, step: float) -> dict[str, np.ndarray]:
+        """What the loss says of predictions, by name."""
+        return {
+            "value": self.loss.value(self.y, f),
+            "slope": self.loss.slope(self.y, f),
+            "curvature": self.loss.curvature(self.y, f),
+            "proximal": self.loss.proximal(self.y, f, step),
+        }
+
+    def rows(self) -> np.ndarray:
+        """Targets of several classes as rows."""
+        return self.y if self.y.ndim == 2 else one_hot(self.y, self.f.shape[1])
+
+    def require(self, holds: Any, sentence: str) -> None:
+        """Refuse unless it holds everywhere, and name the first pair where it does not."""
+        holds = np.asarray(holds)
+        holds = holds.reshape(len(holds), -1).all(axis=1) if holds.ndim else holds
+        if not holds.all():
+            i = int(np.argmin(holds))
+            self.refuse(f"{sentence}, as at y = {self.y[i]}, f = {self.f[i]}")
+
+    def refuse(self, sentence: str) -> NoReturn:
+        raise AssertionError(f"{self.loss!r}: {sentence}.")
+
+
+def loss_cases(loss: Loss, y: Any = None, seed: int = 0) -> Iterator[LossCase]:
+    """The given targets, or some that the loss accepts."""
+    if y is not None:
+        yield LossCase(loss, np.asarray(y), seed)
+        return
+    candidates = _rows_of_classes(seed) if loss.is_multiclass else _numbers(seed)
+    accepted = [targets for targets in candidates if accepts(loss, targets)]
+    if not accepted:
+        raise ValueError(
+            f"{loss!r} refuses real targets, counts and labels: pass targets it is made for, "
+            "check_loss(loss, y)."
+        )
+    for targets in accepted if loss.is_multiclass else accepted[:1]:
+        yield LossCase(loss, targets, seed)
+
+
+def _numbers(seed: int) -> list[np.ndarray]:
+    random = np.random.default_rng(seed)
+    reals = np.concatenate([[0.0, 1.0, -1.0, 2.5], 2.0 * random.standard_normal(SIZE - 4)])
+    counts = np.concatenate([[0.0, 1.0], random.poisson(3.0, SIZE - 2)])
+    labels = np.where(np.arange(SIZE) % 2, 1.0, -1.0)
+    return [reals.astype(np.float32).astype(np.float64), counts, labels]
+
+
+def _rows_of_classes(seed: int) -> list[np.ndarray]:
+    rows = np.random.default_rng(seed).dirichlet(np.ones(CLASSES), SIZE)
+    return [np.arange(SIZE) % CLASSES, rows]
+
+
+def accepts(loss: Loss, targets: np.ndarray) -> bool:
+    """Whether `check_targets` lets targets pass."""
+    try:
+        loss.check_targets(targets)
+    except ValueError:
+        return False
+    return True

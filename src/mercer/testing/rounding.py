@@ -1,4 +1,4 @@
-"""How far rounding may move a kernel value: a running error bound over its program.
+"""How far rounding may move a kernel value: a running error bound over its expression.
 
 Every operation adds its own rounding to what its arguments carry (Wilkinson's running error
 analysis), so tolerances follow from the unit of the precision and the conditioning of the kernel
@@ -166,8 +166,8 @@ class _PairNumbers:
         """How far a point in a view may be off: what a map, scales and a length round."""
         off = np.zeros_like(seen)
         if view.matrix is not None:
-            kept = np.abs(points.seen(View(view.columns), np.float64))
-            off += _shaped(self.unit * kept.shape[1] * kept @ _size_of_map(view), seen)
+            sizes = np.abs(points.seen(View(view.columns), np.float64))
+            off += _shaped(self.unit * sizes.shape[1] * sizes @ _size_of_map(view), seen)
         if view.scales is not None:
             off += self.unit * np.abs(seen)
         if view.unit:

@@ -23,6 +23,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mercer.evaluation.minimax import (
+    INTEGER_SHIFT,
     LOG2,
     LOG2E,
     LOG_RATIO,
@@ -32,7 +33,6 @@ from mercer.evaluation.minimax import (
 )
 from mercer.evaluation.tables import DEGREE, PIECES
 
-ROUNDING = {"float32": 12582912.0, "float64": 6755399441055744.0}
 EXP_LIMIT = {"float32": 87.3, "float64": 708.3}  # beyond, a result would not be a normal number
 TWO_THIRDS = {32: 0x3F2AAAAB, 64: 0x3FE5555555555555}  # as bits
 MANTISSA = {32: 23, 64: 52}
@@ -169,7 +169,7 @@ def _polynomial(number: Any, coefficients: tuple[float, ...]) -> Any:
 
 
 def _exponentials(number: Any, name: str) -> dict[str, Any]:
-    scale, rounding, bound = number(LOG2E), number(ROUNDING[name]), number(EXP_LIMIT[name])
+    scale, rounding, bound = number(LOG2E), number(INTEGER_SHIFT[name]), number(EXP_LIMIT[name])
     infinity = number(np.inf)
     fraction = _polynomial(number, TWO_POWER[name])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -13,10 +14,10 @@ from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
 from mercer.evaluation.cpu.row_pass import row_pass_source
 from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
-from mercer.evaluation.expression import Expression, Parameter, numbers_of
+from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
-from mercer.points import DensePoints, PointSet, SparsePoints, VectorPoints
+from mercer.points import DensePoints, SparsePoints, VectorPoints
 from mercer.runtime.budget import MEGABYTE, Memory
 from mercer.runtime.cache import load
 from mercer.runtime.threads import spans
@@ -42,15 +43,13 @@ class Cpu(Tiled):
         self,
         kernel: EvaluableKernel,
         program: Program,
-        x: PointSet,
-        y: PointSet,
+        x: Any,
+        y: Any,
         dtype: Any,
         memory: Memory = None,
         tuning: Tuning = TUNING,
     ) -> None:
         super().__init__(kernel, x, y, dtype, memory, tuning)
-        assert isinstance(x, VectorPoints)
-        assert isinstance(y, VectorPoints)
         sparse = isinstance(x, SparsePoints) or isinstance(y, SparsePoints)
         if sparse:  # a sparse side is never made dense
             x, y = x.as_sparse(), y.as_sparse()
@@ -70,22 +69,25 @@ class Cpu(Tiled):
     def rows(self, start: int, stop: int) -> Side:
         points, parts = self.rows_of, zip(self.operands.each, self.centres, strict=True)
         packed = [operand.rows(points, start, stop, centre) for operand, centre in parts]
-        norms = self._norms(self.program.x_norms, points, start, stop)
+        norms = np.empty((len(self.program.x_norms), stop - start), self.dtype)
+        if len(norms):
+            self._fill_norms(norms, self.program.x_norms, points.slice(start, stop))
         return Side(stop - start, packed, norms)
 
     def columns(self, start: int, stop: int) -> Side:
         points, parts = self.columns_of, zip(self.operands.each, self.centres, strict=True)
         packed = [operand.columns(points, start, stop, centre) for operand, centre in parts]
-        norms = self._norms(self.program.y_norms, points, start, stop)
+        norms = np.empty((len(self.program.y_norms), stop - start), self.dtype)
+        if len(norms):
+            self._fill_norms(norms, self.program.y_norms, points.slice(start, stop))
         return Side(stop - start, packed, norms)
 
-    def _norms(self, numbers: Any, points: VectorPoints, start: int, stop: int) -> np.ndarray:
+    @staticmethod
+    def _fill_norms(norms: np.ndarray, numbers: Sequence[Number], points: VectorPoints) -> None:
         """‖x‖² or ‖x‖ of some points in every view that needs it, a line for each."""
-        norms = np.empty((len(numbers), stop - start), self.dtype)
-        for row, number in zip(norms, numbers, strict=True):
-            values = points.slice(start, stop).squared_norms(number.view)
-            row[:] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
-        return norms
+        for line, number in zip(norms, numbers, strict=True):
+            values = points.squared_norms(number.view)
+            line[:] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
 
     def _inputs(self, rows: Side, columns: Side) -> tuple[Any, ...]:
         """What compiled code takes: a leaf for each pair number, norms, constants, sizes."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -23,8 +22,8 @@ from mercer.evaluation.cpu.source import source_of
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
+    PANEL_ROWS,
     PRODUCT,
-    ROWS,
     SCALED_DIFFERENCE,
     SCALED_PRODUCT,
     TILE,
@@ -46,7 +45,7 @@ class Tuning:
 
     register_width: int = 64
     """Columns up to which pair numbers are computed in registers: at d = 10 that takes half the
-    time of a BLAS product, and BLAS catches up between 50 and 100 columns."""
+    time of a BLAS product; with many columns BLAS is quicker."""
     dense_width: int = 16384
     """Columns up to which tiles of sparse rows may be made dense, for kernels over coordinates."""
     stripe_bytes: int = 4 * MEGABYTE
@@ -138,14 +137,14 @@ class RegisterOperand:
         row, column = (self.dtype.itemsize * max(1, width) * len(side) for side in parts)
         self.bytes, panel = (row, column), panel_width(dtype)
         self.padding = padding_step(dtype)
-        self.stripe = min(1024, max(ROWS, tuning.stripe_bytes // row))
+        self.stripe = min(1024, max(PANEL_ROWS, tuning.stripe_bytes // row))
         self.tile = min(4, max(1, tuning.tile_bytes // (column * panel))) * panel
 
     def centre(self, y: DensePoints) -> np.ndarray | None:
         return y.centre(self.whole) if self.moved else None
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
-        return Packed(self._seen(points.slice(start, stop), self.parts[0], centre, ROWS))
+        return Packed(self._seen(points.slice(start, stop), self.parts[0], centre, PANEL_ROWS))
 
     def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         seen = self._seen(points.slice(start, stop), self.parts[1], centre, self.padding)
@@ -232,22 +231,27 @@ class BlasOperand:
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         x, y = rows.operand, columns.operand
         tile = np.matmul(x, y.T, out=rows.buffer("tile", (len(x), len(y)), self.dtype))
-        leaves = {}
-        if "product" in self.kinds:
-            products = tile
-            if self.measured:  # the tile will hold distances
-                products = rows.buffer("products", tile.shape, self.dtype)
-                products[:] = tile
-            if rows.shifts is not None and columns.shifts is not None:
-                products += rows.shifts[:, None]
-                products += columns.shifts
-            leaves["product"] = (TILE, products, products, self.scales)
+        leaves = _product_leaves(self, rows, tile)
+        if rows.shifts is not None and columns.shifts is not None:
+            products = leaves["product"][1]
+            products += rows.shifts[:, None]
+            products += columns.shifts
         if self.measured:
-            norms = rows.norms, columns.norms
-            close = closeness(self.dtype)
+            norms, close = (rows.norms, columns.norms), closeness(self.dtype)
             dense_distances(tile, rows.raw, columns.raw, self.scales, *norms, close)
-            leaves["squared_distance"] = (TILE, tile, tile, self.scales)
         return leaves
+
+
+def _product_leaves(
+    operand: BlasOperand | SparseOperand, rows: Packed, tile: np.ndarray
+) -> dict[str, Leaf]:
+    """Leaves of a tile of products; a copy of them where the tile will be turned into distances."""
+    leaves = dict.fromkeys(operand.kinds, (TILE, tile, tile, operand.scales))
+    if len(leaves) > 1:
+        products = rows.buffer("products", tile.shape, tile.dtype)
+        products[:] = tile
+        leaves["product"] = (TILE, products, products, operand.scales)
+    return leaves
 
 
 class SparseOperand:
@@ -289,17 +293,10 @@ class SparseOperand:
         shape = len(rows.operand[0]) - 1, len(columns.operand[0]) - 1
         tile = rows.buffer("tile", shape, self.dtype)
         sparse.products(rows.operand, columns.block, _places(self.width), tile)
-        leaves = {}
-        if "product" in self.kinds:
-            products = tile
-            if "squared_distance" in self.kinds:
-                products = rows.buffer("products", tile.shape, self.dtype)
-                products[:] = tile
-            leaves["product"] = (TILE, products, products, self.scales)
+        leaves = _product_leaves(self, rows, tile)
         if "squared_distance" in self.kinds:
             norms, close = (rows.norms, columns.norms), closeness(self.dtype)
             sparse.distances(tile, rows.operand, columns.operand, *norms, close)
-            leaves["squared_distance"] = (TILE, tile, tile, self.scales)
         return leaves
 
 
@@ -361,20 +358,31 @@ class OperandPlan:
         return [operand.centre(y) for operand in self.each]
 
 
-@lru_cache(maxsize=256)
 def operand_plan(
     program: Program, widths: tuple[int, ...], sparse_points: bool, dtype: str
 ) -> OperandPlan:
     """The plan for points with so many numbers in the view of each pair number.
 
-    Pair numbers of one view, with the same numbers of coordinates, share an operand.
+    It is made once, and lies with the program: to look it up by the program's value would take
+    longer than a small product.
     """
-    kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}
+    plans = vars(program).setdefault("operand_plans", {})
+    key = widths, sparse_points, dtype
+    if key not in plans:
+        plans[key] = _planned(program, widths, sparse_points, dtype)
+    return plans[key]
+
+
+def _planned(
+    program: Program, widths: tuple[int, ...], sparse_points: bool, dtype: str
+) -> OperandPlan:
+    """Pair numbers of one view, with the same numbers of coordinates, share an operand."""
+    kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}  # with the width of the view
     for number, width in zip(program.pairs, widths, strict=True):
         kinds.setdefault(_shared_by(number), {}).setdefault(number.kind, width)
     each = tuple(
-        _operand(*shared, list(found), next(iter(found.values())), sparse_points, dtype)
-        for shared, found in kinds.items()
+        _operand(*shared, list(given), next(iter(given.values())), sparse_points, dtype)
+        for shared, given in kinds.items()
     )
     places = {shared: i for i, shared in enumerate(kinds)}
     distances = dict.fromkeys(

@@ -1,8 +1,8 @@
 """Writing the compiled code of Kᵀ(w ∘ (K V + B)): a few rows of K live in the cache, never longer.
 
-For `ROWS` rows all columns of K are computed, multiplied by V while they are in registers, and kept
-until the sum of each row is known; then they are multiplied by what the map makes of it. Nothing
-leaves the second-level cache, and Python is called once for a thousand rows.
+For `PANEL_ROWS` rows all columns of K are computed, multiplied by V while they are in registers,
+and stay until the sum of each row is known; then they are multiplied by what the map makes of it.
+Nothing leaves the second-level cache, and Python is called once for a thousand rows.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from mercer.evaluation.program import Program
 FUNCTION = """
 
 @njit(cache=True, **OPTIONS)
-def row_pass(leaves, a, b, p, tables, rows, columns, v, doubled, factors, added, extra, kept, out):
+def row_pass(leaves, a, b, p, tables, rows, columns, v, split, factors, added, extra, values, out):
     widen()
     before = flush_subnormals()
-    outputs = kept.shape[1]
+    outputs = values.shape[1]
     used = added.shape[1]
 {parameters}
 {panels}
     panels = (columns + PANEL - 1) // PANEL
-    blocks = np.zeros((panels, ROWS, PANEL), np.{dtype})
-    inner = np.zeros((ROWS, len(v)), np.float64)
-    pushes = np.zeros((len(out), ROWS), np.{dtype})
-    for i0 in range(0, rows, ROWS):
-        few = min(ROWS, rows - i0)
+    blocks = np.zeros((panels, PANEL_ROWS, PANEL), np.{dtype})
+    inner = np.zeros((PANEL_ROWS, len(v)), np.float64)
+    pushes = np.zeros((len(out), PANEL_ROWS), np.{dtype})
+    for i0 in range(0, rows, PANEL_ROWS):
+        few = min(PANEL_ROWS, rows - i0)
         inner[:] = 0.0
         for panel in range(panels):
             j0 = panel * PANEL
@@ -60,9 +60,9 @@ def row_pass(leaves, a, b, p, tables, rows, columns, v, doubled, factors, added,
         for r in range(few):
             i = i0 + r
             for c in range(outputs):
-                if doubled:
+                if split:
                     inner[r, c] += LOST * inner[r, outputs + c]
-                kept[i, c] = inner[r, c]
+                values[i, c] = inner[r, c]
             w = i if len(factors) > 1 else 0
             for c in range(used):
                 shift = added[i if len(added) > 1 else 0, c]
@@ -96,11 +96,11 @@ def add_rows(block, pushes, total):
 def row_pass_source(program: Program, dtype: Any) -> str:
     """The module that computes Kᵀ(w ∘ (K V + B)) for a program in one precision.
 
-    `v` has a line for each column of V; where `doubled`, the second half of them holds what
-    rounding took from the first, times 2²⁴. `kept` receives K V, and where `extra` the last line of
-    `out` receives Kᵀw.
+    `v` has a line for each column of V; where `split`, the second half of them holds what
+    rounding took from the first, times 2²⁴. `values` receives K V, and where `extra` the last line
+    of `out` receives Kᵀw.
     """
-    from mercer.evaluation.cpu.vectors import ROWS
+    from mercer.evaluation.cpu.vectors import PANEL_ROWS
 
     name = np.dtype(dtype).name
     pieces = Pieces(program)
@@ -114,6 +114,6 @@ def row_pass_source(program: Program, dtype: Any) -> str:
         value=indented(pieces.value(), 5),
         result=program.code.result,
     )
-    names = [f"u{r} = pushes[{r}]" for r in range(ROWS)]
-    terms = " + ".join(f"block[{r}, j] * u{r}" for r in range(ROWS))
+    names = [f"u{r} = pushes[{r}]" for r in range(PANEL_ROWS)]
+    terms = " + ".join(f"block[{r}, j] * u{r}" for r in range(PANEL_ROWS))
     return prelude(program, dtype) + ADDED.format(names=indented(names, 1), terms=terms) + text

@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer.evaluation.expression import Number
 from mercer.evaluation.program import Program, coordinate_code
-from mercer.runtime.fingerprint import fingerprint
+from mercer.runtime.cache import fingerprint
 
 # what generated code calls
 CALLED = tuple(f"mercer.evaluation.cpu.{name}" for name in ("elementary", "subnormals", "terms"))
@@ -34,7 +34,7 @@ from mercer.evaluation.cpu.subnormals import flush_subnormals, restore_subnormal
 from mercer.evaluation.cpu.terms import coordinate_step, decay_panel
 from mercer.evaluation.cpu.vectors import (
     OPTIONS,
-    ROWS,
+    PANEL_ROWS,
     TILE,
     fill_distances,
     fill_products,
@@ -73,10 +73,10 @@ def {name}(leaves, a, b, p, tables, rows, columns, {arguments}):
     for j0 in range(0, columns, PANEL):
         width = min(PANEL, columns - j0)
 {column_inputs}
-        for i0 in range(0, rows, ROWS):
+        for i0 in range(0, rows, PANEL_ROWS):
 {fills}
 {before}
-            for r in range(min(ROWS, rows - i0)):
+            for r in range(min(PANEL_ROWS, rows - i0)):
                 i = i0 + r
 {row_inputs}
                 for j in range(width):
@@ -103,7 +103,7 @@ class Pieces:
     def panels(self, dtype: str) -> list[str]:
         """Memory for pair numbers of a few rows."""
         pairs = range(len(self.program.pairs))
-        return [f"panel{i} = np.empty((ROWS, PANEL), np.{dtype})" for i in pairs]
+        return [f"panel{i} = np.empty((PANEL_ROWS, PANEL), np.{dtype})" for i in pairs]
 
     def column_inputs(self) -> list[str]:
         """The norms of a panel of columns."""
@@ -116,7 +116,7 @@ class Pieces:
             function = FILLS.get(pair.kind, f"fill_panel_{i}")
             lines.append(f"{function}(leaves[{i}], i0, j0, width, STEP, panel{i})")
             if factor:
-                place = f"i0, min(ROWS, rows - i0), j0, width, STEP, panel{i}"
+                place = f"i0, min(PANEL_ROWS, rows - i0), j0, width, STEP, panel{i}"
                 lines.append(f"decay_panel(leaves[{i}], {place}, {factor})")
         return lines
 

@@ -1,6 +1,6 @@
 """Inner products and distances of rows in CSR form, (starts, columns, values) with sorted columns.
 
-A tile of points y is kept by columns. A column that many of them use is a dense line, which is
+A tile of points y is stored by columns. A column that many of them use is a dense line, which is
 added in one sweep; one that few use is a list of (row, value). So a row x costs a short sweep for
 each common word and a few additions for each rare one, and what it reads stays in the cache.
 """
@@ -94,7 +94,7 @@ def _common_first(sizes, common):  # type: ignore[no-untyped-def]
 
 @compiled
 def products(x, y, table, out):  # type: ignore[no-untyped-def]
-    """⟨x_i, y_j⟩ of CSR rows with points kept `by_columns`; `table` is left as it was: all −1."""
+    """⟨x_i, y_j⟩ of CSR rows with points stored `by_columns`; `table` is left as it was: all −1."""
     widen()
     starts, columns, values = x
     used, lines, ends, indices, entries = y

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.runtime.cache import compiled_and_kept
+from mercer.runtime.cache import compiled_on_disk
 
 FLUSH = 0x8040  # results and operands, in the control word of x86
 KNOWN = "x86" in llvm.get_process_triple()
@@ -69,7 +69,7 @@ def _end(before):  # type: ignore[no-untyped-def]
     restore_subnormals(before)
 
 
-begin, end = (compiled_and_kept(function, {"nogil": True}) for function in (_begin, _end))
+begin, end = (compiled_on_disk(function, {"nogil": True}) for function in (_begin, _end))
 
 
 @contextmanager

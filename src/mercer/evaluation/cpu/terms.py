@@ -18,21 +18,20 @@ from numba.extending import intrinsic
 from mercer.evaluation.cpu.elementary import (
     EXP_LIMIT,
     MANTISSA,
-    ROUNDING,
     in_float32,
     in_float64,
 )
 from mercer.evaluation.cpu.vectors import (
     OPTIONS,
+    PANEL_VECTORS,
     TILE,
-    VECTORS,
     WIDE,
     Panel,
     Vectors,
     panel_step,
     widen,
 )
-from mercer.evaluation.minimax import LOG2E, SIXTEENTH_POWER, TWO_POWER
+from mercer.evaluation.minimax import INTEGER_SHIFT, LOG2E, SIXTEENTH_POWER, TWO_POWER
 
 
 @intrinsic
@@ -45,7 +44,7 @@ def _decay_step(typing_context: Any, panel: Any, row: Any, column: Any, factor: 
         vectors = Vectors(context, builder, signature.args[0].dtype)
         stride = cgutils.unpack_tuple(builder, x.shape)[1]
         first = builder.add(builder.mul(row, stride), column)
-        for u in range(VECTORS):
+        for u in range(PANEL_VECTORS):
             offset = builder.add(first, vectors.constant(u * vectors.lanes))
             place = vectors.vector_at(x.data, offset)
             value = builder.load(place, align=vectors.itemsize)
@@ -77,7 +76,7 @@ def _emit_decay(panel: Vectors, x: Any) -> Any:
     name = "float32" if panel.itemsize == 4 else "float64"
     tabulated = WIDE and name == "float64"
     scale = panel.filled(-LOG2E)
-    rounding = panel.filled(ROUNDING[name] / (16 if tabulated else 1))
+    rounding = panel.filled(INTEGER_SHIFT[name] / (16 if tabulated else 1))
     limit = panel.filled(EXP_LIMIT[name])
     inside = _select(panel, "<", limit, x)  # NaN stays
     rounded = panel.call("fma", inside, scale, rounding)
@@ -232,4 +231,4 @@ def vectors_of(code: Sequence[Sequence[str]], parts: int) -> int:
     """Vectors that a term is computed for together: fewer where it needs the registers itself."""
     if any(operation == "decay" for operation, *_ in code):
         return 1
-    return VECTORS if parts == 1 else 2
+    return PANEL_VECTORS if parts == 1 else 2

@@ -1,10 +1,11 @@
 """Pair numbers in registers: ⟨x,y⟩, ‖x−y‖² and the like of a few rows with a panel of columns.
 
 LLVM does not block such a loop over registers by itself, so its vectors are written out here:
-`ROWS` × `VECTORS` accumulators stay in registers while the loop runs over the coordinates; each
-coordinate costs one load for each vector of columns and one broadcast for each row. On a core
-with 512-bit vectors and d = 10 this takes half the time of a BLAS product of the same shape, and
-leaves so much room that distances can be summed from differences, without losing a digit.
+`PANEL_ROWS` × `PANEL_VECTORS` accumulators stay in registers while the loop runs over the
+coordinates; each coordinate costs one load for each vector of columns and one broadcast for each
+row. On a core with 512-bit vectors and d = 10 this takes half the time of a BLAS product of the
+same shape, and leaves so much room that distances can be summed from differences, without losing a
+digit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numba import config, njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.runtime.cache import compiled_and_kept
+from mercer.runtime.cache import compiled_on_disk
 
 
 def _features() -> dict[str, bool]:
@@ -33,9 +34,9 @@ def _features() -> dict[str, bool]:
 FEATURES = _features()
 WIDE = bool(FEATURES.get("avx512f", False))
 VECTOR_BYTES = 64 if WIDE else 32 if FEATURES.get("avx2", False) else 16
-VECTORS = 3  # vectors of columns that are accumulated together
-ROWS = 8 if WIDE or "x86" not in llvm.get_process_triple() else 4
-PANEL_BYTES = 1536  # of one row of a panel: ROWS of them stay in the first-level cache
+PANEL_VECTORS = 3  # vectors of columns that are accumulated together
+PANEL_ROWS = 8 if WIDE or "x86" not in llvm.get_process_triple() else 4  # with 16 registers
+PANEL_BYTES = 1536  # of one row of a panel: PANEL_ROWS of them stay in the first-level cache
 
 FLAGS = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
@@ -48,7 +49,7 @@ Accumulate = Callable[["Panel", Any, Sequence[Any], Sequence[Any]], Any]
 
 def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
     """Compile on the first call, and keep the result on disk."""
-    return compiled_and_kept(function, options)
+    return compiled_on_disk(function, options)
 
 
 def lanes(dtype: Any) -> int:
@@ -58,12 +59,12 @@ def lanes(dtype: Any) -> int:
 
 def column_step(dtype: Any) -> int:
     """Columns that are computed together, of products and distances."""
-    return VECTORS * lanes(dtype)
+    return PANEL_VECTORS * lanes(dtype)
 
 
 def padding_step(dtype: Any) -> int:
     """Packed columns are padded to a multiple of this: of every step's width."""
-    return 2 * VECTORS * lanes(dtype)
+    return 2 * PANEL_VECTORS * lanes(dtype)
 
 
 def panel_width(dtype: Any) -> int:
@@ -125,7 +126,7 @@ class Vectors:
 
 
 class Panel(Vectors):
-    """Writes the instructions of one call: ROWS rows from `row` on, the columns from `column`.
+    """Writes the instructions of one call: the rows from `row` on, the columns from `column` on.
 
     A coordinate may come as several numbers, side by side in a row of x and line by line in y.
     """
@@ -146,7 +147,7 @@ class Panel(Vectors):
         self.width = builder.sdiv(self.row_width, self.constant(self.x_parts))
         self.y_stride = cgutils.unpack_tuple(builder, y.shape)[1]
         self.panel_stride = cgutils.unpack_tuple(builder, panel.shape)[1]
-        self.has_scales, self.scale, self.vectors = False, None, VECTORS
+        self.has_scales, self.scale, self.vectors = False, None, PANEL_VECTORS
 
     def difference(self, x: Any, y: Any) -> Any:
         """x − y, then scaled: the other way round would lose digits far from the origin."""
@@ -168,7 +169,7 @@ class Panel(Vectors):
 
     def row_starts(self) -> list[Any]:
         """Where the rows begin in x."""
-        rows = (self.builder.add(self.row, self.constant(r)) for r in range(ROWS))
+        rows = (self.builder.add(self.row, self.constant(r)) for r in range(PANEL_ROWS))
         return [self.builder.gep(self.x, [self.builder.mul(r, self.row_width)]) for r in rows]
 
     def looped(self, start: float, starts: Any, accumulate: Accumulate) -> Any:
@@ -182,7 +183,9 @@ class Panel(Vectors):
 
         builder.position_at_end(check)
         k = builder.phi(ir.IntType(64))
-        totals = [[builder.phi(self.vector) for _ in range(self.vectors)] for _ in range(ROWS)]
+        totals = [
+            [builder.phi(self.vector) for _ in range(self.vectors)] for _ in range(PANEL_ROWS)
+        ]
         builder.cbranch(builder.icmp_signed("<", k, self.width), loop, done)
 
         builder.position_at_end(loop)
@@ -206,7 +209,7 @@ class Panel(Vectors):
             self.scale = self.broadcast(builder.load(builder.gep(self.scales, [k])))
         ys = self.loaded(self.positions(k, self.y_parts))
         updated = []
-        for r in range(ROWS):
+        for r in range(PANEL_ROWS):
             places = [builder.gep(starts[r], [i]) for i in self.positions(k, self.x_parts)]
             x = [self.broadcast(builder.load(place)) for place in places]
             pairs = zip(ys, totals[r], strict=True)
@@ -233,7 +236,7 @@ class Panel(Vectors):
 
     def store(self, totals: Any) -> None:
         builder = self.builder
-        for r in range(ROWS):
+        for r in range(PANEL_ROWS):
             offset = builder.add(builder.mul(self.constant(r), self.panel_stride), self.target)
             line = builder.gep(self.panel, [offset])
             for u in range(self.vectors):
@@ -248,7 +251,7 @@ def panel_step(
     start: float,
     accumulate: Accumulate,
     scaled: bool,
-    vectors: int = VECTORS,
+    vectors: int = PANEL_VECTORS,
     parts: tuple[int, int] = (1, 1),
 ) -> Any:
     """A compiled step over all coordinates: from fresh accumulators to their storage."""
@@ -285,7 +288,7 @@ _scaled_difference_step = panel_step(0.0, _add_square, scaled=True)
 
 @njit(**OPTIONS)
 def fill_products(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
-    """⟨x, y⟩ of ROWS rows with `width` columns into `panel`, from packed operands."""
+    """⟨x, y⟩ of PANEL_ROWS rows with `width` columns into `panel`, from packed operands."""
     widen()
     source, x, y, scales = leaf
     if source == PRODUCT:
@@ -298,7 +301,7 @@ def fill_products(leaf, row, column, width, step, panel):  # type: ignore[no-unt
 
 @njit(**OPTIONS)
 def fill_distances(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
-    """‖x − y‖² of ROWS rows with `width` columns into `panel`, from packed operands."""
+    """‖x − y‖² of PANEL_ROWS rows with `width` columns into `panel`, from packed operands."""
     widen()
     source, x, y, scales = leaf
     if source == DIFFERENCE:

@@ -1,12 +1,13 @@
 """Kernels in plain torch, a block of the matrix at a time: no Triton, no compiled code.
 
-It serves kernels without a program, machines without Triton, and the diagonal. Distances are
+It serves kernels without an expression, machines without Triton, and the diagonal. Distances are
 summed from differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,8 +24,18 @@ from mercer.evaluation.expression import (
 )
 from mercer.evaluation.operations import apply
 
-BLOCK_BYTES = 1 << 28  # of one block of values
-SMALLEST = 64  # rows and columns of a block that must fit
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of blocks in plain torch."""
+
+    block_bytes: int = 1 << 28
+    """Of one block of values: large enough that launching it costs nothing beside its work."""
+    smallest: int = 64
+    """Rows and columns of a block that must fit: where it does not, the device is full."""
+
+
+TUNING = Tuning()
 
 
 def evaluate(expression: Expression, numbers: dict[Any, torch.Tensor], like: torch.Tensor) -> Any:
@@ -52,7 +63,7 @@ def _apply(node: Operation, arguments: list[torch.Tensor]) -> torch.Tensor:
 
 
 def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
-    """All k(x_i, y_j) of a program, stored."""
+    """All k(x_i, y_j) of an expression, stored."""
     numbers = {number: _pair(number, x, y, dtype) for number in numbers_of(expression)}
     like = torch.empty((), dtype=dtype, device=x.rows.device)
     result = evaluate(expression, numbers, like)
@@ -115,11 +126,16 @@ class BlockProduct:
     """K(X, Y) by blocks of values that a function gives."""
 
     def __init__(
-        self, block: Callable[[Any, Any], Any], x: Any, y: Any, dtype: torch.dtype
+        self,
+        block: Callable[[Any, Any], Any],
+        x: Any,
+        y: Any,
+        dtype: torch.dtype,
+        tuning: Tuning = TUNING,
     ) -> None:
-        self.block, self.x, self.y, self.dtype = block, x, y, dtype
+        self.block, self.x, self.y, self.dtype, self.tuning = block, x, y, dtype, tuning
         self.device = x.rows.device
-        self.side = max(1, int((BLOCK_BYTES // dtype.itemsize) ** 0.5))  # of a block
+        self.side = max(1, int((tuning.block_bytes // dtype.itemsize) ** 0.5))  # of a block
 
     def matmul(self, values: torch.Tensor) -> torch.Tensor:
         """K V, with smaller blocks where the device has no memory for one."""
@@ -130,7 +146,7 @@ class BlockProduct:
             try:
                 return work()
             except torch.OutOfMemoryError:
-                if self.side <= SMALLEST:
+                if self.side <= self.tuning.smallest:
                     raise out_of_memory(self.x, self.y) from None
             self.side = min(self.side, max(len(self.x), len(self.y))) // 2
 

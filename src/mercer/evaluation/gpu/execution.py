@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -71,7 +71,7 @@ def on_device(
 
 
 class OnDevice:
-    """K(X, Y) of tensors. What is prepared of the points is kept from one product to the next."""
+    """K(X, Y) of tensors. What is prepared of the points serves all products."""
 
     strip_bytes = 64 << 20  # of slopes at some points, which gradients take together
 
@@ -230,7 +230,10 @@ class ThroughNumPy:
         return _tensor(self.inside.transposed_product(values.numpy()))
 
     def row_pass(self, values: torch.Tensor, row_map: RowMap) -> RowPass:
-        inside = row_map.on_host() if isinstance(row_map, Affine) else _OnTensors(row_map)
+        inside: RowMap = _OnTensors(row_map)
+        if isinstance(row_map, Affine):
+            factors, added = _shared(row_map.factors), _shared(row_map.added)
+            inside = replace(row_map, factors=factors, added=added)
         done = self.inside.row_pass(values.numpy(), inside)
         return RowPass(*(None if part is None else _tensor(part) for part in done))
 

@@ -72,6 +72,7 @@ class _PairLaws(Facts):
     """What sums and products share."""
 
     part, operation = "", ""
+    both = ("positive_values", "constant_diagonal", "vanishes")
 
     def __init__(self, kernel: Any, left: Facts, right: Facts) -> None:
         super().__init__(kernel, left.dimension)
@@ -91,7 +92,7 @@ class _PairLaws(Facts):
             if getattr(side, name).yes and changes.no and self.cannot_hide(side):
                 return no(f"one {self.part} is {name}, the other is not: {changes.because}")
         return first(
-            self._growing(),
+            self._growing,
             unknown(f"the {self.part}s are not known to be {name}; what they change could cancel"),
         )
 
@@ -117,7 +118,7 @@ class _PairLaws(Facts):
 
     @cached_property
     def isotropic(self) -> Answer:
-        return first(self._by_shifts(), self.unchanged("isotropic"))
+        return first(self._by_shifts, self.unchanged("isotropic"))
 
     @cached_property
     def finite_features(self) -> Answer:
@@ -125,17 +126,9 @@ class _PairLaws(Facts):
             return yes(f"both {self.part}s have finitely many features")
         return unknown(f"a {self.part} is not known to have finitely many features")
 
-    @cached_property
-    def positive_values(self) -> bool:
-        return self.left.positive_values and self.right.positive_values
-
-    @cached_property
-    def constant_diagonal(self) -> bool:
-        return self.left.constant_diagonal and self.right.constant_diagonal
-
-    @cached_property
-    def vanishes(self) -> bool:
-        return self.left.vanishes and self.right.vanishes
+    def _value(self, name: str) -> Any:
+        """Plain facts hold for both sides, or are not known."""
+        return all(getattr(side, name) for side in self.sides) if name in self.both else None
 
     @cached_property
     def columns(self) -> frozenset[Any] | None:
@@ -156,7 +149,7 @@ class _PairLaws(Facts):
     def weights(self, reason: str, operation: Any) -> Answer:
         left, right = (side.fourier_weights for side in self.sides)
         if not (left.yes and right.yes):
-            return first(self._shifted(), unknown("a part has no known Fourier weights"))
+            return first(self._shifted, unknown("a part has no known Fourier weights"))
         if self.period is None:
             return unknown("its parts have different periods, or look at different columns")
         return yes(reason, operation(left.payload, right.payload))
@@ -191,7 +184,7 @@ class SumLaws(_PairLaws):
         for side, other in self.both_ways():
             if side.dense.yes and other.positive_definite.yes and _sees_all_of(side, self):
                 return yes("its space contains that of a universal summand")
-        return first(self._small(), unknown("no summand is known to be universal"))
+        return first(self._small, unknown("no summand is known to be universal"))
 
     @cached_property
     def universal(self) -> Answer:
@@ -225,18 +218,14 @@ class SumLaws(_PairLaws):
     @cached_property
     def spectral_density(self) -> Answer:
         left, right = (side.spectral_density for side in self.sides)
-        measure = None
         if left.payload is not None and right.payload is not None:
-            parts = (left.payload, right.payload)
-            measure = Mixture(parts[0].dimension, parts[0].total + parts[1].total, parts)
-        if left.yes and right.yes:
-            return yes("spectral measures add up", measure)
-        if self.stationary.no:
-            return no("it is not stationary")
+            total = left.payload.total + right.payload.total
+            measure = Mixture(left.payload.dimension, total, (left.payload, right.payload))
+            return Answer(measure.has_density, "spectral measures add up", measure)
         measures = all(side.stationary.yes and side.positive_definite.yes for side in self.sides)
         if measures and (left.no or right.no):
-            return no("mass without a density in one summand stays there", measure)
-        return unknown("a summand has no known spectral measure", measure)
+            return no("mass without a density in one summand stays there")
+        return first(self._shifted, unknown("a summand has no known spectral measure"))
 
     @cached_property
     def fourier_weights(self) -> Answer:
@@ -272,7 +261,7 @@ class ProductLaws(_PairLaws):
     def dense(self) -> Answer:
         if self.left.dense.yes and self.right.dense.yes:
             return yes("products of functions from two dense spaces are dense")
-        return first(self._small(), unknown("not both factors are known to be universal"))
+        return first(self._small, unknown("not both factors are known to be universal"))
 
     @cached_property
     def sobolev_order(self) -> Answer:
@@ -292,51 +281,29 @@ class ProductLaws(_PairLaws):
 
     @cached_property
     def spectral_density(self) -> Answer:
-        if self.stationary.no:
-            return no("it is not stationary")
-        tensor = self._tensor_product()
-        if tensor is not None:
-            return yes("its groups of columns have independent frequencies", tensor)
-        left, right = (side.spectral_density for side in self.sides)
-        if left.payload is None or right.payload is None:
-            return unknown("a factor has no known spectral measure")
-        measure = _convolution(left.payload, right.payload)
-        if left.yes or right.yes:
-            return yes("spectral measures are convolved", measure)
-        return unknown("the convolution of measures without a density may have one", measure)
-
-    def _tensor_product(self) -> SpectralMeasure | None:
-        """The measure of a product of kernels that share the columns out among themselves."""
-        factors = list(self.factors())
-        groups = [getattr(factor, "group", None) or [-1] for factor in factors]
-        columns = sorted(column for group in groups for column in group)
-        if self.dimension is None or columns != list(range(self.dimension)):
-            return None
-        densities = [factor.inner.spectral_density for factor in factors if factor.inner]
-        if not all(density.yes for density in densities):
-            return None
-        parts = [density.payload for density in densities]
-        return Images(self.dimension, float(self.bounded.payload), parts, groups)
-
-    def factors(self) -> Iterator[Facts]:
-        for side in self.sides:
-            part = bare(side)
-            yield from part.factors() if isinstance(part, ProductLaws) else [part]
+        left, right = (side.spectral_density.payload for side in self.sides)
+        if left is None or right is None:
+            return first(self._shifted, unknown("a factor has no known spectral measure"))
+        measure = _convolution(left, right)
+        return Answer(measure.has_density, "spectral measures are convolved", measure)
 
     @cached_property
     def fourier_weights(self) -> Answer:
         return self.weights("weights 1/c_m are convolved", lambda left, right: left * right)
 
 
-def _convolution(left: SpectralMeasure, right: SpectralMeasure) -> SpectralMeasure:
-    total = left.total * right.total
+def _convolution(left: Any, right: Any) -> SpectralMeasure:
+    """Sums of independent frequencies."""
+    dimension, total = left.dimension, left.total * right.total
     for point, other in ((left, right), (right, left)):
         if isinstance(point, Zero):
             return replace(other, total=total)
     if isinstance(left, Normal) and isinstance(right, Normal):
         scales = (np.square(left.lengthscales) ** -1 + np.square(right.lengthscales) ** -1) ** -0.5
-        return Normal(left.dimension, total, scales)
-    return Images(left.dimension, total, (left, right), (None, None))
+        return Normal(dimension, total, scales)
+    parts = [side.parts if isinstance(side, Images) else [side] for side in (left, right)]
+    maps = [side.maps if isinstance(side, Images) else [None] for side in (left, right)]
+    return Images(dimension, total, [*parts[0], *parts[1]], [*maps[0], *maps[1]])
 
 
 def bare(facts: Facts) -> Facts:

@@ -28,7 +28,8 @@ class MapLaws(Facts):
     """k(Ax, Ay) for a matrix A, not 0, with so many rows and columns; None where not known.
 
     `onto` says that Ax reaches every vector, `one_to_one` that Ax = Ay only for x = y, `conformal`
-    that AᵀA is a multiple of the identity, `orthant` that u > 0 gives Au > 0.
+    that AᵀA is a multiple of the identity, `orthant` that u > 0 gives Au > 0. Where Ax = ax_k for
+    one column, `stretch` is |a|.
     """
 
     inner: Facts
@@ -37,11 +38,11 @@ class MapLaws(Facts):
     one_to_one: bool | None
     conformal: bool
     orthant: bool
-    rows: int
+    stretch: float | None
 
-    def __init__(self, kernel: Any, inner: Facts, dimension: int | None) -> None:
+    def __init__(self, kernel: Any, inner: Facts, dimension: int | None, rows: int) -> None:
         super().__init__(kernel, dimension)
-        self.inner = inner
+        self.inner, self.rows = inner, rows
 
     def measure(self, inner: SpectralMeasure) -> SpectralMeasure | None:
         """The measure of the frequencies Aᵀω."""
@@ -63,7 +64,7 @@ class MapLaws(Facts):
         inner = self.inner.stationary
         if inner.yes or self.onto:
             return inner
-        return first(self._growing(), unknown("the map does not reach every shift"))
+        return first(self._growing, unknown("the map does not reach every shift"))
 
     @cached_property
     def isotropic(self) -> Answer:
@@ -95,7 +96,7 @@ class MapLaws(Facts):
     def dense_on_images(self, inner: Answer) -> Answer:
         if inner.yes or self.onto:
             return inner
-        return first(self._small(), unknown("k is not known to be universal on the images"))
+        return first(self._small, unknown("k is not known to be universal on the images"))
 
     @cached_property
     def sobolev_order(self) -> Answer:
@@ -114,14 +115,25 @@ class MapLaws(Facts):
     def spectral_density(self) -> Answer:
         inner = self.inner.spectral_density
         measure = None if inner.payload is None else self.measure(inner.payload)
-        if self.one_to_one and (inner.yes or self.invertible):
-            if inner.yes and measure is None:
-                return unknown("columns have names, and the order of the frequencies is not known")
-            return Answer(inner.value, inner.because, measure)
-        fits = self.inner.stationary.yes and self.inner.positive_definite.yes
-        if fits and self.one_to_one is False:
-            return no("its frequencies Aᵀω fill a subspace only", measure)
-        return first(self._shifted(), unknown(inner.because, measure))
+        if measure is not None:
+            return Answer(measure.has_density, "its frequencies are Aᵀω", measure)
+        if inner.no and self.invertible:
+            return inner
+        if self.stationary.yes and self.positive_definite.yes and self.one_to_one is False:
+            return no("its frequencies Aᵀω fill a subspace only")
+        return first(self._shifted, unknown("the frequencies on the images are not known"))
+
+    @cached_property
+    def fourier_weights(self) -> Answer:
+        if self.stretch is None:
+            return super().fourier_weights
+        period = self.period or 0.0
+        return with_payload(self.inner.fourier_weights, lambda w: replace(w, period=period))
+
+    @cached_property
+    def period(self) -> float | None:
+        inner = self.inner.period
+        return None if inner is None or self.stretch is None else inner / self.stretch
 
     @cached_property
     def vanishes(self) -> bool:
@@ -147,8 +159,8 @@ class ColumnsLaws(MapLaws):
     def __init__(
         self, kernel: Any, chosen: Sequence[Any], inner: Facts, dimension: int | None
     ) -> None:
-        super().__init__(kernel, inner, dimension)
-        self.rows = len(chosen)
+        super().__init__(kernel, inner, dimension, len(chosen))
+        self.stretch = 1.0 if self.rows == 1 else None
         self.chosen = _positions(chosen, dimension)
         counts = Counter(self.chosen)
         self.onto = self.chosen is not None and len(counts) == self.rows
@@ -168,21 +180,11 @@ class ColumnsLaws(MapLaws):
     def dense(self) -> Answer:
         return self.dense_on_images(self.inner.dense)
 
-    @cached_property
-    def fourier_weights(self) -> Answer:
-        return self.inner.fourier_weights if self.rows == 1 else super().fourier_weights
-
-    @property
-    def group(self) -> list[int] | None:
-        """The numbers of the columns, where each occurs once and the number of all is known."""
-        if not self.onto or self.dimension is None or isinstance(self.chosen[0], str):  # type: ignore[index]
-            return None
-        return [int(column) for column in self.chosen or ()]
-
     def measure(self, inner: SpectralMeasure) -> SpectralMeasure | None:
         if self.dimension is None or self.chosen is None or isinstance(self.chosen[0], str):
             return None
-        which = self.group or np.eye(self.dimension)[list(self.chosen)]
+        columns = list(self.chosen)
+        which = columns if self.onto else np.eye(self.dimension)[columns]
         return Images(self.dimension, inner.total, [inner], [which])
 
 
@@ -212,8 +214,9 @@ class LinearMapLaws(MapLaws):
     """k(Ax, Ay) for any matrix A that is not 0."""
 
     def __init__(self, kernel: Any, matrix: np.ndarray, inner: Facts) -> None:
-        super().__init__(kernel, inner, matrix.shape[1])
-        self.matrix, self.rows = matrix, len(matrix)
+        super().__init__(kernel, inner, matrix.shape[1], len(matrix))
+        self.matrix = matrix
+        self.stretch = abs(float(matrix[0, 0])) if matrix.size == 1 else None
         self.orthant = bool((matrix >= 0).all() and matrix.any(axis=1).all())
 
     @cached_property
@@ -237,14 +240,6 @@ class LinearMapLaws(MapLaws):
     @cached_property
     def dense(self) -> Answer:
         return self.dense_on_images(self.inner.universal) if self.one_to_one else self.universal
-
-    @cached_property
-    def fourier_weights(self) -> Answer:
-        if self.matrix.size > 1:
-            return super().fourier_weights
-        factor = abs(float(self.matrix[0, 0]))
-        shorter = lambda weights: replace(weights, period=weights.period / factor)  # noqa: E731
-        return with_payload(self.inner.fourier_weights, shorter)
 
     def measure(self, inner: SpectralMeasure) -> SpectralMeasure:
         return Images(self.matrix.shape[1], inner.total, [inner], [self.matrix])
@@ -332,7 +327,7 @@ class AverageLaws(Facts):
     def dense(self) -> Answer:
         if self.is_group:
             return no("its functions take the same value at x and gx")
-        return first(self._small(), unknown("the list of matrices is not a group"))
+        return first(self._small, unknown("the list of matrices is not a group"))
 
     @cached_property
     def sobolev_order(self) -> Answer:

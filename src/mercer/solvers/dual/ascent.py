@@ -153,7 +153,7 @@ class Ascent:
             self.alpha,
             t.fields,
             t.kink,
-            t.entropy,
+            t.code,
             t.labels,
             t.groups,
             halvings,
@@ -225,7 +225,7 @@ class Ascent:
 
         t = self.terms
         fields, values = np.ascontiguousarray(t.fields[:, chosen]), self.values[chosen]
-        common = inner, after, values, fields, t.kink, t.entropy
+        common = inner, after, values, fields, t.kink, t.code
         if t.group is None:
             return int(single_steps(*common, tolerance, limit))
         bounds = np.searchsorted(t.group[chosen], np.arange(t.groups + 1))

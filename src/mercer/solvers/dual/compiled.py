@@ -1,8 +1,10 @@
 """The compiled loops of dual ascent: terms, certificates, steps on a working set, sums of rows.
 
-All functions see min ½αᵀKα + Σ g_i(α_i) with g_i(a) = −t_i a + ε|a| + ½q_i a² on [low_i, high_i],
-or with an entropy in place of the last two terms. `fields` holds (t, q, low, high), a row each;
-rows are taken by number, since Numba forgets that unpacked ones are contiguous.
+All functions see min ½αᵀKα + Σ g_i(α_i) with g_i(a) = c_i ℓ*(y_i, −a/c_i) on [low_i, high_i].
+Without `code` that is −y_i a + ε|a| + ½q_i a², else the code of a loss without such a form is
+called: `code` holds its address and that of its parameters, and the same of its conjugate.
+`fields` holds (y, g'', low, high, c), a row each; rows are taken by number, since Numba forgets
+that unpacked ones are contiguous.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from numba.extending import intrinsic
 
 from mercer.evaluation.cpu import vectors
 from mercer.evaluation.cpu.vectors import FLAGS, OPTIONS, widen
+from mercer.losses.compiled import at, dual_pair_step, dual_step, dual_term
 
 # ---- one term: slopes on both sides, the best response to a multiplier ---------------------------
 
@@ -29,59 +32,61 @@ def compiled(function: Any) -> Any:
 
 
 @compiled
-def logit_of(a, low, high):  # type: ignore[no-untyped-def]
-    """g'(a) of the entropy: ±log(s/(1 − s)), s the share of the interval that a has covered."""
-    return np.log((a - low) / (high - a)) if low < high else 0.0
+def smooth_term(a, y, cost, code):  # type: ignore[no-untyped-def]
+    """g, g' and g'' by the code of the conjugate."""
+    return dual_term(code[2], code[3], y, cost, a)
 
 
 @compiled
-def right_slope(a, gradient, kink, high, entropy):  # type: ignore[no-untyped-def]
+def right_slope(a, gradient, kink, high, code):  # type: ignore[no-untyped-def]
     """How the objective changes as a grows; +∞ where it may not."""
-    if entropy:
-        return gradient if high - a > 1e-15 * abs(high) + 1e-300 else INFINITE
+    if len(code):
+        free = high == INFINITE or high - a > 4e-15 * abs(high) + 4e-300
+        return gradient if free else INFINITE
     if a >= high:
         return INFINITE
     return gradient + (kink if a >= 0.0 else -kink)
 
 
 @compiled
-def left_slope(a, gradient, kink, low, entropy):  # type: ignore[no-untyped-def]
+def left_slope(a, gradient, kink, low, code):  # type: ignore[no-untyped-def]
     """How the objective changes as a grows, seen from the left; −∞ where a may not fall."""
-    if entropy:
-        return gradient if a - low > 1e-15 * abs(low) + 1e-300 else -INFINITE
+    if len(code):
+        free = low == -INFINITE or a - low > 4e-15 * abs(low) + 4e-300
+        return gradient if free else -INFINITE
     if a <= low:
         return -INFINITE
     return gradient + (kink if a > 0.0 else -kink)
 
 
 @compiled
-def gradient_of(value, a, target, curvature, low, high, entropy):  # type: ignore[no-untyped-def]
-    """The smooth part of the gradient: (Kα)_i − t_i + q_i a, or with the entropy's."""
-    if entropy:
-        return value + logit_of(a, low, high)
-    return value - target + curvature * a
+def gradient_of(value, a, y, curvature, cost, code):  # type: ignore[no-untyped-def]
+    """The smooth part of the gradient: (Kα)_i − y_i + q_i a, or (Kα)_i + g'(a)."""
+    if len(code):
+        return value + smooth_term(a, y, cost, code)[1]
+    return value - y + curvature * a
 
 
 @compiled
-def best_response(r, kink, curvature, low, high, entropy):  # type: ignore[no-untyped-def]
-    """The a that maximises r a − ε|a| − ½q a², or with the entropy, on [low, high]."""
-    if entropy:
-        share = 1.0 / (1.0 + np.exp(-abs(r)))
-        return low + (high - low) * (share if r > 0 else 1.0 - share)
+def best_response(r, kink, curvature, low, high):  # type: ignore[no-untyped-def]
+    """The a that maximises r a − ε|a| − ½q a² on [low, high]."""
     pull = max(r - kink, 0.0) + min(r + kink, 0.0)
     return min(max(pull / max(curvature, 1e-300), low), high)
 
 
 @compiled
-def term(a, r, kink, curvature, low, high, entropy):  # type: ignore[no-untyped-def]
-    """The quantity r a − ε|a| − ½q a², or with the entropy."""
-    if entropy:
-        width = high - low
-        share = (a - low) / width if width > 0 else 0.0
-        total = 0.0
-        if 0.0 < share < 1.0:
-            total = share * np.log(share) + (1.0 - share) * np.log1p(-share)
-        return r * a - width * total
+def smooth_response(r, y, cost, code):  # type: ignore[no-untyped-def]
+    """The a that maximises r a − g(a), the maximum, and how a grows with r.
+
+    As g is the conjugate of cℓ(y, −·), the maximum is cℓ(y, −r), with a and a' its derivatives.
+    """
+    value, slope, curvature = at(code[0], code[1], y, -r)
+    return -cost * slope, cost * value, cost * curvature
+
+
+@compiled
+def term(a, r, kink, curvature):  # type: ignore[no-untyped-def]
+    """The quantity r a − ε|a| − ½q a²."""
     if a == 0.0:
         return 0.0
     return r * a - kink * abs(a) - 0.5 * curvature * a * a
@@ -127,13 +132,13 @@ def place_of(value, array):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def slopes(values, alpha, fields, kink, entropy, up, down):  # type: ignore[no-untyped-def]
+def slopes(values, alpha, fields, kink, code, up, down):  # type: ignore[no-untyped-def]
     """Right and left slopes of all coordinates."""
-    target, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
+    y, curvature, low, high, cost = fields[0], fields[1], fields[2], fields[3], fields[4]
     for i in range(len(alpha)):
-        g = gradient_of(values[i], alpha[i], target[i], curvature[i], low[i], high[i], entropy)
-        up[i] = right_slope(alpha[i], g, kink, high[i], entropy)
-        down[i] = left_slope(alpha[i], g, kink, low[i], entropy)
+        g = gradient_of(values[i], alpha[i], y[i], curvature[i], cost[i], code)
+        up[i] = right_slope(alpha[i], g, kink, high[i], code)
+        down[i] = left_slope(alpha[i], g, kink, low[i], code)
 
 
 @compiled
@@ -150,41 +155,55 @@ def extremes(up, down, alpha, group, which):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def sum_of_responses(values, fields, kink, entropy, group, which, level):  # type: ignore[no-untyped-def]
+def sum_of_responses(values, fields, kink, group, which, level):  # type: ignore[no-untyped-def]
     """Σ_i of the best responses to the multiplier `level`, over one group."""
     widen()
-    target, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
+    y, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
     total = 0.0
-    if entropy:
-        for i in range(len(values)):
-            r = level - values[i]
-            a = best_response(r, kink, curvature[i], low[i], high[i], True)
-            total += a if group[i] == which else 0.0
-    else:
-        for i in range(len(values)):
-            r = target[i] - values[i] + level
-            a = best_response(r, kink, curvature[i], low[i], high[i], False)
-            total += a if group[i] == which else 0.0
+    for i in range(len(values)):
+        a = best_response(y[i] - values[i] + level, kink, curvature[i], low[i], high[i])
+        total += a if group[i] == which else 0.0
     return total
 
 
 @compiled
-def best_level(values, fields, kink, entropy, group, which, total, low, high, halvings):  # type: ignore[no-untyped-def]
-    """The multiplier between low and high at which the best responses add up to `total`."""
-    for _ in range(halvings):
-        middle = low + 0.5 * (high - low)
-        if not low < middle < high:
-            break
-        found = sum_of_responses(values, fields, kink, entropy, group, which, middle)
-        if found > total:
-            high = middle
-        else:
-            low = middle
-    return low + 0.5 * (high - low)
+def sum_of_smooth_responses(values, fields, code, group, which, level):  # type: ignore[no-untyped-def]
+    """The same by the code of a loss, and how the sum grows with the level."""
+    total, growth = 0.0, 0.0
+    for i in range(len(values)):
+        if group[i] == which:
+            a, _, grows = smooth_response(level - values[i], fields[0, i], fields[4, i], code)
+            total += a
+            growth += grows
+    return total, growth
 
 
 @compiled
-def level_of(values, alpha, fields, kink, entropy, group, which, halvings, up, down):  # type: ignore[no-untyped-def]
+def best_level(values, fields, kink, code, group, which, total, low, high, halvings):  # type: ignore[no-untyped-def]
+    """The multiplier between low and high at which the best responses add up to `total`.
+
+    Newton's method inside the bracket where the sum is smooth, halvings where it has kinks.
+    """
+    level = low + 0.5 * (high - low)
+    for _ in range(halvings):
+        if not low < level < high:
+            break
+        following = INFINITE
+        if len(code):
+            found, growth = sum_of_smooth_responses(values, fields, code, group, which, level)
+            following = level - (found - total) / growth if growth > 0.0 else INFINITE
+        else:
+            found = sum_of_responses(values, fields, kink, group, which, level)
+        if found > total:
+            high = level
+        else:
+            low = level
+        level = following if low < following < high else low + 0.5 * (high - low)
+    return level
+
+
+@compiled
+def level_of(values, alpha, fields, kink, code, group, which, halvings, up, down):  # type: ignore[no-untyped-def]
     """The multiplier of one group, and how far its slopes are from agreeing on one."""
     least, largest, total = extremes(up, down, alpha, group, which)
     if least == INFINITE or largest == -INFINITE:
@@ -193,7 +212,7 @@ def level_of(values, alpha, fields, kink, entropy, group, which, halvings, up, d
         return (largest if largest > -INFINITE else 0.0), 0.0
     if largest <= least:
         return 0.5 * (least + largest), 0.0
-    level = best_level(values, fields, kink, entropy, group, which, total, least, largest, halvings)
+    level = best_level(values, fields, kink, code, group, which, total, least, largest, halvings)
     return level, largest - least
 
 
@@ -208,42 +227,44 @@ def largest_pull(up, down):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def gap_terms(values, alpha, fields, kink, entropy, group, levels):  # type: ignore[no-untyped-def]
+def gap_terms(values, alpha, fields, kink, code, group, levels):  # type: ignore[no-untyped-def]
     """The gap and the primal objective.
 
     The gap is Σ of g_i(α_i) + g_i*(−v_i) + α_i v_i, v = Kα − level, each of which is ≥ 0.
     """
-    target, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
+    y, curvature, low, high, cost = fields[0], fields[1], fields[2], fields[3], fields[4]
     gap, primal = 0.0, 0.0
     for i in range(len(alpha)):
         level = levels[group[i]]
-        r = target[i] - values[i] + level
-        response = best_response(r, kink, curvature[i], low[i], high[i], entropy)
-        best = term(response, r, kink, curvature[i], low[i], high[i], entropy)
-        own = term(alpha[i], r, kink, curvature[i], low[i], high[i], entropy)
+        r = level - values[i]
+        if len(code):
+            _, best, _ = smooth_response(r, y[i], cost[i], code)
+            own = r * alpha[i] - smooth_term(alpha[i], y[i], cost[i], code)[0]
+        else:
+            r += y[i]
+            response = best_response(r, kink, curvature[i], low[i], high[i])
+            best = term(response, r, kink, curvature[i])
+            own = term(alpha[i], r, kink, curvature[i])
         gap += max(best - own, 0.0)
         primal += best + alpha[i] * (0.5 * values[i] - level)
     return gap, primal
 
 
 @compiled
-def certificate(values, alpha, fields, kink, entropy, group, groups, halvings, up, down, levels):  # type: ignore[no-untyped-def]
+def certificate(values, alpha, fields, kink, code, group, groups, halvings, up, down, levels):  # type: ignore[no-untyped-def]
     """The gap, the primal objective and the largest violation; sets slopes and multipliers."""
-    slopes(values, alpha, fields, kink, entropy, up, down)
+    slopes(values, alpha, fields, kink, code, up, down)
     violation = 0.0 if groups else largest_pull(up, down)
     for g in range(groups):
-        levels[g], apart = level_of(
-            values, alpha, fields, kink, entropy, group, g, halvings, up, down
-        )
+        levels[g], apart = level_of(values, alpha, fields, kink, code, group, g, halvings, up, down)
         violation = max(violation, apart)
-    gap, primal = gap_terms(values, alpha, fields, kink, entropy, group, levels)
+    gap, primal = gap_terms(values, alpha, fields, kink, code, group, levels)
     return gap, primal, violation
 
 
 # ---- the length of a step ------------------------------------------------------------------------
 
 SMALLEST = 1e-12  # curvature of a step below which the kernel is taken for indefinite there
-ROOT_STEPS = 100
 
 
 @compiled
@@ -265,64 +286,37 @@ def length_of_step(slope, curvature, reach, first, second, jump):  # type: ignor
 
 
 @compiled
-def entropic_root(linear, curvature, a, low, high, b, low_b, high_b, alone):  # type: ignore[no-untyped-def]
-    """The d with linear + curvature·d + logit(a + d) − logit(b − d) = 0; b is left out if alone."""
-    left, right = low - a, high - a
-    if not alone:
-        left, right = max(left, b - high_b), min(right, b - low_b)
-    d = 0.0
-    for _ in range(ROOT_STEPS):
-        value = linear + curvature * d + logit_of(a + d, low, high)
-        slope = curvature + (high - low) / ((a + d - low) * (high - a - d))
-        if not alone:
-            value -= logit_of(b - d, low_b, high_b)
-            slope += (high_b - low_b) / ((b - d - low_b) * (high_b - b + d))
-        if value > 0:
-            right = d
-        else:
-            left = d
-        following = d - value / slope
-        if not left < following < right:
-            following = left + 0.5 * (right - left)
-        moved = abs(following - d)
-        d = following
-        if moved <= 1e-15 * (abs(a) + abs(d)):
-            break
-    return d
-
-
-@compiled
-def refresh(i, a, fields, kink, entropy, offsets):  # type: ignore[no-untyped-def]
-    """What the slopes of coordinate i add to the smooth gradient, and the entropy's curvature."""
+def refresh(i, a, fields, kink, code, offsets):  # type: ignore[no-untyped-def]
+    """What the slopes of coordinate i add to the smooth gradient, and its second derivative."""
     low, high = fields[2, i], fields[3, i]
-    offsets[0, i] = right_slope(a[i], 0.0, kink, high, entropy)
-    offsets[1, i] = left_slope(a[i], 0.0, kink, low, entropy)
-    if entropy and low < high:
-        fields[1, i] = (high - low) / ((a[i] - low) * (high - a[i]))
+    offsets[0, i] = right_slope(a[i], 0.0, kink, high, code)
+    offsets[1, i] = left_slope(a[i], 0.0, kink, low, code)
+    if len(code) and low < high:
+        fields[1, i] = smooth_term(a[i], fields[0, i], fields[4, i], code)[2]
 
 
 @compiled
-def prepared(K, a, values, fields, kink, entropy):  # type: ignore[no-untyped-def]
+def prepared(K, a, values, fields, kink, code):  # type: ignore[no-untyped-def]
     """The smooth gradient, the offsets of both slopes, and the diagonal."""
     m = len(a)
     smooth, diagonal, offsets = np.empty(m), np.empty(m), np.empty((2, m))
-    target, curvature, low, high = fields[0], fields[1], fields[2], fields[3]
+    y, curvature, cost = fields[0], fields[1], fields[4]
     for i in range(m):
-        smooth[i] = gradient_of(values[i], a[i], target[i], curvature[i], low[i], high[i], entropy)
+        smooth[i] = gradient_of(values[i], a[i], y[i], curvature[i], cost[i], code)
         diagonal[i] = max(K[i, i], SMALLEST)
-        refresh(i, a, fields, kink, entropy, offsets)
+        refresh(i, a, fields, kink, code, offsets)
     return smooth, offsets, diagonal
 
 
 @compiled
-def moved(i, before, a, smooth, fields, kink, entropy, offsets):  # type: ignore[no-untyped-def]
+def moved(i, before, a, smooth, fields, kink, code, offsets):  # type: ignore[no-untyped-def]
     """What a step of coordinate i changes of its own slopes, beside Kα."""
-    if entropy:
-        low, high = fields[2, i], fields[3, i]
-        smooth[i] += logit_of(a[i], low, high) - logit_of(before, low, high)
+    if len(code):
+        y, cost = fields[0, i], fields[4, i]
+        smooth[i] += smooth_term(a[i], y, cost, code)[1] - smooth_term(before, y, cost, code)[1]
     else:
         smooth[i] += fields[1, i] * (a[i] - before)
-    refresh(i, a, fields, kink, entropy, offsets)
+    refresh(i, a, fields, kink, code, offsets)
 
 
 # ---- steps along e_i − e_j, which keep the sums of groups ----------------------------------------
@@ -406,13 +400,17 @@ def add_difference(smooth, d, row_i, row_j):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def pair_length(i, j, a, bent, smooth, offsets, fields, kink, entropy):  # type: ignore[no-untyped-def]
+def pair_length(i, j, a, bent, smooth, offsets, fields, kink, code):  # type: ignore[no-untyped-def]
     """How far to go along e_i − e_j."""
     curvature, low, high = fields[1], fields[2], fields[3]
-    if entropy:
-        linear = smooth[i] - logit_of(a[i], low[i], high[i])
-        linear -= smooth[j] - logit_of(a[j], low[j], high[j])
-        return entropic_root(linear, bent, a[i], low[i], high[i], a[j], low[j], high[j], False)
+    if len(code):
+        y, cost = fields[0], fields[4]
+        linear = smooth[i] - smooth_term(a[i], y[i], cost[i], code)[1]
+        linear -= smooth[j] - smooth_term(a[j], y[j], cost[j], code)[1]
+        return dual_pair_step(
+            code[2], code[3], linear, bent, y[i], cost[i], a[i], low[i], high[i],
+            y[j], cost[j], a[j], low[j], high[j],
+        )  # fmt: skip
     slope = smooth[i] + offsets[0, i] - smooth[j] - offsets[1, j]
     first = -a[i] if a[i] < 0 else INFINITE
     second = a[j] if a[j] > 0 else INFINITE
@@ -422,14 +420,14 @@ def pair_length(i, j, a, bent, smooth, offsets, fields, kink, entropy):  # type:
 
 
 @compiled
-def pair_steps(K, a, values, fields, kink, entropy, bounds, tolerance, limit):  # type: ignore[no-untyped-def]
+def pair_steps(K, a, values, fields, kink, code, bounds, tolerance, limit):  # type: ignore[no-untyped-def]
     """Steps along e_i − e_j within each group, most gain first, until slopes agree to tolerance.
 
     It returns the number of steps, −1 where one was infinite.
     """
     widen()
     m = len(a)
-    smooth, offsets, diagonal = prepared(K, a, values, fields, kink, entropy)
+    smooth, offsets, diagonal = prepared(K, a, values, fields, kink, code)
     rising, falling = offsets[0], offsets[1]
     curvature, low, high = fields[1], fields[2], fields[3]
     scores = np.empty(m)
@@ -438,15 +436,15 @@ def pair_steps(K, a, values, fields, kink, entropy, bounds, tolerance, limit):  
         if worst <= tolerance or i < 0:
             return step
         bent = max(diagonal[i] + diagonal[j] - 2.0 * K[i, j], SMALLEST)
-        d = pair_length(i, j, a, bent, smooth, offsets, fields, kink, entropy)
+        d = pair_length(i, j, a, bent, smooth, offsets, fields, kink, code)
         if d == INFINITE:
             return -1
         before_i, before_j = a[i], a[j]
         a[i] = high[i] if d == high[i] - a[i] else a[i] + d
         a[j] = low[j] if d == a[j] - low[j] else a[j] - d
         add_difference(smooth, d, K[i], K[j])
-        moved(i, before_i, a, smooth, fields, kink, entropy, offsets)
-        moved(j, before_j, a, smooth, fields, kink, entropy, offsets)
+        moved(i, before_i, a, smooth, fields, kink, code, offsets)
+        moved(j, before_j, a, smooth, fields, kink, code, offsets)
     return limit
 
 
@@ -469,12 +467,15 @@ def steepest(smooth, rising, falling, diagonal, curvature, scores):  # type: ign
 
 
 @compiled
-def single_move(i, a, bent, smooth, offsets, fields, kink, entropy):  # type: ignore[no-untyped-def]
+def single_move(i, a, bent, smooth, offsets, fields, kink, code):  # type: ignore[no-untyped-def]
     """Where to put coordinate i."""
     curvature, low, high = fields[1], fields[2], fields[3]
-    if entropy:
-        linear = smooth[i] - logit_of(a[i], low[i], high[i])
-        return a[i] + entropic_root(linear, bent, a[i], low[i], high[i], 0.0, 0.0, 0.0, True)
+    if len(code):
+        y, cost = fields[0, i], fields[4, i]
+        linear = smooth[i] - smooth_term(a[i], y, cost, code)[1]
+        return a[i] + dual_step(
+            code[2], code[3], linear, bent, y, cost, a[i], low[i], high[i]
+        )  # fmt: skip
     bent += curvature[i]
     rising, falling = smooth[i] + offsets[0, i], smooth[i] + offsets[1, i]
     if -rising > falling:
@@ -487,28 +488,28 @@ def single_move(i, a, bent, smooth, offsets, fields, kink, entropy):  # type: ig
 
 
 @compiled
-def single_steps(K, a, values, fields, kink, entropy, tolerance, limit):  # type: ignore[no-untyped-def]
+def single_steps(K, a, values, fields, kink, code, tolerance, limit):  # type: ignore[no-untyped-def]
     """Steps along e_i, most gain first, until every slope is 0 or held by a bound, to tolerance.
 
     It returns the number of steps, −1 where one was infinite.
     """
     widen()
     m = len(a)
-    smooth, offsets, diagonal = prepared(K, a, values, fields, kink, entropy)
+    smooth, offsets, diagonal = prepared(K, a, values, fields, kink, code)
     scores = np.empty(m)
     for step in range(limit):
         i, worst = steepest(smooth, offsets[0], offsets[1], diagonal, fields[1], scores)
         if worst <= tolerance or i < 0:
             return step
         before = a[i]
-        a[i] = single_move(i, a, diagonal[i], smooth, offsets, fields, kink, entropy)
+        a[i] = single_move(i, a, diagonal[i], smooth, offsets, fields, kink, code)
         d = a[i] - before
         if abs(d) == INFINITE:
             return -1
         row = K[i]
         for k in range(m):
             smooth[k] += d * row[k]
-        moved(i, before, a, smooth, fields, kink, entropy, offsets)
+        moved(i, before, a, smooth, fields, kink, code, offsets)
     return limit
 
 

@@ -26,7 +26,7 @@ def goal_of_polish(ascent: Ascent, tolerance: float) -> float | None:
     None where the problem is large, or its optimum not given by linear equations.
     """
     n = len(ascent.alpha)
-    if ascent.terms.entropy or n > (SOMETIMES if tolerance < OUT_OF_REACH else ALWAYS):
+    if ascent.terms.loss is not None or n > (SOMETIMES if tolerance < OUT_OF_REACH else ALWAYS):
         return None
     return ROUNDING if n <= ALWAYS else tolerance
 
@@ -69,7 +69,7 @@ def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
 
 
 def _free(ascent: Ascent) -> np.ndarray:
-    _, _, low, high = ascent.terms.fields
+    low, high = ascent.terms.fields[2:4]
     inside = (ascent.alpha > low) & (ascent.alpha < high)
     if ascent.terms.kink > 0:
         inside &= ascent.alpha != 0
@@ -80,7 +80,7 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     """Go towards the solution of the system, as far as bounds allow; whether that was all of it."""
     t = ascent.terms
     a = ascent.alpha[free]
-    target, curvature, low, high = t.fields[:, free]
+    target, curvature, low, high = t.fields[:4, free]
     matrix = np.array(inner, np.float64, order="F")
     np.fill_diagonal(matrix, inner.diagonal() + curvature)
     slopes = ascent.values[free] - target + curvature * a + t.kink * np.sign(a)

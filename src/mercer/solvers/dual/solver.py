@@ -173,7 +173,7 @@ class _Work:
             self.rows = self._rows(np.dtype(np.float32 if mixed else np.float64))
         ascent = kind.begin(terms, self.rows, self.solver.working_set, self.peak)
         ascent.listener = listener
-        ascent.shrinks = self._shrinks() and kind is Ascent and not terms.entropy
+        ascent.shrinks = self._shrinks() and kind is Ascent and terms.loss is None
         goal = goal_of_polish(ascent, tolerance) if kind is Ascent and not mixed else None
         if mixed:
             self._ascend_mixed(ascent, self.rows)

@@ -1,0 +1,84 @@
+"""Ridge regression on all points as a linear system: (SKS + ρI) x = S(y, 1) with s = √w, ρ = λΣw.
+
+α = S(x_y − b x_1) solves it with weights, weights of 0 included, and an intercept b makes the
+coefficients sum to 0. Without an intercept there is no column of ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.arrays import Array, namespace, precision, to_precision
+from mercer.solvers import admission
+from mercer.solvers.problem import Problem, require_square_loss
+from mercer.solvers.solution import Solution
+
+
+class RidgeSystem:
+    """A = SKS + ρI as something to multiply by, its right-hand sides, and the way back to α."""
+
+    def __init__(self, owner: type, problem: Problem) -> None:
+        require_square_loss(owner, problem)
+        self.problem, self.gram, self.xp = problem, problem.gram, namespace(problem.y)
+        self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
+        self.ridge = float(problem.regularization * self.xp.sum(problem.sample_weights))
+        sides = [self.roots * problem.y_columns]
+        if problem.fit_intercept:
+            sides.append(self.roots)
+        self.sides = self.xp.concat(sides, axis=1)
+        self.scale = self.lengths(self.sides)
+        self._rounding: float | None = None
+
+    def multiply(self, c: Array, dtype: str = "float64") -> Array:
+        """A c, with kernel values and their sums in `dtype`."""
+        image = self.gram.astype(dtype) @ to_precision(self.roots * c, dtype)
+        return self.roots * to_precision(image, "float64") + self.ridge * c
+
+    def lengths(self, columns: Array) -> Array:
+        """The norms of columns, 1 for columns of zeros."""
+        sizes = self.xp.linalg.vector_norm(columns, axis=0)
+        return self.xp.where(sizes == 0, 1.0, sizes)
+
+    def size(self, residual: Array) -> float:
+        """The relative residual of the worst column."""
+        return float(self.xp.max(self.xp.linalg.vector_norm(residual, axis=0) / self.scale))
+
+    def energy(self, x: Array, residual: Array) -> float:
+        """½xᵀAx − bᵀx, which every iteration lowers, also while the residual grows."""
+        return -0.5 * float(self.xp.sum(x / self.scale**2 * (self.sides + residual)))
+
+    def as_stored(self, x: Array) -> Array:
+        """x as it will be stored: its rounding is corrected with the rest."""
+        return to_precision(to_precision(x, precision(self.gram.dtype)), "float64")
+
+    def rounding(self, sample: int) -> float:
+        """‖S(K₃₂ − K)Sv‖/‖v‖ for K as float32 has it, on some rows, v being random signs."""
+        if self._rounding is None:
+            n, random = self.problem.rows, np.random.default_rng(0)
+            rows = np.sort(random.choice(n, min(n, sample), replace=False))
+            part = self.gram[rows, :]
+            signs = self.roots * self.problem.array(random.choice([-1.0, 1.0], (n, 1)))
+            low = part.astype("float32") @ to_precision(signs, "float32")
+            error = to_precision(low, "float64") - part.astype("float64") @ signs
+            scaled = admission.on_host(self.roots)[rows] * admission.on_host(error)
+            self._rounding = float(np.sqrt(np.mean(scaled**2)))
+        return self._rounding
+
+    def started(self, start: Solution | None) -> Array:
+        """x of a solution without an intercept; with one the column of ones is not known."""
+        x, counted = self.xp.zeros_like(self.sides), self.roots > 0
+        if start is None or self.problem.fit_intercept:
+            return x
+        alpha = self.xp.reshape(self.problem.array(start.coefficients), x.shape)
+        return self.xp.where(counted, alpha / self.xp.where(counted, self.roots, 1.0), 0.0)
+
+    def coefficients(self, x: Array, intercept: Array | None = None) -> tuple[Array, Array]:
+        """α and b, by which α sums to 0 unless it is given."""
+        outputs, shape = self.problem.outputs, self.problem.y.shape
+        c, b = x[:, :outputs], 0.0 * x[0, :outputs]
+        if self.problem.fit_intercept:
+            means = x[:, outputs:]
+            if intercept is None:
+                intercept = (self.roots.T @ c)[0, :] / (self.roots.T @ means)[0, 0]
+            b, c = intercept, c - means * intercept
+        return self.xp.reshape(self.roots * c, shape), self.xp.reshape(b, shape[1:])

@@ -1,0 +1,1 @@
+"""Compiled inner loops of kernels on objects, imported on first use."""

@@ -1,0 +1,9 @@
+"""How helpers of compiled functions are compiled: as part of what calls them."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from mercer.evaluation.cpu.vectors import OPTIONS
+
+inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)  # never called from Python

@@ -1,0 +1,22 @@
+"""Kernels on graphs: labels that take in their neighbours, paths, graphlets and walks."""
+
+from mercer.structured.graphs.labels import (
+    PropagatedAttributes,
+    WeisfeilerLehman,
+    WeisfeilerLehmanAssignment,
+)
+from mercer.structured.graphs.paths import Graphlets, ShortestPath
+from mercer.structured.graphs.points import Graph, GraphPoints, from_networkx
+from mercer.structured.graphs.walks import RandomWalk
+
+__all__ = [
+    "Graph",
+    "GraphPoints",
+    "Graphlets",
+    "PropagatedAttributes",
+    "RandomWalk",
+    "ShortestPath",
+    "WeisfeilerLehman",
+    "WeisfeilerLehmanAssignment",
+    "from_networkx",
+]
