@@ -329,15 +329,12 @@ class ConjugateGradient:
         at = state.best or self.progress(state)
         alpha = to_precision(at.coefficients, precision(system.gram.dtype))
         wide = to_precision(alpha, "float64")
-        fitted = problem.gram @ wide
-        residual = ridge_residual(problem, wide, at.intercept, fitted).claimed
-        risk = float(problem.loss.risk(problem.y, fitted + at.intercept, problem.sample_weights))
-        norms = problem.norms(wide, fitted)
+        residual = ridge_residual(problem, wide, at.intercept)
         return Solution(
             coefficients=alpha,
-            status=self._status(state, residual),
-            objective=risk + problem.penalty.value(wide, norms),
-            gap=residual,
+            status=self._status(state, residual.claimed),
+            objective=residual.objective,
+            gap=residual.claimed,
             history=state.history,
             intercept=float(at.intercept) if problem.single else at.intercept,
         )

@@ -196,7 +196,7 @@ class Evaluation:
         """The gap at u on all points, where g = λv + pu and Kg is given."""
         problem, xp = self.problem, namespace(u)
         ridge = float(problem.regularization)
-        roots = over_rows(_diagonal_roots(problem)[0], u)
+        roots = over_rows(xp.sqrt(xp.abs(problem.diagonal)), u)
         sizes = xp.abs(ridge * self.v) + xp.abs(over_rows(problem.shares, u) * u)
         noise = 2.0 * EPS * inner(sizes, xp.abs(image))
         noise += float(xp.sum(sum_error(roots * g) * xp.linalg.vector_norm(roots * g, axis=0)))
@@ -240,8 +240,10 @@ class Evaluation:
 
 
 def value_errors(problem: Problem, v: Array) -> Array:
-    """How far rounding may have moved (Av)_i."""
-    rows, columns = _diagonal_roots(problem)
+    """How far rounding may have moved (Av)_i; √k(x, x) of centres bounds that of other rows."""
+    xp = namespace(problem.y)
+    columns = xp.sqrt(xp.abs(problem.diagonal))
+    rows = columns if problem.on_all_points else xp.max(columns) + 0.0 * problem.shares
     return over_rows(rows, v) * sum_error(over_rows(columns, v) * v)
 
 
@@ -249,16 +251,6 @@ def sum_error(terms: Array) -> Array:
     """How far rounding may move sums of such terms times numbers of size 1, column by column."""
     unit = TUNING.unit + TUNING.growth * math.sqrt(terms.shape[0])
     return unit * namespace(terms).linalg.vector_norm(terms, axis=0)
-
-
-def _diagonal_roots(problem: Problem) -> tuple[Array, Array]:
-    """√k(x, x) of rows and columns of A; for other operators than a Gram matrix a bound of them."""
-    xp = namespace(problem.y)
-    if problem.on_all_points:
-        roots = xp.sqrt(xp.abs(problem.diagonal))
-        return roots, roots
-    columns = xp.sqrt(xp.abs(problem.diagonal))
-    return xp.max(columns) + 0.0 * problem.shares, columns
 
 
 def _gap_off_points(at: Evaluation, u: Array) -> Gap:
@@ -514,15 +506,11 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
 
 @dataclass(frozen=True)
 class Residual:
-    """A relative residual as it was computed, and how much rounding may have moved it."""
+    """What the relative residual is no more than, how much of that is rounding, the objective."""
 
-    computed: float
+    claimed: float
     rounding: float
-
-    @property
-    def claimed(self) -> float:
-        """What the true residual is no more than."""
-        return self.computed + self.rounding
+    objective: float
 
 
 def ridge_residual(
@@ -531,15 +519,18 @@ def ridge_residual(
     """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ of ridge regression, S = √w and ρ = λΣw, the worst column.
 
     Columns with y = 0 are measured against 1. Without ρ it is the slope ‖SKS r‖/(trace K ‖Sy‖),
-    r = S(y − Kα − b), which is 0 where the error is least.
+    r = S(y − Kα − b), which is 0 where the error is least. The objective comes with it, as both
+    are made of Kα, which may be given.
     """
-    xp, alpha = namespace(problem.y), problem.array(v)
-    y, alpha = (xp.reshape(a, (problem.rows, -1)) for a in (problem.y, alpha))
+    xp = namespace(problem.y)
+    y = xp.reshape(problem.y, (problem.rows, -1))
+    alpha = xp.reshape(problem.array(v), y.shape)
     fitted = problem.gram @ alpha if fitted is None else xp.reshape(fitted, y.shape)
-    roots = xp.sqrt(problem.sample_weights)[:, None]
+    roots, total = xp.sqrt(problem.sample_weights)[:, None], float(xp.sum(problem.sample_weights))
     rest = roots * (fitted + problem.array(intercept) - y)
-    ridge = problem.regularization * float(xp.sum(problem.sample_weights))
+    ridge = problem.regularization * total
     errors = roots * value_errors(problem, alpha)
+    risk, square = float(xp.sum(rest**2)) / total, float(xp.sum(alpha * fitted))
     if ridge > 0:
         rest = rest + ridge * xp.where(roots > 0, alpha / xp.where(roots > 0, roots, 1.0), 0.0)
         scale = 1.0
@@ -549,9 +540,10 @@ def ridge_residual(
         errors = scale * errors
     sizes = xp.linalg.vector_norm(roots * y, axis=0)
     sizes = scale * xp.where(sizes > 0, sizes, 1.0)
-    return Residual(
-        *(float(xp.max(xp.linalg.vector_norm(part, axis=0) / sizes)) for part in (rest, errors))
-    )
+    computed = float(xp.max(xp.linalg.vector_norm(rest, axis=0) / sizes))
+    rounding = float(xp.max(xp.linalg.vector_norm(errors, axis=0) / sizes))
+    objective = 0.5 * (risk + problem.regularization * square)
+    return Residual(computed + rounding, rounding, objective)
 
 
 def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:

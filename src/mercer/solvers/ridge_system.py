@@ -6,6 +6,8 @@ coefficients sum to 0. Without an intercept there is no column of ones.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from mercer.arrays import Array, namespace, precision, to_precision
@@ -22,17 +24,22 @@ class RidgeSystem:
         self.problem, self.gram, self.xp = problem, problem.gram, namespace(problem.y)
         self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
         self.ridge = float(problem.regularization * self.xp.sum(problem.sample_weights))
-        sides = [self.roots * problem.y_columns]
+        sides = [self.roots * self.xp.reshape(problem.y, (problem.rows, -1))]
+        self.outputs = sides[0].shape[1]
         if problem.fit_intercept:
             sides.append(self.roots)
         self.sides = self.xp.concat(sides, axis=1)
-        self.scale = self.lengths(self.sides)
         self._rounding: float | None = None
 
     def multiply(self, c: Array, dtype: str = "float64") -> Array:
         """A c, with kernel values and their sums in `dtype`."""
         image = self.gram.astype(dtype) @ to_precision(self.roots * c, dtype)
         return self.roots * to_precision(image, "float64") + self.ridge * c
+
+    @cached_property
+    def scale(self) -> Array:
+        """The norms of the right-hand sides, to which residuals are relative."""
+        return self.lengths(self.sides)
 
     def lengths(self, columns: Array) -> Array:
         """The norms of columns, 1 for columns of zeros."""
@@ -74,7 +81,7 @@ class RidgeSystem:
 
     def coefficients(self, x: Array, intercept: Array | None = None) -> tuple[Array, Array]:
         """α and b, by which α sums to 0 unless it is given."""
-        outputs, shape = self.problem.outputs, self.problem.y.shape
+        outputs, shape = self.outputs, self.problem.y.shape
         c, b = x[:, :outputs], 0.0 * x[0, :outputs]
         if self.problem.fit_intercept:
             means = x[:, outputs:]

@@ -31,8 +31,8 @@ from mercer.evaluation.cpu.vectors import (
     panel_width,
 )
 from mercer.evaluation.expression import Expression, Number, X, Y
+from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import Program, coordinate_code
-from mercer.evaluation.reference import evaluate
 from mercer.evaluation.tables import Table
 from mercer.points import DensePoints, SparsePoints, View
 from mercer.runtime.budget import MEGABYTE
@@ -144,38 +144,40 @@ class RegisterOperand:
         return y.centre(self.whole) if self.moved else None
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
-        return Packed(self._seen(points.slice(start, stop), self.parts[0], centre, PANEL_ROWS))
+        part = points.slice(start, stop)
+        raw = self.parts[0] in RAW
+        seen = part.seen(self.view, self.dtype, centre) if raw else self._terms(part, 0)
+        return Packed(_padded(seen, PANEL_ROWS))
 
     def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
-        seen = self._seen(points.slice(start, stop), self.parts[1], centre, self.padding)
-        return Packed(np.ascontiguousarray(seen.T))
+        part = points.slice(start, stop)
+        raw = self.parts[1] in RAW
+        seen = part.seen(self.view, self.dtype, centre) if raw else self._terms(part, 1)
+        return Packed(np.ascontiguousarray(_padded(seen, self.padding).T))
 
-    def _seen(
-        self, points: Any, parts: tuple[Expression, ...], centre: Any, step: int
-    ) -> np.ndarray:
-        """The parts of every coordinate side by side, the last row repeated to a multiple of step.
-
-        What is no coordinate is made in float64.
-        """
-        if parts in RAW:
-            out = points.seen(self.view, self.dtype, centre)
-        else:
-            wide = np.empty((len(points), self.width, len(parts)), self.dtype)
-            coordinates = points.seen(self.whole, np.float64)
-            for i, part in enumerate(parts):
-                if part in (X, Y):
-                    wide[:, :, i] = points.seen(self.view, self.dtype)
-                else:
-                    wide[:, :, i] = evaluate(part, {X: coordinates, Y: coordinates})
-            out = wide.reshape(len(points), -1)
-        missing = -len(out) % step
-        return np.concatenate([out, np.repeat(out[-1:], missing, axis=0)]) if missing else out
+    def _terms(self, points: Any, side: int) -> np.ndarray:
+        """The parts of every coordinate side by side; what is no coordinate is made in float64."""
+        parts = self.parts[side]
+        wide = np.empty((len(points), self.width, len(parts)), self.dtype)
+        coordinates = points.seen(self.whole, np.float64)
+        for i, part in enumerate(parts):
+            if part in (X, Y):
+                wide[:, :, i] = points.seen(self.view, self.dtype)
+            else:
+                wide[:, :, i] = evaluate(part, {X: coordinates, Y: coordinates})
+        return wide.reshape(len(points), -1)
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         leaves = {}
         for kind, origin in self.origins:
             leaves[kind] = origin, rows.operand, columns.operand, self.scales
         return leaves
+
+
+def _padded(rows: np.ndarray, step: int) -> np.ndarray:
+    """Rows, of which the last is repeated until their number is a multiple of `step`."""
+    missing = -len(rows) % step
+    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
 
 
 def scales_of(view: View, width: int, dtype: Any) -> np.ndarray:
