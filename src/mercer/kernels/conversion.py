@@ -87,6 +87,8 @@ def as_kernel(
     >>> as_kernel(lambda x, y: x[0] * y[0], X=np.eye(2))([3.0, 1.0], [2.0, 7.0])
     6.0
     """
+    if n_features is None and getattr(X, "ndim", 0) == 2:
+        n_features = int(X.shape[1])
     request = Request(gamma, degree, coef0, n_features, X, allow_indefinite)
     if isinstance(kernel, Kernel):
         converted = kernel

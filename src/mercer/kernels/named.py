@@ -44,8 +44,7 @@ class Request:
         """The number of columns, where it is known."""
         if self.n_features is not None or self.X is None:
             return self.n_features
-        shape = np.shape(self.X) if not hasattr(self.X, "shape") else self.X.shape
-        return int(shape[1]) if len(shape) == 2 else as_vectors(self.X).width
+        return as_vectors(self.X).width
 
     def positive_gamma(self) -> float:
         """γ as a number: given, or from the data."""
@@ -53,7 +52,7 @@ class Request:
         if gamma == "scale":
             gamma = _scale_gamma(self.X)
         elif gamma in (None, "auto"):
-            width = self.width()
+            width = self.n_features or self.width()
             if width is None:
                 raise ValueError(
                     f"gamma={gamma!r} means 1/n_features, and the number of features is not "

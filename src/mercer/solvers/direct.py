@@ -85,7 +85,8 @@ class Direct:
     def solve(self, problem: Problem) -> Solution:
         if problem.has_several_ridges:
             return Solution.stacked([self.solve(part) for part in problem.each_output()])
-        work = _Factorisation(self, problem)
+        work = _Factorisation(Direct, problem)
+        work.tuning, work.witness = self.tuning, witness_of(problem.gram)
         if work.ridge == 0.0:
             return work.minimum_norm()
         if self.primal or (self.primal is None and has_few_features(problem.gram)):
@@ -101,10 +102,8 @@ class Direct:
 class _Factorisation(RidgeSystem):
     """Ways to solve the system with a stored matrix, in the library of the targets."""
 
-    def __init__(self, solver: Direct, problem: Problem) -> None:
-        super().__init__(Direct, problem)
-        self.tuning, self.precision = solver.tuning, self.gram.dtype.name
-        self.witness: Any = witness_of(self.gram)
+    tuning: Tuning
+    witness: Any
 
     def factored(self) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
@@ -199,7 +198,7 @@ class _Factorisation(RidgeSystem):
                 f" after adding {jitter:.1e} (10^{math.log10(jitter):.0f}) to the diagonal, since "
                 "rounding made the matrix indefinite"
             )
-        text = f"{note}; relative residual {residual.claimed:.1e}."
+        text = f"{note}; {residual}."
         if not residual.claimed <= dict(self.tuning.unsolved)[self.precision]:
             advice = (
                 "Check that the kernel is symmetric, raise the regularization, or pass float64."

@@ -30,10 +30,11 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, inner, namespace
+from mercer.arrays import Array, beside, inner, namespace
 from mercer.losses import Logistic, Loss, Multinomial, Poisson, Squared
 from mercer.losses.numerics import beyond_noise, increasing_root
-from mercer.operators import Identity
+from mercer.operators import Identity, MixedPrecision
+from mercer.solvers import admission
 from mercer.solvers.penalties import L1
 from mercer.solvers.problem import Problem, over_rows
 
@@ -63,6 +64,10 @@ class Tuning:
     negligible : float
         Objectives below this share of the risk of f = 0 are rounding: a relative gap is taken
         relative to no less.
+    sampled_rows, narrow, fewest_rows : int
+        On a card a ridge residual is computed on so many rows, on fewer where points have more
+        than so many coordinates, but at least on the last number: its standard error is about a
+        hundredth of it.
     """
 
     unit: float = 8.0 * EPS
@@ -71,6 +76,9 @@ class Tuning:
     doublings: int = 1100
     centring_steps: int = 100
     negligible: float = 64.0 * EPS
+    sampled_rows: int = 20_000
+    narrow: int = 200
+    fewest_rows: int = 4096
 
 
 TUNING = Tuning()
@@ -244,7 +252,8 @@ def value_errors(problem: Problem, v: Array) -> Array:
     xp = namespace(problem.y)
     columns = xp.sqrt(xp.abs(problem.diagonal))
     rows = columns if problem.on_all_points else xp.max(columns) + 0.0 * problem.shares
-    return over_rows(rows, v) * sum_error(over_rows(columns, v) * v)
+    shape = (-1,) + (1,) * (v.ndim - 1)
+    return xp.reshape(rows, shape) * sum_error(xp.reshape(columns, shape) * v)
 
 
 def sum_error(terms: Array) -> Array:
@@ -506,44 +515,77 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
 
 @dataclass(frozen=True)
 class Residual:
-    """What the relative residual is no more than, how much of that is rounding, the objective."""
+    """What a relative residual is no more than, how much of that is error, and the objective.
+
+    The error is of rounding. Where the residual was computed in float64 on a sample of the rows,
+    `rows` says how many, and the error is twice the standard error.
+    """
 
     claimed: float
-    rounding: float
+    error: float
     objective: float
+    rows: int | None = None
+
+    def __str__(self) -> str:
+        if self.rows is None:
+            return f"relative residual {self.claimed:.1e}"
+        return (
+            f"relative residual {self.claimed - self.error:.1e} ± {self.error:.0e}, in float64 on "
+            f"{self.rows} rows"
+        )
 
 
-def ridge_residual(
-    problem: Problem, v: Array, intercept: Any = 0.0, fitted: Array | None = None
-) -> Residual:
+def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual:
     """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ of ridge regression, S = √w and ρ = λΣw, the worst column.
 
     Columns with y = 0 are measured against 1. Without ρ it is the slope ‖SKS r‖/(trace K ‖Sy‖),
-    r = S(y − Kα − b), which is 0 where the error is least. The objective comes with it, as both
-    are made of Kα, which may be given.
+    r = S(y − Kα − b), which is 0 where the error is least. Where products in float64 are dear, they
+    are computed for a sample of the rows. The objective comes with it, of Kα as it can be had.
     """
     xp = namespace(problem.y)
     y = xp.reshape(problem.y, (problem.rows, -1))
     alpha = xp.reshape(problem.array(v), y.shape)
-    fitted = problem.gram @ alpha if fitted is None else xp.reshape(fitted, y.shape)
-    roots, total = xp.sqrt(problem.sample_weights)[:, None], float(xp.sum(problem.sample_weights))
-    rest = roots * (fitted + problem.array(intercept) - y)
-    ridge = problem.regularization * total
-    errors = roots * value_errors(problem, alpha)
-    risk, square = float(xp.sum(rest**2)) / total, float(xp.sum(alpha * fitted))
-    if ridge > 0:
-        rest = rest + ridge * xp.where(roots > 0, alpha / xp.where(roots > 0, roots, 1.0), 0.0)
-        scale = 1.0
-    else:
-        rest = roots * (problem.gram @ (roots * rest))
-        scale = float(xp.sum(xp.abs(problem.diagonal))) or 1.0
-        errors = scale * errors
+    dear = admission.float64_is_dear(problem.gram)
+    fitted = (MixedPrecision(problem.gram) if dear else problem.gram) @ alpha
+    weights, b = problem.sample_weights, problem.array(intercept)
+    roots, total = xp.sqrt(weights)[:, None], float(xp.sum(weights))
+    ridge, misses = problem.regularization * total, roots * (fitted + b - y)
+    risk, square = float(xp.sum(misses**2)) / total, float(xp.sum(alpha * fitted))
+    objective = 0.5 * (risk + problem.regularization * square)
     sizes = xp.linalg.vector_norm(roots * y, axis=0)
-    sizes = scale * xp.where(sizes > 0, sizes, 1.0)
+    sizes = xp.where(sizes > 0, sizes, 1.0)
+    pull = ridge * xp.where(roots > 0, alpha / xp.where(roots > 0, roots, 1.0), 0.0)
+    if ridge > 0 and dear:
+        return _sampled_residual(problem, alpha, b, pull, sizes, objective)
+    rest, errors = misses + pull, roots * value_errors(problem, alpha)
+    if ridge == 0:
+        trace = float(xp.sum(xp.abs(problem.diagonal))) or 1.0
+        rest = roots * (problem.gram @ (roots * misses)) / trace
     computed = float(xp.max(xp.linalg.vector_norm(rest, axis=0) / sizes))
     rounding = float(xp.max(xp.linalg.vector_norm(errors, axis=0) / sizes))
-    objective = 0.5 * (risk + problem.regularization * square)
     return Residual(computed + rounding, rounding, objective)
+
+
+def _sampled_residual(
+    problem: Problem, alpha: Array, b: Array, pull: Array, sizes: Array, objective: float
+) -> Residual:
+    """The residual from random rows of K in float64: their mean square stands for that of all."""
+    xp, n, gram = namespace(problem.y), problem.rows, problem.gram
+    width = max(getattr(gram.x, "width", 1), TUNING.narrow)
+    count = max(TUNING.fewest_rows, TUNING.sampled_rows * TUNING.narrow // width)
+    rows = np.sort(np.random.default_rng(0).choice(n, min(n, count), replace=False))
+    some = beside(rows, alpha)
+    roots = xp.sqrt(problem.sample_weights)[some][:, None]
+    values = gram[rows, :].astype(np.float64) @ alpha
+    misses = roots * (values + b - problem.y_columns[some])
+    squares = (misses + pull[some]) ** 2
+    residuals = xp.sqrt(n * xp.mean(squares, axis=0)) / sizes
+    worst = int(xp.argmax(residuals))
+    residual, spread = float(residuals[worst]), float(xp.std(squares[:, worst]))
+    if len(rows) == n or not residual:
+        return Residual(residual, 0.0, objective, len(rows))
+    error = n * spread / math.sqrt(len(rows)) / (2.0 * residual * float(sizes[worst]) ** 2)
+    return Residual(residual + 2.0 * error, 2.0 * error, objective, len(rows))
 
 
 def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:

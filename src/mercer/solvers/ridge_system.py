@@ -7,10 +7,12 @@ coefficients sum to 0. Without an intercept there is no column of ones.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, precision, to_precision
+from mercer.arrays import Array, namespace, to_precision
+from mercer.operators import MixedPrecision, StoredGram
 from mercer.solvers import admission
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution
@@ -22,6 +24,7 @@ class RidgeSystem:
     def __init__(self, owner: type, problem: Problem) -> None:
         require_square_loss(owner, problem)
         self.problem, self.gram, self.xp = problem, problem.gram, namespace(problem.y)
+        self.precision = self.gram.dtype.name
         self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
         self.ridge = float(problem.regularization * self.xp.sum(problem.sample_weights))
         sides = [self.roots * self.xp.reshape(problem.y, (problem.rows, -1))]
@@ -32,9 +35,24 @@ class RidgeSystem:
         self._rounding: float | None = None
 
     def multiply(self, c: Array, dtype: str = "float64") -> Array:
-        """A c, with kernel values and their sums in `dtype`."""
-        image = self.gram.astype(dtype) @ to_precision(self.roots * c, dtype)
-        return self.roots * to_precision(image, "float64") + self.ridge * c
+        """A c, with kernel values and their sums in `dtype`.
+
+        "split" has the values of float32, and loses no digit of c.
+        """
+        single = dtype != "float64"
+        operator = self.single if single else self.gram.astype("float64")
+        if dtype == "split":
+            operator = MixedPrecision(operator)
+        c_low = to_precision(self.roots * c, "float32" if dtype == "float32" else "float64")
+        return self.roots * to_precision(operator @ c_low, "float64") + self.ridge * c
+
+    @cached_property
+    def single(self) -> Any:
+        """K in float32; stored where points are wide and a card has the memory."""
+        gram = self.gram.astype("float32")
+        if not admission.stores_faster(gram):
+            return gram
+        return StoredGram(gram.kernel, gram.x, gram.x, gram.memory)
 
     @cached_property
     def scale(self) -> Array:
@@ -56,7 +74,7 @@ class RidgeSystem:
 
     def as_stored(self, x: Array) -> Array:
         """x as it will be stored: its rounding is corrected with the rest."""
-        return to_precision(to_precision(x, precision(self.gram.dtype)), "float64")
+        return to_precision(to_precision(x, self.precision), "float64")
 
     def rounding(self, sample: int) -> float:
         """‖S(K₃₂ − K)Sv‖/‖v‖ for K as float32 has it, on some rows, v being random signs."""
