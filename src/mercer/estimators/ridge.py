@@ -24,6 +24,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
 from mercer.features.inputs import KernelInput, KernelLike
+from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
 from mercer.operators import Gram
@@ -184,9 +185,17 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     def explain(self) -> str:
         """Which solver was used and why: the candidates with their predicted time and memory."""
         check_is_fitted(self)
-        if self.choice_ is None:
-            return f"The solver was given, or there was nothing to choose. {self.solution_.status}"
-        return f"{self.choice_.explain()}\n{self.solution_.status}"
+        lines = ["The solver was given, or there was nothing to choose."]
+        if self.choice_ is not None:
+            lines = [self.choice_.explain()]
+        width = getattr(self.function_.points, "width", None)
+        answer = laws.positive_definite(self.kernel_, width)
+        if answer.unknown:
+            lines.append(
+                "Whether the kernel is positive definite is unknown, so conjugate gradients are "
+                f"not chosen: {answer.because}. {answer.advice}".strip()
+            )
+        return "\n".join([*lines, str(self.solution_.status)])
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
