@@ -204,10 +204,11 @@ class Kernel(Value):
         Most kernels learn nothing. Words of texts, or the scales of the columns of a table, are
         learned from training points alone, in each fold of a cross-validation anew.
         """
-        inner = {n: v for n, v in self.get_params(deep=False).items() if isinstance(v, Kernel)}
-        learned = {name: part.fitted(data) for name, part in inner.items()}
-        same = all(learned[name] is part for name, part in inner.items())
-        return self if same else self.with_(**learned)
+        learned = {}
+        for name, part in vars(self).items():
+            if isinstance(part, Kernel) and (fresh := part.fitted(data)) is not part:
+                learned[name] = fresh
+        return self.with_(**learned) if learned else self
 
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""
