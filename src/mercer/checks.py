@@ -113,15 +113,6 @@ def check_coefficients(owner: object, name: str, values: Any) -> None:
 # ---- samples ------------------------------------------------------------------------------------
 
 
-def check_rows(name: str, values: Array, rows: int) -> None:
-    """Refuse anything but one number, or one row of numbers, for each point."""
-    if values.ndim not in (1, 2) or values.shape[0] != rows:
-        raise ValueError(
-            f"{name} must have one row for each of the {rows} points; got shape "
-            f"{tuple(values.shape)}."
-        )
-
-
 def check_one_each(name: str, values: Array, rows: int) -> None:
     """Refuse anything but one number for each point."""
     if tuple(values.shape) != (rows,):

@@ -307,7 +307,7 @@ class Tiled:
                 if b > start or not halved:
                     self.fill(rows, store(a, b), out, start, a)
 
-        with single_threaded_blas():
+        with single_threaded_blas():  # tiles run in threads of our own
             run(fill, spans(n, self.stripe), threads)
             if halved:
                 run(lambda stripe: mirror(out, *stripe), spans(n, self.stripe), threads)

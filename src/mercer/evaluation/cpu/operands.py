@@ -137,6 +137,8 @@ class RegisterOperand:
         row, column = (self.dtype.itemsize * max(1, width) * len(side) for side in parts)
         self.bytes, panel = (row, column), panel_width(dtype)
         self.padding = padding_step(dtype)
+        # Sizes depend on the width and precision alone, never on threads or memory: so do the bits
+        # of a sum.
         self.stripe = min(1024, max(PANEL_ROWS, tuning.stripe_bytes // row))
         self.tile = min(4, max(1, tuning.tile_bytes // (column * panel))) * panel
 
@@ -325,6 +327,8 @@ def _operand(
                 "this kernel runs over all coordinates of a pair, which sparse points do not "
                 f"store; beyond {TUNING.dense_width} columns it takes a kernel of ⟨x,y⟩ and ‖x−y‖."
             )
+    # Differences in registers keep all digits of close pairs; BLAS has to repair those, which is
+    # paid back only where points are wide.
     if parts is None and width > TUNING.register_width:
         return BlasOperand(view, kinds, width, dtype, TUNING)
     return RegisterOperand(view, kinds, width, dtype, parts or RAW, TUNING)
@@ -370,7 +374,7 @@ def operand_plan(
     """
     plans = vars(program).setdefault("operand_plans", {})
     key = widths, sparse_points, dtype
-    if key not in plans:
+    if key not in plans:  # two threads may make it at once: both make the same
         plans[key] = _planned(program, widths, sparse_points, dtype)
     return plans[key]
 

@@ -99,6 +99,7 @@ class Ascent:
             error = self.tuning.row_error * self.peak * float(np.abs(self.alpha).sum())
             counts = self._counts(error)
             wrong = self._recompute_at(np.flatnonzero(counts), support, gram)
+            # the sample shows the true error of rows; if it is not far below the bound, all count
             if not wrong <= 0.1 * error:
                 self._recompute_at(np.flatnonzero(~counts), support, gram)
         self.certify(self.tuning.fine)
@@ -158,6 +159,7 @@ class Ascent:
         most = self.rounds + min(limit, 1000 + 20 * (len(self.alpha) // size) + limit // 1000)
         while self.goes_on(tolerance, limit) and idle < tuning.idle_rounds and self.rounds < most:
             chosen = self._working_set(chosen, size, random)
+            # after a round without a step the next set is solved ten times as well
             steps = self._round(rows, chosen, limit - self.steps, inner * 0.1**idle)
             if steps < 0:
                 self.unbounded = True
@@ -190,6 +192,7 @@ class Ascent:
         """Steps on one working set, and what they change everywhere."""
         before = self.alpha[chosen]
         after = before.copy()
+        # steps below the rounding of the slopes would go on for ever, and gain nothing
         tolerance = max(share * self.violation, self.noise)
         limit = min(limit, self.steps_for_each * len(chosen))
         steps = self._steps(rows.block(chosen), after, chosen, tolerance, limit)

@@ -142,6 +142,7 @@ class StoredRows:
     def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
         from mercer.solvers.dual.compiled import add_rows
 
+        # a compiled sum by chunks: NumPy would first copy the chosen rows
         slots, n = self.slots_of(chosen), len(values)
         if len(chosen) * n < TUNING.parallel:
             add_rows(self.store, slots, factors, values, 0, n, 0)
