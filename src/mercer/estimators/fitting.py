@@ -40,6 +40,8 @@ class Formulation:
     solver : solver
     choice : Choice or None
         What "auto" chose among.
+    on_all_points : bool
+        Whether these are all points.
     """
 
     kernel: Kernel
@@ -47,10 +49,7 @@ class Formulation:
     points: PointSet
     solver: Any
     choice: automatic.Choice | None = None
-
-    @property
-    def on_all_points(self) -> bool:
-        return isinstance(self.operator, Gram) and self.operator.x is self.points
+    on_all_points: bool = True
 
     def problem(
         self,
@@ -62,7 +61,6 @@ class Formulation:
         rows: np.ndarray | None = None,
     ) -> Problem:
         """The problem for these targets and this λ, on all rows or some."""
-        y = self.points.vector(y)
         if self.on_all_points:
             gram = self.operator if rows is None else Gram(self.kernel, self.points.take(rows))
             return Problem(gram, y, loss, regularization, weights, fit_intercept)
@@ -84,7 +82,7 @@ class Formulation:
         `nearest` says that a kernel which is not positive definite is replaced by the nearest one.
         """
         solver = self.solver
-        if attributes is not None:
+        if attributes is not None and task.has_callbacks:
             solver = with_progress(solver, task, lambda s: attributes(s.coefficients, s.intercept))
         try:
             return solver.solve(problem)
@@ -122,7 +120,7 @@ def formulation(
     `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
     chosen; `exact_only` says that centres will not do, as without regularisation.
     """
-    count = _count_of(centres)
+    count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
         if centres is None and (exact_only or has_few_features(Gram(kernel, points))):
@@ -145,7 +143,7 @@ def formulation(
         assert count is not None
         centres = Uniform(min(count, len(points)), random_state)
     chosen = centres.choose(kernel, points).points
-    return Formulation(kernel, cross_gram(kernel, points, chosen), chosen, solver, choice)
+    return Formulation(kernel, cross_gram(kernel, points, chosen), chosen, solver, choice, False)
 
 
 def formulation_on_blocks(
@@ -156,7 +154,7 @@ def formulation_on_blocks(
     if isinstance(centres, Given):
         chosen = centres.choose(kernel, kernel.points(centres.points)).points
     else:
-        count = _count_of(centres) or automatic.default_centres(rows)
+        count = automatic.default_centres(rows) if centres is None else _count_of(centres)
         first = kernel.points(next(iter(blocks)))  # any columns will do to read rows
         drawn = np.arange(rows)
         if count < rows:
@@ -164,7 +162,8 @@ def formulation_on_blocks(
             drawn = np.sort(random.choice(rows, count, replace=False))
         chosen = BlockedGram(kernel, blocks, first, rows).take(drawn)
     own = Newton() if is_automatic(solver) else solver
-    return Formulation(kernel, BlockedGram(kernel, blocks, chosen, rows), chosen, own)
+    cross = BlockedGram(kernel, blocks, chosen, rows)
+    return Formulation(kernel, cross, chosen, own, None, False)
 
 
 def is_automatic(solver: Any) -> bool:
@@ -177,9 +176,8 @@ def is_automatic(solver: Any) -> bool:
     return isinstance(solver, str)
 
 
-def _count_of(centres: Any) -> int | None:
-    if centres is None:
-        return None
+def _count_of(centres: Any) -> int:
+    """How many centres are asked for."""
     if isinstance(centres, Integral) and not isinstance(centres, bool):
         if centres < 1:
             raise ValueError(f"centres must be a whole number ≥ 1; got {centres!r}.")
@@ -205,8 +203,9 @@ def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
     """Set what a fit learned, and warn where a solver did not reach its goal."""
     for name, value in attributes.items():
         setattr(estimator, name, value)
-    failed = [status for status in statuses if not status.converged]
-    if failed:
-        indefinite = failed[0].witness is not None
-        kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
-        warnings.warn(f"{type(estimator).__name__}: {failed[0]}", kind, stacklevel=4)  # of fit
+    for status in statuses:
+        if not status.converged:  # the first will do
+            indefinite = status.witness is not None
+            kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
+            warnings.warn(f"{type(estimator).__name__}: {status}", kind, stacklevel=4)  # of fit
+            break

@@ -24,6 +24,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
 from mercer.features.inputs import KernelInput, KernelLike
+from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
 from mercer.operators import Gram
@@ -125,7 +126,11 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         task = FitTask.root(
             self, X, y, weights, iterations_of(posed.solver) if len(ridges) == 1 else len(ridges)
         )
-        solution = self._solution(posed, X, y, weights, ridges, task)
+        if len(ridges) == 1:
+            problem = posed.problem(y, Squared(), ridges[0], weights, self.fit_intercept)
+            solution = posed.solve(problem, task, lambda alpha, b: posed.attributes(X, alpha, b))
+        else:
+            solution = self._each_target(posed, y, weights, ridges, task)
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
         task.end(lambda: fitted)
@@ -133,7 +138,7 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Formulation, Any, Any, Any, Any]:
         """Where f is sought, the checked data, and λ = α/Σw for each output or for all."""
-        on_blocks = is_blocks(X)
+        on_blocks = not isinstance(X, np.ndarray) and is_blocks(X)
         if on_blocks:
             first, y, weights = self._admit_blocks(X, y, sample_weight)
         else:
@@ -155,7 +160,7 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
                 **named,
             )
         total = len(y) if weights is None else float(weights.sum())
-        return posed, X, y, weights, [alpha / total for alpha in alphas]
+        return posed, X, y, weights, (np.asarray(alphas) / total).tolist()
 
     def _admit_blocks(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """The first block of rows, targets, and weights."""
@@ -165,12 +170,10 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_features_in_ = first.shape[1]
         return first, y, admit_weights(sample_weight, y.reshape(len(y), -1))
 
-    def _solution(
-        self, posed: Formulation, X: Any, y: Any, weights: Any, ridges: list[float], task: FitTask
+    def _each_target(
+        self, posed: Formulation, y: Any, weights: Any, ridges: list[float], task: FitTask
     ) -> Solution:
-        if len(ridges) == 1:
-            problem = posed.problem(y, Squared(), ridges[0], weights, self.fit_intercept)
-            return posed.solve(problem, task, lambda alpha, b: posed.attributes(X, alpha, b))
+        """A problem for each target, with an α of its own."""
         parts = []
         for column, ridge in zip(y.T, ridges, strict=True):
             part = task.part("target")
@@ -182,9 +185,17 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     def explain(self) -> str:
         """Which solver was used and why: the candidates with their predicted time and memory."""
         check_is_fitted(self)
-        if self.choice_ is None:
-            return f"The solver was given, or there was nothing to choose. {self.solution_.status}"
-        return f"{self.choice_.explain()}\n{self.solution_.status}"
+        lines = ["The solver was given, or there was nothing to choose."]
+        if self.choice_ is not None:
+            lines = [self.choice_.explain()]
+        width = getattr(self.function_.points, "width", None)
+        answer = laws.positive_definite(self.kernel_, width)
+        if answer.unknown:
+            lines.append(
+                "Whether the kernel is positive definite is unknown, so conjugate gradients are "
+                f"not chosen: {answer.because}. {answer.advice}".strip()
+            )
+        return "\n".join([*lines, str(self.solution_.status)])
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:

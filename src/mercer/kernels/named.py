@@ -48,24 +48,23 @@ class Request:
 
     def positive_gamma(self) -> float:
         """γ as a number: given, or from the data."""
-        gamma = self._gamma_from_data() if self.gamma in (None, "auto", "scale") else self.gamma
+        gamma = self.gamma
+        if gamma == "scale":
+            gamma = _scale_gamma(self.X)
+        elif gamma in (None, "auto"):
+            width = self.n_features or self.width()
+            if width is None:
+                raise ValueError(
+                    f"gamma={gamma!r} means 1/n_features, and the number of features is not "
+                    "known: write gamma=0.1, n_features=3 or X=X."
+                )
+            gamma = 1.0 / width
         if isinstance(gamma, Real) and math.isfinite(gamma) and gamma > 0:
             return float(gamma)
         raise ValueError(
             f"gamma must be a positive number, None, 'auto' or 'scale'; got {self.gamma!r}. "
             "Write for example gamma=0.1."
         )
-
-    def _gamma_from_data(self) -> float:
-        if self.gamma == "scale":
-            return _scale_gamma(self.X)
-        width = self.width()
-        if width is None:
-            raise ValueError(
-                f"gamma={self.gamma!r} means 1/n_features, and the number of features is not "
-                "known: write gamma=0.1, n_features=3 or X=X."
-            )
-        return 1.0 / width
 
     def refuse(self, reason: str, alternative: str) -> None:
         """Refuse what is not positive definite, unless that was asked for."""
@@ -103,10 +102,8 @@ def dense(matrix: Any) -> np.ndarray:
 # ---- names ---------------------------------------------------------------------------------------
 
 
-def from_name(name: str, request: Request) -> Kernel:
-    """The kernel of this name, or an error with the nearest one."""
-    if name in NAMES:
-        return NAMES[name](request)
+def refuse_name(name: str) -> Kernel:
+    """Refuse a name that is none, and say the nearest one."""
     close = difflib.get_close_matches(name.lower(), NAMES, n=1)
     question = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"there is no kernel {name!r}.{question} The names are {sorted(NAMES)}.")
