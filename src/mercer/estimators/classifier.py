@@ -18,10 +18,12 @@ from mercer.arrays import Array, namespace
 from mercer.estimators.fitting import Formulation, keep
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at, like
 from mercer.estimators.losses import (
+    DEFAULT_C,
     FOR_CLASSES,
     LossEstimator,
     as_loss,
     checked_regularization,
+    regularization_of,
 )
 from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
 from mercer.losses import Logistic, Loss, Multinomial, one_hot
@@ -77,7 +79,7 @@ class _Classifier(LossEstimator):
         solve: Callable[..., Solution],
     ) -> Self:
         """Keep what `solve(posed, task, fitted)` finds, a problem or `parts` of them."""
-        posed = self._formulation(X, loss)
+        posed = self._formulation(X, loss, weights)
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
             return {**posed.attributes(X, alpha, b), "loss_": loss, "classes_": classes}
@@ -123,17 +125,17 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
     loss : Loss or str, default="log_loss"
         A loss of `mercer.losses`, or "log_loss", "multinomial", "hinge", "squared_hinge",
         "squared_error".
-    regularization : float, default=0.01
-        λ.
+    regularization : float or None, default=None
+        λ; None for 1/(30Σw), Σw being the weight of the samples of a problem: C = 30.
     kernel : Kernel, str or callable, default="rbf"
         As in `KernelRidge`.
     gamma, degree, coef0, kernel_params :
-        Parameters of named and callable kernels, as in scikit-learn.
+        As in `KernelRegressor`: the lengthscale of "rbf" is the median distance of points.
     fit_intercept : bool, default=True
         Whether to add an unpenalised constant b.
     multi_class : "ovr" or "ovo", default="ovr"
         How a loss of two classes serves several: one-vs-rest, each class against all others, or
-        one-vs-one, a problem with the same λ for each pair of classes on its own samples.
+        one-vs-one, a problem for each pair of classes on its own samples.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, which multiply those of the samples.
     solver : "auto" or a solver, default="auto"
@@ -166,7 +168,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
     """
 
     loss: Loss | str = "log_loss"
-    regularization: float = 0.01
+    regularization: float | None = None
     _: KW_ONLY
     multi_class: str = "ovr"
 
@@ -174,7 +176,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
         X, y, weights = admit_labels(self, X, y, sample_weight)
-        loss, ridge = as_loss(self.loss, FOR_CLASSES), checked_regularization(self.regularization)
+        loss = as_loss(self.loss, FOR_CLASSES)
         if self.multi_class not in ("ovr", "ovo"):
             raise ValueError(f"multi_class must be 'ovr' or 'ovo'; got {self.multi_class!r}.")
         classes, labels, weights = self._encoded(y, weights)
@@ -182,6 +184,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
 
         def together(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
             targets = _targets(loss, labels, len(classes))
+            ridge = regularization_of(self.regularization, loss, labels, weights)
             problem = posed.problem(targets, loss, ridge, weights, bool(self.fit_intercept))
             return posed.solve(problem, task, fitted, nearest)
 
@@ -192,6 +195,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
                 rows = np.flatnonzero((labels == first) | (labels == second))
                 sides = np.where(labels[rows] == first, 1.0, -1.0)
                 own = None if weights is None else weights[rows]
+                ridge = regularization_of(self.regularization, loss, sides, own)
                 problem = posed.problem(sides, loss, ridge, own, bool(self.fit_intercept), rows)
                 solution = posed.solve(problem, part, nearest=nearest)
                 parts.append(_spread(solution, rows, len(y)) if posed.on_all_points else solution)
@@ -265,12 +269,13 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the data, > 0.
+    C : float, default=30.0
+        Weight of the data, > 0. The default suits the lengthscale of the default kernel, which is
+        twice that of `SVC`.
     kernel : Kernel, str or callable, default="rbf"
         As in `KernelRidge`.
     gamma, degree, coef0, kernel_params :
-        Parameters of named and callable kernels, as in scikit-learn.
+        As in `KernelRegressor`: the lengthscale of "rbf" is the median distance of points.
     fit_intercept : bool, default=True
         Whether to add an unpenalised constant b.
     class_weight : dict, "balanced" or None, default=None
@@ -296,13 +301,13 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
-    >>> ours = KernelLogisticRegression(kernel="linear", tol=1e-12).fit(X, y)
+    >>> ours = KernelLogisticRegression(1.0, kernel="linear", tol=1e-12).fit(X, y)
     >>> theirs = LogisticRegression(tol=1e-8).fit(X, y)
     >>> bool(np.allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6))
     True
     """
 
-    C: float = 1.0
+    C: float = DEFAULT_C
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

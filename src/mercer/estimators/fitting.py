@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
@@ -11,7 +10,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.errors import ApproximationWarning, IndefiniteKernelWarning, NotPositiveDefiniteError
+from mercer.errors import (
+    ApproximationWarning,
+    IndefiniteKernelWarning,
+    NotPositiveDefiniteError,
+    warn,
+)
+from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.progress import FitTask, with_progress
 from mercer.features.centres import Given, Uniform
 from mercer.functions import RKHSFunction
@@ -122,6 +127,7 @@ def formulation(
     `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
     chosen; `exact_only` says that centres will not do, as without regularisation.
     """
+    warn_of_lengthscale(kernel, points)
     count = _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
@@ -198,7 +204,7 @@ def _warn_of_centres(choice: automatic.Choice) -> None:
         f"functions with {choice.chosen.centres} centres. Say centres={choice.chosen.centres} to "
         "agree, or choose a solver.\n" + choice.explain()
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=4)  # of fit
+    warn(text, ApproximationWarning)
 
 
 def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
@@ -209,4 +215,4 @@ def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
     if failed:
         indefinite = failed[0].witness is not None
         kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
-        warnings.warn(f"{type(estimator).__name__}: {failed[0]}", kind, stacklevel=4)  # of fit
+        warn(f"{type(estimator).__name__}: {failed[0]}", kind)

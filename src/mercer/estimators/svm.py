@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from mercer.checks import is_number
 from mercer.estimators.fitting import keep
 from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points
+from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.pairs import Machine, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
 from mercer.features.inputs import KernelInput, KernelLike, length
@@ -69,7 +70,9 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
 
     def _gram(self, X: Any, weights: np.ndarray) -> Gram:
         kernel = self._weighted_kernel(X, weights)
-        return Gram(kernel, self._training_points(kernel, X))
+        points = self._training_points(kernel, X)
+        warn_of_lengthscale(kernel, points)
+        return Gram(kernel, points)
 
     def _weighted_kernel(self, X: Any, weights: np.ndarray) -> Kernel:
         """The kernel of the parameters; gamma="scale" takes the variance of weighted points."""
