@@ -14,7 +14,7 @@ from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 
 FACTORS = np.logspace(-1, 1, 10)
-PROBED, AGAINST = 64, 2048  # points that are looked at, and those they are compared with
+PROBED, AGAINST = 32, 512  # points that are looked at, and those they are compared with
 FEWEST = 20  # points that can tell
 UNRELATED = 1e-3  # correlation with the nearest other point below which a point is alone
 EQUAL = 1e-4  # 1 − correlation below which two points are as good as one
@@ -76,7 +76,7 @@ def _looks(kernel: Kernel, x: DensePoints, y: DensePoints) -> str:
     apart = scipy.spatial.distance.cdist(rows, others, "chebyshev") > 0
     if not apart.any():
         return ""
-    values = np.asarray(Gram(kernel, x, y, precision="reference").dense())
+    values = np.asarray(Gram(kernel, x, y).dense())
     values = np.abs(values) / abs(float(kernel(rows[0], rows[0])))  # such kernels are stationary
     if np.mean(np.where(apart, values, 0.0).max(axis=1) < UNRELATED) >= MOST:
         return "every point is alone, so that f vanishes away from the training points:"

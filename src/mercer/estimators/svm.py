@@ -98,11 +98,14 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
     ) -> dict[str, Any]:
         """The support, and its function in the precision of the points."""
         points = gram.x.take(support)
+        coefficients = coefficients.astype(points.dtype, copy=False)
         return {
             "kernel_": gram.kernel,
             "support_": support.astype(np.int32),
             "support_vectors_": np.empty((0, 0)) if self._is_precomputed() else points.data,
-            "function_": RKHSFunction(gram.kernel, points, coefficients.astype(points.dtype)),
+            "function_": RKHSFunction(
+                gram.kernel, points, coefficients.astype(points.dtype, copy=False)
+            ),
         }
 
     def _of_one(self, gram: Gram, alpha: np.ndarray, intercept: float) -> dict[str, Any]:
@@ -174,7 +177,8 @@ class SupportVectorClassifier(SupportVectorMachine):
         pairs = OneVersusOne.of(gram, codes, len(classes), costs)
         solver = self._solver(len(codes))
         task = FitTask.root(self, X, y, weights, len(pairs.pairs))
-        machines = pairs.solve(self._problem, solver, task if task.has_callbacks else None)
+        told = task if task.has_callbacks else None
+        machines = pairs.solve(self._problem, solver, told, self._hinge_costs(costs))
         attributes = self._attributes(gram, pairs, machines)
         attributes |= {"classes_": classes, "class_weight_": factors}
         keep(self, attributes, *attributes["statuses_"])
@@ -184,6 +188,10 @@ class SupportVectorClassifier(SupportVectorMachine):
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         """The problem of a pair of classes with labels y = ±1."""
         raise NotImplementedError
+
+    def _hinge_costs(self, weights: np.ndarray) -> np.ndarray | None:
+        """Factors of the hinge loss, where the machines minimise that and ½‖f‖²."""
+        return None
 
     # ---- checks ---------------------------------------------------------------------------------
 
@@ -366,6 +374,9 @@ class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
 
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         return Problem(gram, y, Hinge(), 1.0 / (self.C * weights.sum()), weights, True)
+
+    def _hinge_costs(self, weights: np.ndarray) -> np.ndarray | None:
+        return self.C * weights
 
 
 @dataclass(eq=False, repr=False)

@@ -313,23 +313,33 @@ def status_of(
 
 def _ending(solver: DualAscent, parts: list[Ascent], separates: bool) -> Status:
     worst = max(parts, key=lambda part: part.relative_gap)
-    gap, steps = worst.relative_gap, sum(part.steps for part in parts)
-    what = (
-        "separates with least norm; relative duality gap of ½‖f‖²"
-        if separates
-        else ("relative duality gap")
-    )
-    support = np.count_nonzero(sum(np.abs(part.alpha) for part in parts))
-    where = f"{what} {gap:.1e} after {steps:,} steps; {support:,} of {len(worst.alpha):,} points "
-    if gap <= solver.tolerance:
-        return Status(True, f"Solved: {where}support the solution.")
+    support = int(np.count_nonzero(sum(np.abs(part.alpha) for part in parts)))
+    steps = sum(part.steps for part in parts)
+    advice = ""
     if any(part.stopped for part in parts):
         advice = "The callback ended it."
     elif worst.stalled:
         advice = "No step gains any more: the kernel may be indefinite, or the tolerance too small."
-    else:
-        advice = (
-            "Scale the columns of X (StandardScaler), regularise more (a smaller C), or raise "
-            f"max_iterations={solver.max_iterations:,}."
-        )
+    counts = support, len(worst.alpha)
+    return ending(solver, worst.relative_gap, steps, counts, advice, separates)
+
+
+def ending(
+    solver: DualAscent,
+    gap: float,
+    steps: int,
+    counts: tuple[int, int],
+    advice: str = "",
+    separates: bool = False,
+) -> Status:
+    """The status at a relative gap, after so many steps; `counts` of support and of all points."""
+    what = "separates with least norm; relative duality gap of ½‖f‖²" if separates else ""
+    what = what or "relative duality gap"
+    where = f"{what} {gap:.1e} after {steps:,} steps; {counts[0]:,} of {counts[1]:,} points "
+    if gap <= solver.tolerance:
+        return Status(True, f"Solved: {where}support the solution.")
+    advice = advice or (
+        "Scale the columns of X (StandardScaler), regularise more (a smaller C), or raise "
+        f"max_iterations={solver.max_iterations:,}."
+    )
     return Status(False, f"Not solved: {where}support it.", advice)

@@ -23,15 +23,17 @@ from mercer.solvers.dual.compiled import (
     least_up,
 )
 
-INNER_SHARE = 1e-3  # of the violation that the first steps leave
+INNER_SHARE = 3e-3  # of the violation that the first steps leave
 SHARPER = 0.1  # of that, where the gap is not reached yet
 
 
 @compiled
-def needed_row(k, split, first, between, second, rows, there):  # type: ignore[no-untyped-def]
+def needed_row(k, blocks, rows, there):  # type: ignore[no-untyped-def]
     """Row k of the matrix of a pair, put together from its blocks on first use."""
     if there[k]:
         return
+    first, between, second = blocks
+    split = len(first)
     there[k] = True
     row = rows[k]
     if k < split:
@@ -47,6 +49,14 @@ def needed_row(k, split, first, between, second, rows, there):  # type: ignore[n
 
 
 @compiled
+def add_multiple(values, factor, row):  # type: ignore[no-untyped-def]
+    """What one coefficient adds to Kα."""
+    widen()
+    for c in range(len(values)):
+        values[c] += factor * row[c]
+
+
+@compiled
 def offsets_of(k, alpha, low, high, rising, falling):  # type: ignore[no-untyped-def]
     """Infinite where a bound is met, 0 elsewhere: what is added to slopes to the right and left."""
     rising[k] = INFINITE if alpha[k] >= high[k] else 0.0
@@ -54,7 +64,7 @@ def offsets_of(k, alpha, low, high, rising, falling):  # type: ignore[no-untyped
 
 
 @compiled
-def hinge_steps(split, first, between, second, rows, there, diagonal, alpha, values, fields, goal, limit):  # type: ignore[no-untyped-def]
+def hinge_steps(blocks, rows, there, diagonal, alpha, values, fields, goal, limit):  # type: ignore[no-untyped-def]
     """Steps along e_i − e_j, most gain first, until slopes agree to `goal`; how many there were."""
     widen()
     m = len(alpha)
@@ -68,13 +78,13 @@ def hinge_steps(split, first, between, second, rows, there, diagonal, alpha, val
         i, least = least_up(smooth, rising, scores)
         if least == INFINITE:
             return step
-        needed_row(i, split, first, between, second, rows, there)
+        needed_row(i, blocks, rows, there)
         j, gain, worst = best_partner(
             diagonal[i], least, rows[i], diagonal, smooth, falling, curvature, scores
         )
         if worst <= goal or gain <= 0.0:
             return step
-        needed_row(j, split, first, between, second, rows, there)
+        needed_row(j, blocks, rows, there)
         bent = max(diagonal[i] + diagonal[j] - 2.0 * rows[i][j], SMALLEST)
         d = (smooth[j] - smooth[i]) / bent
         up, down = high[i] - alpha[i], alpha[j] - low[j]
@@ -88,11 +98,12 @@ def hinge_steps(split, first, between, second, rows, there, diagonal, alpha, val
 
 
 @compiled
-def solve_two_classes(first, between, second, rows, fields, tolerance, limit, halvings, alpha, values, levels):  # type: ignore[no-untyped-def]
+def solve_two_classes(blocks, rows, fields, tolerance, limit, alpha, values, levels):  # type: ignore[no-untyped-def]
     """α, Kα and the multiplier of one pair: the gap, the primal objective, steps and rounds.
 
     Kα is summed up afresh for every gap, so that nothing of the steps' rounding is in it.
     """
+    first, _, second = blocks
     split, m = len(first), len(alpha)
     there = np.zeros(m, np.bool_)
     diagonal, up, down = np.empty(m), np.empty(m), np.empty(m)
@@ -101,23 +112,22 @@ def solve_two_classes(first, between, second, rows, fields, tolerance, limit, ha
         own = first[k, k] if k < split else second[k - split, k - split]
         diagonal[k] = max(own, SMALLEST)
     gap, primal, violation = certificate(
-        values, alpha, fields, 0.0, code, group, 1, halvings, up, down, levels
+        values, alpha, fields, 0.0, code, group, 1, FINE, up, down, levels
     )
     steps, rounds, share = 0, 0, INNER_SHARE
     while gap > tolerance * max(abs(primal), abs(primal - gap)) and steps < limit:
         goal = share * max(violation, 1e-9)
         taken = hinge_steps(
-            split, first, between, second, rows, there, diagonal, alpha, values, fields, goal,
-            limit - steps,
-        )  # fmt: skip
+            blocks, rows, there, diagonal, alpha, values, fields, goal, limit - steps
+        )
         steps += taken
         rounds += 1
         values[:] = 0.0
         for k in range(m):
             if alpha[k] != 0.0:
-                values += alpha[k] * rows[k]
+                add_multiple(values, alpha[k], rows[k])
         gap, primal, violation = certificate(
-            values, alpha, fields, 0.0, code, group, 1, halvings, up, down, levels
+            values, alpha, fields, 0.0, code, group, 1, FINE, up, down, levels
         )
         if taken == 0:
             share *= SHARPER
@@ -152,8 +162,8 @@ class TwoClasses:
         fields[0, :split], fields[0, split:], fields[4] = 1.0, -1.0, costs
         fields[3, :split], fields[2, split:] = costs[:split], -costs[split:]
         rows = self.numbers[: m * m].reshape(m, m)
+        blocks = first, between, second
         gap, primal, steps, _ = solve_two_classes(
-            first, between, second, rows, fields, self.tolerance, self.limit, FINE, alpha, values,
-            levels,
-        )  # fmt: skip
+            blocks, rows, fields, self.tolerance, self.limit, alpha, values, levels
+        )
         return alpha, -float(levels[0]), gap, primal, int(steps)
