@@ -79,10 +79,12 @@ class _Classifier(LossEstimator):
         solve: Callable[..., Solution],
     ) -> Self:
         """Keep what `solve(posed, task, fitted)` finds, a problem or `parts` of them."""
-        posed = self._formulation(X, loss, weights)
+        posed = self._formulation(X, loss, weights, 1 if len(classes) == 2 else len(classes))
+
+        more = {"classes_": classes, "choice_": posed.choice}
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return {**posed.attributes(X, alpha, b), "loss_": loss, "classes_": classes}
+            return {**posed.attributes(X, alpha, b), "loss_": loss, **more}
 
         steps = iterations_of(posed.solver) if parts is None else parts
         task = FitTask.root(self, X, y, weights, steps)
@@ -91,6 +93,15 @@ class _Classifier(LossEstimator):
         keep(self, {**attributes, "solution_": solution}, solution.status)
         task.end(lambda: attributes)
         return self
+
+    def _loss(self, classes: int) -> Loss:
+        raise NotImplementedError
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        X, y, weights = admit_labels(self, X, y, sample_weight)
+        count = len(self._encoded(y, weights)[0])
+        outputs = 1 if count == 2 else count
+        return self._formulation(X, self._loss(count), weights, outputs), X
 
     def _scores(self, X: Any) -> Any:
         return function_values(self, X)
@@ -142,7 +153,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
         "auto" takes Newton's method for smooth losses and dual ascent for losses with kinks.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device :
+    centres, random_state, device, time_limit :
         As in `KernelRegressor`.
 
     Attributes
@@ -206,6 +217,9 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
         if self.multi_class == "ovo" and len(pairs) > 1 and not loss.is_multiclass:
             return self._fit(X, y, weights, classes, loss, len(pairs), in_pairs)
         return self._fit(X, y, weights, classes, loss, None, together)
+
+    def _loss(self, classes: int) -> Loss:
+        return as_loss(self.loss, FOR_CLASSES)
 
     def _scores(self, X: Any) -> Any:
         """One-vs-one votes are turned into a column for each class, as scikit-learn does."""
@@ -281,10 +295,10 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, which multiply those of the samples.
     solver : "auto" or a solver, default="auto"
-        "auto" is `Newton(tol)`.
+        "auto" is `Newton(tol)`; on centres where that would take long, as in `KernelRegressor`.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device :
+    centres, random_state, device, time_limit :
         As in `KernelRegressor`.
 
     Attributes
@@ -317,8 +331,7 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
         if strength == 0:
             raise ValueError("C must be positive; got 0.")
         classes, labels, weights = self._encoded(y, weights)
-        two = len(classes) == 2
-        loss: Loss = Logistic() if two else Multinomial()
+        two, loss = len(classes) == 2, self._loss(len(classes))
         targets = 2.0 * labels - 1.0 if two else labels.astype(np.float64)
         ridge = 1.0 / (strength * (float(len(y)) if weights is None else float(weights.sum())))
 
@@ -327,6 +340,9 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
             return posed.solve(problem, task, fitted, isinstance(self.solver, str))
 
         return self._fit(X, y, weights, classes, loss, None, solve)
+
+    def _loss(self, classes: int) -> Loss:
+        return Logistic() if classes == 2 else Multinomial()
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for every row of X."""

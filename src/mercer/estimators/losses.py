@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mercer.checks import is_number
-from mercer.estimators.fitting import Formulation, formulation, is_automatic
+from mercer.estimators.fitting import Explained, Formulation, formulation, is_automatic
 from mercer.estimators.inputs import hosted
 from mercer.estimators.progress import CallbackSupportMixin
 from mercer.features.centres import Given
@@ -57,7 +57,7 @@ MOST_CENTRES = 20_000
 
 
 @dataclass(eq=False, repr=False)
-class LossEstimator(CallbackSupportMixin, KernelInput):
+class LossEstimator(Explained, CallbackSupportMixin, KernelInput):
     """The parameters that estimators of a loss share, and how they choose a solver."""
 
     _allow_indefinite = True
@@ -75,26 +75,42 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
     centres: Any = None
     random_state: Any = None
     device: Any = None
+    time_limit: float | None = None
 
-    def _formulation(self, X: Any, loss: Loss, weights: Any = None) -> Formulation:
+    def _formulation(self, X: Any, loss: Loss, weights: Any, outputs: int = 1) -> Formulation:
         """Where f is sought, and by which solver."""
         kernel = self._resolved_kernel(X, weights)
         points = self._training_points(kernel, X, self.centres)
-        solver, centres = self._solver(loss, points), self.centres
-        if centres is None and isinstance(solver, Newton) and self._needs_centres(loss, points):
-            centres = _all_points(points, loss)
-        return formulation(
-            kernel, points, loss, solver=solver, centres=centres, random_state=self.random_state
+        solver, centres = self.solver, self.centres
+        if is_automatic(solver):
+            self._check_tolerance()
+            if self._needs_centres(loss, points) and centres is None:
+                centres = _all_points(points, loss)
+            if centres is not None:  # nothing is left to choose, and nothing need be measured
+                solver = Newton(max(float(self.tol), default_tolerance(loss, points.dtype)))
+        posed = formulation(
+            kernel,
+            points,
+            loss,
+            solver=solver,
+            centres=centres,
+            random_state=self.random_state,
+            outputs=outputs,
+            exact=default_solver(loss, float(self.tol)) if is_automatic(solver) else None,
+            exact_only=self._is_precomputed() or points.home != "host",
+            tolerance=float(self.tol) if is_automatic(self.solver) else None,
         )
+        return replace(posed, solver=self._limited(posed.solver))
 
-    def _solver(self, loss: Loss, points: PointSet) -> Any:
-        if not is_automatic(self.solver):
-            return self.solver
+    def _check_tolerance(self) -> None:
         if not (is_number(self.tol) and 0 < self.tol < np.inf):
             raise ValueError(f"tol must be a positive number; got {self.tol!r}.")
-        if self.centres is not None or self._needs_centres(loss, points):
-            return Newton(max(float(self.tol), default_tolerance(loss, points.dtype)))
-        return default_solver(loss, float(self.tol))
+
+    def _limited(self, solver: Any) -> Any:
+        """The solver with the time limit, where it has none of its own."""
+        if self.time_limit is None or not hasattr(solver, "time_limit"):
+            return solver
+        return solver if solver.time_limit else replace(solver, time_limit=self.time_limit)
 
     def _needs_centres(self, loss: Loss, points: PointSet) -> bool:
         """Dual ascent computes on the CPU; elsewhere kinks are smoothed by Newton's method."""

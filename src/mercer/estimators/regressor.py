@@ -31,12 +31,20 @@ class _OneLoss(LossEstimator):
 
     regularization: float | None
 
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        X, y, weights = admit_numbers(self, X, y, sample_weight)
+        outputs = 1 if y.ndim == 1 else y.shape[1]
+        return self._formulation(X, self._loss(), weights, outputs), X
+
     def _fit(self, X: Any, y: Any, weights: Any, loss: Loss) -> Self:
         ridge = regularization_of(self.regularization, loss, y, weights)
-        posed = self._formulation(X, loss, weights)
+        posed = self._formulation(X, loss, weights, 1 if y.ndim == 1 else y.shape[1])
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return {**posed.attributes(X, alpha, b), "loss_": loss}
+            return {**posed.attributes(X, alpha, b), "loss_": loss, "choice_": posed.choice}
 
         task = FitTask.root(self, X, y, weights, iterations_of(posed.solver))
         problem = posed.problem(y, loss, ridge, weights, bool(self.fit_intercept))
@@ -74,7 +82,8 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
         Whether to add an unpenalised constant b.
     solver : "auto" or a solver, default="auto"
         "auto" factors for the square loss, takes Newton's method for smooth losses and dual ascent
-        for losses with kinks.
+        for losses with kinks; where that would take a quarter of an hour or more, it takes centres,
+        and warns with an `ApproximationWarning`. See `explain`.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
     centres : int or choice of `mercer.features.centres`, optional
@@ -85,6 +94,8 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
     device : str, torch.device or None, default=None
         As in `KernelRidge`. On tensors a loss with kinks is minimised by `Newton`, up to
         20,000 rows with all of them as centres.
+    time_limit : float, optional
+        Seconds after which an iterative solver stops with the best it has, and says so.
 
     Attributes
     ----------
@@ -114,10 +125,13 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
         X, y, weights = admit_numbers(self, X, y, sample_weight)
+        return self._fit(X, y, weights, self._loss())
+
+    def _loss(self) -> Loss:
         loss = as_loss(self.loss, FOR_NUMBERS)
         if loss.is_classification:
             raise ValueError(f"KernelRegressor fits numbers; {loss!r} is for KernelClassifier.")
-        return self._fit(X, y, weights, loss)
+        return loss
 
     def predict(self, X: Any) -> Any:
         """f(x) + b for every row of X; for the Poisson loss the mean e^{f(x) + b}."""
@@ -137,7 +151,7 @@ class KernelPoissonRegressor(_OneLoss, RegressorMixin, BaseEstimator):
     regularization : float or None, default=None
         λ > 0; None for 1/(30Σw).
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
-    centres, random_state, device :
+    centres, random_state, device, time_limit :
         As in `KernelRegressor`.
 
     Attributes
@@ -162,6 +176,9 @@ class KernelPoissonRegressor(_OneLoss, RegressorMixin, BaseEstimator):
         X, y, weights = admit_numbers(self, X, y, sample_weight)
         y = column_or_1d(*hosted(y), warn=True)
         return self._fit(X, y, weights, Poisson())
+
+    def _loss(self) -> Loss:
+        return Poisson()
 
     def predict(self, X: Any) -> Any:
         """The mean e^{f(x) + b} for every row of X."""
@@ -198,7 +215,7 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     regularization : float or None, default=None
         λ; None as in `KernelRegressor`.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
-    centres, random_state, device :
+    centres, random_state, device, time_limit :
         As in `KernelRegressor`.
 
     Attributes
@@ -241,10 +258,15 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
             part.end()
         solution = parts[0] if np.ndim(self.quantiles) == 0 else Solution.stacked(parts)
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
+        fitted["choice_"] = posed.choice
         fitted["order_"] = np.argsort(levels, kind="stable")
         keep(self, {**fitted, "solution_": solution}, solution.status)
         task.end(lambda: fitted)
         return self
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        X, y, weights = admit_numbers(self, X, y, sample_weight)
+        return self._formulation(X, Quantile(self._levels()[0]), weights), X
 
     def _levels(self) -> list[float]:
         try:

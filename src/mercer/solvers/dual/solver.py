@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -66,6 +68,8 @@ class DualAscent:
         ones are added faster than they are sorted out.
     callback : function of (round, Progress), optional
         Called after every round; return True to stop.
+    time_limit : float, optional
+        Seconds after which to stop, at the end of a round; the gap is computed all the same.
 
     References
     ----------
@@ -88,9 +92,12 @@ class DualAscent:
     mixed: bool | None = None
     shrinking: bool | None = None
     callback: Callback | None = field(default=None, compare=False)
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         check_positive(self, "tolerance", self.tolerance)
+        if self.time_limit is not None:
+            check_positive(self, "time_limit", self.time_limit)
         check_count(self, "max_iterations", self.max_iterations)
         check_count(self, "working_set", self.working_set)
         if self.working_set < 2:
@@ -162,6 +169,8 @@ class _Work:
 
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
         self.solver, self.gram, self.rows = solver, gram, rows
+        limit = solver.time_limit
+        self.deadline = math.inf if limit is None else time.perf_counter() + limit
         self.exact: Rows | None = None
         self.peak = peak_of(gram, rows)
 
@@ -172,7 +181,7 @@ class _Work:
         if self.rows is None:
             self.rows = self._rows(np.dtype(np.float32 if mixed else np.float64))
         ascent = kind.begin(terms, self.rows, self.solver.working_set, self.peak)
-        ascent.listener = listener
+        ascent.listener = self._within_time(listener)
         ascent.shrinks = self._shrinks() and kind is Ascent and terms.loss is None
         goal = goal_of_polish(ascent, tolerance) if kind is Ascent and not mixed else None
         if mixed:
@@ -182,6 +191,17 @@ class _Work:
         else:
             self._run(ascent, self.rows, tolerance, self.solver.max_iterations)
         return ascent
+
+    def _within_time(self, listener: Listener | None) -> Listener | None:
+        """Stop at the deadline, too."""
+        if math.isinf(self.deadline):
+            return listener
+
+        def report(alpha: np.ndarray, levels: np.ndarray, primal: float) -> bool:
+            stops = listener is not None and listener(alpha, levels, primal)
+            return stops or time.perf_counter() >= self.deadline
+
+        return report
 
     def _run(self, ascent: Ascent, rows: Rows, tolerance: float, limit: int) -> None:
         ascent.run(rows, tolerance, self.solver.working_set, limit)
@@ -317,7 +337,8 @@ def _ending(solver: DualAscent, parts: list[Ascent], separates: bool) -> Status:
     steps = sum(part.steps for part in parts)
     advice = ""
     if any(part.stopped for part in parts):
-        advice = "The callback ended it."
+        limit = solver.time_limit
+        advice = f"The {'time limit' if limit and not solver.callback else 'callback'} ended it."
     elif worst.stalled:
         advice = "No step gains any more: the kernel may be indefinite, or the tolerance too small."
     counts = support, len(worst.alpha)
