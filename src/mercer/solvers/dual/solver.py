@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from mercer.runtime.budget import Memory
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Callback, Progress
-from mercer.solvers.dual.ascent import LEAST_MARGIN, Ascent, HardMargin, Listener
+from mercer.solvers.dual.ascent import FINE, LEAST_MARGIN, Ascent, HardMargin, Listener
+from mercer.solvers.dual.interior import interior_point, suits
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution, Status
 
 MIXED_SIZE = 2000  # points from which float64 problems are first solved with float32 rows
@@ -172,6 +173,7 @@ class _Work:
         limit = solver.time_limit
         self.deadline = math.inf if limit is None else time.perf_counter() + limit
         self.exact: Rows | None = None
+        self.features: np.ndarray | None = None
         self.peak = peak_of(gram, rows)
 
     def ascend(
@@ -183,6 +185,8 @@ class _Work:
         ascent = kind.begin(terms, self.rows, self.solver.working_set, self.peak)
         ascent.listener = self._within_time(listener)
         ascent.shrinks = self._shrinks() and kind is Ascent and terms.loss is None
+        if kind is Ascent:
+            self._begin_inside(ascent)
         goal = goal_of_polish(ascent, tolerance) if kind is Ascent and not mixed else None
         if mixed:
             self._ascend_mixed(ascent, self.rows)
@@ -191,6 +195,24 @@ class _Work:
         else:
             self._run(ascent, self.rows, tolerance, self.solver.max_iterations)
         return ascent
+
+    def _begin_inside(self, ascent: Ascent) -> None:
+        """Where the kernel has few features, begin where the interior-point method ends."""
+        gram, kernel = self.gram, cast(Any, self.gram.kernel)
+        count = kernel.feature_count(gram.x.width) if has_few_features(gram) else None  # type: ignore[attr-defined]
+        if not suits(ascent.terms, count):
+            return
+        if self.features is None:
+            features = kernel.features(gram.x)
+            features = features.toarray() if hasattr(features, "toarray") else features
+            self.features = np.ascontiguousarray(features, np.float64)
+        before = ascent.alpha, ascent.values, ascent.relative_gap
+        ascent.alpha = interior_point(self.features, ascent.terms, self.solver.tolerance)
+        ascent.values = self.features @ (self.features.T @ ascent.alpha)
+        ascent.certify(FINE)
+        if not ascent.relative_gap < before[2]:
+            ascent.alpha, ascent.values = before[:2]
+            ascent.certify()
 
     def _within_time(self, listener: Listener | None) -> Listener | None:
         """Stop at the deadline, too."""
