@@ -40,9 +40,9 @@ def test_what_is_chosen(rows, memory, name):
     assert "→ " + name in choice.explain()
 
 
-def test_other_losses_are_solved_on_centres_or_by_what_their_estimators_know():
+def test_other_losses_are_solved_by_their_own_solver_or_what_the_caller_knows():
     points = KERNEL.points(np.zeros((20_000, 3), np.float32))
-    assert choose(KERNEL, points, Hinge(), rates=RATES).chosen.name == "Newton"
+    assert choose(KERNEL, points, Hinge(), rates=RATES).chosen.name == "DualAscent"
     known = Candidate("Dual", object(), 1.0, 1e6, True)
     assert choose(KERNEL, points, Hinge(), rates=RATES, exact=[known]).chosen.name == "Dual"
 

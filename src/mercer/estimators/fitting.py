@@ -9,14 +9,23 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import ApproximationWarning, IndefiniteKernelWarning, NotPositiveDefiniteError
+from mercer.errors import (
+    ApproximationWarning,
+    IndefiniteKernelWarning,
+    NotPositiveDefiniteError,
+    warn,
+)
+from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.progress import FitTask, with_progress
 from mercer.features.centres import Given, Uniform
 from mercer.functions import RKHSFunction
+from mercer.kernels import laws
 from mercer.kernels.base import Kernel
-from mercer.losses import Loss
+from mercer.losses import Loss, Squared
 from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
 from mercer.points import PointSet
 from mercer.solvers import automatic
@@ -102,6 +111,45 @@ class Formulation:
         }
 
 
+class Explained:
+    """An estimator that says which solver it took, or would take, and why."""
+
+    def explain(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> str:
+        """Which solver was used and why: the candidates with their predicted time and memory.
+
+        With X and y, which solver `fit(X, y)` would use on this machine; nothing is fitted.
+        """
+        if X is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ApproximationWarning)  # it is said anyway
+                posed = clone(self)._posed(X, y, sample_weight)[0]
+            return explanation(posed.choice, posed.solver)
+        check_is_fitted(self)
+        fitted: Any = self
+        lines = [explanation(fitted.choice_, None)]
+        answer = laws.positive_definite(
+            fitted.kernel_, getattr(fitted.function_.points, "width", None)
+        )
+        if answer.unknown:
+            lines.append(
+                "Whether the kernel is positive definite is unknown, so conjugate gradients are "
+                f"not chosen: {answer.because}. {answer.advice}".strip()
+            )
+        return "\n".join([*lines, str(fitted.solution_.status)])
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """The formulation for these data, and more."""
+        raise NotImplementedError
+
+
+def explanation(choice: automatic.Choice | None, solver: Any) -> str:
+    """The choice in words, also where there was none."""
+    if choice is not None:
+        return choice.explain()
+    name = "" if solver is None else f"{type(solver).__name__}. "
+    return f"{name}The solver was given, or there was nothing to choose."
+
+
 def formulation(
     kernel: Kernel,
     points: PointSet,
@@ -114,20 +162,31 @@ def formulation(
     ridge: float | None = None,
     exact: Any = None,
     exact_only: bool = False,
+    tolerance: float | None = None,
 ) -> Formulation:
     """Where to seek f, as the parameters of an estimator say, chosen where they leave it open.
 
     `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
-    chosen; `exact_only` says that centres will not do, as without regularisation.
+    chosen; `exact_only` says that centres will not do, as without regularisation. `tolerance` is
+    that of other losses than the square.
     """
+    warn_of_lengthscale(kernel, points)
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
-        if centres is None and (exact_only or has_few_features(Gram(kernel, points))):
+        few = not isinstance(loss, Squared) and len(points) <= automatic.TUNING.small
+        simple = exact_only or few or has_few_features(Gram(kernel, points))
+        if centres is None and simple:
             solver = exact
         else:
             choice = automatic.choose(
-                kernel, points, loss, outputs=outputs, centres=count, ridge=ridge
+                kernel,
+                points,
+                loss,
+                outputs=outputs,
+                centres=count,
+                ridge=ridge,
+                tolerance=tolerance,
             )
             solver, count = choice.chosen.solver, choice.chosen.centres
     if count is None and centres is None:
@@ -196,7 +255,7 @@ def _warn_of_centres(choice: automatic.Choice) -> None:
         f"functions with {choice.chosen.centres} centres. Say centres={choice.chosen.centres} to "
         "agree, or choose a solver.\n" + choice.explain()
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=4)  # of fit
+    warn(text, ApproximationWarning)
 
 
 def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
@@ -207,5 +266,5 @@ def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
         if not status.converged:  # the first will do
             indefinite = status.witness is not None
             kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
-            warnings.warn(f"{type(estimator).__name__}: {status}", kind, stacklevel=4)  # of fit
+            warn(f"{type(estimator).__name__}: {status}", kind)
             break

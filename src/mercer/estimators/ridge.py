@@ -10,9 +10,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimators.fitting import Formulation, formulation, formulation_on_blocks, keep
+from mercer.estimators.fitting import (
+    Explained,
+    Formulation,
+    formulation,
+    formulation_on_blocks,
+    keep,
+)
 from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
@@ -24,7 +29,6 @@ from mercer.estimators.inputs import (
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
 from mercer.features.inputs import KernelInput, KernelLike
-from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
 from mercer.operators import Gram
@@ -53,7 +57,7 @@ class _Ridge(CallbackSupportMixin, KernelInput):
 
 
 @dataclass(eq=False, repr=False)
-class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression: min over f of Σ_i w_i (y_i − f(x_i) − b)² + α‖f‖².
 
     It replaces scikit-learn's estimator of the same name: the same parameters come first and mean
@@ -136,7 +140,7 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         task.end(lambda: fitted)
         return self
 
-    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Formulation, Any, Any, Any, Any]:
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Where f is sought, the checked data, and λ = α/Σw for each output or for all."""
         on_blocks = not isinstance(X, np.ndarray) and is_blocks(X)
         if on_blocks:
@@ -181,21 +185,6 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             parts.append(posed.solve(problem, part))
             part.end()
         return Solution.stacked(parts)
-
-    def explain(self) -> str:
-        """Which solver was used and why: the candidates with their predicted time and memory."""
-        check_is_fitted(self)
-        lines = ["The solver was given, or there was nothing to choose."]
-        if self.choice_ is not None:
-            lines = [self.choice_.explain()]
-        width = getattr(self.function_.points, "width", None)
-        answer = laws.positive_definite(self.kernel_, width)
-        if answer.unknown:
-            lines.append(
-                "Whether the kernel is positive definite is unknown, so conjugate gradients are "
-                f"not chosen: {answer.because}. {answer.advice}".strip()
-            )
-        return "\n".join([*lines, str(self.solution_.status)])
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:

@@ -47,6 +47,7 @@ def as_kernel(
     n_features: int | None = None,
     X: Any = None,
     allow_indefinite: bool = False,
+    weights: Any = None,
 ) -> Kernel:
     """The kernel that `kernel` names, with the values scikit-learn gives it.
 
@@ -57,9 +58,10 @@ def as_kernel(
         "laplacian", "chi2", "cosine", "linear", "sigmoid", "additive_chi2" and "precomputed" (X is
         then the matrix). A function takes two points and returns a number, or two blocks of points
         and returns a matrix: which of both is decided by trying it on two points of X.
-    gamma : float, "scale", "auto" or None, default=None
+    gamma : float, "scale", "auto", "median" or None, default=None
         γ, as in `sklearn.metrics.pairwise`; None and "auto" are 1/n_features (for "chi2" None is
-        1), "scale" is 1/(n_features · variance of X).
+        1), "scale" is 1/(n_features · variance of X). "median" makes the median distance of points
+        of X the lengthscale of "rbf" and "laplacian"; for kernels of inner products it is "scale".
     degree : int, default=3
         r of "poly", (γ⟨x, y⟩ + c)^r.
     coef0 : float, default=1
@@ -73,6 +75,8 @@ def as_kernel(
         The data: where gamma depends on it, to try a function, and the matrix of "precomputed".
     allow_indefinite : bool, default=False
         Whether to accept what is not positive definite.
+    weights : array, optional
+        Of the points of X: those without weight do not count for gamma="median".
 
     Returns
     -------
@@ -89,7 +93,7 @@ def as_kernel(
     """
     if n_features is None and getattr(X, "ndim", 0) == 2:
         n_features = int(X.shape[1])
-    request = Request(gamma, degree, coef0, n_features, X, allow_indefinite)
+    request = Request(gamma, degree, coef0, n_features, X, allow_indefinite, weights)
     if isinstance(kernel, Kernel):
         converted = kernel
     elif isinstance(kernel, str):

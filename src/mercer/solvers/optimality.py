@@ -153,7 +153,9 @@ def certified_gap(
     if problem.on_all_points and not isinstance(problem.penalty, L1):
         return _gap_on_all_points(at, multiply or problem.operator.__matmul__)
     u = slopes(problem, at.values)
-    return _gap_off_points(at, centred_slopes(problem, u) if problem.fit_intercept else u)
+    if problem.fit_intercept:
+        u = centred_slopes(problem, u, at.values if problem.loss.is_smooth else None)
+    return _gap_off_points(at, u)
 
 
 def duality_gap(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
@@ -356,14 +358,19 @@ def centred(problem: Problem, u: Array) -> Array:
     return balanced(u, *problem.loss.domain(y), problem.shares)
 
 
-def centred_slopes(problem: Problem, u: Array) -> Array:
+def centred_slopes(problem: Problem, u: Array, values: Array | None = None) -> Array:
     """Slopes near the given ones, in the domain of ℓ*, with Σ_i p_i u_i = 0 in each column.
 
-    Slopes of one sign are scaled down: what is 0 stays 0, where a shift would cost first order.
+    Where the values f_i + b of a smooth loss are given, they are those at the best constant, up to
+    rounding: that costs as much as b is worse than the best one. Otherwise slopes of one sign are
+    scaled down: what is 0 stays 0, where a shift would cost first order.
     """
     xp, p = namespace(u), over_rows(problem.shares, u)
     if isinstance(problem.loss, Squared):
         return u - xp.sum(p * u, axis=0)
+    if values is not None and has_best_intercept(problem):
+        values = xp.reshape(values, problem.y.shape)
+        u = xp.reshape(slopes(problem, values + centring_intercept(problem, values)), u.shape)
     if problem.loss.is_multiclass:
         return _centred_probabilities(problem, u)
     up = xp.sum(p * xp.clip(u, min=0.0), axis=0)

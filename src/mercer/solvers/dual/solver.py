@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,11 +19,12 @@ from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Callback, Progress
 from mercer.solvers.dual.ascent import Ascent, HardMargin, Listener
+from mercer.solvers.dual.interior import interior_point, suits
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.dual.tuning import Tuning
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution, Status
 
 
@@ -62,6 +65,8 @@ class DualAscent:
         ones are added faster than they are sorted out.
     callback : function of (round, Progress), optional
         Called after every round; return True to stop.
+    time_limit : float, optional
+        Seconds after which to stop, at the end of a round; the gap is computed all the same.
     tuning : Tuning
 
     References
@@ -85,10 +90,13 @@ class DualAscent:
     mixed: bool | None = None
     shrinking: bool | None = None
     callback: Callback | None = field(default=None, compare=False)
+    time_limit: float | None = None
     tuning: Tuning = field(default=Tuning(), repr=False)
 
     def __post_init__(self) -> None:
         check_positive(self, "tolerance", self.tolerance)
+        if self.time_limit is not None:
+            check_positive(self, "time_limit", self.time_limit)
         check_count(self, "max_iterations", self.max_iterations)
         check_count(self, "working_set", self.working_set)
         if self.working_set < 2:
@@ -160,7 +168,10 @@ class _Work:
 
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
         self.solver, self.gram, self.rows = solver, gram, rows
+        limit = solver.time_limit
+        self.deadline = math.inf if limit is None else time.perf_counter() + limit
         self.exact: Rows | None = None
+        self.features: np.ndarray | None = None
         self.peak = peak_of(gram, rows)
 
     def ascend(
@@ -171,9 +182,11 @@ class _Work:
         if self.rows is None:
             self.rows = self._rows(np.dtype(np.float32 if mixed else np.float64))
         ascent = kind.begin(terms, self.rows, solver.working_set, self.peak, solver.tuning)
-        ascent.listener, shrinks = listener, solver.shrinking
+        ascent.listener, shrinks = self._within_time(listener), solver.shrinking
         shrinks = isinstance(self.rows, FusedRows) if shrinks is None else shrinks
         ascent.shrinks = shrinks and kind is Ascent and terms.loss is None
+        if kind is Ascent:
+            self._begin_inside(ascent)
         goal = goal_of_polish(ascent, tolerance) if kind is Ascent and not mixed else None
         if mixed:
             self._ascend_mixed(ascent, self.rows)
@@ -182,6 +195,35 @@ class _Work:
         else:
             self._run(ascent, self.rows, tolerance, solver.max_iterations)
         return ascent
+
+    def _begin_inside(self, ascent: Ascent) -> None:
+        """Where the kernel has few features, begin where the interior-point method ends."""
+        gram, kernel = self.gram, cast(Any, self.gram.kernel)
+        count = kernel.feature_count(gram.x.width) if has_few_features(gram) else None  # type: ignore[attr-defined]
+        if not suits(ascent.terms, count):
+            return
+        if self.features is None:
+            features = kernel.features(gram.x)
+            features = features.toarray() if hasattr(features, "toarray") else features
+            self.features = np.ascontiguousarray(features, np.float64)
+        before = ascent.alpha, ascent.values, ascent.relative_gap
+        ascent.alpha = interior_point(self.features, ascent.terms, self.solver.tolerance)
+        ascent.values = self.features @ (self.features.T @ ascent.alpha)
+        ascent.certify(self.solver.tuning.fine)
+        if not ascent.relative_gap < before[2]:
+            ascent.alpha, ascent.values = before[:2]
+            ascent.certify()
+
+    def _within_time(self, listener: Listener | None) -> Listener | None:
+        """Stop at the deadline, too."""
+        if math.isinf(self.deadline):
+            return listener
+
+        def report(alpha: np.ndarray, levels: np.ndarray, primal: float) -> bool:
+            stops = listener is not None and listener(alpha, levels, primal)
+            return stops or time.perf_counter() >= self.deadline
+
+        return report
 
     def _run(self, ascent: Ascent, rows: Rows, tolerance: float, limit: int) -> None:
         ascent.run(rows, tolerance, self.solver.working_set, limit)
@@ -300,21 +342,34 @@ def solution_of(
 def _ending(solver: DualAscent, parts: list[Ascent], separates: bool) -> Status:
     """How ascent ended, in words."""
     worst = max(parts, key=lambda part: part.relative_gap)
-    gap, steps = worst.relative_gap, sum(part.steps for part in parts)
-    what = "relative duality gap"
-    if separates:
-        what = "separates with least norm; relative duality gap of ½‖f‖²"
-    support = np.count_nonzero(sum(np.abs(part.alpha) for part in parts))
-    where = f"{what} {gap:.1e} after {steps:,} steps; {support:,} of {len(worst.alpha):,} points "
-    if gap <= solver.tolerance:
-        return Status(True, f"Solved: {where}support the solution.")
+    support = int(np.count_nonzero(sum(np.abs(part.alpha) for part in parts)))
+    steps = sum(part.steps for part in parts)
+    advice = ""
     if any(part.stopped for part in parts):
-        advice = "The callback ended it."
+        limit = solver.time_limit
+        advice = f"The {'time limit' if limit and not solver.callback else 'callback'} ended it."
     elif worst.stalled:
         advice = "No step gains any more: the kernel may be indefinite, or the tolerance too small."
-    else:
-        advice = (
-            "Scale the columns of X (StandardScaler), regularise more (a smaller C), or raise "
-            f"max_iterations={solver.max_iterations:,}."
-        )
+    counts = support, len(worst.alpha)
+    return ending(solver, worst.relative_gap, steps, counts, advice, separates)
+
+
+def ending(
+    solver: DualAscent,
+    gap: float,
+    steps: int,
+    counts: tuple[int, int],
+    advice: str = "",
+    separates: bool = False,
+) -> Status:
+    """The status at a relative gap, after so many steps; `counts` of support and of all points."""
+    what = "separates with least norm; relative duality gap of ½‖f‖²" if separates else ""
+    what = what or "relative duality gap"
+    where = f"{what} {gap:.1e} after {steps:,} steps; {counts[0]:,} of {counts[1]:,} points "
+    if gap <= solver.tolerance:
+        return Status(True, f"Solved: {where}support the solution.")
+    advice = advice or (
+        "Scale the columns of X (StandardScaler), regularise more (a smaller C), or raise "
+        f"max_iterations={solver.max_iterations:,}."
+    )
     return Status(False, f"Not solved: {where}support it.", advice)
