@@ -201,12 +201,15 @@ def _warn_of_centres(choice: automatic.Choice) -> None:
     warnings.warn(text, ApproximationWarning, stacklevel=4)  # of fit
 
 
-def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
-    """Set what a fit learned, and warn where a solver did not reach its goal."""
+def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any, level: int = 4) -> None:
+    """Set what a fit learned, and warn where a solver did not reach its goal.
+
+    `level` is how many calls up the caller of `fit` is, to whom warnings point.
+    """
     for name, value in attributes.items():
         setattr(estimator, name, value)
     failed = [status for status in statuses if not status.converged]
     if failed:
         indefinite = failed[0].witness is not None
         kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
-        warnings.warn(f"{type(estimator).__name__}: {failed[0]}", kind, stacklevel=4)  # of fit
+        warnings.warn(f"{type(estimator).__name__}: {failed[0]}", kind, stacklevel=level)

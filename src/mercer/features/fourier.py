@@ -410,6 +410,7 @@ class RBFSampler(FourierFeatures):
         count, kernel = self._frequency_count(), as_kernel("rbf", gamma=self.gamma, X=X)
         assert isinstance(kernel, Gaussian)
         random = check_random_state(self.random_state)  # the numbers that scikit-learn draws
+        self._gamma = 0.5 / float(np.asarray(kernel.lengthscale)) ** 2  # under scikit-learn's name
         deviation = 1.0 / float(np.asarray(kernel.lengthscale))
         weights = deviation * random.normal(size=(X.shape[1], count))
         offset = random.uniform(0.0, TURN, size=count)

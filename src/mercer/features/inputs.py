@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from mercer.arrays import beside, is_tensor, on_host
@@ -78,12 +79,23 @@ class KernelInput:
         if self._is_precomputed():
             return Precomputed(X)
         if isinstance(self.kernel, Kernel):
+            self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
             return self.kernel.fitted(X)
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
             kernel = partial(kernel, **self.kernel_params)
-        options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        named = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        options = {name: value for name, value in named.items() if value is not None}
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
+
+    def _refuse_ignored(self, what: str, where: str, advice: str = "") -> None:
+        """Refuse parameters of named kernels that another kind of kernel would ignore."""
+        for name in ("gamma", "degree", "coef0", "kernel_params"):
+            if not _is_default(self, name):
+                raise ValueError(
+                    f"{advice}{name} belongs to kernels given by name; got "
+                    f"{name}={getattr(self, name)!r} with {what}: say it {where}."
+                )
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
         if not self._is_precomputed():
@@ -110,12 +122,14 @@ class KernelInput:
             if not length(X):
                 raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
             return (X, *y) if y else X  # the kernel checks objects; they have no features
+        if self._is_precomputed() and scipy.sparse.issparse(X):
+            raise TypeError("Sparse precomputed kernels are not supported: write K.toarray().")
         return validate_data(
             self,
             X,
             *y,
             reset=reset,
-            accept_sparse=() if self._is_precomputed() else "csr",
+            accept_sparse="csr",
             dtype=[np.float64, np.float32],
             **options,
         )
@@ -164,6 +178,12 @@ class KernelInput:
         tags.input_tags.sparse = not self._is_precomputed()
         tags.input_tags.pairwise = self._is_precomputed()
         return tags
+
+
+def _is_default(estimator: Any, name: str) -> bool:
+    """Whether a parameter is as the class has it; defaults of dataclasses are class attributes."""
+    value, default = getattr(estimator, name), getattr(type(estimator), name, None)
+    return value is default or (type(value) is type(default) and value == default)
 
 
 def _targets_of(X: Any, y: Any) -> Any:

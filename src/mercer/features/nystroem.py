@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -11,10 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
 from mercer.arrays import to_precision
+from mercer.errors import IndefiniteKernelWarning
 from mercer.features.base import FeatureMap, Fill
 from mercer.features.centres import Uniform
 from mercer.features.inputs import as_numpy, placed_like
 from mercer.kernels import laws
+from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
 
@@ -70,6 +73,7 @@ class Nystroem(FeatureMap):
     """
 
     unbiased = False
+    _allow_indefinite = True
 
     kernel: Any = "rbf"
     _: KW_ONLY
@@ -83,6 +87,8 @@ class Nystroem(FeatureMap):
     centres: Any = None
 
     def _draw(self, X: Any) -> None:
+        if self._is_precomputed() or not isinstance(self.kernel, (str, Kernel)):
+            self._refuse_gamma()
         if self._is_precomputed() and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
@@ -102,6 +108,13 @@ class Nystroem(FeatureMap):
         self.kernel_ = kernel
         if isinstance(kernel, Precomputed):  # only the block of the centres is stored
             self.kernel_ = Precomputed(np.asarray(kernel.matrix)[np.ix_(*2 * [centres.indices])])
+
+    def _refuse_gamma(self) -> None:
+        if any(value is not None for value in (self.gamma, self.coef0, self.degree)):
+            raise ValueError(
+                "Don't pass gamma, coef0 or degree to Nystroem if using a callable or precomputed "
+                "kernel: a function takes its parameters from kernel_params."
+            )
 
     @property
     def feature_count(self) -> int:
@@ -177,7 +190,14 @@ def inverse_root(matrix: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
     [[0.5, 0.0], [0.0, 0.0]]
     """
     values, vectors = linalg.eigen(matrix)
-    smallest = len(matrix) * float(np.finfo(dtype).eps) * float(values[-1])
+    smallest = len(matrix) * float(np.finfo(dtype).eps) * float(np.abs(values).max())
+    if values[0] < -smallest:
+        warnings.warn(
+            f"the kernel is not positive definite: K has the eigenvalue {values[0]:.2g} on the "
+            "centres. Directions of negative eigenvalues are left out.",
+            IndefiniteKernelWarning,
+            stacklevel=5,  # of fit
+        )
     large = values > smallest
     roots = np.where(large, 1.0 / np.sqrt(np.where(large, values, 1.0)), 0.0)
     return np.asarray((vectors * roots) @ vectors.T, dtype)

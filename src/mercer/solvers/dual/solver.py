@@ -108,7 +108,7 @@ class DualAscent:
             return self._hard_margin(problem, columns, rows)
         weights, scale = problem.sample_weights, problem.regularization
         costs = weights / (weights.sum() * scale)
-        work, parts = _Work(self, problem.gram, rows), list[Ascent]()
+        work, parts = Work(self, problem.gram, rows), list[Ascent]()
         report = _progress(self.callback, problem)
         for column in columns:
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
@@ -119,7 +119,7 @@ class DualAscent:
     def _with_shares(self, problem: Problem, rows: Rows | None) -> Solution:
         """ν-machines: c prices b, and the multipliers of the sums of α are −b, or b ± ρ."""
         report = _progress(self.callback, problem)
-        work = _Work(self, problem.gram, rows)
+        work = Work(self, problem.gram, rows)
         ascent = work.ascend(Terms.of_shares(problem), listener=report and report([]))
         intercept: Any = -float(ascent.levels[0])
         if problem.null_space is not None:
@@ -143,7 +143,7 @@ class DualAscent:
     def _hard_margin(self, problem: Problem, columns: np.ndarray, rows: Rows | None) -> Solution:
         _check_separation(problem)
         costs = np.where(problem.sample_weights > 0, np.inf, 0.0)
-        work, parts = _Work(self, problem.gram, rows), []
+        work, parts = Work(self, problem.gram, rows), []
         for column in columns:
             _check_two_classes(column, costs, problem.fit_intercept)
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
@@ -157,7 +157,7 @@ class DualAscent:
         return solution_of(self, problem.gram, parts, risk, 0.0, np.shape(problem.targets))
 
 
-class _Work:
+class Work:
     """One matrix, and its rows in one or two precisions."""
 
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
