@@ -18,7 +18,14 @@ from mercer.arrays import beside, is_tensor, on_host
 from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
-from mercer.points import PointSet, VectorPoints, as_vectors
+from mercer.points import (
+    PointSet,
+    VectorPoints,
+    as_objects,
+    as_vectors,
+    check_column_names,
+    is_frame,
+)
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 from mercer.structured.base import StructuredKernel
 
@@ -116,14 +123,13 @@ class KernelInput:
                 return X
         elif is_tensor(X):
             return self._checked_tensors(X, *y, reset=reset)
+        self._check_kind(X)
         if self._holds_objects(X):
             if hasattr(X, "columns"):
                 return validate_data(self, X, *y, reset=reset, skip_check_array=True)
             if not length(X):
                 raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
             return (X, *y) if y else X  # the kernel checks objects; they have no features
-        if self._is_precomputed() and scipy.sparse.issparse(X):
-            raise TypeError("Sparse precomputed kernels are not supported: write K.toarray().")
         return validate_data(
             self,
             X,
@@ -134,6 +140,13 @@ class KernelInput:
             **options,
         )
 
+    def _check_kind(self, X: Any) -> None:
+        """Refuse what scikit-learn would refuse in other words, or not at all."""
+        if is_frame(X):
+            check_column_names(X)
+        if self._is_precomputed() and scipy.sparse.issparse(X):
+            raise TypeError("Sparse precomputed kernels are not supported: write K.toarray().")
+
     def _is_known(self, X: Any) -> bool:
         """Whether X is rows of plain numbers, as many in each as in `fit`."""
         width = getattr(self, "n_features_in_", None)
@@ -142,17 +155,18 @@ class KernelInput:
 
     def _holds_objects(self, X: Any) -> bool:
         """Whether X is a list of things that are no numbers, for a kernel that takes those."""
-        sequence = isinstance(X, (list, tuple)) or (
-            isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "OUS"
-        )
-        if isinstance(self.kernel, Kernel) and not is_tensor(X):
-            structured = any(isinstance(part, StructuredKernel) for part in parts(self.kernel))
-            if structured or self.kernel._column_names():
-                return True
-            return sequence and not isinstance(self.kernel.points(X), VectorPoints)
-        if not (sequence and callable(self.kernel) and len(X)):
+        if is_tensor(X) or not callable(self.kernel):
             return False
-        return isinstance(X[0], str) or np.asarray(X[0]).dtype.kind not in "fiub"
+        if isinstance(self.kernel, Kernel):
+            if any(isinstance(part, StructuredKernel) for part in parts(self.kernel)):
+                return True
+            read = self.kernel._columns_read()
+            if is_frame(X) or any(isinstance(column, str) for column in read):
+                return bool(read)
+            if isinstance(X, (list, tuple)):
+                return not isinstance(self.kernel.points(X), VectorPoints)
+        objects = as_objects(X) if np.ndim(X) == 1 or not _all_numbers(X) else None
+        return objects is not None and len(objects) > 0 and not _all_numbers(objects[0])
 
     def _checked_tensors(self, X: Any, *y: Any, reset: bool) -> Any:
         """The checks of scikit-learn that tensors need; what they hold is checked as points."""
@@ -200,6 +214,14 @@ def _targets_of(X: Any, y: Any) -> Any:
             f"{tuple(targets.shape)}."
         )
     return targets
+
+
+def _all_numbers(x: Any) -> bool:
+    """Whether one thing, or a list of them, holds numbers only."""
+    try:
+        return np.asarray(x).dtype.kind in "fiub" or np.asarray(x, np.float64).dtype.kind == "f"
+    except (TypeError, ValueError):
+        return False
 
 
 def is_plain(X: Any) -> bool:
