@@ -420,3 +420,9 @@ class TestAsNumbersOfNumPy:
             with pytest.raises(MemoryError, match=r"memory budget is 1 MB: write \.dense\(\)"):
                 np.asarray(large)
         assert many.evaluations == 0
+
+
+def test_other_precisions_share_the_points_that_are_packed() -> None:
+    gram = Gaussian().gram(np.random.default_rng(0).normal(size=(30, 2)))
+    gram @ np.ones(30)
+    assert gram.astype(np.float32).astype(np.float64).execution() is gram.execution()
