@@ -14,8 +14,9 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from mercer import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from mercer import SVC, SVR, KernelRidge, NuSVC, NuSVR, OneClassSVM
 from mercer.errors import IndefiniteKernelWarning
+from mercer.features import Nystroem
 from mercer.kernels import Gaussian, PairKernel
 
 IRIS = load_iris()
@@ -309,3 +310,23 @@ def test_refusals_say_what_to_write():
         SVC(break_ties=True, decision_function_shape="ovo").fit(X, y).predict(X)
     with pytest.raises(ValueError, match="one number for each of the 2 points"):
         SVR(kernel=common_letters).fit(["a", "b"], [0.0, 1.0], sample_weight=[1.0])
+
+
+def test_parameters_of_named_kernels_are_refused_beside_a_kernel():
+    X, y = IRIS.data, IRIS.target
+    for model, name in (
+        (SVC(kernel=Gaussian(), gamma=0.1), "gamma=0.1"),
+        (SVR(kernel=Gaussian(), degree=2), "degree=2"),
+        (KernelRidge(kernel=Gaussian(), coef0=0.0), "coef0=0.0"),
+        (Nystroem(kernel=Gaussian(), kernel_params={"a": 1}), "kernel_params="),
+    ):
+        with pytest.raises(ValueError, match=f"belongs to kernels given by name; got {name}"):
+            model.fit(X, y)
+    SVC(kernel="linear", gamma=0.1).fit(X, y)  # a name that takes none: a grid may try several
+
+
+def test_a_solution_prints_in_one_line():
+    text = repr(SVC().fit(IRIS.data, IRIS.target).solutions_[0])
+    assert text.startswith("Solution(Solved: relative duality gap")
+    assert text.endswith("coefficients of shape (100,))")
+    assert len(text) < 200

@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -20,13 +19,16 @@ from mercer.checks import is_number
 from mercer.estimators.calibration import Probabilities
 from mercer.estimators.fitting import keep
 from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points, hosted
+from mercer.estimators.learned import LearnedSupport
 from mercer.estimators.pairs import Machine, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
-from mercer.features.inputs import KernelInput, KernelLike, length
+from mercer.features.bases import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
+from mercer.features.inputs import KernelLike, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.inner_product import Linear
+from mercer.kernels.measures import Seed
 from mercer.losses import EpsilonInsensitive, Hinge
 from mercer.operators import Gram
 from mercer.points import SparsePoints
@@ -42,7 +44,7 @@ INFINITE = 1e10  # for C = ∞ in regression: no coefficient comes near so large
 
 
 @dataclass(eq=False, repr=False)
-class SupportVectorMachine(CallbackSupportMixin, KernelInput):
+class SupportVectorMachine(CallbackSupportMixin, LearnedSupport):
     """The parameters, the kernel, the solver and the support vectors of all machines."""
 
     _allow_indefinite = True
@@ -224,7 +226,7 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
     class_weight: dict[Any, float] | str | None = None
     decision_function_shape: str = "ovr"
     break_ties: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -626,13 +628,6 @@ solution_ :
     nu: float = 0.5
     C: float = 1.0
 
-    @property
-    def epsilon_(self) -> float:
-        """ε, the width of the tube."""
-        if "solution_" not in vars(self):
-            raise AttributeError("epsilon_ is there after fit.")
-        return float(self.solution_.intercept[1])
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number(self, "C")
@@ -641,7 +636,9 @@ solution_ :
     def _solved(
         self, solver: DualAscent, gram: Gram, y: np.ndarray, weights: np.ndarray
     ) -> Solution:
-        return nu_regression(solver, gram, y, float(self.nu), self.C * weights)
+        solution = nu_regression(solver, gram, y, float(self.nu), self.C * weights)
+        self.epsilon_ = float(solution.intercept[1])
+        return solution
 
 
 @dataclass(eq=False, repr=False)

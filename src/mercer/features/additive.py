@@ -26,6 +26,7 @@ from mercer.kernels.coordinates import (
     HistogramIntersection,
     SkewedChiSquared,
 )
+from mercer.kernels.measures import Seed
 
 INTERVALS = {1: 0.8, 2: 0.5, 3: 0.4}  # L for each number of samples, as in the reference
 
@@ -253,7 +254,7 @@ class SkewedChi2Sampler(FourierFeatures):
     _: KW_ONLY
     skewedness: float = 1.0
     n_components: int = 100
-    random_state: Any = None
+    random_state: Seed = None
 
     def _draw(self, X: Any) -> None:
         kernel = SkewedChiSquared(self.skewedness)

@@ -165,8 +165,11 @@ class KernelInput:
                 return bool(read)
             if isinstance(X, (list, tuple)):
                 return not isinstance(self.kernel.points(X), VectorPoints)
-        objects = as_objects(X) if np.ndim(X) == 1 or not _all_numbers(X) else None
-        return objects is not None and len(objects) > 0 and not _all_numbers(objects[0])
+        shape = (0,) if isinstance(X, (list, tuple)) else getattr(X, "shape", (0, 0, 0))
+        if len(shape) != 1 and not (shape[1:] == (1,) and not _all_numbers(X)):
+            return False
+        objects = as_objects(X)  # refuses a column of texts, and says what to write
+        return len(shape) == 1 and bool(objects) and not _all_numbers(objects[0])  # type: ignore[index]
 
     def _checked_tensors(self, X: Any, *y: Any, reset: bool) -> Any:
         """The checks of scikit-learn that tensors need; what they hold is checked as points."""
@@ -218,6 +221,8 @@ def _targets_of(X: Any, y: Any) -> Any:
 
 def _all_numbers(x: Any) -> bool:
     """Whether one thing, or a list of them, holds numbers only."""
+    if scipy.sparse.issparse(x) or is_plain(x):
+        return True
     try:
         return np.asarray(x).dtype.kind in "fiub" or np.asarray(x, np.float64).dtype.kind == "f"
     except (TypeError, ValueError):
