@@ -12,7 +12,38 @@ True
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # so that editors and mypy see what `__getattr__` gives
+    from mercer import estimators as estimators
+    from mercer import features as features
+    from mercer import functions as functions
+    from mercer import kernels as kernels
+    from mercer import linalg as linalg
+    from mercer import losses as losses
+    from mercer import online as online
+    from mercer import operators as operators
+    from mercer import plotting as plotting
+    from mercer import solvers as solvers
+    from mercer import structured as structured
+    from mercer import testing as testing
+    from mercer.estimators import (
+        SVC,
+        SVR,
+        KernelClassifier,
+        KernelLogisticRegression,
+        KernelPoissonRegressor,
+        KernelQuantileRegressor,
+        KernelRegressor,
+        KernelRidge,
+        KernelRidgeCV,
+        NuSVC,
+        NuSVR,
+        OneClassSVM,
+    )
+    from mercer.functions import FeatureFunction as FeatureFunction
+    from mercer.functions import RKHSFunction
+    from mercer.operators import Gram
 
 __version__ = "0.1.0"
 
@@ -27,6 +58,7 @@ _HOMES = {
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
     "NuSVC": "mercer.estimators",
+    "NuSVR": "mercer.estimators",
     "OneClassSVM": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
     "SVC": "mercer.estimators",
@@ -57,18 +89,21 @@ __all__ = [
     "KernelRidge",
     "KernelRidgeCV",
     "NuSVC",
+    "NuSVR",
     "OneClassSVM",
     "RKHSFunction",
     "__version__",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the rest on first use, so that `import mercer` is quick."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'mercer' has no attribute {name!r}")
-    home = importlib.import_module(_HOMES[name])
-    return home if home.__name__ == f"mercer.{name}" else getattr(home, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import the rest on first use, so that `import mercer` is quick."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'mercer' has no attribute {name!r}")
+        home = importlib.import_module(_HOMES[name])
+        return home if home.__name__ == f"mercer.{name}" else getattr(home, name)
 
 
 def __dir__() -> list[str]:

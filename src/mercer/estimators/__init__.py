@@ -7,7 +7,7 @@ from mercer.estimators.regressor import (
     KernelRegressor,
 )
 from mercer.estimators.ridge import KernelRidge, KernelRidgeCV
-from mercer.estimators.svm import SVC, SVR, NuSVC, OneClassSVM
+from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 __all__ = [
     "SVC",
@@ -20,5 +20,6 @@ __all__ = [
     "KernelRidge",
     "KernelRidgeCV",
     "NuSVC",
+    "NuSVR",
     "OneClassSVM",
 ]

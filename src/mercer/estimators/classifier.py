@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
@@ -26,6 +25,7 @@ from mercer.estimators.losses import (
     regularization_of,
 )
 from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
+from mercer.features.bases import BaseEstimator, ClassifierMixin
 from mercer.losses import Logistic, Loss, Multinomial, one_hot
 from mercer.solvers.solution import Solution
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import column_or_1d
 
@@ -22,6 +21,7 @@ from mercer.estimators.losses import (
     weighted_quantile,
 )
 from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
+from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.losses import Loss, Poisson, Quantile
 from mercer.solvers.solution import Solution
 

@@ -19,7 +19,7 @@ from mercer.checks import check_count, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 from mercer.kernels.radial import Gaussian
 
 SAMPLINGS = ("random", "leading")
@@ -214,7 +214,7 @@ class MercerFeatures(FeatureMap):
     _: KW_ONLY
     sampling: str = "leading"
     deviation: float = 1.0
-    random_state: Any = None
+    random_state: Seed = None
 
     @property
     def unbiased(self) -> bool:  # type: ignore[override]

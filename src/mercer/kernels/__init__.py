@@ -18,6 +18,7 @@ from mercer.kernels.coordinates import (
     ChiSquared,
     HistogramIntersection,
     Laplacian,
+    SkewedChiSquared,
     Spline,
 )
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
@@ -71,6 +72,7 @@ __all__ = [
     "RationalQuadratic",
     "Scaled",
     "Sigmoid",
+    "SkewedChiSquared",
     "Spectral",
     "Spline",
     "Sum",
