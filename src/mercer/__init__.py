@@ -36,10 +36,13 @@ _HOMES = {
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
     "linalg": "mercer.linalg",
+    "load": "mercer.persistence",
     "losses": "mercer.losses",
     "online": "mercer.online",
     "operators": "mercer.operators",
+    "persistence": "mercer.persistence",
     "plotting": "mercer.plotting",
+    "save": "mercer.persistence",
     "solvers": "mercer.solvers",
     "structured": "mercer.structured",
     "testing": "mercer.testing",
@@ -60,6 +63,8 @@ __all__ = [
     "OneClassSVM",
     "RKHSFunction",
     "__version__",
+    "load",
+    "save",
 ]
 
 
