@@ -33,6 +33,7 @@ _HOMES = {
     "SVR": "mercer.estimators",
     "estimators": "mercer.estimators",
     "features": "mercer.features",
+    "fit": "mercer.workflow",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
     "linalg": "mercer.linalg",
@@ -42,10 +43,13 @@ _HOMES = {
     "operators": "mercer.operators",
     "persistence": "mercer.persistence",
     "plotting": "mercer.plotting",
+    "report": "mercer.report",
     "save": "mercer.persistence",
     "solvers": "mercer.solvers",
     "structured": "mercer.structured",
     "testing": "mercer.testing",
+    "tune": "mercer.workflow",
+    "workflow": "mercer.workflow",
 }
 
 __all__ = [
@@ -63,8 +67,10 @@ __all__ = [
     "OneClassSVM",
     "RKHSFunction",
     "__version__",
+    "fit",
     "load",
     "save",
+    "tune",
 ]
 
 

@@ -140,7 +140,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
         "auto" takes Newton's method for smooth losses and dual ascent for losses with kinks.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device :
+    centres, random_state, device, checkpoint :
         As in `KernelRegressor`.
 
     Attributes
@@ -279,7 +279,7 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
         "auto" is `Newton(tol)`.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device :
+    centres, random_state, device, checkpoint :
         As in `KernelRegressor`.
 
     Attributes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ class Formulation:
     solver : solver
     choice : Choice or None
         What "auto" chose among.
+    checkpoint : path or None
+        Where the solver stores its state, and goes on from; a second problem has the file
+        `path.1`, and so on.
     """
 
     kernel: Kernel
@@ -47,6 +51,8 @@ class Formulation:
     points: PointSet
     solver: Any
     choice: automatic.Choice | None = None
+    checkpoint: Any = None
+    parts: list[Path] = field(default_factory=list, repr=False)
 
     @property
     def on_all_points(self) -> bool:
@@ -86,8 +92,14 @@ class Formulation:
         solver = self.solver
         if attributes is not None:
             solver = with_progress(solver, task, lambda s: attributes(s.coefficients, s.intercept))
+        resume: dict[str, Any] = {}
+        if self.checkpoint is not None and hasattr(solver, "checkpoint"):
+            path = checkpoint_path(self.checkpoint, len(self.parts))
+            self.parts.append(path)
+            solver = replace(solver, checkpoint=path)
+            resume = {"resume": path} if path.exists() else {}
         try:
-            return solver.solve(problem)
+            return solver.solve(problem, **resume)
         except NotPositiveDefiniteError:
             if not (nearest and self.on_all_points):
                 raise
@@ -116,6 +128,7 @@ def formulation(
     ridge: float | None = None,
     exact: Any = None,
     exact_only: bool = False,
+    checkpoint: Any = None,
 ) -> Formulation:
     """Where to seek f, as the parameters of an estimator say, chosen where they leave it open.
 
@@ -133,7 +146,7 @@ def formulation(
             )
             solver, count = choice.chosen.solver, choice.chosen.centres
     if count is None and centres is None:
-        return Formulation(kernel, Gram(kernel, points), points, solver, choice)
+        return Formulation(kernel, Gram(kernel, points), points, solver, choice, checkpoint)
     if not isinstance(solver, Newton):
         raise ValueError(
             f'centres are for Newton; got solver={solver!r}: write solver=Newton(), solver="auto", '
@@ -145,11 +158,19 @@ def formulation(
         assert count is not None
         centres = Uniform(min(count, len(points)), random_state)
     chosen = centres.choose(kernel, points).points
-    return Formulation(kernel, cross_gram(kernel, points, chosen), chosen, solver, choice)
+    operator = cross_gram(kernel, points, chosen)
+    return Formulation(kernel, operator, chosen, solver, choice, checkpoint)
 
 
 def formulation_on_blocks(
-    kernel: Kernel, blocks: Any, rows: int, *, solver: Any, centres: Any, random_state: Any
+    kernel: Kernel,
+    blocks: Any,
+    rows: int,
+    *,
+    solver: Any,
+    centres: Any,
+    random_state: Any,
+    checkpoint: Any = None,
 ) -> Formulation:
     """f on centres, for rows that come in blocks which are read anew in every pass."""
     check_restartable(blocks)
@@ -164,7 +185,8 @@ def formulation_on_blocks(
             drawn = np.sort(random.choice(rows, count, replace=False))
         chosen = BlockedGram(kernel, blocks, first, rows).take(drawn)
     own = Newton() if is_automatic(solver) else solver
-    return Formulation(kernel, BlockedGram(kernel, blocks, chosen, rows), chosen, own)
+    operator = BlockedGram(kernel, blocks, chosen, rows)
+    return Formulation(kernel, operator, chosen, own, checkpoint=checkpoint)
 
 
 def is_automatic(solver: Any) -> bool:
@@ -201,10 +223,25 @@ def _warn_of_centres(choice: automatic.Choice) -> None:
     warnings.warn(text, ApproximationWarning, stacklevel=4)  # of fit
 
 
+def checkpoint_path(checkpoint: Any, part: int) -> Path:
+    """The file of one problem of a fit."""
+    return Path(f"{checkpoint}.{part}" if part else checkpoint)
+
+
 def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
-    """Set what a fit learned, and warn where a solver did not reach its goal."""
+    """Set what a fit learned, and warn where a solver did not reach its goal.
+
+    The fit is done, so its checkpoints are removed.
+    """
     for name, value in attributes.items():
         setattr(estimator, name, value)
+    part = 0
+    while getattr(estimator, "checkpoint", None) is not None:
+        path = checkpoint_path(estimator.checkpoint, part)
+        if not path.exists():
+            break
+        path.unlink()
+        part += 1
     failed = [status for status in statuses if not status.converged]
     if failed:
         indefinite = failed[0].witness is not None

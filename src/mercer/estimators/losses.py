@@ -70,6 +70,7 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
     centres: Any = None
     random_state: Any = None
     device: Any = None
+    checkpoint: Any = None
 
     def _formulation(self, X: Any, loss: Loss) -> Formulation:
         """Where f is sought, and by which solver."""
@@ -79,7 +80,13 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
         if centres is None and isinstance(solver, Newton) and self._needs_centres(loss, points):
             centres = _all_points(points, loss)
         return formulation(
-            kernel, points, loss, solver=solver, centres=centres, random_state=self.random_state
+            kernel,
+            points,
+            loss,
+            solver=solver,
+            centres=centres,
+            random_state=self.random_state,
+            checkpoint=self.checkpoint,
         )
 
     def _solver(self, loss: Loss, points: PointSet) -> Any:

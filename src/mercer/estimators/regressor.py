@@ -76,6 +76,8 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
     device : str, torch.device or None, default=None
         As in `KernelRidge`. On tensors a loss with kinks is minimised by `Newton`, up to
         20,000 rows with all of them as centres.
+    checkpoint : path, optional
+        As in `KernelRidge`.
 
     Attributes
     ----------
@@ -128,7 +130,7 @@ class KernelPoissonRegressor(_OneLoss, RegressorMixin, BaseEstimator):
     regularization : float, default=0.01
         λ > 0.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
-    centres, random_state, device :
+    centres, random_state, device, checkpoint :
         As in `KernelRegressor`.
 
     Attributes
@@ -189,7 +191,7 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     regularization : float, default=0.01
         λ.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
-    centres, random_state, device :
+    centres, random_state, device, checkpoint :
         As in `KernelRegressor`.
 
     Attributes

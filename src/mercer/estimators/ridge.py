@@ -83,6 +83,10 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     device : str, torch.device or None, default=None
         Where NumPy arrays are computed: "cuda" moves them to a GPU. Tensors of torch stay where
         they are, and predictions at tensors are tensors.
+    checkpoint : path, optional
+        A file for the state of a solver that iterates, written every few steps. A fit that was
+        killed and is started again with the same data goes on from there; the file is removed at
+        the end. A factorisation is one step, and dual ascent stores nothing.
 
     Attributes
     ----------
@@ -117,6 +121,7 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     centres: Any = None
     random_state: Any = None
     device: Any = None
+    checkpoint: Any = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -140,7 +145,12 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             X, y, weights = admit_numbers(self, X, y, sample_weight)
         alphas = _checked_alphas(self.alpha, y)
         kernel = self._resolved_kernel(first if on_blocks else X)
-        named = {"solver": self.solver, "centres": self.centres, "random_state": self.random_state}
+        named = {
+            "solver": self.solver,
+            "centres": self.centres,
+            "random_state": self.random_state,
+            "checkpoint": self.checkpoint,
+        }
         if on_blocks:
             posed = formulation_on_blocks(kernel, X, len(y), **named)
         else:
