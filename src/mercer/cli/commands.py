@@ -68,6 +68,7 @@ def _print_fit(model: FittedModel, options: Any, report: Any, seconds: float) ->
                 "certificate": record.figures,
                 "code": record.code,
                 "seconds": round(seconds, 2),
+                "parts": record.seconds,
             }
         )
         return

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
 
-from mercer.estimators import KernelLogisticRegression, KernelRegressor, KernelRidge
+from mercer.estimators import (
+    KernelLogisticRegression,
+    KernelRegressor,
+    KernelRidge,
+    KernelRidgeClassifier,
+)
+from mercer.estimators.ridge_classifier import score_probabilities
 from mercer.workflow.columns import TableEncoder, row_count, take_rows
 from mercer.workflow.search import ALPHAS, Limit, Search, Trial
 from mercer.workflow.targets import Target
@@ -114,21 +123,38 @@ def _centres(rows: int) -> int:
 
 
 def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Any) -> Any:
-    """Logistic regression, with C chosen on a part of the rows that the others do not see."""
+    """Least squares or logistic regression, by rows that the fits compared do not see."""
     cut = round(0.7 * len(Z))
     fitted, tested = known.take(slice(0, cut)), known.take(slice(cut, None))
-    found: list[tuple[float, float]] = []
+    slope = _slope(trial, known)
+    candidates: list[Any] = [KernelRidgeClassifier(trial.alpha, kernel=trial.kernel, slope=slope)]
     for strength in STRENGTHS:
         C = float(f"{min(strength / trial.alpha, MOST_STRENGTH):.3g}")
-        model = KernelLogisticRegression(C, kernel=trial.kernel, tol=1e-4)
+        candidates.append(KernelLogisticRegression(C, kernel=trial.kernel, tol=1e-4))
+    if plan.loss is not None:
+        candidates = candidates[:1] if plan.loss == "squared_error" else candidates[1:]
+    losses: list[float] = []
+    for model in candidates:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            stated = probabilities_of(model.fit(Z[:cut], fitted.values), Z[cut:], known)
-        found.append((_brier(tested, stated), C))
+            stated = probabilities_of(clone(model).fit(Z[:cut], fitted.values), Z[cut:], known)
+        losses.append(_loss(tested, stated))
         if not plan.limit.left:
             break
-    _, best = min(found)
-    return KernelLogisticRegression(best, kernel=trial.kernel, tol=1e-4, **size)
+    return candidates[int(np.argmin(losses))].set_params(**size)
+
+
+def _slope(trial: Trial, known: Target) -> float:
+    """The slope of probabilities that makes left-out labels most probable."""
+    scores = np.asarray(trial.path.leave_one_out(trial.alpha / trial.rows))
+    codes = known.codes[: trial.rows]
+
+    def surprise(log_slope: float) -> float:
+        stated = score_probabilities(scores, math.exp(log_slope))[np.arange(len(codes)), codes]
+        return -float(np.log(np.maximum(stated, 1e-12)).mean())
+
+    best = minimize_scalar(surprise, bounds=(-2.0, 5.0), method="bounded")
+    return float(f"{math.exp(best.x):.3g}")
 
 
 def probabilities_of(model: Any, Z: np.ndarray, known: Target) -> np.ndarray:
@@ -139,10 +165,12 @@ def probabilities_of(model: Any, Z: np.ndarray, known: Target) -> np.ndarray:
     return wide
 
 
-def _brier(tested: Target, stated: np.ndarray) -> float:
-    """The mean square of what probabilities miss."""
+def _loss(tested: Target, stated: np.ndarray) -> float:
+    """The share of wrong labels, and the mean square of what probabilities miss: less noisy."""
     assert tested.classes is not None
-    return float(np.mean((np.eye(len(tested.classes))[tested.codes] - stated) ** 2))
+    wrong = float(np.mean(stated.argmax(axis=1) != tested.codes))
+    square = np.sum((np.eye(len(tested.classes))[tested.codes] - stated) ** 2, axis=1)
+    return wrong + float(np.mean(square))
 
 
 def _shown(trial: Trial) -> dict[str, Any]:

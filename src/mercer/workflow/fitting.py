@@ -29,7 +29,8 @@ from mercer.workflow.targets import Target, read_target
 
 MOST_HELD_OUT = 20_000
 BASELINE_ROWS = 20_000
-CURVE = (0.125, 0.25, 0.5)  # of the training rows
+CURVE = (0.125, 0.25, 0.5)  # of the training rows, or of so many:
+CURVE_ROWS = 100_000
 SLOPES_AT = 1000  # rows at which the slopes of the function are looked at
 
 
@@ -63,7 +64,8 @@ def fit(
     task : "regression", "classification" or None, default=None
         None takes classes for texts, for two values, and for few different whole numbers.
     loss : Loss or str, optional
-        For numbers, as in `KernelRegressor`; by default the square. Classes have the logistic one.
+        For numbers, as in `KernelRegressor`; by default the square. For classes "squared_error" or
+        "log_loss"; by default the better one.
     time_limit : float, default=60.0
         Seconds, about: what is begun is ended.
     held_out : float, default=0.2
@@ -316,7 +318,7 @@ class Test:
         """Numbers of rows and errors of fits to them, while time lasts."""
         found = []
         for share in CURVE:
-            rows = slice(0, round(share * len(self.known.values)))
+            rows = slice(0, min(round(share * len(self.known.values)), round(share * CURVE_ROWS)))
             part = self.known.take(rows)
             if len(part.values) < 10 or not part.has_all_classes or not self.plan.limit.left:
                 continue
