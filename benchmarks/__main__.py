@@ -22,6 +22,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "online",
     "gpu",
     "scale",
+    "job",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -57,6 +57,7 @@ _HOMES = {
     "KernelRegressor": "mercer.estimators",
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
+    "KernelRidgeClassifier": "mercer.estimators",
     "NuSVC": "mercer.estimators",
     "NuSVR": "mercer.estimators",
     "OneClassSVM": "mercer.estimators",
@@ -65,16 +66,23 @@ _HOMES = {
     "SVR": "mercer.estimators",
     "estimators": "mercer.estimators",
     "features": "mercer.features",
+    "fit": "mercer.workflow",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
     "linalg": "mercer.linalg",
+    "load": "mercer.persistence",
     "losses": "mercer.losses",
     "online": "mercer.online",
     "operators": "mercer.operators",
+    "persistence": "mercer.persistence",
     "plotting": "mercer.plotting",
+    "report": "mercer.report",
+    "save": "mercer.persistence",
     "solvers": "mercer.solvers",
     "structured": "mercer.structured",
     "testing": "mercer.testing",
+    "tune": "mercer.workflow",
+    "workflow": "mercer.workflow",
 }
 
 __all__ = [
@@ -88,11 +96,16 @@ __all__ = [
     "KernelRegressor",
     "KernelRidge",
     "KernelRidgeCV",
+    "KernelRidgeClassifier",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
     "RKHSFunction",
     "__version__",
+    "fit",
+    "load",
+    "save",
+    "tune",
 ]
 
 

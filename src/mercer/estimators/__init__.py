@@ -7,6 +7,7 @@ from mercer.estimators.regressor import (
     KernelRegressor,
 )
 from mercer.estimators.ridge import KernelRidge, KernelRidgeCV
+from mercer.estimators.ridge_classifier import KernelRidgeClassifier
 from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "KernelRegressor",
     "KernelRidge",
     "KernelRidgeCV",
+    "KernelRidgeClassifier",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

@@ -153,7 +153,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
         "auto" takes Newton's method for smooth losses and dual ascent for losses with kinks.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device, time_limit :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes
@@ -298,7 +298,7 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
         "auto" is `Newton(tol)`; on centres where that would take long, as in `KernelRegressor`.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device, time_limit :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes

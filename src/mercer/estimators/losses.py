@@ -79,6 +79,7 @@ class LossEstimator(Explained, CallbackSupportMixin, LearnedByLoss):
     random_state: Seed = None
     device: Any = None
     time_limit: float | None = None
+    checkpoint: Any = None
 
     def _formulation(self, X: Any, loss: Loss, weights: Any, outputs: int = 1) -> Formulation:
         """Where f is sought, and by which solver."""
@@ -102,6 +103,7 @@ class LossEstimator(Explained, CallbackSupportMixin, LearnedByLoss):
             exact=default_solver(loss, float(self.tol)) if is_automatic(solver) else None,
             exact_only=self._is_precomputed() or points.home != "host",
             tolerance=float(self.tol) if is_automatic(self.solver) else None,
+            checkpoint=self.checkpoint,
         )
         return replace(posed, solver=self._limited(posed.solver))
 

@@ -41,7 +41,12 @@ from mercer.solvers.problem import Solver
 from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
-FORMULATED = ("solver", "centres", "random_state")  # parameters that say where f is sought
+FORMULATED = (
+    "solver",
+    "centres",
+    "random_state",
+    "checkpoint",
+)  # which say where f is sought
 
 
 class _Ridge(CallbackSupportMixin, LearnedByLoss):
@@ -95,6 +100,10 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     device : str, torch.device or None, default=None
         Where NumPy arrays are computed: "cuda" moves them to a GPU. Tensors of torch stay where
         they are, and predictions at tensors are tensors.
+    checkpoint : path, optional
+        A file for the state of a solver that iterates, written every few steps. A fit that was
+        killed and is started again with the same data goes on from there; the file is removed at
+        the end. A factorisation is one step, and dual ascent stores nothing.
 
     Attributes
     ----------
@@ -129,6 +138,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     centres: int | AnyChoice | None = None
     random_state: Seed = None
     device: Any = None
+    checkpoint: Any = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
