@@ -17,6 +17,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ConformalRegressor": "mercer.estimators",
     "FeatureFunction": "mercer.functions",
     "Gram": "mercer.operators",
     "KernelClassifier": "mercer.estimators",
@@ -48,6 +49,7 @@ _HOMES = {
 __all__ = [
     "SVC",
     "SVR",
+    "ConformalRegressor",
     "Gram",
     "KernelClassifier",
     "KernelLogisticRegression",

@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's contract."""
 
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
+from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.regressor import (
     KernelPoissonRegressor,
     KernelQuantileRegressor,
@@ -12,6 +13,7 @@ from mercer.estimators.svm import SVC, SVR, NuSVC, OneClassSVM
 __all__ = [
     "SVC",
     "SVR",
+    "ConformalRegressor",
     "KernelClassifier",
     "KernelLogisticRegression",
     "KernelPoissonRegressor",
