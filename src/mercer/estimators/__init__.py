@@ -2,6 +2,7 @@
 
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
 from mercer.estimators.conformal import ConformalRegressor
+from mercer.estimators.pca import KernelPCA
 from mercer.estimators.regressor import (
     KernelPoissonRegressor,
     KernelQuantileRegressor,
@@ -16,6 +17,7 @@ __all__ = [
     "ConformalRegressor",
     "KernelClassifier",
     "KernelLogisticRegression",
+    "KernelPCA",
     "KernelPoissonRegressor",
     "KernelQuantileRegressor",
     "KernelRegressor",
