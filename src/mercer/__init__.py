@@ -17,6 +17,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ConditionalMeanEmbedding": "mercer.estimators",
     "ConformalRegressor": "mercer.estimators",
     "FeatureFunction": "mercer.functions",
     "Gram": "mercer.operators",
@@ -34,6 +35,8 @@ _HOMES = {
     "SVC": "mercer.estimators",
     "SVR": "mercer.estimators",
     "estimators": "mercer.estimators",
+    "hsic_test": "mercer.estimators",
+    "mmd_test": "mercer.estimators",
     "features": "mercer.features",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
@@ -50,6 +53,7 @@ _HOMES = {
 __all__ = [
     "SVC",
     "SVR",
+    "ConditionalMeanEmbedding",
     "ConformalRegressor",
     "Gram",
     "KernelClassifier",
@@ -64,6 +68,8 @@ __all__ = [
     "OneClassSVM",
     "RKHSFunction",
     "__version__",
+    "hsic_test",
+    "mmd_test",
 ]
 
 

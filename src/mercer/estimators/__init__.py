@@ -2,6 +2,8 @@
 
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
 from mercer.estimators.conformal import ConformalRegressor
+from mercer.estimators.embedding import ConditionalMeanEmbedding
+from mercer.estimators.hypothesis_tests import TestResult, hsic_test, mmd_test
 from mercer.estimators.pca import KernelPCA
 from mercer.estimators.regressor import (
     KernelPoissonRegressor,
@@ -14,6 +16,7 @@ from mercer.estimators.svm import SVC, SVR, NuSVC, OneClassSVM
 __all__ = [
     "SVC",
     "SVR",
+    "ConditionalMeanEmbedding",
     "ConformalRegressor",
     "KernelClassifier",
     "KernelLogisticRegression",
@@ -25,4 +28,7 @@ __all__ = [
     "KernelRidgeCV",
     "NuSVC",
     "OneClassSVM",
+    "TestResult",
+    "hsic_test",
+    "mmd_test",
 ]

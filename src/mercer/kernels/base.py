@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
-from mercer.functions import RKHSFunction
+from mercer.functions import RKHSFunction, mean_embedding
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
 from mercer.operators import Gram
@@ -213,6 +213,17 @@ class Kernel(Value):
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""
         return RKHSFunction(self, self.points(centres), coefficients)
+
+    def mean_embedding(self, x: Any, weights: Any = None) -> RKHSFunction:
+        """The mean of k(x, ·) over points, with weights where given: ⟨μ, f⟩ is the mean of f.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Linear
+        >>> mu = Linear().mean_embedding(np.array([[1.0], [2.0], [6.0]]))
+        >>> mu([[2.0]])
+        array([6.])
+        """
+        return mean_embedding(self, x, weights)
 
     def laws(self, dimension: int | None = None) -> Facts:
         """The facts of this kernel, to read; by default for as many columns as it needs.
