@@ -2,6 +2,7 @@
 
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
 from mercer.estimators.conformal import ConformalRegressor
+from mercer.estimators.density import KernelDensity
 from mercer.estimators.embedding import ConditionalMeanEmbedding
 from mercer.estimators.hypothesis_tests import TestResult, hsic_test, mmd_test
 from mercer.estimators.pca import KernelPCA
@@ -19,6 +20,7 @@ __all__ = [
     "ConditionalMeanEmbedding",
     "ConformalRegressor",
     "KernelClassifier",
+    "KernelDensity",
     "KernelLogisticRegression",
     "KernelPCA",
     "KernelPoissonRegressor",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
-from mercer.functions import RKHSFunction, mean_embedding
+from mercer.functions import Coreset, RKHSFunction, coreset, mean_embedding
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
 from mercer.operators import Gram
@@ -224,6 +224,19 @@ class Kernel(Value):
         array([6.])
         """
         return mean_embedding(self, x, weights)
+
+    def thin(
+        self, x: Any, count: int, *, method: str = "thinning", random_state: Any = None
+    ) -> Coreset:
+        """So many of the points, with a mean embedding near that of all: see `Coreset`.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X = np.linspace(0.0, 1.0, 64)[:, None]
+        >>> len(Gaussian(0.2).thin(X, 8, random_state=0).points)
+        8
+        """
+        return coreset(self, x, count, method=method, random_state=random_state)
 
     def laws(self, dimension: int | None = None) -> Facts:
         """The facts of this kernel, to read; by default for as many columns as it needs.
