@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's contract."""
 
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
+from mercer.estimators.cluster import KernelKMeans, SpectralClustering
 from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.density import KernelDensity
 from mercer.estimators.embedding import ConditionalMeanEmbedding
@@ -21,6 +22,7 @@ __all__ = [
     "ConformalRegressor",
     "KernelClassifier",
     "KernelDensity",
+    "KernelKMeans",
     "KernelLogisticRegression",
     "KernelPCA",
     "KernelPoissonRegressor",
@@ -30,6 +32,7 @@ __all__ = [
     "KernelRidgeCV",
     "NuSVC",
     "OneClassSVM",
+    "SpectralClustering",
     "TestResult",
     "hsic_test",
     "mmd_test",
