@@ -1,5 +1,6 @@
 """Estimators with scikit-learn's contract."""
 
+from mercer.estimators.cca import KernelCCA
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
 from mercer.estimators.cluster import KernelKMeans, SpectralClustering
 from mercer.estimators.conformal import ConformalRegressor
@@ -20,6 +21,7 @@ __all__ = [
     "SVR",
     "ConditionalMeanEmbedding",
     "ConformalRegressor",
+    "KernelCCA",
     "KernelClassifier",
     "KernelDensity",
     "KernelKMeans",
