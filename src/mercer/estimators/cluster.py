@@ -26,7 +26,6 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import generator
 from mercer.operators import Gram
 from mercer.points import PointSet
-from mercer.solvers.eigenpairs import leading_eigenpairs
 
 LEAST_DEGREE = 1e-2  # of the mean degree: what estimated degrees are raised to
 INITS = ("k-means++", "random")
@@ -359,7 +358,7 @@ class SpectralClustering(_Clusters):
             return roots[:, None] * (image - diagonal[:, None] * scaled)
 
         floor = 64.0 * float(np.finfo(gram.dtype).eps)
-        found = leading_eigenpairs(
+        found = linalg.leading_eigenpairs(
             multiply, n, count, tolerance=max(self.eigen_tol, floor), random_state=0
         )
         return found.values, found.vectors * np.where(roots > 0, roots, 1.0)[:, None]

@@ -24,7 +24,6 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import VectorPoints
-from mercer.solvers.eigenpairs import leading_eigenpairs
 
 SOLVERS = ("auto", "dense", "arpack", "randomized")
 
@@ -251,7 +250,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         randomized = solver == "randomized"
         steps = 1 + self._powers(n, count) if randomized else self.max_iter or 300
         floor = few.tolerance * float(np.finfo(gram.dtype).eps)
-        found = leading_eigenpairs(
+        found = linalg.leading_eigenpairs(
             multiply,
             n,
             count,

@@ -225,6 +225,25 @@ class Kernel(Value):
         """
         return mean_embedding(self, x, weights)
 
+    def mercer(self, measure: Any, count: int = 50, *, random_state: Any = 0) -> Any:
+        """The leading eigenvalues and eigenfunctions for a measure, or for the points of a sample.
+
+        Measures of `mercer.kernels.mercer` have closed forms: `UniformCircle()` for periodic
+        kernels, `Normal(deviation, columns)` for the Gaussian one, `UniformSphere(d)` for kernels
+        of ⟨x, y⟩, `UniformCube(columns)` for the Brownian one. For points, the eigenvectors of
+        their Gram matrix, which is not stored, are extended to functions.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X = np.random.default_rng(0).standard_normal((200, 1))
+        >>> found = Gaussian().mercer(X, count=20)
+        >>> bool(np.allclose(found.approximation(X), Gaussian()(X), atol=1e-6))
+        True
+        """
+        from mercer.kernels.mercer import decomposition
+
+        return decomposition(self, measure, count, random_state)
+
     def thin(
         self, x: Any, count: int, *, method: str = "thinning", random_state: Any = None
     ) -> Coreset:

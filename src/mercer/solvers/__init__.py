@@ -8,7 +8,6 @@ from mercer.solvers.descent import Discrepancy, KernelGradientDescent, Subgradie
 from mercer.solvers.direct import Direct
 from mercer.solvers.driver import HeldOut
 from mercer.solvers.dual import DualAscent
-from mercer.solvers.eigenpairs import Eigenpairs, leading_eigenpairs
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.newton import Newton
@@ -39,7 +38,6 @@ __all__ = [
     "DoublyStochastic",
     "DualAscent",
     "Eigen",
-    "Eigenpairs",
     "Features",
     "Gap",
     "HeldOut",
@@ -67,7 +65,6 @@ __all__ = [
     "duality_gap",
     "gradient_norm",
     "interpolant",
-    "leading_eigenpairs",
     "regularization_path",
     "schedules",
 ]

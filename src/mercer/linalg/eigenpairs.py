@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer import linalg
 from mercer.checks import check_count
-from mercer.kernels.measures import generator
-from mercer.operators import Operator
+from mercer.linalg.eigen import eigen, qr
 
 Multiply = Callable[[np.ndarray], np.ndarray]
 
@@ -45,7 +43,7 @@ class Tuning:
 
 
 def leading_eigenpairs(
-    multiply: Multiply | Operator,
+    multiply: Any,
     size: int,
     count: int,
     *,
@@ -95,8 +93,8 @@ def leading_eigenpairs(
     check_count("leading_eigenpairs", "count", count)
     count = min(count, size)
     width = min(size, max(tuning.fewest, count + extra))
-    apply: Multiply = multiply.__matmul__ if isinstance(multiply, Operator) else multiply
-    block = linalg.qr(generator(random_state).standard_normal((size, width)))[0]
+    apply: Multiply = multiply if callable(multiply) else multiply.__matmul__
+    block = qr(_generator(random_state).standard_normal((size, width)))[0]
     basis, images = block[:, :0], block[:, :0]
     products = 0
     while True:
@@ -123,7 +121,7 @@ def leading_eigenpairs(
 def _ritz(basis: np.ndarray, images: np.ndarray, by_size: bool) -> tuple[np.ndarray, np.ndarray]:
     """The eigenpairs of A in the span of a basis, the wanted ones first."""
     small = basis.T @ images
-    values, turns = linalg.eigen(0.5 * (small + small.T))
+    values, turns = eigen(0.5 * (small + small.T))
     order = np.argsort(-np.abs(values) if by_size else -values, kind="stable")
     return values[order], turns[:, order]
 
@@ -132,9 +130,15 @@ def _fresh(rest: np.ndarray, basis: np.ndarray, negligible: float) -> np.ndarray
     """An orthonormal basis of what residuals add to a basis, without what is rounding."""
     for _ in range(2):  # a second time takes out what rounding left of the first
         rest = rest - basis @ (basis.T @ rest)
-    values, turns = linalg.eigen(rest.T @ rest)
+    values, turns = eigen(rest.T @ rest)
     large = values > max(negligible**2, float(values[-1]) * 1e-20)
     block = (rest @ turns[:, large]) / np.sqrt(values[large])
     for _ in range(2):
-        block = linalg.qr(block - basis @ (basis.T @ block))[0]
+        block = qr(block - basis @ (basis.T @ block))[0]
     return block[:, : basis.shape[0] - basis.shape[1]]
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    return np.random.default_rng(random_state)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.kernels import Gaussian
-from mercer.solvers import leading_eigenpairs
+from mercer.linalg import leading_eigenpairs
 
 
 def matrix(spectrum, seed=0):
