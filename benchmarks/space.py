@@ -143,7 +143,7 @@ def densities(effort: Effort) -> Iterator[Row]:
         n * n,
         floor=10.0,
         error=float(np.abs(gap).max()),
-        note=f"theirs with rtol=1e-4, timed on {len(few):,} of the points and multiplied by {share}; "
+        note=f"theirs with rtol=1e-4, timed on {len(few):,} of the points, times {share}; "
         "the error is the largest difference of the logarithms, ours sums all terms",
     )
 
