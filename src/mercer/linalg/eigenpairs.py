@@ -51,6 +51,7 @@ def leading_eigenpairs(
     iterations: int = 300,
     by_size: bool = False,
     extra: int = 0,
+    start: np.ndarray | None = None,
     random_state: Any = 0,
     tuning: Tuning = Tuning(),  # noqa: B008
 ) -> Eigenpairs:
@@ -74,8 +75,10 @@ def leading_eigenpairs(
         Whether the largest |λ| are sought rather than the largest λ.
     extra : int
         Columns of a block beside the wanted pairs, which helps where eigenvalues are close.
+    start : array of shape (size, columns), optional
+        The first block, vectors near the wanted ones where such are known.
     random_state : int, Generator or RandomState
-        Draws the first block.
+        Draws the first block where nothing is given.
 
     References
     ----------
@@ -93,8 +96,10 @@ def leading_eigenpairs(
     check_count("leading_eigenpairs", "count", count)
     count = min(count, size)
     width = min(size, max(tuning.fewest, count + extra))
+    if start is None:
+        start = _generator(random_state).standard_normal((size, width))
     apply: Multiply = multiply if callable(multiply) else multiply.__matmul__
-    block = qr(_generator(random_state).standard_normal((size, width)))[0]
+    block = qr(start)[0]
     basis, images = block[:, :0], block[:, :0]
     products = 0
     while True:
