@@ -23,6 +23,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "gpu",
     "scale",
     "job",
+    "space",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

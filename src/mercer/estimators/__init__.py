@@ -1,6 +1,13 @@
 """Estimators with scikit-learn's contract."""
 
+from mercer.estimators.cca import KernelCCA
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
+from mercer.estimators.cluster import KernelKMeans, SpectralClustering
+from mercer.estimators.conformal import ConformalRegressor
+from mercer.estimators.density import KernelDensity
+from mercer.estimators.embedding import ConditionalMeanEmbedding
+from mercer.estimators.hypothesis_tests import TestResult, hsic_test, mmd_test
+from mercer.estimators.pca import KernelPCA
 from mercer.estimators.regressor import (
     KernelPoissonRegressor,
     KernelQuantileRegressor,
@@ -13,8 +20,14 @@ from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 __all__ = [
     "SVC",
     "SVR",
+    "ConditionalMeanEmbedding",
+    "ConformalRegressor",
+    "KernelCCA",
     "KernelClassifier",
+    "KernelDensity",
+    "KernelKMeans",
     "KernelLogisticRegression",
+    "KernelPCA",
     "KernelPoissonRegressor",
     "KernelQuantileRegressor",
     "KernelRegressor",
@@ -24,4 +37,8 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "SpectralClustering",
+    "TestResult",
+    "hsic_test",
+    "mmd_test",
 ]

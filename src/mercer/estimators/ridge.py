@@ -22,13 +22,13 @@ from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
     forget,
-    function_values,
     hosted,
     is_blocks,
 )
 from mercer.estimators.learned import LearnedByLoss
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
+from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelLike
@@ -37,27 +37,18 @@ from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.direct import Direct
-from mercer.solvers.problem import Solver
+from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
-FORMULATED = (
-    "solver",
-    "centres",
-    "random_state",
-    "checkpoint",
-)  # which say where f is sought
+FORMULATED = ("solver", "centres", "random_state", "checkpoint")  # which say where f lies
 
 
-class _Ridge(CallbackSupportMixin, LearnedByLoss):
-    """Predictions and scores of both ridge estimators."""
+class _Ridge(CallbackSupportMixin, RidgeUncertainty, LearnedByLoss):
+    """Predictions, their uncertainty, and scores of both ridge estimators."""
 
     _allow_indefinite = True
     _instead_of_tensors = ""
-
-    def predict(self, X: Any) -> Any:
-        """f(x) + b for every row of X."""
-        return function_values(self, X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions."""
@@ -147,11 +138,9 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         task = FitTask.root(
             self, X, y, weights, iterations_of(posed.solver) if len(ridges) == 1 else len(ridges)
         )
-        if len(ridges) == 1:
-            problem = posed.problem(y, Squared(), ridges[0], weights, self.fit_intercept)
-            solution = posed.solve(problem, task, lambda alpha, b: posed.attributes(X, alpha, b))
-        else:
-            solution = self._each_target(posed, y, weights, ridges, task)
+        problems = self._problems_of(posed, y, weights, ridges)
+        solution = self._solution(posed, X, problems, task)
+        self._remember(problems)
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
         task.end(lambda: fitted)
@@ -191,14 +180,24 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         self.n_features_in_ = first.shape[1]
         return first, y, admit_weights(sample_weight, y.reshape(len(y), -1))
 
-    def _each_target(
-        self, posed: Formulation, y: Any, weights: Any, ridges: list[float], task: FitTask
+    def _problems_of(
+        self, posed: Formulation, y: Any, weights: Any, ridges: list[float]
+    ) -> list[Problem]:
+        """One problem for all outputs, or one for each where they have alphas of their own."""
+        columns = [y] if len(ridges) == 1 else y.T
+        return [
+            posed.problem(column, Squared(), ridge, weights, self.fit_intercept)
+            for column, ridge in zip(columns, ridges, strict=True)
+        ]
+
+    def _solution(
+        self, posed: Formulation, X: Any, problems: list[Problem], task: FitTask
     ) -> Solution:
-        """A problem for each target, with an α of its own."""
+        if len(problems) == 1:
+            return posed.solve(problems[0], task, lambda alpha, b: posed.attributes(X, alpha, b))
         parts = []
-        for column, ridge in zip(y.T, ridges, strict=True):
+        for problem in problems:
             part = task.part("target")
-            problem = posed.problem(column, Squared(), ridge, weights, self.fit_intercept)
             parts.append(posed.solve(problem, part))
             part.end()
         return Solution.stacked(parts)
@@ -289,6 +288,13 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
         solution = path.solution(float(alphas[column]) / total)
         posed = Formulation(kernels[row], path.gram, path.gram.x, None)
+        self._remember(
+            [
+                posed.problem(
+                    y, Squared(), float(alphas[column]) / total, weights, self.fit_intercept
+                )
+            ]
+        )
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         choice = {
             "alpha_": float(alphas[column]),
@@ -299,6 +305,14 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         keep(self, {**fitted, **choice, "solution_": solution}, solution.status)
         task.end(lambda: fitted)
         return self
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Refused: alpha and lengthscale were chosen on the same rows, so nothing is guaranteed."""
+        raise ValueError(
+            "KernelRidgeCV chose alpha and lengthscale on the rows it was fitted to, which voids "
+            "the guarantee of the jackknife+: write ConformalRegressor(KernelRidgeCV()), which "
+            "sets rows aside, or KernelRidge with values that were chosen on other rows."
+        )
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
         gram = Gram(kernel, self._training_points(kernel, X))
