@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's contract."""
 
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
+from mercer.estimators.learned import LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.estimators.regressor import (
     KernelPoissonRegressor,
     KernelQuantileRegressor,
@@ -19,6 +20,8 @@ __all__ = [
     "KernelRegressor",
     "KernelRidge",
     "KernelRidgeCV",
+    "LearnedKernelClassifier",
+    "LearnedKernelRegressor",
     "NuSVC",
     "OneClassSVM",
 ]

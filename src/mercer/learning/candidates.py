@@ -1,0 +1,62 @@
+"""Which kernel and which form of metric: a race on few rows, and the winner on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels import Exponential, Laplacian
+from mercer.kernels.base import Kernel
+from mercer.learning.metric import Form
+from mercer.learning.rounds import GradientRounds, LearnedKernel
+
+Candidate = tuple[Kernel, Form]
+
+CANDIDATES: tuple[Candidate, ...] = (
+    (Laplacian(), "diagonal"),
+    (Exponential(), "diagonal"),
+    (Exponential(), "full"),
+)
+RACE_ROWS = 1500
+RACE_ROUNDS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Race:
+    """The candidates, and the held-out error of each on the rows of the race."""
+
+    candidates: Sequence[Candidate]
+    errors: np.ndarray
+
+    @property
+    def winner(self) -> Candidate:
+        return self.candidates[int(np.argmin(self.errors))]
+
+
+def raced(
+    candidates: Sequence[Candidate], settings: GradientRounds, X: Any, y: Any, weights: Any = None
+) -> tuple[LearnedKernel, Race]:
+    """What the best candidate learns, and the race; a single candidate does not race."""
+    errors = np.zeros(len(candidates))
+    if len(candidates) > 1:
+        short = replace(
+            settings,
+            rows=min(settings.rows, RACE_ROWS),
+            rounds=min(settings.rounds, RACE_ROUNDS),
+            splits=1,
+            time_limit=_part(settings.time_limit, 0.5 / len(candidates)),
+            callback=None,
+        )
+        for i, (kernel, form) in enumerate(candidates):
+            errors[i] = replace(short, form=form).learn(kernel, X, y, weights).error
+    race = Race(candidates, errors)
+    kernel, form = race.winner
+    limit = _part(settings.time_limit, 0.5 if len(candidates) > 1 else 1.0)
+    return replace(settings, form=form, time_limit=limit).learn(kernel, X, y, weights), race
+
+
+def _part(limit: float | None, share: float) -> float | None:
+    return None if limit is None else share * limit
