@@ -35,6 +35,7 @@ from mercer.kernels.norms import line_norm, torus_norm
 from mercer.kernels.periodic import PeriodicBernoulli, PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian, Matern, Radial, RationalQuadratic
 from mercer.kernels.spectral import CosineSeries, FourierSeries, Spectral
+from mercer.kernels.stretched import StretchedExponential
 
 __all__ = [
     "AdditiveChiSquared",
@@ -73,6 +74,7 @@ __all__ = [
     "Sigmoid",
     "Spectral",
     "Spline",
+    "StretchedExponential",
     "Sum",
     "Weighted",
     "as_kernel",
