@@ -175,7 +175,11 @@ def _around(at: Callable[[float], Any], entry: float, step: float) -> tuple[list
     try:
         return list(CENTRAL.values()), [at(entry + k * step) for k in CENTRAL]
     except ValueError:  # at the edge of what the kernel admits
+        pass
+    try:
         return list(FORWARD.values()), [at(entry + k * step) for k in FORWARD]
+    except ValueError as refusal:  # single values are admitted, and none beside them
+        raise _OtherForm from refusal
 
 
 # ---- constants of an expression, in order --------------------------------------------------------
@@ -358,6 +362,7 @@ def _scale_slope(number: Number, j: int) -> Expression:
             norm = number.kind.replace("length", "norm")
             return rate * (Number(norm, alone) * reciprocal_root(Number(norm, view)))
     slope = _radial_slope(number)
+    assert number.term is not None
     if number.kind == "coordinate_sum":
         return rate * coordinate_sum(slope, alone)
     return rate * (number * coordinate_sum(slope / number.term, alone))

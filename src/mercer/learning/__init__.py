@@ -5,9 +5,21 @@ from typing import Any
 from mercer.kernels.base import Kernel
 from mercer.learning.candidates import CANDIDATES, Race, raced
 from mercer.learning.metric import Metric
+from mercer.learning.parameters import LearnedParameters, LeaveOneOut, MarginalLikelihood
 from mercer.learning.rounds import GradientRounds, LearnedKernel, Round
 
-__all__ = ["CANDIDATES", "GradientRounds", "LearnedKernel", "Metric", "Race", "Round", "raced"]
+__all__ = [
+    "CANDIDATES",
+    "GradientRounds",
+    "LearnedKernel",
+    "LearnedParameters",
+    "LeaveOneOut",
+    "MarginalLikelihood",
+    "Metric",
+    "Race",
+    "Round",
+    "raced",
+]
 
 
 def learn(kernel: Kernel, X: Any, y: Any, by: Any = None, sample_weight: Any = None) -> Any:

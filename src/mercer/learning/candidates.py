@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels import Exponential, Laplacian
+from mercer.kernels import Exponential, Laplacian, Matern, StretchedExponential
 from mercer.kernels.base import Kernel
 from mercer.learning.metric import Form
 from mercer.learning.rounds import GradientRounds, LearnedKernel
@@ -17,9 +17,14 @@ Candidate = tuple[Kernel, Form]
 
 CANDIDATES: tuple[Candidate, ...] = (
     (Laplacian(), "diagonal"),
+    (StretchedExponential(0.5), "diagonal"),
     (Exponential(), "diagonal"),
-    (Exponential(), "full"),
+    (Matern(1.5), "diagonal"),
+    (Matern(1.5), "full"),
 )
+"""From the L1 distance and targets that jump to smooth ones in any direction. On sixteen tables
+each of the five was the best on some; `Gaussian`, and `Exponential` with a full metric, on none.
+Sums of two of them had no lower test error than the better one."""
 RACE_ROWS = 1500
 RACE_ROUNDS = 2
 

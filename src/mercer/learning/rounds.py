@@ -168,10 +168,8 @@ class GradientRounds:
                 f"{type(getattr(X, 'data', X)).__name__}: write X.toarray() for a sparse matrix."
             )
         random = np.random.default_rng(self.random_state)
-        sample, drawn = Sample.of(points, y, weights), np.arange(len(points))
-        if len(sample) > self.rows:
-            drawn = np.sort(random.choice(len(sample), self.rows, replace=False))
-            sample = sample.take(drawn)
+        drawn = drawn_rows(len(points), self.rows, random)
+        sample = Sample.of(points, y, weights).take(drawn)
         return _Path(self, kernel, sample, drawn, random).result()
 
 
@@ -266,7 +264,7 @@ class _Path:
     def next_metric(self, fit: RidgeFit, one: Round) -> Metric:
         sample = fit.sample
         stride = max(1, len(sample) // self.tuning.gradient_rows)
-        some = sample.take(np.arange(0, len(sample), stride))  # rows come in random order
+        some = sample.take(np.arange(0, len(sample), stride))  # spread over all
         product = average_outer_product(
             fit.kernel,
             some.points,
@@ -356,6 +354,13 @@ class _Search:
             RidgeFit(self.path.scaled(metric, scale), sample)
             for (sample, _), metric in zip(self.parts, self.metrics, strict=True)
         ]
+
+
+def drawn_rows(rows: int, most: int, random_state: Any) -> np.ndarray:
+    """All rows, or as many as may be, drawn at random, in their order."""
+    if rows <= most:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(random_state).choice(rows, most, replace=False))
 
 
 def _splits(
