@@ -19,6 +19,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "svm",
     "features",
     "online",
+    "learned",
     "gpu",
     "scale",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -45,6 +46,11 @@ class Calibration:
 
         best = minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded")
         return cls(float(np.exp(best.x)))
+
+    def loss(self, scores: np.ndarray, labels: np.ndarray, weights: Any = None) -> float:
+        """The mean of −log p of the labels."""
+        logs = self.log_probabilities(scores)[np.arange(len(labels)), labels]
+        return -float(np.average(logs, weights=weights))
 
     def log_probabilities(self, scores: Array) -> Array:
         """The logarithms, one column for each class."""

@@ -20,6 +20,7 @@ from mercer.learning.criteria import Criterion, leave_one_out, negative_log_like
 from mercer.learning.fits import Sample, column_deviations
 from mercer.learning.metric import Metric
 from mercer.learning.rounds import drawn_rows, typical_scale
+from mercer.operators import Gram
 
 REACH = math.log(1e5)
 """How far a parameter may move from where it began, on a log scale: a column that does not matter
@@ -61,12 +62,14 @@ class _Descent:
     ridge: float = 0.1
     rows: int = 2000
     iterations: int = 100
+    tolerance: float = 1e-7
     time_limit: float | None = None
     random_state: Any = 0
     callback: Callable[[int, float], Any] | None = None
 
     def __post_init__(self) -> None:
         check_positive(self, "ridge", self.ridge)
+        check_positive(self, "tolerance", self.tolerance)
         check_count(self, "rows", self.rows)
         check_count(self, "iterations", self.iterations)
         if self.time_limit is not None and not (is_number(self.time_limit) and self.time_limit > 0):
@@ -103,6 +106,8 @@ class LeaveOneOut(_Descent):
         Rows that are learned from, at most; a step costs n³ operations.
     iterations : int, default=100
         Of L-BFGS, at most.
+    tolerance : float, default=1e-7
+        It ends where an iteration changes the criterion by less, relative to it.
     time_limit : float, optional
         Seconds after which no further step is begun.
     random_state : int, Generator, RandomState or None, default=0
@@ -161,20 +166,21 @@ class _Search:
     ) -> None:
         self.settings, self.criterion, self.sample = settings, criterion, sample
         self.kernel, self.started = kernel, time.perf_counter()
-        first = slopes(criterion, kernel, sample, settings.ridge)
+        one = Gram(kernel, sample.points.slice(0, 1)).astype("float64")
+        known = one.parameter_gradient(np.ones((1, 1)))  # which parameters have a derivative
         values = kernel.get_params(deep=True)
-        self.names = [name for name in first.parameters if np.all(np.asarray(values[name]) > 0)]
+        self.names = [name for name in known if np.all(np.asarray(values[name]) > 0)]
         self.shapes = {name: np.shape(values[name]) for name in self.names}
         parts = [np.log(np.ravel(np.asarray(values[name], float))) for name in self.names]
         self.start = np.concatenate([*parts, [math.log(settings.ridge)]])
-        self.best = self.start, first.value
+        self.best = self.start, math.inf
         self.history: list[float] = []
 
     def result(self) -> LearnedParameters:
         bounds = [(at - REACH, at + REACH) for at in self.start]
         bounds[-1] = (math.log(LEAST_RIDGE), math.log(1e6))
         message = "stopped before it converged"
-        options = {"maxiter": self.settings.iterations}
+        options = {"maxiter": self.settings.iterations, "ftol": self.settings.tolerance}
         try:
             found = minimize(
                 self.value,
@@ -203,8 +209,8 @@ class _Search:
         return self.kernel.with_(**changes), math.exp(theta[-1])
 
     def value(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        limit = self.settings.time_limit
-        if limit is not None and time.perf_counter() - self.started > limit:
+        limit, begun = self.settings.time_limit, self.best[1] < math.inf
+        if begun and limit is not None and time.perf_counter() - self.started > limit:
             raise _Stopped
         kernel, ridge = self.at(theta)
         try:

@@ -39,7 +39,7 @@ class Tuning:
     gain: float = 0.995  # of the error, to go on: the valley of good settings is long and flat
     patience: int = 2  # rounds without a lower error after which no other is tried
     gradient_rows: int = 1000  # that are averaged over, at least where there are more
-    few_rows: int = 3000  # below, several splits share the decision
+    few_rows: int = 2000  # below, several splits share the decision
     pairs: int = 400  # rows whose kernel values tell where to begin
     typical_value: float = math.exp(-0.5)  # of half of them, relative to k(x, x)
     halvings: int = 7  # of a range of 2¹⁶, on a log scale: to a factor of 1.1
@@ -116,7 +116,7 @@ class GradientRounds:
     held_out : float, default=0.2
         The part of these rows that each split holds out.
     splits : int, optional
-        How many splits; by default one, or three where there are less than 3,000 rows.
+        How many splits; by default one, or three where there are less than 2,000 rows.
     time_limit : float, optional
         Seconds after which no further fit is begun.
     random_state : int, Generator, RandomState or None, default=0
