@@ -21,6 +21,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "online",
     "gpu",
     "scale",
+    "structured",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 
