@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from mercer.kernels import (
+    AdditiveChiSquared,
     AllSubsets,
     ArcCosine,
     BlockKernel,
@@ -27,6 +28,7 @@ from mercer.kernels import (
     FourierSeries,
     Gaussian,
     GroupAverage,
+    HistogramIntersection,
     Kernel,
     Laplacian,
     Linear,
@@ -171,6 +173,8 @@ INTEGERS = _RANDOM.integers(0, 4, size=(13, 2))
 ON_THEIR_POINTS: dict[str, tuple[Kernel, Any]] = {  # with an expression, but not for all vectors
     "chi-squared": (ChiSquared(gamma=0.7), HISTOGRAMS),
     "chi-squared-counts": (ChiSquared(gamma=0.2), INTEGERS),
+    "histogram-intersection": (HistogramIntersection(), HISTOGRAMS),
+    "additive-chi-squared": (AdditiveChiSquared(), HISTOGRAMS),
     "brownian": (Brownian(), NONNEGATIVE),
     "brownian-integer": (Brownian(), INTEGERS),
     "spline": (Spline(), NONNEGATIVE[:, :1]),

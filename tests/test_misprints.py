@@ -11,7 +11,7 @@ from mercer.features import Fastfood, MercerFeatures, RandomFourierFeatures
 from mercer.kernels import BlockKernel, Gaussian, Linear, PeriodicExponential, Polynomial, laws
 from mercer.losses import Squared
 from mercer.solvers import Direct
-from mercer.solvers.descent.landscape import Landscape
+from mercer.solvers.descent import Functional
 from mercer.solvers.problem import Problem
 
 
@@ -109,7 +109,7 @@ def slope(functional, f, g, step=1e-4):
 
 def test_the_functional_gradient_of_squares_is_linear_in_the_residuals():
     problem, f, g = directions()
-    ground = Landscape(problem)
+    ground = Functional(problem)
     found = ground.gradient(ground.element(f.coefficients)).coefficients
     derivative = slope(lambda h: problem.objective(h.coefficients), f, g)
     at = f.kernel.function(f.points, found)

@@ -49,7 +49,6 @@ from mercer.points.tensors import TensorPoints  # noqa: E402
 from mercer.solvers import (  # noqa: E402
     DoublyStochastic,
     DualAscent,
-    FeatureProblem,
     HeldOut,
     KernelGradientDescent,
     MiniBatch,
@@ -351,7 +350,7 @@ class TestDescents:
         phi = Nystroem(kernel=Gaussian(1.5), n_components=15, random_state=0).fit(X)
         weights = 1.0 + np.arange(80) % 2
         theirs, ours = (
-            FeatureProblem(phi, made(X), made(y), loss, 1e-2, made(weights))
+            Problem.on_features(phi, made(X), made(y), loss, 1e-2, made(weights))
             for made in (np.asarray, tensor)
         )
         solver = MiniBatch(3, Constant(0.2), batch_size=16)

@@ -9,6 +9,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.features import (
+    AdditiveFeatures,
     ExplicitFeatures,
     Fastfood,
     FeatureMap,
@@ -152,5 +153,5 @@ def test_every_public_map_is_among_them():
         if isinstance(value, type) and issubclass(value, FeatureMap)
     }
     tested = {type(phi) for phi in MAPS.values()} | {FeatureMap, PolynomialCountSketch}
-    of_objects = {ExplicitFeatures, MinHash}  # tested on their points, in tests/structured
-    assert public <= tested | of_objects
+    elsewhere = {AdditiveFeatures, ExplicitFeatures, MinHash}  # on their points: tests/structured
+    assert public <= tested | elsewhere

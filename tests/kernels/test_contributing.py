@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import markets
+from mercer.kernels import laws
 from mercer.testing import check_kernel
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
@@ -31,6 +32,7 @@ def test_a_radial_kernel(blocks, tmp_path, monkeypatch):
     ((name, kernel),) = market.items()
     assert name not in markets.KERNELS
     check_kernel(kernel)
+    assert laws.positive_definite(kernel + 1.0, 3).yes  # stated in the class
     X = markets.normal(6)
     squares = ((X[:, None] - X) ** 2).sum(axis=-1)
     assert np.allclose(kernel(X), 1 / np.sqrt(1 + squares / 0.49), rtol=1e-14)

@@ -464,7 +464,7 @@ def test_an_unknown_fact_says_what_to_write():
             return 2.0 / (1.0 + s)
 
     assert "`positive_definite = True` in the class Wave" in laws.positive_definite(Wave()).advice
-    assert "kernel.check(range(n))" in laws.positive_definite(Precomputed(np.eye(2))).advice
+    assert "Precomputed(…, positive_definite=True)" in repr(Precomputed(np.eye(2)).laws())
     assert laws.positive_definite(Precomputed(np.eye(2), positive_definite=True)).yes
     for advised in (Wave().exp(), Wave().on(0), Wave().normalised(), GroupAverage(Wave(), SIGNS)):
         assert "in the class Wave" in laws.positive_definite(advised, 2).advice

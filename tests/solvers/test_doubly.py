@@ -8,8 +8,8 @@ import pytest
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Logistic, Multinomial, Quantile, Squared
 from mercer.solvers import Direct, Problem
-from mercer.solvers.doubly import DoublyStochastic, SeededFeatures
 from mercer.solvers.schedules import Constant, InverseTime
+from mercer.solvers.stochastic import DoublyStochastic, SeededFeatures
 
 KERNEL = Gaussian(0.6)
 RNG = np.random.default_rng(0)

@@ -10,8 +10,7 @@ from mercer.features.centres import Given
 from mercer.kernels import Gaussian
 from mercer.losses import Hinge, Multinomial, Squared
 from mercer.operators import cross_gram
-from mercer.solvers import Newton
-from mercer.solvers.minibatch import FeatureProblem, MiniBatch
+from mercer.solvers import MiniBatch, Newton
 from mercer.solvers.problem import Problem
 from mercer.solvers.schedules import Average, Constant, InverseTime
 
@@ -33,7 +32,7 @@ def on_centres(loss, y, weights=None):
     [(Squared(), Y), (Hinge(), np.sign(Y)), (Multinomial(), np.digitize(Y, [-0.2, 0.2]))],
 )
 def test_on_centres_it_comes_near_newton(loss, y):
-    problem = FeatureProblem(PHI, X, y, loss, RIDGE)
+    problem = Problem.on_features(PHI, X, y, loss, RIDGE)
     solution = MiniBatch(30, InverseTime(2 / RIDGE, 300.0), 20, Average(1.0)).solve(problem)
     best = on_centres(loss, y).objective
     assert best - 1e-6 <= solution.objective <= 1.03 * best
@@ -43,14 +42,14 @@ def test_on_centres_it_comes_near_newton(loss, y):
 def test_weights_and_several_targets():
     weights = RNG.integers(0, 3, 400).astype(float)
     y = np.stack([Y, -Y], axis=1)
-    problem = FeatureProblem(PHI, X, y, Squared(), RIDGE, weights)
+    problem = Problem.on_features(PHI, X, y, Squared(), RIDGE, weights)
     solution = MiniBatch(30, Constant(0.5), 20).solve(problem)
     assert solution.coefficients.shape == (15, 2)
     assert solution.objective <= 1.03 * on_centres(Squared(), y, weights).objective
 
 
 def test_the_same_seed_gives_the_same_answer_and_a_callback_stops():
-    problem = FeatureProblem(PHI, X, Y, Squared(), RIDGE)
+    problem = Problem.on_features(PHI, X, Y, Squared(), RIDGE)
     solver = MiniBatch(1, Constant(0.1), 50, averaging=None)
     first, second = solver.solve(problem), solver.solve(problem)
     np.testing.assert_array_equal(first.coefficients, second.coefficients)
@@ -62,7 +61,7 @@ def test_the_same_seed_gives_the_same_answer_and_a_callback_stops():
 
 
 def test_bad_problems_are_named():
-    with pytest.raises(ValueError, match="needs a finite regularization > 0; got 0"):
-        FeatureProblem(PHI, X, Y, Squared(), 0)
+    with pytest.raises(ValueError, match="needs regularization > 0; got 0"):
+        MiniBatch(1, Constant(0.1)).solve(Problem.on_features(PHI, X, Y, Squared(), 0))
     with pytest.raises(ValueError, match="one row for each of the 400 points"):
-        FeatureProblem(PHI, X, Y[1:], Squared(), 1.0)
+        Problem.on_features(PHI, X, Y[1:], Squared(), 1.0)

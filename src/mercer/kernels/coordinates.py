@@ -23,7 +23,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Answer, Facts, no, yes
 from mercer.kernels.inner_product import POLYNOMIALS
 from mercer.kernels.measures import CauchyFrequencies, LaplaceFrequencies
-from mercer.kernels.radial import SMOOTH, Lengthscale, column_scales
+from mercer.kernels.radial import DECAYING, SMOOTH, Lengthscale, column_scales
 from mercer.points import ALL_COLUMNS, PointSet, View
 
 
@@ -64,10 +64,7 @@ class _DecayingProduct(Kernel):
             isotropic=yes("in one column it is a function of |x − y|")
             if one
             else no("beyond one column its level sets are not spheres"),
-            bounded=yes("k(x, x) = 1", 1.0),
-            universal=yes("its spectral density is positive everywhere"),
-            positive_values=True,
-            vanishes=True,
+            **DECAYING,
         )
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from mercer.errors import SlowKernelWarning
 from mercer.kernels.base import Kernel
-from mercer.kernels.facts import Facts, unknown
 from mercer.points import IndexPoints, PointSet, as_points
 
 
@@ -149,7 +148,8 @@ class Precomputed(Kernel):
     matrix : array of shape (n, n)
         K; where the rows and columns are different points, any shape.
     positive_definite : bool, optional
-        Whether it is, where the author knows: solvers that need it ask.
+        Whether it is, where the author knows: solvers that need it ask. `kernel.check(range(n))`
+        looks at the eigenvalues.
 
     Examples
     --------
@@ -218,15 +218,3 @@ class Precomputed(Kernel):
     def __repr__(self) -> str:
         shape, claim = np.shape(self.matrix), _stated(self.positive_definite)
         return f"Precomputed(matrix of shape {shape}{claim})"
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        facts = super().facts(dimension)
-        if not facts.positive_definite.unknown:
-            return facts
-        return facts.stating(
-            positive_definite=unknown(
-                "its matrix was given",
-                advice="kernel.check(range(n)) looks at the eigenvalues; where none is negative, "
-                "write Precomputed(K, positive_definite=True).",
-            )
-        )

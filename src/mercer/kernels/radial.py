@@ -27,6 +27,12 @@ from mercer.points import View
 
 Lengthscale = float | Sequence[float] | np.ndarray
 
+DECAYING: dict[str, Any] = {  # facts of kernels with k(x, x) = 1 that tend to 0 far away
+    "bounded": yes("k(x, x) = 1", 1.0),
+    "universal": yes("its spectral density is positive everywhere"),
+    "positive_values": True,
+    "vanishes": True,
+}
 SMOOTH = yes(
     "its spectral measure has all moments: its functions have derivatives of every order", math.inf
 )
@@ -91,10 +97,7 @@ class _Decaying(Radial):
         known = super().facts(dimension)
         return known.stating(
             positive_definite=yes("its spectral density is positive in every dimension (Bochner)"),
-            bounded=yes("k(x, x) = 1", 1.0),
-            universal=yes("its spectral density is positive everywhere"),
-            positive_values=True,
-            vanishes=True,
+            **DECAYING,
         )
 
 

@@ -4,19 +4,12 @@ from mercer.solvers import schedules
 from mercer.solvers.automatic import default_solver
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.constrained import Constrained
-from mercer.solvers.descent import (
-    Discrepancy,
-    KernelGradientDescent,
-    StochasticFunctionalGradient,
-    SubgradientDescent,
-)
+from mercer.solvers.descent import Discrepancy, KernelGradientDescent, SubgradientDescent
 from mercer.solvers.direct import Direct
-from mercer.solvers.doubly import DoublyStochastic
 from mercer.solvers.driver import HeldOut
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.interpolation import interpolant
-from mercer.solvers.minibatch import FeatureProblem, MiniBatch
 from mercer.solvers.newton import Newton
 from mercer.solvers.optimality import Gap, certified_gap, duality_gap, gradient_norm
 from mercer.solvers.path import PathPoint, regularization_path
@@ -27,6 +20,11 @@ from mercer.solvers.solution import Solution, Status
 from mercer.solvers.sparse import SparseExpansion
 from mercer.solvers.spectral import SpectralPath
 from mercer.solvers.splitting import Splitting
+from mercer.solvers.stochastic import (
+    DoublyStochastic,
+    MiniBatch,
+    StochasticFunctionalGradient,
+)
 
 __all__ = [
     "L1",
@@ -40,7 +38,6 @@ __all__ = [
     "DoublyStochastic",
     "DualAscent",
     "Eigen",
-    "FeatureProblem",
     "Features",
     "Gap",
     "HeldOut",

@@ -91,10 +91,10 @@ def admitted(solver: Any, problem: Problem) -> Problem:
 
 def returned(solution: Solution, problem: Problem) -> Solution:
     """A solution in the library of the problem's targets."""
-    y, found = problem.y, solution.coefficients
-    if type(found) is type(y):
+    y, v = problem.y, solution.coefficients
+    if type(v) is type(y):
         return solution
     intercept = solution.intercept
     if np.ndim(intercept):
         intercept = beside(intercept, y)
-    return replace(solution, coefficients=beside(found, y), intercept=intercept)
+    return replace(solution, coefficients=beside(v, y), intercept=intercept)

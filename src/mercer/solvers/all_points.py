@@ -430,7 +430,7 @@ class OnAllPoints:
     # ---- steps -----------------------------------------------------------------------------------
 
     def direction(self, point: Point, goal: float) -> Any:
-        """What solves (λI + DK)δ = −g, as far as that is worth it."""
+        """What solves (λI + DK)δ = −g, to a residual that falls with the gap."""
         products, multiclass = self.products, self.loss.is_multiclass
         if products.root is not None and not multiclass:
             return Rooted(self, point)

@@ -249,7 +249,7 @@ def choose(
     ridge : float, optional
         What will be added to the diagonal of K, by which iterations are foreseen.
     exact : sequence of Candidate, optional
-        Exact candidates for a loss other than the square, from whoever knows them.
+        Exact candidates for a loss other than the square, where the caller knows some.
     rates : Rates, optional
         Speeds of this machine; measured by default.
 
@@ -272,13 +272,16 @@ def choose(
     rates = Rates.measured(kernel, points) if rates is None else rates
     if memory is None and _on_card(points):
         memory = int(TUNING.share * points.free_memory())
-    found = list(exact or [])
+    candidates = list(exact or [])
     if exact is None and isinstance(loss, Squared):
-        told = None if centres else ridge  # who asked for centres needs no spectrum
-        found = [_direct(points, outputs, rates), _iterative(kernel, points, outputs, rates, told)]
+        known = None if centres else ridge  # where centres were asked for no spectrum is needed
+        candidates = [
+            _direct(points, outputs, rates),
+            _iterative(kernel, points, outputs, rates, known),
+        ]
     count = min(n, default_centres(n)) if centres is None else centres
-    found.append(_on_centres(points, loss, outputs, count, rates))
-    return choose_among(found, asked=centres, memory=memory, rows=n)
+    candidates.append(_on_centres(points, loss, outputs, count, rates))
+    return choose_among(candidates, asked=centres, memory=memory, rows=n)
 
 
 def choose_among(

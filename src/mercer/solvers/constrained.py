@@ -22,7 +22,7 @@ class Constrained:
 
     The problem has `Ball(D)` as its regularization. Its solution is the ridge solution f_λ whose
     multiplier λ ≥ 0 has ‖f_λ‖ = D, or the least-squares solution of least norm, λ = 0, where that
-    lies in the ball. As ‖f_λ‖ falls with λ, and λD² ≤ (1/Σw) Σ w_i y_i², λ is found by bisection
+    lies in the ball. As ‖f_λ‖ falls with λ, and λD² ≤ (1/Σw) Σ w_i y_i², λ comes from a bisection
     after one eigendecomposition. With several outputs ‖f‖² is summed over them; an intercept is
     free. The multiplier is in the status, and in `solution.history["multiplier"]`.
 

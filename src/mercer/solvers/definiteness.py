@@ -1,4 +1,4 @@
-"""Kernels that are not positive definite: found, and named in the status with a witness."""
+"""Kernels that are not positive definite: how they are detected, and what a status says then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def witness_of(gram: Gram) -> np.ndarray | None:
     """A unit vector v with vᵀKv < 0, or None: where laws decide nothing, by trying some points.
 
     The least eigenvalue of K on some of the points is no less than on all of them, so that a
-    witness found here is one for K, while None proves nothing.
+    witness of these is one for K, while None proves nothing.
 
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian, Precomputed
@@ -118,18 +118,18 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
     """
     gram = problem.gram
     values, vectors = map(on_host, linalg.eigen(to_precision(gram.dense(), "float64")))
-    kept = vectors[:, values >= 0]
-    matrix = (kept * values[values >= 0]) @ kept.T
+    basis = vectors[:, values >= 0]
+    matrix = (basis * values[values >= 0]) @ basis.T
     nearest = Precomputed(0.5 * (matrix + matrix.T)).gram(np.arange(gram.shape[0]))
-    found = solver.solve(replace(problem, operator=nearest))
+    solution = solver.solve(replace(problem, operator=nearest))
     status = Status(
         False,
         f"No minimum: {sentence(gram, vectors[:, 0])}. Solved for the nearest positive "
-        f"semidefinite matrix instead. {found.status.message}",
+        f"semidefinite matrix instead. {solution.status.message}",
         "Choose a positive definite kernel, as Gaussian(), or add a multiple of the identity to a "
         "precomputed matrix.",
         vectors[:, 0],
     )
-    coefficients = (kept @ (kept.T @ on_host(found.coefficients))).astype(gram.dtype)
+    coefficients = (basis @ (basis.T @ on_host(solution.coefficients))).astype(gram.dtype)
     coefficients = gram.x.vector(coefficients)
-    return replace(found, coefficients=coefficients, status=status)
+    return replace(solution, coefficients=coefficients, status=status)

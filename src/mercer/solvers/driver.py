@@ -69,7 +69,7 @@ class State:
     history : dict of lists
         What was recorded, by name.
     asked : Problem
-        The problem of which `solution` tells the truth; early stopping fits a part of its rows.
+        The problem that `solution` certifies; early stopping fits a part of its rows.
     best : Progress or None
         The iterate to return where it is not the last one.
     deadline : float
@@ -191,6 +191,8 @@ def drive(
     if resume is not None:
         restore(state, resume)
     clock = Clock(solver, state, began)
+    if watch is not None and not state.iteration:
+        watch.see(state, solver.progress(state))
     state.deadline = clock.deadline
     while not ended(solver, state):
         state = solver.step(state)

@@ -57,8 +57,8 @@ class CutOff:
         check_positive(self, "regularization", self.regularization)
 
     def values(self, eigenvalues: Array) -> Array:
-        xp, kept = namespace(eigenvalues), eigenvalues >= self.regularization
-        return xp.where(kept, 1.0 / xp.where(kept, eigenvalues, 1.0), 0.0)
+        xp, large = namespace(eigenvalues), eigenvalues >= self.regularization
+        return xp.where(large, 1.0 / xp.where(large, eigenvalues, 1.0), 0.0)
 
 
 @dataclass(frozen=True)

@@ -230,7 +230,7 @@ class Point:
 
 
 class Direction:
-    """Preconditioned conjugate gradients for Hδ = −∇J, as far as that is worth it."""
+    """Preconditioned conjugate gradients for Hδ = −∇J, to a share of the gap."""
 
     def __init__(self, space: OnCentres, point: Point, goal: float) -> None:
         self.space, self.point = space, point
@@ -261,8 +261,8 @@ class Direction:
         gap = self.space.estimated_gap(step.residual, self.objective)
         energy = step.energy if isinstance(step.energy, float) else float(step.energy.sum())
         small = gap <= max(0.5 * self.goal, self.share * self.before)
-        worth = max(self.share * self.first, self.goal * abs(point.objective))
-        return (small and energy <= worth) or self.taken >= self.space.solver.inner_iterations
+        enough = max(self.share * self.first, self.goal * abs(point.objective))
+        return (small and energy <= enough) or self.taken >= self.space.solver.inner_iterations
 
 
 class Hessian:

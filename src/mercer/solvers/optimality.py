@@ -54,7 +54,7 @@ class Tuning:
         rounding errors of values and sums are independent, and add up like their squares. Against
         64 binary digits the factor was at most 3 for n = 50 and 6 for n = 4,000 units in the last
         place (Gaussian, Matérn, linear, polynomial of degree 4; columns of size 1 to 1,000).
-    balance : float
+    zero_sum : float
         How far from 0 a sum Σ p_i u_i may be, relative to the sizes that were added.
     doublings : int
         Of a bracket of a root: more than there are exponents.
@@ -67,7 +67,7 @@ class Tuning:
 
     unit: float = 8.0 * EPS
     growth: float = EPS / 8.0
-    balance: float = 1e-12
+    zero_sum: float = 1e-12
     doublings: int = 1100
     centring_steps: int = 100
     negligible: float = 64.0 * EPS
@@ -336,15 +336,15 @@ def _dual_points(at: Evaluation) -> Iterator[Array]:
         best = centring_intercept(problem, at.fitted, at.b)
         u = slopes(problem, at.fitted + best)
         total, sizes = xp.sum(p * u, axis=0), xp.sum(xp.abs(p * u), axis=0)
-        if bool(xp.all(xp.abs(total) <= TUNING.balance * sizes + 4.0 * EPS)):
+        if bool(xp.all(xp.abs(total) <= TUNING.zero_sum * sizes + 4.0 * EPS)):
             yield u
 
 
 def slopes(problem: Problem, values: Array, loss: Loss | None = None) -> Array:
     """ℓ'(y, f), 0 where there is no weight."""
     xp = namespace(values)
-    found = (problem.loss if loss is None else loss).slope(problem.y, values)
-    return xp.where(over_rows(problem.shares, found) > 0, found, 0.0)
+    u = (problem.loss if loss is None else loss).slope(problem.y, values)
+    return xp.where(over_rows(problem.shares, u) > 0, u, 0.0)
 
 
 def centred(problem: Problem, u: Array) -> Array:

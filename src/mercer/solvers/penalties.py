@@ -1,6 +1,6 @@
 """Penalties on f: a squared norm, a ball, any function of the norm, or ℓ1 on coefficients.
 
-A penalty is convex in the coefficients v. It is told v and the squared norms q_k = v_kᵀPv_k of the
+A penalty is convex in the coefficients v. It is given v and the squared norms q_k = v_kᵀPv_k of the
 outputs, and in the dual problem z = Aᵀ(pu) and the squares z_kᵀP⁻¹z_k.
 """
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from mercer.arrays import Array, beside, floating, namespace, to_precision
 from mercer.checks import is_number
+from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity
 from mercer.solvers import admission
@@ -309,6 +310,13 @@ class Problem:
             return 0.0
         return float(np.sum(np.asarray(self.intercept_cost) * admission.on_host(intercept)))
 
+    def function(self, solution: Solution) -> Any:
+        """f of a solution, without its intercept, which can be evaluated anywhere."""
+        if isinstance(self.operator, FeatureMatrix):
+            features: Any = self.operator.features
+            return FeatureFunction(features, admission.on_host(solution.coefficients))
+        return RKHSFunction(self.operator.kernel, self.operator.y, solution.coefficients)
+
     def each_output(self) -> Iterator[Problem]:
         """Problems of one output each, with the λ of that output."""
         y = admission.at_home(self.targets, self.operator)
@@ -321,7 +329,7 @@ class Solver(Protocol):
     """A dataclass of its settings that turns a problem into a solution."""
 
     def solve(self, problem: Problem) -> Solution:
-        """Solve it, and tell the truth about how well."""
+        """The solution, and how far from optimal it is."""
 
 
 # ---- checks --------------------------------------------------------------------------------------

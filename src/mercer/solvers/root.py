@@ -137,11 +137,11 @@ class PivotedCholesky:
             if len(enough) or count == most or factor.shape[1] < count:
                 break
             count = min(2 * count, most)
-        kept = int(enough[0]) if len(enough) else factor.shape[1]
-        features = np.ascontiguousarray(factor[:, :kept], gram.dtype)
+        rank = int(enough[0]) if len(enough) else factor.shape[1]
+        features = np.ascontiguousarray(factor[:, :rank], gram.dtype)
         _refuse_indefinite(diagonal, features)
-        missing = float(rest[kept]) / (trace or 1.0)
-        return Root(features, missing, f"pivoted Cholesky root of rank {kept}")
+        missing = float(rest[rank]) / (trace or 1.0)
+        return Root(features, missing, f"pivoted Cholesky root of rank {rank}")
 
 
 def _columns(gram: Gram, count: int) -> np.ndarray:
@@ -198,10 +198,10 @@ class Eigen:
                 f"{float(values[0]):.3g}, and a square root needs none below 0.",
                 vectors[:, 0],
             )
-        kept = values > (unit if self.tolerance is None else self.tolerance) * top
-        features = vectors[:, kept] * np.sqrt(values[kept])
-        missing = float(values[~kept].sum()) / (float(values.sum()) or 1.0)
-        return Root(features, missing, f"eigenvectors of rank {int(kept.sum())}")
+        large = values > (unit if self.tolerance is None else self.tolerance) * top
+        features = vectors[:, large] * np.sqrt(values[large])
+        missing = float(values[~large].sum()) / (float(values.sum()) or 1.0)
+        return Root(features, missing, f"eigenvectors of rank {int(large.sum())}")
 
 
 @dataclass(frozen=True)

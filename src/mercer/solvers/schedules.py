@@ -253,3 +253,36 @@ def _check_stochastic(owner: str, lipschitz: Any, radius: Any, ridge: Any, steps
     check_nonnegative(owner, "radius", radius)
     check_positive(owner, "regularization", ridge)
     check_count(owner, "steps", steps)
+
+
+# ---- what descents refuse ------------------------------------------------------------------------
+
+
+def check_first_step(schedule: Schedule, curvature: float, regularization: float) -> None:
+    """Refuse a schedule that begins with steps under which f turns round or blows up."""
+    first = schedule.step(1)
+    if first * regularization > 1.0 + 1e-9:
+        raise ValueError(
+            f"the first step, {first:g}, turns f round: 1 − ηλ = {1 - first * regularization:.3g}. "
+            f"Begin with at most 1/λ = {1 / regularization:.3g}, as InverseTime(1/λ) does."
+        )
+    if curvature > 0 and first * (curvature + regularization) >= 2.0:
+        raise ValueError(
+            f"the first step, {first:g}, is too long for a loss with unbounded slope: descent is "
+            f"stable below {2.0 / (curvature + regularization):.3g}. Write a smaller scale, or "
+            "InverseTime(scale, offset) with an offset."
+        )
+
+
+def check_objects(owner: object, schedule: Any, averaging: Any) -> None:
+    """Refuse numbers and flags where objects are wanted."""
+    name = type(owner).__name__
+    if not hasattr(schedule, "step"):
+        raise ValueError(
+            f"{name} needs a schedule of steps; got {schedule!r}. Write schedules.Constant(0.1), "
+            "InverseTime(scale) or InverseSquareRoot(scale)."
+        )
+    if not (averaging is None or hasattr(averaging, "weight")):
+        raise ValueError(
+            f"{name} needs averaging=Average(), Average(power=1) or None; got {averaging!r}."
+        )

@@ -318,6 +318,6 @@ def _is_zero(filter_: Filter | float) -> bool:
     return not hasattr(filter_, "values") and float(filter_) == 0.0
 
 
-def _inverse_where(kept: Array, values: Array) -> Array:
+def _inverse_where(chosen: Array, values: Array) -> Array:
     xp = namespace(values)
-    return xp.where(kept, 1.0 / xp.where(kept, values, 1.0), 0.0)
+    return xp.where(chosen, 1.0 / xp.where(chosen, values, 1.0), 0.0)

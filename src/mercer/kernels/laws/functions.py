@@ -18,6 +18,7 @@ class _FunctionLaws(Facts):
 
     inner: Facts
     same: tuple[str, ...] = ("columns", "period", "constant_diagonal")
+    constant_term = True
 
     def __init__(self, kernel: Any, inner: Facts) -> None:
         super().__init__(kernel, inner.dimension)
@@ -33,7 +34,8 @@ class _FunctionLaws(Facts):
             return yes(reason)
         return first(self._small, unknown("k is not known to be universal"))
 
-    def smooth_as_inner(self) -> Answer:
+    @cached_property
+    def sobolev_order(self) -> Answer:
         order = self.inner.sobolev_order
         if not order.yes:
             return unknown("k has no known order")
@@ -41,8 +43,9 @@ class _FunctionLaws(Facts):
             return yes("powers of k are as smooth as k", order.payload)
         return unknown("k is not known to be stationary")
 
-    def convolution_powers(self, constant_term: bool) -> Answer:
-        if constant_term and self.stationary.yes and self.positive_definite.yes:
+    @cached_property
+    def spectral_density(self) -> Answer:
+        if self.constant_term and self.stationary.yes and self.positive_definite.yes:
             return no("its constant term puts mass at frequency 0")
         return first(self._shifted, unknown("convolution powers are not computed"))
 
@@ -87,14 +90,6 @@ class ExponentialLaws(_FunctionLaws):
             return yes("its space holds all polynomials of functions that separate points")
         return unknown("the functions of k are not known to separate points")
 
-    @cached_property
-    def sobolev_order(self) -> Answer:
-        return self.smooth_as_inner()
-
-    @cached_property
-    def spectral_density(self) -> Answer:
-        return self.convolution_powers(constant_term=True)
-
 
 # ---- p(k) = Σ_n a_n kⁿ with a_n ≥ 0 --------------------------------------------------------------
 
@@ -118,6 +113,7 @@ class PolynomialLaws(_FunctionLaws):
     def __init__(self, kernel: Any, coefficients: Sequence[float], inner: Facts) -> None:
         super().__init__(kernel, inner)
         self.polynomial = np.polynomial.Polynomial(np.asarray(coefficients, np.float64))
+        self.constant_term = bool(coefficients[0])
 
     @cached_property
     def positive_definite(self) -> Answer:
@@ -150,14 +146,6 @@ class PolynomialLaws(_FunctionLaws):
         return self.dense_where_inner_is(
             "a power of a universal kernel is universal, and so is its sum with others"
         )
-
-    @cached_property
-    def sobolev_order(self) -> Answer:
-        return self.smooth_as_inner()
-
-    @cached_property
-    def spectral_density(self) -> Answer:
-        return self.convolution_powers(constant_term=bool(self.polynomial.coef[0]))
 
 
 # ---- k(x, y)/√(k(x, x) k(y, y)) ------------------------------------------------------------------

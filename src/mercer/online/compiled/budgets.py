@@ -99,45 +99,86 @@ def _drawn(integers, count):  # type: ignore[no-untyped-def]
 
 @inner
 def _least_loss(state, rules):  # type: ignore[no-untyped-def]
-    """The bump without which the samples that are kept have the least loss; not the newest."""
+    """The bump without which the samples of all bumps have the least loss; not the newest.
+
+    The loss is convex, so that ℓ(y_j, f_j − a_i k_ij) ≥ ℓ(y_j, f_j) − ℓ'_j a_i k_ij. Only where
+    this bound, with the loss of sample i itself as it is, is below the least sum so far, a sum is
+    computed.
+    """
     apart()
     count, scale, offset = state.integers[COUNT], state.reals[SCALE], state.reals[OFFSET]
-    values = _values_at_centres(state.a, state.gram, scale, count)
-    best, lowest = 0, math.inf
+    a, gram, targets = state.a, state.gram, state.targets
+    loss = rules.loss, rules.loss_address, rules.loss_numbers, rules.share, offset
+    values = _values_at_centres(a, gram, scale, count)
+    bounds = _loss_bounds(loss, targets, values, a, gram, scale)
+    best = least(bounds, count - 1)
+    lowest = _loss_without(best, loss, targets, values, a, gram, scale, math.inf)
     for i in range(count - 1):
-        total = _loss_without(i, state, rules, values, scale, offset, lowest)
-        if total < lowest:
-            best, lowest = i, total
+        if i != best and bounds[i] <= lowest:
+            total = _loss_without(i, loss, targets, values, a, gram, scale, lowest)
+            if total < lowest or (total == lowest and i < best):
+                best, lowest = i, total
     return best
 
 
 @inner
 def _values_at_centres(a, gram, scale, count):  # type: ignore[no-untyped-def]
-    """f(c_j) for all centres."""
+    """f(c_j) for all centres, a row for each output."""
     widen()
-    values = np.zeros((count, a.shape[1]))
-    for i in range(count):
-        for o in range(a.shape[1]):
+    values = np.zeros((a.shape[1], count))
+    for o in range(a.shape[1]):
+        for i in range(count):
             factor = scale * a[i, o]
             for j in range(count):
-                values[j, o] += factor * gram[i, j]
+                values[o, j] += factor * gram[i, j]
     return values
 
 
 @inner
-def _loss_without(i, state, rules, values, scale, offset, limit):  # type: ignore[no-untyped-def]
-    """Σ_j ℓ(y_j, f(c_j) − a_i k(c_i, c_j)); the sum ends where it exceeds the limit."""
-    outputs = values.shape[1]
-    f, slope, total = np.empty(outputs), np.empty(outputs), 0.0
-    costs, kind, numbers = np.empty(outputs), rules.loss, rules.loss_numbers
-    address, share, targets = rules.loss_address, rules.share, state.targets
-    for j in range(len(values)):
+def _loss_bounds(loss, targets, values, a, gram, scale):  # type: ignore[no-untyped-def]
+    """For each bump, what the losses of all samples are at least without it."""
+    widen()
+    kind, address, numbers, share, offset = loss
+    outputs, count = values.shape
+    f, slope, costs = np.empty(outputs), np.empty(outputs), np.empty(outputs)
+    slopes, bounds, total = np.empty((outputs, count)), np.empty(count), 0.0
+    for j in range(count):
         for o in range(outputs):
-            f[o] = values[j, o] - scale * state.a[i, o] * state.gram[i, j]
+            f[o] = values[o, j]
+        losses(kind, address, numbers, share, offset, targets, j, f, costs, slope)
+        bounds[j] = 0.0
+        for o in range(outputs):
+            slopes[o, j] = slope[o]
+            total += costs[o]
+            change = scale * a[j, o] * gram[j, j]
+            bounds[j] += slope[o] * change - costs[o]
+            f[o] -= change
+        losses(kind, address, numbers, share, offset, targets, j, f, costs, slope)
+        for o in range(outputs):
+            bounds[j] += costs[o]
+    for i in range(count):
+        bounds[i] += total
+        for o in range(outputs):
+            pull = 0.0
+            for j in range(count):
+                pull += slopes[o, j] * gram[i, j]
+            bounds[i] -= scale * a[i, o] * pull
+    return bounds
+
+
+@inner
+def _loss_without(i, loss, targets, values, a, gram, scale, limit):  # type: ignore[no-untyped-def]
+    """Σ_j ℓ(y_j, f(c_j) − a_i k(c_i, c_j)); the sum ends where it exceeds the limit."""
+    kind, address, numbers, share, offset = loss
+    outputs, count = values.shape
+    f, slope, costs, total = np.empty(outputs), np.empty(outputs), np.empty(outputs), 0.0
+    for j in range(count):
+        for o in range(outputs):
+            f[o] = values[o, j] - scale * a[i, o] * gram[i, j]
         losses(kind, address, numbers, share, offset, targets, j, f, costs, slope)
         for o in range(outputs):
             total += costs[o]
-        if total >= limit:
+        if total > limit:
             break
     return total
 
