@@ -34,12 +34,21 @@ class FeatureRows:
         >>> rows.matrix.toarray().tolist()
         [[2.0, 1.0], [0.0, 0.0]]
         """
-        keys, columns = np.unique(hashes, return_inverse=True)
+        from mercer.structured.compiled.sparse import merged, numbered
+
+        keys, columns = np.empty(len(hashes), np.uint64), np.empty(len(hashes), np.int64)
+        keys = keys[: numbered(hashes, keys, columns)]
+        order = np.argsort(keys)
+        places = np.empty(len(keys), np.int64)
+        places[order] = np.arange(len(keys))
+        columns = places[columns]
         values = np.ones(len(hashes)) if weights is None else np.array(weights, np.float64)
-        shape = len(starts) - 1, max(len(keys), 1)
-        matrix = scipy.sparse.csr_array((values, columns, starts.copy()), shape)
-        matrix.sum_duplicates()  # in place, hence the copies
-        return cls(keys, matrix)
+        ends = np.zeros(len(starts), np.int64)
+        merged(np.asarray(starts, np.int64), columns, values, len(keys), ends[1:])
+        parts = values[: ends[-1]], columns[: ends[-1]], ends
+        matrix = scipy.sparse.csr_array(parts, (len(starts) - 1, max(len(keys), 1)))
+        matrix.sort_indices()
+        return cls(keys[order], matrix)
 
     @cached_property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
