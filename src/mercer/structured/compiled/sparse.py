@@ -7,7 +7,6 @@ import numpy as np
 from mercer.evaluation.cpu.vectors import compiled, widen
 from mercer.structured.compiled.inner import inner
 
-
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # multiplied, near hashes fall into slots far apart
 
 

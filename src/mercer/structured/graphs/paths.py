@@ -28,9 +28,8 @@ class _Counts(SparseKernel):
             positive_definite=yes("it is the inner product of counts of parts of the graphs"),
         )
 
-    def block(self, x: Any, y: Any) -> np.ndarray:
+    def check_pair(self, x: Any, y: Any) -> None:
         check_alike(x, y)
-        return super().block(x, y)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
