@@ -382,3 +382,9 @@ def test_an_operator_can_be_pickled():
     gram @ np.ones(20)
     again = pickle.loads(pickle.dumps(gram))
     assert np.array_equal(again @ np.ones(20), gram @ np.ones(20))
+
+
+def test_other_precisions_share_the_points_that_are_packed() -> None:
+    gram = Gaussian().gram(np.random.default_rng(0).normal(size=(30, 2)))
+    gram @ np.ones(30)
+    assert gram.astype(np.float32).astype(np.float64).execution() is gram.execution()

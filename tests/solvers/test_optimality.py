@@ -174,7 +174,7 @@ def test_residuals_carry_their_rounding_too():
     rest = matrix @ alpha + 40 * np.longdouble(1e-17) * alpha - problem.targets
     true = float(np.linalg.norm(rest.astype(float))) / np.linalg.norm(problem.targets)
     assert solution.gap >= true
-    assert solution.gap >= ridge_residual(problem, solution.coefficients).rounding
+    assert solution.gap >= ridge_residual(problem, solution.coefficients).error
 
 
 @pytest.mark.parametrize("intercept", [False, True])

@@ -241,7 +241,8 @@ class Gram(Operator):
         dtype = np.dtype(dtype)
         if dtype not in (np.float32, np.float64):
             raise ValueError(f"a Gram matrix is computed in float32 or float64; got {dtype}.")
-        other = copy(self)  # shares the executions, and so the points that are packed
+        other = copy(self)
+        other._executions = self._executions  # shared, and so are the points that are packed
         other.dtype, other.evaluations = dtype, 0
         return other
 

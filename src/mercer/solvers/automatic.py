@@ -18,7 +18,7 @@ from mercer.operators import Gram
 from mercer.points import PointSet, SparsePoints, VectorPoints
 from mercer.runtime.budget import Memory, free_memory, memory_budget
 from mercer.runtime.threads import thread_count
-from mercer.solvers.admission import on_host
+from mercer.solvers.admission import column_memory, on_host, stores_faster
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import Direct
 from mercer.solvers.direct import Tuning as DirectTuning
@@ -58,6 +58,8 @@ class Tuning:
         Rows whose eigenvalues tell what is known.
     checks, start : float
         Products beside the iterations, and seconds beside all that.
+    stored_value : float
+        Seconds for each value of a stored K in a product on a card.
     newton_steps : int
         For another loss than the square, on centres.
     two_sides : pairs of precision and factor
@@ -76,6 +78,7 @@ class Tuning:
     spectrum: int = 512
     checks: int = 6
     start: float = 0.1
+    stored_value: float = 1.5e-12
     newton_steps: int = 8
     two_sides: tuple[tuple[str, float], ...] = (("float64", 1.4), ("float32", 2.2))
     probe: int = 1024
@@ -355,27 +358,38 @@ def _iterative(
     rank, iterations = _foreseen(kernel, points, ridge)
     factor = (1.5 * n * rank**2 + rank**3 / 3) / rates.multiply_adds["float32"]
     speed = 0.67 if points.dtype == np.float64 else 1.0  # iterations are in float32
-    product = 0.5 * n * n * rates.value_seconds * speed * (1 + 0.2 * (outputs - 1))
+    value, first = 0.5 * rates.value_seconds * speed, 0.0
+    if stores_faster(Gram(kernel, points)):
+        value, first = TUNING.stored_value, n * n * rates.value_seconds
+    elif _on_card(points):  # which does not use symmetry
+        value = rates.value_seconds
+    product = n * n * value * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()
     known = laws.positive_definite(kernel, getattr(points, "width", None)).yes
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
-    seconds = TUNING.start + columns + (iterations + TUNING.checks) * product
-    memory = 2.0 * size * n * rank + 16.0 * rank**2 + 64.0 * n * outputs
+    seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
+    memory = (1.2 if _on_card(points) else 2.0) * size * n * rank + 16.0 * rank**2
+    memory += 64.0 * n * outputs
     return Candidate("ConjugateGradient", solver, seconds, memory, True, None, obstacle, False)
 
 
 def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, float]:
     """Columns of a preconditioner and iterations, from the eigenvalues of K on some rows."""
-    n = len(points)
-    if not ridge or points.home != "host":
+    n, device, solver = len(points), _on_card(points), ConjugateGradient()
+    if not ridge:
         return min(n, 2 * default_rank(n, 4)), TUNING.iterations
     sample = points.take(np.linspace(0, n - 1, min(n, TUNING.spectrum)).astype(int))
-    matrix = Gram(kernel, sample).astype(np.float64).dense()
+    matrix = on_host(Gram(kernel, sample).astype(np.float64).dense())
     values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
-    entry = 0.5 * (LOW_RANK.entry + getattr(points, "width", 0))  # iterations are in float32
-    budget = RankBudget(ridge, ConjugateGradient().goal(Gram(kernel, points)), n, entry)
-    rank, iterations = budget.foreseen(values[: len(values) // 3], most_columns(n, 4))
+    entry = LOW_RANK.value_cost(getattr(points, "width", 0), device)
+    entry *= 1.0 if device else 0.5  # iterations are in float32
+    gram = Gram(kernel, points)
+    budget = RankBudget(ridge, solver.goal(gram), n, entry)
+    most = most_columns(n, 4, column_memory(gram))
+    if device:
+        most = min(most, int(solver.tuning.spread * math.sqrt(n)))
+    rank, iterations = budget.foreseen(values[: len(values) // 3], most)
     return min(n, int(1.5 * rank)), iterations  # they are added some at a time
 
 

@@ -17,13 +17,12 @@ from mercer.operators import Gram
 from mercer.solvers import admission
 from mercer.solvers.driver import NOT_STORED, Callback, HeldOut, Progress, State, drive
 from mercer.solvers.krylov import Step, conjugate_steps
-from mercer.solvers.optimality import ridge_residual
+from mercer.solvers.optimality import Residual, ridge_residual
 from mercer.solvers.preconditioners import TUNING as LOW_RANK
 from mercer.solvers.preconditioners import (
     Columns,
     LowRank,
     RankBudget,
-    default_rank,
     grown,
     most_columns,
 )
@@ -51,6 +50,8 @@ class Tuning:
         Rows on which rounding is measured.
     refinements : int
         Corrections at most; three are usual.
+    spread : float
+        Times √n: columns at most on a card, where memory admits more than ever pay.
     stalled : float
         A correction that leaves more than this share of the residual gains nothing: float64 is
         tried, or it ends.
@@ -66,6 +67,7 @@ class Tuning:
     workable: float = 0.3
     sample: int = 256
     refinements: int = 12
+    spread: float = 20.0
     stalled: float = 0.5
     margin: float = 0.7
     preconditioner_share: float = 1 / 3
@@ -83,7 +85,8 @@ class RidgeState(State):
 
     x: Array = None
     correction: Array = None
-    dtype: str = "float64"
+    dtype: str = "float64"  # of the products of iterations
+    judged: str = "float64"  # of those that residuals are computed by
     corrections: int = 0
     singles: int = 0  # iterations in float32
     residual: Array = field(default=None, repr=False, metadata=NOT_STORED)
@@ -187,24 +190,19 @@ class ConjugateGradient:
         """
         system, gram, n = System(ConjugateGradient, problem), problem.gram, problem.rows
         dtype = np.dtype(self._precision(system, self.tuning.column_rounding))
-        rank, memory = self.rank, admission.column_memory(gram)
-        if rank is None and admission.on_device(gram):
-            # what columns cost beside products was measured on CPUs only
-            rank = default_rank(n, dtype.itemsize, memory)
-        most = min(n, rank or most_columns(n, dtype.itemsize, memory))
+        device, width = admission.on_device(gram), getattr(gram.x, "width", 0)
+        most = min(n, self.rank or most_columns(n, dtype.itemsize, admission.column_memory(gram)))
+        if device and self.rank is None:
+            most = min(most, max(LOW_RANK.fewest, int(self.tuning.spread * math.sqrt(n))))
         product = np.dtype(self._precision(system, self.tuning.product_rounding))
-        entry = LOW_RANK.entry + getattr(gram.x, "width", 0)
-        budget = RankBudget(
-            system.ridge,
-            self.goal(gram),
-            n,
-            math.inf if rank else entry * product.itemsize / 8,
-        )
+        entry = LOW_RANK.value_cost(width, device) * (1.0 if device else product.itemsize / 8)
+        budget = RankBudget(system.ridge, self.goal(gram), n, math.inf if self.rank else entry)
         kernel: Any = gram.kernel
         factors = RandomlyPivoted(most, self.random_state).growing(kernel, gram.x, dtype)
         weights = admission.on_host(problem.sample_weights)
         columns = grown(_in_time(factors, until), weights, budget)
-        return Columns(gram.x.vector(columns), system.roots, system.ridge)
+        block_bytes = LOW_RANK.device_bytes if device else LOW_RANK.block_bytes
+        return Columns(gram.x.vector(columns), system.roots, system.ridge, block_bytes)
 
     def _precision(self, system: System, share: float) -> str:
         """float32 where it is used, and K in float32 is off by no more than this share of ρ."""
@@ -247,23 +245,40 @@ class ConjugateGradient:
             system.preconditioner = shared.columns.preconditioner(system.ridge)
             system.shared = shared
         x = system.started(start) if shared is None or shared.x is None else shared.x
+        dtype = self._precision(system, self.tuning.product_rounding)
+        split = dtype == "float32" and admission.float64_is_dear(system.gram)
         state = RidgeState(
             work=system,
             x=x,
             correction=0.0 * x,
-            dtype=self._precision(system, self.tuning.product_rounding),
+            dtype=dtype,
+            judged="split" if split else "float64",
         )
         state.history |= {"residual": [], "seconds": []}
         self._look(state)
         return state
 
     def _look(self, state: RidgeState) -> None:
-        """The residual of x in float64, and whether that is small enough."""
-        system, xp = state.work, state.work.xp
-        moved = bool(xp.any(state.x != 0))
-        state.residual = system.sides - system.multiply(state.x) if moved else system.sides
-        if system.size(state.residual) <= self.goal(system.gram):
-            state.finished = "the tolerance is reached"
+        """The residual of x, and whether it is small enough."""
+        moved = bool(state.work.xp.any(state.x != 0))
+        state.residual = self._residual(state, state.x) if moved else state.work.sides
+        self._judge(state)
+
+    def _residual(self, state: RidgeState, x: Array) -> Array:
+        return state.work.sides - state.work.multiply(x, state.judged)
+
+    def _judge(self, state: RidgeState) -> None:
+        """Whether the residual is small enough, also in float64 on sampled rows where it is not."""
+        system, goal = state.work, self.goal(state.work.gram)
+        if system.size(state.residual) > goal:
+            return
+        if state.judged == "split":
+            at = system.coefficients(state.x)
+            if ridge_residual(system.problem, *at).claimed > goal:
+                state.judged = "float64"
+                state.residual = self._residual(state, state.x)
+                return
+        state.finished = "the tolerance is reached"
 
     def step(self, state: RidgeState) -> RidgeState:
         """One iteration; where a correction is good enough, it is added and judged."""
@@ -299,19 +314,18 @@ class ConjugateGradient:
         """Take the correction where it lowers residual or energy; then see whether to go on."""
         system = state.work
         candidate = system.as_stored(state.x + state.correction)
-        rest = system.sides - system.multiply(candidate)
+        rest = self._residual(state, candidate)
         before, after = system.size(state.residual), system.size(rest)
         better = system.energy(candidate, rest) < system.energy(state.x, state.residual)
         if after < before or better:
             state.x, state.residual = candidate, rest
         state.correction, state.steps = 0.0 * state.x, None
         state.corrections += 1
-        if system.size(state.residual) <= self.goal(system.gram):
-            state.finished = "the tolerance is reached"
-        elif after > self.tuning.stalled * before and state.dtype == "float64":
-            state.finished = "rounding"
-        elif after > self.tuning.stalled * before:
-            state.dtype = "float64"
+        self._judge(state)
+        if not state.finished and after > self.tuning.stalled * before:
+            if state.dtype == "float64":
+                state.finished = "rounding"
+            state.dtype = state.judged = "float64"
         if state.corrections >= self.tuning.refinements:
             state.finished = state.finished or "rounding"
 
@@ -329,30 +343,28 @@ class ConjugateGradient:
         at = state.best or self.progress(state)
         alpha = to_precision(at.coefficients, precision(system.gram.dtype))
         wide = to_precision(alpha, "float64")
-        fitted = problem.gram @ wide
-        residual = ridge_residual(problem, wide, at.intercept, fitted).claimed
-        risk = float(problem.loss.risk(problem.y, fitted + at.intercept, problem.sample_weights))
-        norms = problem.norms(wide, fitted)
+        fitted = problem.fitted(wide)
+        residual = ridge_residual(problem, wide, at.intercept, fitted)
         return Solution(
             coefficients=alpha,
             status=self._status(state, residual),
-            objective=risk + problem.penalty.value(wide, norms),
-            gap=residual,
+            objective=problem.objective(wide, at.intercept, fitted),
+            gap=residual.claimed,
             history=state.history,
             intercept=float(at.intercept) if problem.single else at.intercept,
         )
 
-    def _status(self, state: RidgeState, residual: float) -> Status:
+    def _status(self, state: RidgeState, residual: Residual) -> Status:
         counts = {"float32": state.singles, "float64": state.iteration - state.singles}
         each = ", ".join(f"{count} in {name}" for name, count in counts.items() if count)
         work = (
             f"{state.iteration} iterations{f' ({each})' if each else ''} with a preconditioner of "
-            f"rank {state.work.preconditioner.columns.rank}; relative residual {residual:.1e}"
+            f"rank {state.work.preconditioner.columns.rank}; {residual}"
         )
         goal = self.goal(state.work.gram)
         if state.best is not None:
             return Status(True, f"Stopped early, where held-out rows are predicted best: {work}.")
-        if residual <= goal:
+        if residual.claimed <= goal:
             return Status(True, f"Solved: {work}.")
         if state.stopped:
             return Status(False, f"Stopped by {state.stopped}: {work}.", "Allow more, or Direct().")

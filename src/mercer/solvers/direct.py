@@ -191,13 +191,14 @@ class _Factorisation(RidgeSystem):
 
     def _solution(self, solved: Array, note: str, intercept: Array | None = None) -> Solution:
         alpha, b = self.coefficients(solved, intercept)
-        residual = ridge_residual(self.problem, alpha, b).claimed
         coefficients, intercept = to_precision(alpha, self.precision), plain_intercept(b)
+        fitted = self.problem.fitted(coefficients)
+        residual = ridge_residual(self.problem, coefficients, b, fitted)
         return Solution(
             coefficients=coefficients,
-            status=self._status(f"{note}; relative residual {residual:.1e}.", residual),
-            objective=self.problem.objective(coefficients, intercept),
-            gap=residual,
+            status=self._status(f"{note}; {residual}.", residual.claimed),
+            objective=self.problem.objective(coefficients, intercept, fitted),
+            gap=residual.claimed,
             intercept=intercept,
         )
 

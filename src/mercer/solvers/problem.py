@@ -28,7 +28,7 @@ from mercer.arrays import Array, beside, floating, namespace, to_precision
 from mercer.checks import is_number
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
-from mercer.operators import FeatureMatrix, Gram, Identity
+from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
 from mercer.solvers import admission
 from mercer.solvers.penalties import Penalty, SquaredNorm
 from mercer.solvers.solution import Solution
@@ -278,8 +278,9 @@ class Problem:
     # ---- the objective ---------------------------------------------------------------------------
 
     def fitted(self, v: Array) -> Array:
-        """A v, in float64."""
-        return self.operator @ self.array(v)
+        """A v in float64; on a card the values of A are in float32, its sums in float64."""
+        dear = admission.float64_is_dear(self.operator)
+        return (MixedPrecision(self.operator) if dear else self.operator) @ self.array(v)
 
     def constants(self, intercept: Any) -> Array:
         """B b: what is added to Av."""
@@ -296,10 +297,12 @@ class Problem:
         squares = xp.sum(v * image, axis=0)
         return [float(squares)] if v.ndim == 1 else [float(q) for q in squares]
 
-    def objective(self, coefficients: Any, intercept: Any = 0.0) -> float:
-        """The objective at v and b, recomputed in float64 from scratch."""
+    def objective(
+        self, coefficients: Any, intercept: Any = 0.0, fitted: Array | None = None
+    ) -> float:
+        """The objective at v and b in float64, recomputed from scratch where Av is not given."""
         v = self.array(coefficients)
-        fitted = self.operator @ v
+        fitted = self.fitted(v) if fitted is None else fitted
         values = fitted + self.constants(intercept)
         risk = float(self.loss.risk(self.y, values, self.sample_weights))
         return risk + self.cost(intercept) + self.penalty.value(v, self.norms(v, fitted))

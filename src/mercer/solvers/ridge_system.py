@@ -6,9 +6,13 @@ coefficients sum to 0. Without an intercept there is no column of ones.
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 
 from mercer.arrays import Array, namespace, precision, to_precision
+from mercer.operators import MixedPrecision, StoredGram
 from mercer.solvers import admission
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution
@@ -30,9 +34,24 @@ class RidgeSystem:
         self._rounding: float | None = None
 
     def multiply(self, c: Array, dtype: str = "float64") -> Array:
-        """A c, with kernel values and their sums in `dtype`."""
-        image = self.gram.astype(dtype) @ to_precision(self.roots * c, dtype)
-        return self.roots * to_precision(image, "float64") + self.ridge * c
+        """A c, with kernel values and their sums in `dtype`.
+
+        "split" has the values of float32, and loses no digit of c.
+        """
+        single = dtype != "float64"
+        operator = self.single if single else self.gram.astype("float64")
+        if dtype == "split":
+            operator = MixedPrecision(operator)
+        c_low = to_precision(self.roots * c, "float32" if dtype == "float32" else "float64")
+        return self.roots * to_precision(operator @ c_low, "float64") + self.ridge * c
+
+    @cached_property
+    def single(self) -> Any:
+        """K in float32; stored where points are wide and a card has the memory."""
+        gram = self.gram.astype("float32")
+        if not admission.stores_faster(gram):
+            return gram
+        return StoredGram(gram.kernel, gram.x, gram.x, gram.memory)
 
     def lengths(self, columns: Array) -> Array:
         """The norms of columns, 1 for columns of zeros."""
