@@ -127,7 +127,7 @@ def daisies(image: np.ndarray, patch: int, stride: int) -> tuple[Any, Any]:
     Tola, Lepetit, Fua, DAISY: an efficient dense descriptor applied to wide-baseline stereo, 2010.
     """
     try:
-        from skimage.feature import daisy
+        from skimage import feature
     except ImportError:
         raise ImportError(
             'descriptor="daisy" needs scikit-image: pip install "mercer[images]".'
@@ -135,7 +135,8 @@ def daisies(image: np.ndarray, patch: int, stride: int) -> tuple[Any, Any]:
     radius, (height, width) = max(1, patch // 2), image.shape
     if min(height, width) <= 2 * radius:
         return np.empty((0, 2)), np.empty((0, 200))
-    rows = daisy(image, step=stride, radius=radius)
+    described: Any = feature
+    rows = described.daisy(image, step=stride, radius=radius)
     places = [radius + stride * np.arange(count) for count in rows.shape[:2]]
     middles = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(-1, 2)
     return middles / (height, width), rows.reshape(len(middles), -1)
