@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -87,11 +87,12 @@ class Formulation:
         if attributes is not None:
             solver = with_progress(solver, task, lambda s: attributes(s.coefficients, s.intercept))
         try:
-            return solver.solve(problem)
+            solution = solver.solve(problem)
         except NotPositiveDefiniteError:
             if not (nearest and self.on_all_points):
                 raise
             return solved_for_nearest(problem, solver)
+        return replace(solution, asked=problem.asked)
 
     def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
         """The attributes of a model fitted to X."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import is_number
+from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import Formulation, formulation, is_automatic
 from mercer.estimators.inputs import hosted
 from mercer.estimators.progress import CallbackSupportMixin
@@ -52,7 +53,7 @@ MOST_CENTRES = 20_000
 
 
 @dataclass(eq=False, repr=False)
-class LossEstimator(CallbackSupportMixin, KernelInput):
+class LossEstimator(Certified, CallbackSupportMixin, KernelInput):
     """The parameters that estimators of a loss share, and how they choose a solver."""
 
     _allow_indefinite = True

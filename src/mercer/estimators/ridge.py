@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import Formulation, formulation, formulation_on_blocks, keep
 from mercer.estimators.inputs import (
     admit_numbers,
@@ -32,7 +33,7 @@ from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
 
-class _Ridge(CallbackSupportMixin, KernelInput):
+class _Ridge(Certified, CallbackSupportMixin, KernelInput):
     """Predictions and scores of both ridge estimators."""
 
     _allow_indefinite = True

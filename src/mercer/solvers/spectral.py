@@ -149,7 +149,9 @@ class SpectralPath:
             status = without_minimum(self.gram, self.witness, note)
         objective = problem.objective(alpha, intercept)
         coefficients = to_precision(alpha, precision(self.gram.dtype))
-        return Solution(coefficients, status, objective, rest, intercept=intercept)
+        return Solution(
+            coefficients, status, objective, rest, intercept=intercept, asked=problem.asked
+        )
 
     def degrees_of_freedom(self, filter_: Filter | float) -> float:
         """The trace of the smoother y ↦ f(x), the intercept included."""
