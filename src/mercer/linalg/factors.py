@@ -29,7 +29,8 @@ from mercer.linalg.triangles import Triangle, triangular_solve
 class Factor:
     """The Cholesky factor of a positive definite matrix: L Lᵀ = A + jitter·I.
 
-    `lower` is L, and `jitter` is what had to be added to the diagonal, 0 for most matrices.
+    `lower` is L, and `jitter` is what had to be added to the diagonal, 0 for most matrices. On a
+    device solutions by panels are `refined`, unless a preconditioner can do without.
 
     Examples
     --------
@@ -45,6 +46,7 @@ class Factor:
     lower: Array
     jitter: float
     tuning: Tuning = TUNING
+    refined: bool = True
 
     def solve(self, b: Array) -> Array:
         """The solution (L Lᵀ)⁻¹ b."""
@@ -69,7 +71,7 @@ class Factor:
 
     @cached_property
     def _panels(self) -> Triangle:
-        return Triangle(self.lower, self.tuning.device_panel)
+        return Triangle(self.lower, self.tuning.device_panel, refined=self.refined)
 
     def log_determinant(self) -> float:
         """The logarithm log det(L Lᵀ) = 2 Σ log L_ii, summed in float64."""

@@ -43,7 +43,7 @@ class Tuning:
     large: int = 8 * 12_288
     leaf: int = 256
     smallest: float = 2.0**-60
-    device_panel: int = 1024
+    device_panel: int = 2048
     few_columns: int = 32
     panels_on_host: bool = False
 
