@@ -106,11 +106,12 @@ class Formulation:
             solver = replace(solver, checkpoint=path)
             resume = {"resume": path} if path.exists() else {}
         try:
-            return solver.solve(problem, **resume)
+            solution = solver.solve(problem, **resume)
         except NotPositiveDefiniteError:
             if not (nearest and self.on_all_points):
                 raise
             return solved_for_nearest(problem, solver)
+        return replace(solution, asked=problem.asked)
 
     def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
         """The attributes of a model fitted to X."""
