@@ -17,6 +17,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "ridge",
     "logistic",
     "svm",
+    "defaults",
     "features",
     "online",
     "gpu",

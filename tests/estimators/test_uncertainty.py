@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mercer.estimators import ConformalRegressor, KernelRidge, KernelRidgeCV
 from mercer.features.centres import Given
 from mercer.kernels import Gaussian, Linear
+from mercer.solvers import Direct
 
 ALPHA = 0.3
 KINDS = {
@@ -200,6 +201,19 @@ def test_pickles_of_models_on_centres_hold_no_training_rows():
     np.testing.assert_array_equal(again.predict(new), model.predict(new))
     with pytest.raises(ValueError, match="fit it again"):
         again.predict(new, return_std=True)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_kept_factor_serves_the_posterior(monkeypatch, fit_intercept):
+    X, y, new = data()
+    weights = np.linspace(0.0, 2.0, len(y))
+    params = {"fit_intercept": fit_intercept}
+    expected = ridge(**params).fit(X, y, weights).predict(new, return_std=True)
+    model = ridge(solver=Direct(keep_factor=True), **params).fit(X, y, weights)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.solution_.factor is None
+    monkeypatch.setattr("mercer.linalg.cholesky", lambda *_: pytest.fail("factored again"))
+    np.testing.assert_allclose(model.predict(new, return_std=True), expected, rtol=1e-9)
 
 
 def test_rows_in_blocks():

@@ -17,12 +17,12 @@ import numpy as np
 from scipy.stats import gamma, norm
 
 from mercer.checks import check_count
-from mercer.estimators.lengthscales import median_distance
 from mercer.features.base import FeatureMap
 from mercer.features.centres import Greedy
 from mercer.features.inputs import length
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import generator
+from mercer.kernels.named import median_distance
 from mercer.kernels.radial import Gaussian
 from mercer.operators import Gram
 from mercer.points import PointSet

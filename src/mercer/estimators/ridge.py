@@ -10,9 +10,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimators.fitting import Formulation, formulation, formulation_on_blocks, keep
+from mercer.estimators.fitting import (
+    Explained,
+    Formulation,
+    formulation,
+    formulation_on_blocks,
+    keep,
+)
 from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
@@ -49,7 +54,7 @@ class _Ridge(CallbackSupportMixin, RidgeUncertainty):
 
 
 @dataclass(eq=False, repr=False)
-class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression: min over f of Σ_i w_i (y_i − f(x_i) − b)² + α‖f‖².
 
     It replaces scikit-learn's estimator of the same name: the same parameters come first and mean
@@ -130,9 +135,9 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         task.end(lambda: fitted)
         return self
 
-    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Formulation, Any, Any, Any, Any]:
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Where f is sought, the checked data, and λ = α/Σw for each output or for all."""
-        on_blocks = is_blocks(X)
+        on_blocks = not isinstance(X, np.ndarray) and is_blocks(X)
         if on_blocks:
             first, y, weights = self._admit_blocks(X, y, sample_weight)
         else:
@@ -154,7 +159,7 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
                 **named,
             )
         total = len(y) if weights is None else float(weights.sum())
-        return posed, X, y, weights, [alpha / total for alpha in alphas]
+        return posed, X, y, weights, (np.asarray(alphas) / total).tolist()
 
     def _admit_blocks(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """The first block of rows, targets, and weights."""
@@ -185,13 +190,6 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             parts.append(posed.solve(problem, part))
             part.end()
         return Solution.stacked(parts)
-
-    def explain(self) -> str:
-        """Which solver was used and why: the candidates with their predicted time and memory."""
-        check_is_fitted(self)
-        if self.choice_ is None:
-            return f"The solver was given, or there was nothing to choose. {self.solution_.status}"
-        return f"{self.choice_.explain()}\n{self.solution_.status}"
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:

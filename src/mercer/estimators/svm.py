@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from mercer.checks import is_number
 from mercer.estimators.fitting import keep
 from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points
+from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.pairs import Machine, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
 from mercer.features.inputs import KernelInput, KernelLike, length
@@ -69,7 +70,9 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
 
     def _gram(self, X: Any, weights: np.ndarray) -> Gram:
         kernel = self._weighted_kernel(X, weights)
-        return Gram(kernel, self._training_points(kernel, X))
+        points = self._training_points(kernel, X)
+        warn_of_lengthscale(kernel, points)
+        return Gram(kernel, points)
 
     def _weighted_kernel(self, X: Any, weights: np.ndarray) -> Kernel:
         """The kernel of the parameters; gamma="scale" takes the variance of weighted points."""
@@ -95,11 +98,14 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
     ) -> dict[str, Any]:
         """The support, and its function in the precision of the points."""
         points = gram.x.take(support)
+        coefficients = coefficients.astype(points.dtype, copy=False)
         return {
             "kernel_": gram.kernel,
             "support_": support.astype(np.int32),
             "support_vectors_": np.empty((0, 0)) if self._is_precomputed() else points.data,
-            "function_": RKHSFunction(gram.kernel, points, coefficients.astype(points.dtype)),
+            "function_": RKHSFunction(
+                gram.kernel, points, coefficients.astype(points.dtype, copy=False)
+            ),
         }
 
     def _of_one(self, gram: Gram, alpha: np.ndarray, intercept: float) -> dict[str, Any]:
@@ -171,7 +177,8 @@ class SupportVectorClassifier(SupportVectorMachine):
         pairs = OneVersusOne.of(gram, codes, len(classes), costs)
         solver = self._solver(len(codes))
         task = FitTask.root(self, X, y, weights, len(pairs.pairs))
-        machines = pairs.solve(self._problem, solver, task if task.has_callbacks else None)
+        told = task if task.has_callbacks else None
+        machines = pairs.solve(self._problem, solver, told, self._hinge_costs(costs))
         attributes = self._attributes(gram, pairs, machines)
         attributes |= {"classes_": classes, "class_weight_": factors}
         keep(self, attributes, *attributes["statuses_"])
@@ -181,6 +188,10 @@ class SupportVectorClassifier(SupportVectorMachine):
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         """The problem of a pair of classes with labels y = ±1."""
         raise NotImplementedError
+
+    def _hinge_costs(self, weights: np.ndarray) -> np.ndarray | None:
+        """Factors of the hinge loss, where the machines minimise that and ½‖f‖²."""
+        return None
 
     # ---- checks ---------------------------------------------------------------------------------
 
@@ -363,6 +374,9 @@ class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
 
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         return Problem(gram, y, Hinge(), 1.0 / (self.C * weights.sum()), weights, True)
+
+    def _hinge_costs(self, weights: np.ndarray) -> np.ndarray | None:
+        return self.C * weights
 
 
 @dataclass(eq=False, repr=False)

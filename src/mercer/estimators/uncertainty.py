@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ class RidgeUncertainty(KernelInput):
 
     _problems: list[Problem]
     _known: list[Posterior] | None
+    solution_: Any
 
     def predict(
         self,
@@ -182,7 +184,8 @@ class RidgeUncertainty(KernelInput):
             )
         known = getattr(self, "_known", None)
         if known is None:
-            known = self._known = [posterior(problem) for problem in self._problems]
+            factor = getattr(self.solution_, "factor", None)
+            known = self._known = [posterior(problem, factor) for problem in self._problems]
         return known
 
     def _of_each(self, compute: Any) -> Any:
@@ -202,6 +205,8 @@ class RidgeUncertainty(KernelInput):
         """Without factors and, on centres, without training rows: the model does not need them."""
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         state.pop("_known", None)
+        if getattr(state.get("solution_"), "factor", None) is not None:
+            state["solution_"] = replace(state["solution_"], factor=None)
         problems = state.get("_problems") or []
         if problems and not problems[0].on_all_points:
             del state["_problems"]

@@ -73,7 +73,7 @@ class KernelInput:
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _resolved_kernel(self, X: Any) -> Kernel:
+    def _resolved_kernel(self, X: Any, weights: Any = None) -> Kernel:
         """The kernel object that the parameters describe, for these training points."""
         if self._is_precomputed():
             return Precomputed(X)
@@ -83,6 +83,7 @@ class KernelInput:
         if callable(kernel) and self.kernel_params:
             kernel = partial(kernel, **self.kernel_params)
         options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        options["weights"] = weights
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:

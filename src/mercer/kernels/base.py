@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,9 @@ class Kernel(Value):
     `points`, where points are not vectors), and `facts`, or say `positive_definite = True`.
     Everything else is here.
     """
+
+    symmetric: ClassVar[Any] = True
+    """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
 
     # ---- what a kernel owes -----------------------------------------------------------------
 
@@ -141,8 +144,9 @@ class Kernel(Value):
 
     def check_points(self, points: PointSet) -> None:
         """Refuse points that the kernel, or a kernel inside it, is not made for."""
-        for part in self._parts():
-            part.check_points(points)
+        for part in vars(self).values():
+            if isinstance(part, Kernel):
+                part.check_points(points)
 
     def _parts(self) -> list[Kernel]:
         """The kernels that this one is made of."""
@@ -151,11 +155,6 @@ class Kernel(Value):
     @property
     def parallel(self) -> bool:
         """Whether `block` may run in several threads at once."""
-        return True
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
         return True
 
     @property
@@ -205,10 +204,11 @@ class Kernel(Value):
         Most kernels learn nothing. Words of texts, or the scales of the columns of a table, are
         learned from training points alone, in each fold of a cross-validation anew.
         """
-        inner = {n: v for n, v in self.get_params(deep=False).items() if isinstance(v, Kernel)}
-        learned = {name: part.fitted(data) for name, part in inner.items()}
-        same = all(learned[name] is part for name, part in inner.items())
-        return self if same else self.with_(**learned)
+        learned = {}
+        for name, part in vars(self).items():
+            if isinstance(part, Kernel) and (fresh := part.fitted(data)) is not part:
+                learned[name] = fresh
+        return self.with_(**learned) if learned else self
 
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""

@@ -47,6 +47,8 @@ class Solution:
         What was recorded on the way, by name; "objective" holds values of the objective only.
     intercept : float or array
         b, 0 where there is none.
+    factor : Factor or None
+        The Cholesky factor that solved it, where the solver was told to keep it.
     """
 
     coefficients: Array
@@ -55,6 +57,7 @@ class Solution:
     gap: float
     history: dict[str, list[Any]] = field(default_factory=dict)
     intercept: Any = 0.0
+    factor: Any = field(default=None, repr=False)
 
     @classmethod
     def stacked(cls, parts: Sequence[Solution]) -> Solution:
