@@ -203,7 +203,9 @@ class OnAllPoints(Posterior):
 
     def _sides(self, x: Any) -> tuple[Array, Array | None]:
         """T and r."""
-        sides = self.factor.half_solve(self.roots * self._cross(x))
+        cross = self._cross(x)
+        weighted = cross if self.problem.weights is None else self.roots * cross
+        sides = self.factor.half_solve(weighted)
         if self.border is None:
             return sides, None
         return sides, 1.0 - (self.border.T @ sides)[0, :]
