@@ -7,6 +7,7 @@ from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.density import KernelDensity
 from mercer.estimators.embedding import ConditionalMeanEmbedding
 from mercer.estimators.hypothesis_tests import TestResult, hsic_test, mmd_test
+from mercer.estimators.learned import LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.estimators.pca import KernelPCA
 from mercer.estimators.regressor import (
     KernelPoissonRegressor,
@@ -14,7 +15,8 @@ from mercer.estimators.regressor import (
     KernelRegressor,
 )
 from mercer.estimators.ridge import KernelRidge, KernelRidgeCV
-from mercer.estimators.svm import SVC, SVR, NuSVC, OneClassSVM
+from mercer.estimators.ridge_classifier import KernelRidgeClassifier
+from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 __all__ = [
     "SVC",
@@ -32,7 +34,11 @@ __all__ = [
     "KernelRegressor",
     "KernelRidge",
     "KernelRidgeCV",
+    "KernelRidgeClassifier",
+    "LearnedKernelClassifier",
+    "LearnedKernelRegressor",
     "NuSVC",
+    "NuSVR",
     "OneClassSVM",
     "SpectralClustering",
     "TestResult",

@@ -8,9 +8,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from mercer.estimators.attributes import LearnedByLoss
+from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import (
     Explained,
     Formulation,
@@ -28,17 +30,22 @@ from mercer.estimators.inputs import (
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
 from mercer.estimators.uncertainty import RidgeUncertainty
+from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
+from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelLike
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.direct import Direct
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
+FORMULATED = ("solver", "centres", "random_state", "checkpoint")  # which say where f lies
 
-class _Ridge(CallbackSupportMixin, RidgeUncertainty):
+
+class _Ridge(Certified, CallbackSupportMixin, RidgeUncertainty, LearnedByLoss):
     """Predictions, their uncertainty, and scores of both ridge estimators."""
 
     _allow_indefinite = True
@@ -47,7 +54,7 @@ class _Ridge(CallbackSupportMixin, RidgeUncertainty):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions."""
         X, y, sample_weight = hosted(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight=sample_weight))
+        return float(super().score(X, y, sample_weight=sample_weight))  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "function_")
@@ -85,6 +92,10 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     device : str, torch.device or None, default=None
         Where NumPy arrays are computed: "cuda" moves them to a GPU. Tensors of torch stay where
         they are, and predictions at tensors are tensors.
+    checkpoint : path, optional
+        A file for the state of a solver that iterates, written every few steps. A fit that was
+        killed and is started again with the same data goes on from there; the file is removed at
+        the end. A factorisation is one step, and dual ascent stores nothing.
 
     Attributes
     ----------
@@ -115,10 +126,11 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
     fit_intercept: bool = False
-    solver: Any = "auto"
-    centres: Any = None
-    random_state: Any = None
+    solver: Solver | str = "auto"
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
     device: Any = None
+    checkpoint: Any = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -144,7 +156,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             X, y, weights = admit_numbers(self, X, y, sample_weight)
         alphas = _checked_alphas(self.alpha, y)
         kernel = self._resolved_kernel(first if on_blocks else X)
-        named = {"solver": self.solver, "centres": self.centres, "random_state": self.random_state}
+        named: dict[str, Any] = {name: getattr(self, name) for name in FORMULATED}
         if on_blocks:
             posed = formulation_on_blocks(kernel, X, len(y), **named)
         else:
@@ -251,14 +263,14 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
-    alphas: Any = None
+    alphas: ArrayLike | None = None
     _: KW_ONLY
     kernel: KernelLike = "rbf"
     gamma: float | str | None = None
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
-    lengthscales: Any = "auto"
+    lengthscales: ArrayLike | str | None = "auto"
     fit_intercept: bool = False
     device: Any = None
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.checks import check_count, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels.eigensystems import Eigensystem, Torus, eigensystem
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 from mercer.kernels.radial import Gaussian
 
 SAMPLINGS = ("random", "leading")
@@ -71,7 +71,7 @@ class MercerFeatures(FeatureMap):
     _: KW_ONLY
     sampling: str = "leading"
     deviation: float = 1.0
-    random_state: Any = None
+    random_state: Seed = None
 
     @property
     def unbiased(self) -> bool:  # type: ignore[override]

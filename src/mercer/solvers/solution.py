@@ -28,6 +28,18 @@ class Status:
         return f"{self.message} {self.advice}".strip()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A problem in a few numbers, without its data: what bounds on its solution depend on."""
+
+    rows: int
+    loss: Any
+    regularization: float
+    equal_weights: bool
+    on_all_points: bool
+    fit_intercept: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Coefficients v with what is known about them.
@@ -49,6 +61,8 @@ class Solution:
         b, 0 where there is none.
     factor : Factor or None
         The Cholesky factor that solved it, where the solver was told to keep it.
+    asked : Asked or None
+        The problem in a few numbers, where an estimator posed it.
     """
 
     coefficients: Array
@@ -58,6 +72,13 @@ class Solution:
     history: dict[str, list[Any]] = field(default_factory=dict)
     intercept: Any = 0.0
     factor: Any = field(default=None, repr=False)
+    asked: Asked | None = None
+
+    def __repr__(self) -> str:
+        """How it ended and how large it is, not thousands of numbers."""
+        numbers = f"objective {self.objective:.6g}, gap {self.gap:.2g}"
+        shape = tuple(self.coefficients.shape)
+        return f"Solution({self.status}; {numbers}, coefficients of shape {shape})"
 
     @classmethod
     def stacked(cls, parts: Sequence[Solution]) -> Solution:
