@@ -13,7 +13,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer.estimators import ConformalRegressor, KernelRidge, KernelRidgeCV
+from mercer.estimators import (
+    ConformalRegressor,
+    KernelRidge,
+    KernelRidgeClassifier,
+    KernelRidgeCV,
+)
 from mercer.features.centres import Given
 from mercer.kernels import Gaussian, Linear
 from mercer.solvers import Direct
@@ -139,6 +144,19 @@ def test_the_hat_matrix_smooths_targets(kind, fit_intercept):
     np.testing.assert_allclose(model.degrees_of_freedom(), np.trace(model.hat_matrix()))
     if fit_intercept:
         np.testing.assert_allclose(model.smoother_weights(new).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_ridge_classifier_is_a_smoother_too(classes):
+    X, _, new = data()
+    y = np.digitize(X[:, 0], [-0.3, 0.6][: classes - 1])
+    model = KernelRidgeClassifier(ALPHA, kernel=Gaussian(0.9)).fit(X, y)
+    targets = 2.0 * y - 1.0 if classes == 2 else 2.0 * np.eye(classes)[y] - 1.0
+    expected = model.decision_function(new)
+    np.testing.assert_allclose(model.smoother_weights(new) @ targets, expected, rtol=1e-7)
+    plain = KernelRidge(ALPHA, kernel=Gaussian(0.9), fit_intercept=True).fit(X, targets)
+    np.testing.assert_allclose(model.leave_one_out(), plain.leave_one_out())
+    np.testing.assert_allclose(model.hat_matrix(), plain.hat_matrix())
 
 
 def test_outputs_with_alphas_of_their_own():
