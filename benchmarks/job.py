@@ -24,7 +24,7 @@ KERNELS = ("tuned SVC", "tuned SVR")
 
 
 def tables(effort: Effort) -> Iterator[Row]:
-    """`mercer.tune` with its defaults and 60 s, against stored errors of peers, by the same split."""
+    """`mercer.tune` with its defaults and 60 s, against stored errors of peers on the same rows."""
     import mercer
 
     peers, ranks, worst = stored(), [], (0.0, "")
@@ -42,6 +42,7 @@ def tables(effort: Effort) -> Iterator[Row]:
             worst = max(worst, (ratio, name))
         told = ", ".join(f"{peer} {e:.4g}" for peer, e in others.items())
         kind = type(model.model_).__name__
+        claimed = next(iter(model.record_.scores["mercer"].values()))
         print(
             f"  {name}: {ours:.4g} in {seconds:.0f} s; {told}; {kind}, {model.model_.kernel!r:.60}",
             flush=True,
@@ -53,7 +54,7 @@ def tables(effort: Effort) -> Iterator[Row]:
             peer=told,
             ours_ms=1e3 * seconds,
             larger_is_better=False,
-            note=f"held-out rows of the fit said {next(iter(model.record_.scores['mercer'].values())):.4g}",
+            note=f"the fit itself said {claimed:.4g}",
         )
     if ranks:
         yield Row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from html import escape
@@ -29,7 +30,7 @@ p { margin: 0.3rem 0 0.7rem; max-width: 46rem; } .quiet { color: var(--quiet); }
   grid-template-columns: repeat(auto-fill, minmax(min(20rem, 100%), 1fr)); }
 .figures > div { background: var(--panel); border-radius: 8px; padding: 0.6rem; min-width: 0; }
 svg.figure { width: 100%; height: auto; display: block; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; margin-bottom: 0.8rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 0.25rem 0.9rem 0.25rem 0; border-bottom: 1px solid var(--panel);
   vertical-align: top; }
@@ -42,8 +43,10 @@ pre { background: var(--panel); border-radius: 8px; padding: 0.8rem; overflow-x:
 
 def write_report(model: Any, record: Any, path: Any) -> Path:
     """Write the report of a fitted model with its record, as a whole or not at all."""
-    text = page(model, record)
     target = Path(path)
+    if not target.resolve().parent.is_dir():  # said before all figures are drawn
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
+    text = page(model, record)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         temporary.write_text(text, encoding="utf-8")
