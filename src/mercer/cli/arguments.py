@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-import mercer
+from mercer.version import __version__
 
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 FILES = "CSV, TSV, Parquet, Feather or npz; - reads CSV from standard input"
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
         description="From a table to a model that can be trusted, by kernels.",
         epilog="Exit codes: 0 done, 2 wrong command, 3 input refused, 4 not written, 130 stopped.",
     )
-    top.add_argument("--version", action="version", version=f"mercer {mercer.__version__}")
+    top.add_argument("--version", action="version", version=f"mercer {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _fit(commands)
     _predict(commands)

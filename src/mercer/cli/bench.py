@@ -12,7 +12,7 @@ from sklearn.kernel_ridge import KernelRidge as SklearnRidge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC as SklearnSVC
 
-from mercer import SVC, KernelRidge
+from mercer.estimators import SVC, KernelRidge
 from mercer.kernels import Gaussian
 
 TURNS = 3

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import mercer
 from mercer.errors import ModelFileError
 from mercer.persistence import container
 from mercer.persistence.compression import compressed
 from mercer.persistence.description import Reader, Writer
+from mercer.version import __version__
 
 FORMAT = 1
 """Raised where older versions could not read what is written."""
@@ -39,7 +39,7 @@ def save(model: Any, path: Any, *, centres: int | None = None) -> Path:
     description = writer.described(model, type(model).__name__)
     texts = {
         "format": f"mercer {FORMAT}",
-        "version": mercer.__version__,
+        "version": __version__,
         "description": json.dumps(description, ensure_ascii=False, separators=(",", ":")),
     }
     return container.write(path, writer.arrays, texts)
@@ -60,7 +60,7 @@ def load(path: Any, *, kernels: Sequence[type] = ()) -> Any:
         raise ModelFileError(
             f"{path} has the format {written!r}, and this version reads 'mercer {FORMAT}': it was "
             f"written by mercer {texts.get('version', 'of unknown version')}; this is "
-            f"{mercer.__version__}."
+            f"{__version__}."
         )
     try:
         return Reader(arrays, tuple(kernels)).value(json.loads(texts["description"]))
@@ -75,6 +75,6 @@ def load(path: Any, *, kernels: Sequence[type] = ()) -> Any:
 
 def _age(texts: dict[str, str]) -> str:
     written = texts.get("version")
-    if written == mercer.__version__:
+    if written == __version__:
         return ""
-    return f" It was written by mercer {written}; this is {mercer.__version__}."
+    return f" It was written by mercer {written}; this is {__version__}."

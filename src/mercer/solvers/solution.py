@@ -56,6 +56,12 @@ class Solution:
     history: dict[str, list[Any]] = field(default_factory=dict)
     intercept: Any = 0.0
 
+    def __repr__(self) -> str:
+        """How it ended and how large it is, not thousands of numbers."""
+        numbers = f"objective {self.objective:.6g}, gap {self.gap:.2g}"
+        shape = tuple(self.coefficients.shape)
+        return f"Solution({self.status}; {numbers}, coefficients of shape {shape})"
+
     @classmethod
     def stacked(cls, parts: Sequence[Solution]) -> Solution:
         """Solutions of one target each as one of all: the sum of objectives, the worst gap.

@@ -203,6 +203,5 @@ def _logistic(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) ->
 
 
 def _hinge(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) -> np.ndarray:
-    return (
-        SVC(min(1.0 / trial.alpha, 1e3), kernel=trial.kernel).fit(Z, known.values).predict(Z_test)
-    )
+    model = SVC(C=min(1.0 / trial.alpha, 1e3), kernel=trial.kernel)
+    return model.fit(Z, known.values).predict(Z_test)

@@ -14,11 +14,11 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import train_test_split
 
-import mercer
 from mercer.checks import check_between, check_positive
 from mercer.errors import ApproximationWarning
 from mercer.persistence import load, save
 from mercer.structured.encodings import column_names
+from mercer.version import __version__
 from mercer.workflow.choice import Choice, Notify, Plan, choose, probabilities_of
 from mercer.workflow.code import code_of
 from mercer.workflow.columns import TableEncoder, as_table, row_count, summarised, take_rows
@@ -221,7 +221,7 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
         seconds=clock.laps,
         code=code_of(final, goal.name),
         notes=_notes(plan, final),
-        version=mercer.__version__,
+        version=__version__,
     )
     plan.tell("done", 1.0)
     return final
