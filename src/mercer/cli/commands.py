@@ -107,9 +107,8 @@ def predict(options: Any) -> None:
 def _predictions(model: Any, table: Any, level: float) -> dict[str, Any]:
     record = model.record_
     if record.task == "regression":
-        return dict(
-            zip((record.target, "low", "high"), model.predict_interval(table, level).T, strict=True)
-        )
+        low, high = model.predict_interval(table, level)
+        return {record.target: model.predict(table), "low": low, "high": high}
     columns: dict[str, Any] = {record.target: model.predict(table)}
     for label, values in zip(model.classes_, model.predict_proba(table).T, strict=True):
         columns[f"p({label})"] = values
