@@ -68,7 +68,7 @@ def page(model: Any, record: Any) -> str:
             _section("The function", _slices_text(record), "", drawn_slices(model, record)),
             _section("Which columns matter", _importance_text(), "", [figures.importance(record)]),
             _section("How it was chosen", _choice_text(record), "", _choice_figures(record, model)),
-            _section("Certificate", _certificate_text(), _certificate(record), []),
+            _section("Certificate", _certificate_text(), _certificate(record, model), []),
             _section("The data", "", _columns(record), []),
             _section("Time", "", _table(["part", "seconds"], _seconds(record)), []),
             _section("The same model in code", "", f"<pre>{escape(record.code)}</pre>", []),
@@ -182,10 +182,19 @@ def _certificate_text() -> str:
     return "What is known of the fitted function; the gap is computed anew, not the solver's own."
 
 
-def _certificate(record: Any) -> str:
+def _certificate(record: Any, model: Any) -> str:
     rows = [[name, value] for name, value in record.figures.items()]
     notes = "".join(f"<p>{escape(note)}</p>" for note in record.notes)
-    return _table(["", ""], rows) + notes
+    stated = [
+        [s.name, "unknown" if s.value is None else f"{s.value:.4g}", s.meaning, _assumed(s)]
+        for s in model.model_.certificate()
+    ]
+    heads = ["what is proved", "value", "meaning", "if"]
+    return _table(["", ""], rows) + notes + _table(heads, stated)
+
+
+def _assumed(statement: Any) -> str:
+    return "; ".join(map(str, statement.assumptions))
 
 
 def _seconds(record: Any) -> list[list[Any]]:

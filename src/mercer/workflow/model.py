@@ -122,10 +122,13 @@ class FittedModel(Pipeline):
         return predicted - width, predicted + width
 
     def certificate(self) -> str:
-        """What is known of the fitted function: objective, gap, norm, errors."""
+        """What is known and proved of the fitted function: errors, gap, norm, bounds.
+
+        Below the figures of the fit stand the statements of the estimator's own `certificate`.
+        """
         record = self._record()
         lines = [f"{name:<28} {value}" for name, value in record.figures.items()]
-        return "\n".join([*lines, *record.notes])
+        return "\n".join([*lines, *record.notes, str(self.model_.certificate())])
 
     def explain(self) -> str:
         """Kernel, errors, certificate, and what the solver did and why."""
