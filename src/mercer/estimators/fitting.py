@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.checks import check_object
 from mercer.errors import ApproximationWarning, IndefiniteKernelWarning, NotPositiveDefiniteError
 from mercer.estimators.progress import FitTask, with_progress
 from mercer.features.centres import Given, Uniform
@@ -174,6 +175,12 @@ def is_automatic(solver: Any) -> bool:
             'solver must be "auto" or a solver object, as Newton() or DualAscent(); got '
             f"{solver!r}."
         )
+    check_object("an estimator", "solver", solver)
+    if not (isinstance(solver, str) or callable(getattr(solver, "solve", None))):
+        raise ValueError(
+            'solver must be "auto" or a solver object of mercer.solvers, with a method solve; got '
+            f"{solver!r}."
+        )
     return isinstance(solver, str)
 
 
@@ -184,6 +191,7 @@ def _count_of(centres: Any) -> int | None:
         if centres < 1:
             raise ValueError(f"centres must be a whole number ≥ 1; got {centres!r}.")
         return int(centres)
+    check_object("an estimator", "centres", centres)
     if hasattr(centres, "choose"):
         return int(getattr(centres, "count", 1000))
     raise ValueError(

@@ -167,6 +167,8 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         forget(self)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         first = np.asarray(next(iter(X), np.empty((0, 1))))
+        if not len(first):
+            raise ValueError("X gives no blocks of rows; pass an iterable of at least one.")
         self.n_features_in_ = first.shape[1]
         return first, y, admit_weights(sample_weight, y.reshape(len(y), -1))
 

@@ -11,7 +11,7 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.checks import check_count, check_weights
+from mercer.checks import check_count, check_object, check_weights
 from mercer.features.bases import BaseEstimator
 from mercer.features.inputs import KernelInput
 from mercer.functions import FeatureFunction, RKHSFunction
@@ -154,7 +154,9 @@ class OnlineMachine(_Learned, BaseEstimator):
         return loss.is_classification
 
     def _refuse_kernel(self) -> None:
-        """Refuse kernels that need all data at once."""
+        """Refuse kernels that need all data at once, and classes for objects."""
+        for name in ("loss", "step", "budget", "averaging"):
+            check_object(self, name, getattr(self, name, None))
         if self._is_precomputed():
             raise ValueError(
                 "a stream has no matrix in advance: pass a kernel, not 'precomputed'. Points known "

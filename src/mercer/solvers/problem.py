@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer.arrays import Array, beside, floating, namespace, to_precision
-from mercer.checks import is_number
+from mercer.checks import check_object, is_number
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
@@ -341,7 +341,11 @@ class Solver(Protocol):
 def require_square_loss(solver: type, problem: Problem) -> None:
     """Refuse another loss than the square in a solver of linear equations."""
     if not isinstance(problem.loss, Squared):
-        raise ValueError(f"{solver.__name__} solves the square loss; got {problem.loss!r}.")
+        other = "Newton()" if problem.loss.is_smooth else "DualAscent()"
+        raise ValueError(
+            f"{solver.__name__} solves the square loss; got {problem.loss!r}. Write {other}, or "
+            'solver="auto" in an estimator.'
+        )
 
 
 def require_squared_norm(solver: Any, problem: Problem) -> None:
@@ -393,6 +397,7 @@ def _is_number(regularization: Any) -> bool:
 
 def check_targets(targets: Array, loss: Loss, rows: int) -> None:
     """Refuse targets that the loss does not take, or that are not one row for each point."""
+    check_object("Problem", "loss", loss)
     loss.check_targets(targets)
     if np.ndim(targets) not in (1, 2) or np.shape(targets)[0] != rows:
         raise ValueError(
