@@ -17,10 +17,13 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "ridge",
     "logistic",
     "svm",
+    "defaults",
     "features",
     "online",
     "gpu",
     "scale",
+    "job",
+    "space",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

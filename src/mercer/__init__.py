@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from mercer.version import __version__
+
 if TYPE_CHECKING:  # so that editors and mypy see what `__getattr__` gives
     from mercer import estimators as estimators
     from mercer import features as features
@@ -24,75 +26,118 @@ if TYPE_CHECKING:  # so that editors and mypy see what `__getattr__` gives
     from mercer import online as online
     from mercer import operators as operators
     from mercer import plotting as plotting
+    from mercer import report as report
     from mercer import solvers as solvers
     from mercer import structured as structured
     from mercer import testing as testing
+    from mercer import workflow as workflow
     from mercer.estimators import (
         SVC,
         SVR,
+        ConditionalMeanEmbedding,
+        ConformalRegressor,
+        KernelCCA,
         KernelClassifier,
+        KernelDensity,
+        KernelKMeans,
         KernelLogisticRegression,
+        KernelPCA,
         KernelPoissonRegressor,
         KernelQuantileRegressor,
         KernelRegressor,
         KernelRidge,
+        KernelRidgeClassifier,
         KernelRidgeCV,
         NuSVC,
         NuSVR,
         OneClassSVM,
+        SpectralClustering,
+        hsic_test,
+        mmd_test,
     )
     from mercer.functions import FeatureFunction as FeatureFunction
     from mercer.functions import RKHSFunction
     from mercer.operators import Gram
-
-__version__ = "0.1.0"
+    from mercer.persistence import load, save
+    from mercer.workflow import fit, tune
 
 _HOMES = {
+    "ConditionalMeanEmbedding": "mercer.estimators",
+    "ConformalRegressor": "mercer.estimators",
     "FeatureFunction": "mercer.functions",
     "Gram": "mercer.operators",
+    "KernelCCA": "mercer.estimators",
     "KernelClassifier": "mercer.estimators",
+    "KernelDensity": "mercer.estimators",
+    "KernelKMeans": "mercer.estimators",
     "KernelLogisticRegression": "mercer.estimators",
+    "KernelPCA": "mercer.estimators",
     "KernelPoissonRegressor": "mercer.estimators",
     "KernelQuantileRegressor": "mercer.estimators",
     "KernelRegressor": "mercer.estimators",
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
+    "KernelRidgeClassifier": "mercer.estimators",
     "NuSVC": "mercer.estimators",
     "NuSVR": "mercer.estimators",
     "OneClassSVM": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
     "SVC": "mercer.estimators",
     "SVR": "mercer.estimators",
+    "SpectralClustering": "mercer.estimators",
     "estimators": "mercer.estimators",
+    "hsic_test": "mercer.estimators",
+    "mmd_test": "mercer.estimators",
     "features": "mercer.features",
+    "fit": "mercer.workflow",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
     "linalg": "mercer.linalg",
+    "load": "mercer.persistence",
     "losses": "mercer.losses",
     "online": "mercer.online",
     "operators": "mercer.operators",
+    "persistence": "mercer.persistence",
     "plotting": "mercer.plotting",
+    "report": "mercer.report",
+    "save": "mercer.persistence",
     "solvers": "mercer.solvers",
     "structured": "mercer.structured",
     "testing": "mercer.testing",
+    "tune": "mercer.workflow",
+    "workflow": "mercer.workflow",
 }
 
 __all__ = [
     "SVC",
     "SVR",
+    "ConditionalMeanEmbedding",
+    "ConformalRegressor",
     "Gram",
+    "KernelCCA",
     "KernelClassifier",
+    "KernelDensity",
+    "KernelKMeans",
     "KernelLogisticRegression",
+    "KernelPCA",
     "KernelPoissonRegressor",
     "KernelQuantileRegressor",
     "KernelRegressor",
     "KernelRidge",
     "KernelRidgeCV",
+    "KernelRidgeClassifier",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
     "RKHSFunction",
+    "SpectralClustering",
     "__version__",
+    "fit",
+    "hsic_test",
+    "load",
+    "mmd_test",
+    "save",
+    "tune",
 ]
 
 

@@ -38,6 +38,8 @@ class FitTask:
 
     def __init__(self, estimator: Any, context: Any, data: dict[str, Any]) -> None:
         self.estimator, self.context, self.data = estimator, context, data
+        callbacks = getattr(estimator, "_skl_callbacks", [])
+        self.has_callbacks = context is not None and bool(callbacks)
         if context is not None:
             context.call_on_fit_task_begin(estimator=estimator, **data)
 
@@ -47,11 +49,6 @@ class FitTask:
         data = {"X": X, "y": y, "metadata": {"sample_weight": weights}}
         start = getattr(estimator, "_init_callback_context", None)
         return cls(estimator, start and start(max_subtasks=parts), data)
-
-    @property
-    def has_callbacks(self) -> bool:
-        """Whether the estimator has callbacks to call."""
-        return self.context is not None and bool(getattr(self.estimator, "_skl_callbacks", []))
 
     def part(self, name: str, parts: int | None = 0) -> FitTask:
         """The next part of this task."""
@@ -71,7 +68,7 @@ def with_progress(solver: Any, task: FitTask, attributes: Callable[[Any], dict[s
 
     `attributes` makes the fitted attributes of the estimator from the solver's state.
     """
-    if not (task.has_callbacks and hasattr(solver, "callback")):
+    if not hasattr(solver, "callback"):
         return solver
     own = solver.callback
 

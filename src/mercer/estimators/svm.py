@@ -20,6 +20,7 @@ from mercer.estimators.calibration import Probabilities
 from mercer.estimators.fitting import keep
 from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points, hosted
 from mercer.estimators.learned import LearnedSupport
+from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.pairs import Machine, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
 from mercer.features.bases import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
@@ -78,7 +79,9 @@ class SupportVectorMachine(CallbackSupportMixin, LearnedSupport):
 
     def _gram(self, X: Any, weights: np.ndarray) -> Gram:
         kernel = self._weighted_kernel(X, weights)
-        return Gram(kernel, self._training_points(kernel, X))
+        points = self._training_points(kernel, X)
+        warn_of_lengthscale(kernel, points)
+        return Gram(kernel, points)
 
     def _weighted_kernel(self, X: Any, weights: np.ndarray) -> Kernel:
         """The kernel of the parameters; gamma="scale" takes the variance of weighted points."""
@@ -108,11 +111,14 @@ class SupportVectorMachine(CallbackSupportMixin, LearnedSupport):
     ) -> dict[str, Any]:
         """The support, and its function in the precision of the points."""
         points = gram.x.take(support)
+        coefficients = coefficients.astype(points.dtype, copy=False)
         return {
             "kernel_": gram.kernel,
             "support_": support.astype(np.int32),
             "support_vectors_": np.empty((0, 0)) if self._is_precomputed() else points.data,
-            "function_": RKHSFunction(gram.kernel, points, coefficients.astype(points.dtype)),
+            "function_": RKHSFunction(
+                gram.kernel, points, coefficients.astype(points.dtype, copy=False)
+            ),
         }
 
     def _of_one(self, gram: Gram, alpha: np.ndarray, intercept: float) -> dict[str, Any]:
@@ -142,7 +148,7 @@ class SupportVectorMachine(CallbackSupportMixin, LearnedSupport):
             print("\n".join(f"{type(self).__name__}: {status}" for status in statuses))
         if self.max_iter != -1:
             statuses = tuple(map(self._ended_early, statuses))
-        keep(self, attributes, *statuses, level=5)
+        keep(self, attributes, *statuses)
 
     def _ended_early(self, status: Status) -> Status:
         """The status of a solver that ended at max_iter, in the words that people search for."""
@@ -242,7 +248,8 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
         pairs = OneVersusOne.of(gram, codes, len(classes), costs)
         solver = self._solver(len(codes))
         task = FitTask.root(self, X, y, weights, len(pairs.pairs))
-        machines = pairs.solve(self._problem, solver, task if task.has_callbacks else None)
+        told = task if task.has_callbacks else None
+        machines = pairs.solve(self._problem, solver, told, self._hinge_costs(costs))
         attributes = self._attributes(gram, pairs, machines)
         attributes |= {"classes_": classes, "class_weight_": factors}
         attributes |= self._calibrated(X, y, weights)
@@ -253,6 +260,10 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         """The problem of a pair of classes with labels y = ±1."""
         raise NotImplementedError
+
+    def _hinge_costs(self, weights: np.ndarray) -> np.ndarray | None:
+        """Factors of the hinge loss, where the machines minimise that and ½‖f‖²."""
+        return None
 
     # ---- checks ---------------------------------------------------------------------------------
 
@@ -431,6 +442,9 @@ class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
 
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         return Problem(gram, y, Hinge(), 1.0 / (self.C * weights.sum()), weights, True)
+
+    def _hinge_costs(self, weights: np.ndarray) -> np.ndarray | None:
+        return self.C * weights
 
 
 @dataclass(eq=False, repr=False)

@@ -81,7 +81,7 @@ class KernelInput:
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _resolved_kernel(self, X: Any) -> Kernel:
+    def _resolved_kernel(self, X: Any, weights: Any = None) -> Kernel:
         """The kernel object that the parameters describe, for these training points."""
         if self._is_precomputed():
             return Precomputed(X)
@@ -93,6 +93,7 @@ class KernelInput:
             kernel = partial(kernel, **self.kernel_params)
         named = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         options = {name: value for name, value in named.items() if value is not None}
+        options["weights"] = weights
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
 
     def _refuse_ignored(self, what: str, where: str, advice: str = "") -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
-from mercer.functions import RKHSFunction
+from mercer.functions import Coreset, RKHSFunction, coreset, mean_embedding
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
 from mercer.operators import Gram
@@ -35,6 +35,9 @@ class Kernel(Value):
     `points`, where points are not vectors), and `facts`, or say `positive_definite = True`.
     Everything else is here.
     """
+
+    symmetric: ClassVar[Any] = True
+    """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
 
     # ---- what a kernel owes -----------------------------------------------------------------
 
@@ -140,8 +143,9 @@ class Kernel(Value):
 
     def check_points(self, points: PointSet) -> None:
         """Refuse points that the kernel, or a kernel inside it, is not made for."""
-        for part in self._parts():
-            part.check_points(points)
+        for part in vars(self).values():
+            if isinstance(part, Kernel):
+                part.check_points(points)
 
     def _parts(self) -> list[Kernel]:
         """The kernels that this one is made of."""
@@ -150,11 +154,6 @@ class Kernel(Value):
     @property
     def parallel(self) -> bool:
         """Whether `block` may run in several threads at once."""
-        return True
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
         return True
 
     @property
@@ -201,14 +200,58 @@ class Kernel(Value):
         Most kernels learn nothing. Words of texts, or the scales of the columns of a table, are
         learned from training points alone, in each fold of a cross-validation anew.
         """
-        inner = {n: v for n, v in self.get_params(deep=False).items() if isinstance(v, Kernel)}
-        learned = {name: part.fitted(data) for name, part in inner.items()}
-        same = all(learned[name] is part for name, part in inner.items())
-        return self if same else self.with_(**learned)
+        learned = {}
+        for name, part in vars(self).items():
+            if isinstance(part, Kernel) and (fresh := part.fitted(data)) is not part:
+                learned[name] = fresh
+        return self.with_(**learned) if learned else self
 
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""
         return RKHSFunction(self, self.points(centres), coefficients)
+
+    def mean_embedding(self, x: Any, weights: Any = None) -> RKHSFunction:
+        """The mean of k(x, ·) over points, with weights where given: ⟨μ, f⟩ is the mean of f.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Linear
+        >>> mu = Linear().mean_embedding(np.array([[1.0], [2.0], [6.0]]))
+        >>> mu([[2.0]])
+        array([6.])
+        """
+        return mean_embedding(self, x, weights)
+
+    def mercer(self, measure: Any, count: int = 50, *, random_state: Any = 0) -> Any:
+        """The leading eigenvalues and eigenfunctions for a measure, or for the points of a sample.
+
+        Measures of `mercer.kernels.mercer` have closed forms: `UniformCircle()` for periodic
+        kernels, `Normal(deviation, columns)` for the Gaussian one, `UniformSphere(d)` for kernels
+        of ⟨x, y⟩, `UniformCube(columns)` for the Brownian one. For points, the eigenvectors of
+        their Gram matrix, which is not stored, are extended to functions.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X = np.random.default_rng(0).standard_normal((200, 1))
+        >>> found = Gaussian().mercer(X, count=20)
+        >>> bool(np.allclose(found.approximation(X), Gaussian()(X), atol=1e-6))
+        True
+        """
+        from mercer.kernels.mercer import decomposition
+
+        return decomposition(self, measure, count, random_state)
+
+    def thin(
+        self, x: Any, count: int, *, method: str = "thinning", random_state: Any = None
+    ) -> Coreset:
+        """So many of the points, with a mean embedding near that of all: see `Coreset`.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X = np.linspace(0.0, 1.0, 64)[:, None]
+        >>> len(Gaussian(0.2).thin(X, 8, random_state=0).points)
+        8
+        """
+        return coreset(self, x, count, method=method, random_state=random_state)
 
     def laws(self, dimension: int | None = None) -> Facts:
         """The facts of this kernel, to read; by default for as many columns as it needs.

@@ -25,7 +25,7 @@ from mercer.online.stream import Descent, Expansion, Samples, is_narrow, seed_of
 from mercer.online.targets import Targets
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
-from mercer.solvers.schedules import Average, InverseSquareRoot
+from mercer.solvers.schedules import Average
 
 STEPS_OF_A_PAGE = 64  # of doubly stochastic gradients: their frequencies are drawn together
 
@@ -291,11 +291,8 @@ class RandomFeatureMachine(OnlineMachine):
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> FourierStream:
         check_count(self, "n_components", self.n_components)
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        options = None, self.averaging, self.random_state, self.record
-        algorithm = Algorithm(self._loss(), self.regularization, step, *options)
         pairs = (self.n_components + 1) // 2
-        return FourierStream(kernel, algorithm, points, targets.outputs, pairs)
+        return FourierStream(kernel, self._algorithm(2), points, targets.outputs, pairs)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -333,10 +330,7 @@ class NystroemMachine(OnlineMachine):
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> NystroemStream:
         check_count(self, "size", self.size)
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        options = None, self.averaging, None, self.record
-        algorithm = Algorithm(self._loss(), self.regularization, step, *options)
-        return NystroemStream(kernel, algorithm, points, targets.outputs, int(self.size))
+        return NystroemStream(kernel, self._algorithm(2), points, targets.outputs, int(self.size))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -377,8 +371,6 @@ class DoublyStochasticMachine(OnlineMachine):
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> DoublyStochasticStream:
         check_count(self, "frequencies", self.frequencies)
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        options = None, None, self.random_state, False
-        algorithm = Algorithm(self._loss(), self.regularization, step, *options)
-        count = int(self.frequencies)
-        return DoublyStochasticStream(kernel, algorithm, points, targets.outputs, count)
+        return DoublyStochasticStream(
+            kernel, self._algorithm(2), points, targets.outputs, int(self.frequencies)
+        )

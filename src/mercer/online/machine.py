@@ -25,6 +25,15 @@ from mercer.online.targets import Targets, announced
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
 from mercer.solvers.schedules import Average, InverseSquareRoot
 
+PLAIN: dict[str, Any] = {  # the parameters of an algorithm, for machines that have no such
+    "regularization": 0.0,
+    "step": None,
+    "budget": None,
+    "averaging": None,
+    "random_state": None,
+    "record": False,
+}
+
 
 class _Learned(KernelInput):
     """Attributes that learning sets, with their types; in a dataclass they would be parameters."""
@@ -39,8 +48,9 @@ class _Learned(KernelInput):
 class OnlineMachine(_Learned, BaseEstimator):
     """What all online machines share: streams in, predictions out.
 
-    Subclasses are dataclasses of their parameters. They say which `_algorithm` runs, or which
-    stream `_begin` makes; and their `_loss`, where it is not the parameter `loss`.
+    Subclasses are dataclasses of their parameters, of which `_algorithm` is made. They say what is
+    otherwise chosen, or which stream `_begin` makes; and their `_loss`, where it is not the
+    parameter `loss`.
     """
 
     kernel: Any = field(default="rbf", kw_only=False)
@@ -49,9 +59,12 @@ class OnlineMachine(_Learned, BaseEstimator):
     degree: Any = 3
     coef0: Any = 1
 
-    def _algorithm(self, classes: int) -> Algorithm:
-        """What is minimised, with which steps, for so many classes."""
-        raise NotImplementedError
+    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
+        """What is minimised, with which steps: as chosen, else as the parameters say."""
+        options = {name: getattr(self, name, value) for name, value in PLAIN.items()} | chosen
+        if options["step"] is None:
+            options["step"] = InverseSquareRoot(1.0)
+        return Algorithm(self._loss(classes), **options)
 
     def _loss(self, classes: int = 2) -> Loss:
         loss = getattr(self, "loss", None)
@@ -401,14 +414,3 @@ class OnlineKernelMachine(OnlineMachine):
     averaging: Average | None = None
     record: bool = False
     random_state: Seed = None
-
-    def _algorithm(self, classes: int) -> Algorithm:
-        return Algorithm(
-            self._loss(classes),
-            self.regularization,
-            InverseSquareRoot(1.0) if self.step is None else self.step,
-            self.budget,
-            self.averaging,
-            self.random_state,
-            self.record,
-        )

@@ -635,7 +635,8 @@ class OnCentres:
         if point.mean_moments is not None:
             constant = xp.sum(problem.shares[:, None] * point.slopes, axis=0)
             return point.slopes - constant, point.moments - point.mean_moments * constant
-        slopes = centred_slopes(problem, point.slopes)
+        smooth = self.loss is problem.loss
+        slopes = centred_slopes(problem, point.slopes, point.values if smooth else None)
         if point.centred_moments is None:
             nothing = xp.zeros_like(point.theta[: self.size, :])
             row_map = Affine(problem.shares[:, None], slopes)

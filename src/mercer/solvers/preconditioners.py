@@ -578,6 +578,8 @@ class SampledHessians:
         points = getattr(space.operator, "y", None)
         width = 0 if stored else getattr(points, "width", 1)
         goal = space.solver.goal(space.problem)
+        if space.loss.is_multiclass:  # one factor for all classes, which more rows do not mend
+            return min(max(active, 1), SAMPLING.factors[0] * space.size)
         return sample_size(max(active, 1), space.size, goal, width, space.problem.outputs)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.operators import Gram
+from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Progress
 from mercer.solvers.dual.ascent import Listener
-from mercer.solvers.dual.solver import DualAscent, Work, status_of
+from mercer.solvers.dual.solver import DualAscent, Work, ending_of
 from mercer.solvers.dual.terms import Terms, filled
 from mercer.solvers.solution import Solution
 
@@ -49,7 +50,7 @@ def nu_regression(
     objective = float(costs @ outside) + 2.0 * total * epsilon + 0.5 * float(alpha @ values)
     return Solution(
         alpha,
-        status_of(solver, gram, [ascent]),
+        as_stationary(gram, ending_of(solver, [ascent])),
         objective / float(costs.sum()),
         ascent.gap / float(costs.sum()),
         {"relative_gap": ascent.history, "steps": [ascent.steps]},
