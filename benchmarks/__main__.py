@@ -20,6 +20,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "defaults",
     "features",
     "online",
+    "learned",
     "gpu",
     "scale",
     "job",

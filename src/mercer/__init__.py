@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # so that editors and mypy see what `__getattr__` gives
     from mercer import features as features
     from mercer import functions as functions
     from mercer import kernels as kernels
+    from mercer import learning as learning
     from mercer import linalg as linalg
     from mercer import losses as losses
     from mercer import online as online
@@ -48,6 +49,8 @@ if TYPE_CHECKING:  # so that editors and mypy see what `__getattr__` gives
         KernelRidge,
         KernelRidgeClassifier,
         KernelRidgeCV,
+        LearnedKernelClassifier,
+        LearnedKernelRegressor,
         NuSVC,
         NuSVR,
         OneClassSVM,
@@ -78,6 +81,8 @@ _HOMES = {
     "KernelRidge": "mercer.estimators",
     "KernelRidgeCV": "mercer.estimators",
     "KernelRidgeClassifier": "mercer.estimators",
+    "LearnedKernelClassifier": "mercer.estimators",
+    "LearnedKernelRegressor": "mercer.estimators",
     "NuSVC": "mercer.estimators",
     "NuSVR": "mercer.estimators",
     "OneClassSVM": "mercer.estimators",
@@ -92,6 +97,7 @@ _HOMES = {
     "fit": "mercer.workflow",
     "functions": "mercer.functions",
     "kernels": "mercer.kernels",
+    "learning": "mercer.learning",
     "linalg": "mercer.linalg",
     "load": "mercer.persistence",
     "losses": "mercer.losses",
@@ -126,6 +132,8 @@ __all__ = [
     "KernelRidge",
     "KernelRidgeCV",
     "KernelRidgeClassifier",
+    "LearnedKernelClassifier",
+    "LearnedKernelRegressor",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

@@ -1,3 +1,3 @@
-"""The version, where every layer may read it."""
+"""The version, which caches, models on disk and the command line name."""
 
 __version__ = "0.1.0"

@@ -7,6 +7,7 @@ from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.density import KernelDensity
 from mercer.estimators.embedding import ConditionalMeanEmbedding
 from mercer.estimators.hypothesis_tests import TestResult, hsic_test, mmd_test
+from mercer.estimators.learned import LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.estimators.pca import KernelPCA
 from mercer.estimators.regressor import (
     KernelPoissonRegressor,
@@ -34,6 +35,8 @@ __all__ = [
     "KernelRidge",
     "KernelRidgeCV",
     "KernelRidgeClassifier",
+    "LearnedKernelClassifier",
+    "LearnedKernelRegressor",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

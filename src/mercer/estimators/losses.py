@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import is_number
+from mercer.estimators.attributes import LearnedByLoss
 from mercer.estimators.fitting import Explained, Formulation, formulation, is_automatic
 from mercer.estimators.inputs import hosted
-from mercer.estimators.learned import LearnedByLoss
 from mercer.estimators.progress import CallbackSupportMixin
 from mercer.features.centres import AnyChoice, Given
 from mercer.features.inputs import KernelLike

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from mercer.estimators.attributes import LearnedByLoss
 from mercer.estimators.fitting import (
     Explained,
     Formulation,
@@ -25,7 +26,6 @@ from mercer.estimators.inputs import (
     hosted,
     is_blocks,
 )
-from mercer.estimators.learned import LearnedByLoss
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
 from mercer.estimators.uncertainty import RidgeUncertainty

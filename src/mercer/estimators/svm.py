@@ -16,10 +16,10 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.checks import is_number
+from mercer.estimators.attributes import LearnedSupport
 from mercer.estimators.calibration import Probabilities
 from mercer.estimators.fitting import keep
 from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points, hosted
-from mercer.estimators.learned import LearnedSupport
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.pairs import Machine, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress

@@ -88,7 +88,9 @@ class OwnBlocks(Tiled):
     def gradient(self, values: np.ndarray) -> np.ndarray:
         return gradients.from_blocks(self.kernel, self.x, self.y, values)
 
-    def parameter_gradient(self, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+    def parameter_gradient(
+        self, left: np.ndarray, right: np.ndarray | None = None
+    ) -> dict[str, Any]:
         raise ValueError(
             f"{self.kernel!r} has no expression, so its derivatives in its parameters are not "
             "known: write the kernel as a class with an expression()."

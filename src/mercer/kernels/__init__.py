@@ -36,6 +36,7 @@ from mercer.kernels.norms import line_norm, torus_norm
 from mercer.kernels.periodic import PeriodicBernoulli, PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian, Matern, Radial, RationalQuadratic
 from mercer.kernels.spectral import CosineSeries, FourierSeries, Spectral
+from mercer.kernels.stretched import StretchedExponential
 
 __all__ = [
     "AdditiveChiSquared",
@@ -75,6 +76,7 @@ __all__ = [
     "SkewedChiSquared",
     "Spectral",
     "Spline",
+    "StretchedExponential",
     "Sum",
     "Weighted",
     "as_kernel",

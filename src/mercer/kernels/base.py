@@ -8,6 +8,7 @@ gradients and tests are derived.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -205,6 +206,23 @@ class Kernel(Value):
             if isinstance(part, Kernel) and (fresh := part.fitted(data)) is not part:
                 learned[name] = fresh
         return self.with_(**learned) if learned else self
+
+    def learn(self, X: Any, y: Any, by: Any = None, *, sample_weight: Any = None) -> Kernel:
+        """This kernel, measuring distances as the targets y ask for.
+
+        `by` says how it is learned: an object of `mercer.learning`, by default
+        `GradientRounds()`, which weighs columns by how much a fit varies along them.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Exponential
+        >>> X = np.random.default_rng(0).standard_normal((200, 3))
+        >>> k = Exponential().learn(X, np.sin(2 * X[:, 1]))
+        >>> int(np.argmin(k.lengthscale))
+        1
+        """
+        # Learning solves problems, which is above kernels: it is looked up when it is asked for.
+        learning = importlib.import_module("mercer.learning")
+        return learning.learn(self, X, y, by, sample_weight).kernel
 
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""

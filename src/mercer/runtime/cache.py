@@ -30,7 +30,7 @@ from numba import njit
 
 from mercer.version import __version__
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[1]  # of the package, which imports all layers for type checkers
 IMPORT = re.compile(r"^from (mercer[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
