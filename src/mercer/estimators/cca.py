@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import linalg
 from mercer.checks import check_count, check_positive
 from mercer.features import Nystroem
-from mercer.features.centres import Given, Uniform
+from mercer.features.centres import AnyChoice, Given, Uniform
 from mercer.features.inputs import KernelInput, length
 from mercer.functions import RKHSFunction
+from mercer.kernels.measures import Seed
 from mercer.runtime.threads import spans
 
 ROWS = 2048  # of all views, whose features are stored at a time
@@ -79,14 +80,14 @@ class KernelCCA(KernelInput, BaseEstimator):
 
     n_components: int = 2
     _: KW_ONLY
-    regularization: Any = 0.1
+    regularization: float | Sequence[float] = 0.1
     kernel: Any = "rbf"
-    gamma: Any = None
+    gamma: float | str | None = None
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
-    centres: Any = None
-    random_state: Any = None
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
 
     def fit(self, X: Any, *others: Any) -> Self:
         """Find the functions; X and others are the views, as many rows each."""
@@ -148,7 +149,7 @@ class KernelCCA(KernelInput, BaseEstimator):
         return float(self.canonical_correlations(*views).mean())
 
     def _map(self, kernel: Any, view: Any) -> Nystroem:
-        choice = self.centres
+        choice: Any = self.centres
         if choice is None:
             choice = Given(view)
         elif not hasattr(choice, "choose"):

@@ -18,10 +18,11 @@ from mercer.checks import check_nonnegative, is_count
 from mercer.estimators.inputs import forget
 from mercer.estimators.ridge import KernelRidge
 from mercer.features import Nystroem
-from mercer.features.centres import Given, Uniform
+from mercer.features.centres import AnyChoice, Given, Uniform
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.operators import Gram
 from mercer.points import VectorPoints
 
@@ -127,10 +128,10 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     max_iter: int | None = None
     iterated_power: int | str = "auto"
     remove_zero_eig: bool = False
-    random_state: Any = None
+    random_state: Seed = None
     copy_X: bool = True
-    n_jobs: Any = None
-    centres: Any = None
+    n_jobs: int | None = None
+    centres: int | AnyChoice | None = None
 
     _allow_indefinite = True
     _tuning = Tuning()

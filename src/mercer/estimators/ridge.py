@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -129,7 +130,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     centres: int | AnyChoice | None = None
     random_state: Seed = None
     device: Any = None
-    checkpoint: Any = None
+    checkpoint: str | Path | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.checks import check_positive
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at
 from mercer.estimators.ridge import KernelRidge
+from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput, KernelLike
+from mercer.kernels.measures import Seed
+from mercer.solvers.problem import Solver
 
 LEARNED = ("function_", "solution_", "kernel_", "dual_coef_", "X_fit_", "intercept_", "choice_")
 
@@ -69,11 +73,11 @@ class KernelRidgeClassifier(KernelInput, ClassifierMixin, BaseEstimator):
     kernel_params: dict[str, Any] | None = None
     fit_intercept: bool = True
     slope: float = 3.0
-    solver: Any = "auto"
-    centres: Any = None
-    random_state: Any = None
+    solver: Solver | str = "auto"
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
     device: Any = None
-    checkpoint: Any = None
+    checkpoint: str | Path | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
