@@ -19,6 +19,7 @@ from mercer.estimators.scores import Calibration
 from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.learning.candidates import CANDIDATES, Candidate, raced
 from mercer.learning.rounds import GradientRounds, Round
 from mercer.solvers.problem import Solver
@@ -45,7 +46,7 @@ class _Learned(CallbackSupportMixin, _Attributes):
     time_limit: float | None = None
     solver: Solver | str = "auto"
     centres: int | AnyChoice | None = None
-    random_state: Any = 0
+    random_state: Seed = 0
     device: Any = None
 
     def _candidates(self) -> Sequence[Candidate]:
