@@ -15,6 +15,7 @@ from mercer.estimators.ridge import KernelRidge
 from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.kernels.radial import Gaussian
 
@@ -69,7 +70,7 @@ class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
-    output_kernel: KernelLike | None = None
+    output_kernel: Kernel | None = None
     centres: int | AnyChoice | None = None
     random_state: Seed = None
 
