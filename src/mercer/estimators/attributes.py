@@ -43,8 +43,8 @@ class Learned(KernelInput):
         Returns
         -------
         estimator
-            It predicts as this one does; `compression_error_` says how far its function is from f. It
-            does not know training rows by number: `support_` is gone.
+            It predicts as this one does; `compression_error_` says how far its function is from f.
+            It does not know training rows by number: `support_` is gone.
         """
         return smaller(self, centres)
 

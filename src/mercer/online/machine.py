@@ -270,8 +270,19 @@ class OnlineMachine(_Learned, BaseEstimator):
     @available_if(lambda self: isinstance(self._loss(), (Logistic, Multinomial)))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, for the logistic and the multinomial loss."""
+        return self._chances(self._points_to_predict(X))
+
+    @available_if(lambda self: isinstance(self._loss(), (Logistic, Multinomial)))
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """The probability of each class at one point; nothing before the first sample."""
+        if not hasattr(self, "stream_"):
+            return {}
+        chances = self._chances(self._one_point(x))[0]
+        return dict(zip(self.classes_.tolist(), chances.tolist(), strict=True))
+
+    def _chances(self, points: PointSet) -> np.ndarray:
         loss: Any = self._loss()
-        chances = loss.probability(self.function_(self._points_to_predict(X)))
+        chances = loss.probability(self.function_(points))
         if chances.ndim == 1:
             return np.stack([1.0 - chances, chances], axis=1)
         return chances if loss.is_multiclass else chances / chances.sum(axis=1, keepdims=True)

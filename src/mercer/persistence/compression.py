@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from mercer.checks import check_count
+from mercer.estimators.smaller import smaller
 
 
 def compressed(model: Any, centres: int) -> Any:
