@@ -25,6 +25,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "scale",
     "job",
     "space",
+    "structured",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

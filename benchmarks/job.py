@@ -24,7 +24,7 @@ KERNELS = ("tuned SVC", "tuned SVR")
 
 
 def tables(effort: Effort) -> Iterator[Row]:
-    """`mercer.tune` with its defaults and 60 s, against stored errors of peers, by the same split."""
+    """`mercer.tune` with its defaults and 60 s, against stored errors of peers on one split."""
     import mercer
 
     peers, ranks, worst = stored(), [], (0.0, "")
@@ -46,6 +46,7 @@ def tables(effort: Effort) -> Iterator[Row]:
             f"  {name}: {ours:.4g} in {seconds:.0f} s; {told}; {kind}, {model.model_.kernel!r:.60}",
             flush=True,
         )
+        said = next(iter(model.record_.scores["mercer"].values()))
         yield Row(
             f"error on {name}, {len(y):,} training rows",
             ours,
@@ -53,7 +54,7 @@ def tables(effort: Effort) -> Iterator[Row]:
             peer=told,
             ours_ms=1e3 * seconds,
             larger_is_better=False,
-            note=f"held-out rows of the fit said {next(iter(model.record_.scores['mercer'].values())):.4g}",
+            note=f"held-out rows of the fit said {said:.4g}",
         )
     if ranks:
         yield Row(

@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer.checks import is_number
 from mercer.estimators.attributes import LearnedByLoss
+from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import Explained, Formulation, formulation, is_automatic
 from mercer.estimators.inputs import hosted
 from mercer.estimators.progress import CallbackSupportMixin
@@ -61,7 +62,7 @@ MOST_CENTRES = 20_000
 
 
 @dataclass(eq=False, repr=False)
-class LossEstimator(Explained, CallbackSupportMixin, LearnedByLoss):
+class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
     """The parameters that estimators of a loss share, and how they choose a solver."""
 
     _allow_indefinite = True

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from mercer.estimators.attributes import LearnedByLoss
+from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import (
     Explained,
     Formulation,
@@ -45,7 +46,7 @@ from mercer.solvers.spectral import SpectralPath
 FORMULATED = ("solver", "centres", "random_state", "checkpoint")  # which say where f lies
 
 
-class _Ridge(CallbackSupportMixin, RidgeUncertainty, LearnedByLoss):
+class _Ridge(Certified, CallbackSupportMixin, RidgeUncertainty, LearnedByLoss):
     """Predictions, their uncertainty, and scores of both ridge estimators."""
 
     _allow_indefinite = True

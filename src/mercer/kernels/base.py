@@ -136,6 +136,13 @@ class Kernel(Value):
         """
         raise ValueError(f"{self!r} has no finite list of features.")
 
+    def factors(self, x: PointSet, y: PointSet) -> tuple[Any, Any] | None:
+        """Sparse A and B with K(X, Y) = A Bᵀ, for kernels with sparse features; None for others.
+
+        Products with vectors then take time linear in the number of points.
+        """
+        return None
+
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel."""
         points = as_vectors(data, self._columns_read() if is_frame(data) else ())

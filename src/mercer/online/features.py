@@ -300,7 +300,7 @@ class NystroemMachine(OnlineMachine):
     """Online learning on Nyström features of the first points of the stream. Any kernel.
 
     The first `size` samples are learned as bumps, and stay as centres; then f moves in their span,
-    at the cost of `size`² for a sample, whatever the length of the stream.
+    at the cost of size² for a sample, whatever the length of the stream.
 
     Parameters
     ----------
