@@ -20,6 +20,7 @@ _HOMES = {
     "FeatureFunction": "mercer.functions",
     "Gram": "mercer.operators",
     "KernelClassifier": "mercer.estimators",
+    "KernelClassifierCV": "mercer.estimators",
     "KernelLogisticRegression": "mercer.estimators",
     "KernelPoissonRegressor": "mercer.estimators",
     "KernelQuantileRegressor": "mercer.estimators",
@@ -30,6 +31,7 @@ _HOMES = {
     "OneClassSVM": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
     "SVC": "mercer.estimators",
+    "SVCCV": "mercer.estimators",
     "SVR": "mercer.estimators",
     "estimators": "mercer.estimators",
     "features": "mercer.features",
@@ -47,9 +49,11 @@ _HOMES = {
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
     "Gram",
     "KernelClassifier",
+    "KernelClassifierCV",
     "KernelLogisticRegression",
     "KernelPoissonRegressor",
     "KernelQuantileRegressor",

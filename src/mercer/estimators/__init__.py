@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's contract."""
 
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
+from mercer.estimators.classifier_cv import SVCCV, KernelClassifierCV
 from mercer.estimators.regressor import (
     KernelPoissonRegressor,
     KernelQuantileRegressor,
@@ -11,8 +12,10 @@ from mercer.estimators.svm import SVC, SVR, NuSVC, OneClassSVM
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
     "KernelClassifier",
+    "KernelClassifierCV",
     "KernelLogisticRegression",
     "KernelPoissonRegressor",
     "KernelQuantileRegressor",
