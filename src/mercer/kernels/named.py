@@ -134,10 +134,8 @@ def dense(matrix: Any) -> np.ndarray:
 # ---- names ---------------------------------------------------------------------------------------
 
 
-def from_name(name: str, request: Request) -> Kernel:
-    """The kernel of this name, or an error with the nearest one."""
-    if name in NAMES:
-        return NAMES[name](request)
+def refuse_name(name: str) -> Kernel:
+    """Refuse a name that is none, and say the nearest one."""
     close = difflib.get_close_matches(name.lower(), NAMES, n=1)
     question = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"there is no kernel {name!r}.{question} The names are {sorted(NAMES)}.")

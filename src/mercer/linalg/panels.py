@@ -61,7 +61,8 @@ def factor_lower_triangle(columns: np.ndarray, tuning: Tuning = TUNING) -> int:
         return factor_in_panels(columns, tuning.panel)
     (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
     lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
-    _into(columns, lower)
+    if not np.shares_memory(columns, lower):
+        columns[...] = lower
     return int(failing_order)
 
 

@@ -40,6 +40,10 @@ class Gram(Operator):
     ----------
     evaluations : int
         How many kernel values all products so far were made of.
+    symmetric : bool
+        Whether K = Kᵀ is known: rows and columns are the same points, and k is symmetric.
+    on_tensors : bool
+        Whether the points are tensors of torch, and so are products.
 
     Examples
     --------
@@ -67,23 +71,15 @@ class Gram(Operator):
         self.evaluations = 0
         self.shape = len(self.x), len(self.y)
         self._executions: dict[str, Execution] = {}
+        self.symmetric = self.x is self.y and bool(kernel.symmetric)
+        self.on_tensors = x.home != "host"
         check_pair(self.x, self.y, precision)
         wide = precision in ("float64", "reference")
         self.dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)
 
     @property
-    def symmetric(self) -> bool:
-        """Whether K = Kᵀ is known: rows and columns are the same points, and k is symmetric."""
-        return self.x is self.y and self.kernel.symmetric
-
-    @property
     def T(self) -> Operator:
         return self if self.symmetric else Transposed(self)
-
-    @property
-    def on_tensors(self) -> bool:
-        """Whether the points are tensors of torch, and so are products."""
-        return self.x.home != "host"
 
     def __repr__(self) -> str:
         return f"Gram({self.kernel!r}, shape={self.shape}, dtype={self.dtype})"
@@ -169,11 +165,12 @@ class Gram(Operator):
         columns, back = self._columns(values, self.y)
         return back(self.execution(columns.dtype).gradient(columns))
 
-    def parameter_gradient(self, left: Any, right: Any) -> dict[str, Array]:
+    def parameter_gradient(self, left: Any, right: Any = None) -> dict[str, Array]:
         """Σ_t u_tᵀ(∂K/∂θ)v_t for every real parameter θ of the kernel, by its name.
 
-        K is not stored, nor is ∂K/∂θ. Parameters that change the form of the kernel, as a
-        smoothness, are left out.
+        K is not stored, nor is ∂K/∂θ. Without `right`, `left` is a matrix P of the shape of K, and
+        the sum Σ_ij P_ij ∂k(x_i, y_j)/∂θ, for which single matrices ∂K/∂p are stored. Parameters
+        that change the form of the kernel, as a smoothness, are left out.
 
         >>> import numpy as np
         >>> from mercer.kernels import Gaussian
@@ -183,6 +180,13 @@ class Gram(Operator):
         True
         """
         u, _ = self._columns(left, self.x)
+        if right is None:
+            if tuple(u.shape) != self.shape:
+                raise ValueError(
+                    f"weights of a Gram matrix of shape {self.shape} have this shape; got "
+                    f"{tuple(u.shape)}. Write parameter_gradient(u, v) for uᵀ(∂K/∂θ)v."
+                )
+            return self.execution("float64").parameter_gradient(to_precision(u, "float64"))
         v, _ = self._columns(right, self.y)
         return self.execution("float64").parameter_gradient(
             to_precision(u, "float64"), to_precision(v, "float64")
@@ -218,6 +222,7 @@ class Gram(Operator):
         part.x = _some(self.x, rows)
         part.y = part.x if self.x is self.y and _same(rows, columns) else _some(self.y, columns)
         part.shape = len(part.x), len(part.y)
+        part.symmetric = part.x is part.y and self.symmetric
         return part
 
     def columns(self, indices: Any) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.program import lower
+from mercer.evaluation.dispatch import program_of
 from mercer.kernels import laws
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Quantile, Squared
 from mercer.operators import Gram
@@ -117,6 +117,8 @@ class Rates:
         count = TUNING.device_probe if _on_card(points) else TUNING.probe
         some = points.slice(0, min(count, len(points)))
         seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
+        if points.home == "host" and kernel.factors(some, some) is not None:
+            seconds *= len(some) / len(points)  # products of sparse features take time in n, not n²
         rates = {name: _product_rate(name, points) for name in ("float32", "float64")}
         return cls(rates, seconds, int(getattr(points, "width", 1)))
 
@@ -135,13 +137,10 @@ def _once(key: Any, measure: Callable[[], float]) -> float:
 
 def _likeness(kernel: Any, points: PointSet) -> Any:
     """What the time of a kernel value depends on; None where it is not known."""
-    expression = kernel.expression()
-    if not isinstance(points, VectorPoints) or isinstance(points, SparsePoints):
+    program = program_of(kernel)
+    if program is None or not isinstance(points, VectorPoints) or isinstance(points, SparsePoints):
         return None
-    if expression is None:
-        return None
-    program = lower(expression)
-    widths = tuple(points.width_of(pair.view) for pair in program.pairs)
+    widths = tuple(map(points.width_of, program.views))
     where = points.home, thread_count()
     return program.structure, widths, str(points.dtype), len(points), where
 
@@ -377,7 +376,7 @@ def _iterative(
         value = rates.value_seconds
     product = n * n * value * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()
-    known = laws.positive_definite(kernel, getattr(points, "width", None)).yes
+    known = laws.is_positive_definite(kernel, getattr(points, "width", None))
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product

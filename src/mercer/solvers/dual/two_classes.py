@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.cpu.vectors import widen
-from mercer.solvers.dual.ascent import FINE
 from mercer.solvers.dual.compiled import (
     INFINITE,
     SMALLEST,
@@ -22,9 +21,11 @@ from mercer.solvers.dual.compiled import (
     compiled,
     least_up,
 )
+from mercer.solvers.dual.tuning import Tuning
 
 INNER_SHARE = 3e-3  # of the violation that the first steps leave
 SHARPER = 0.1  # of that, where the gap is not reached yet
+FINE = Tuning().fine  # halvings; compiled code takes it as a constant
 
 
 @compiled
