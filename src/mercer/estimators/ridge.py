@@ -306,8 +306,9 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         def path_of(kernel: Kernel) -> SpectralPath | CentresPath:
             if centres is None:
                 return self._path(kernel, X, y, weights)
-            data = kernel.points(X), centres, *hosted(y), weights
-            return CentresPath(kernel, *data, bool(self.fit_intercept))
+            (targets,) = hosted(y)
+            points, constant = kernel.points(X), bool(self.fit_intercept)
+            return CentresPath(kernel, points, centres, targets, weights, constant)
 
         errors, path = _searched(kernels, path_of, alphas / total, task)
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
