@@ -56,8 +56,10 @@ class Sample:
         cls, points: PointSet, codes: np.ndarray, weights: np.ndarray, rows: int, cv: Any, seed: Any
     ) -> Sample:
         """At most so many rows with weight, with classes in their proportions."""
-        chosen = np.flatnonzero(weights)
-        if rows < len(chosen):
+        counted = isinstance(cv, int)  # splits that are given have numbers of all rows
+        chosen = np.flatnonzero(weights) if counted else np.arange(len(codes))
+        if rows < np.count_nonzero(weights):
+            chosen = np.flatnonzero(weights)
             split = StratifiedShuffleSplit(1, train_size=rows, random_state=seed)
             chosen = chosen[np.sort(next(split.split(chosen, codes[chosen]))[0])]
         codes = codes[chosen]
