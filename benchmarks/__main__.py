@@ -20,8 +20,12 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "defaults",
     "features",
     "online",
+    "learned",
     "gpu",
     "scale",
+    "job",
+    "space",
+    "structured",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -70,3 +70,7 @@ class NotPositiveDefiniteError(ValueError):
     def __init__(self, message: str, witness: Any = None) -> None:
         super().__init__(message)
         self.witness = witness
+
+
+class ModelFileError(ValueError):
+    """A file is no model that can be loaded, or a model cannot be written to a file."""

@@ -9,7 +9,7 @@ import pytest
 
 import markets
 from mercer.evaluation import gradients
-from mercer.kernels import Gaussian, Matern, Polynomial, Precomputed
+from mercer.kernels import Gaussian, Laplacian, Matern, Polynomial, Precomputed
 
 
 def test_many_points_are_taken_in_strips():
@@ -60,6 +60,29 @@ def test_derivatives_in_parameters_are_differences(name):
         except ValueError:
             continue  # at the edge of what the kernel admits
         np.testing.assert_allclose(slope, expected, rtol=1e-5, atol=1e-7 * scale, err_msg=parameter)
+
+
+@pytest.mark.parametrize("name", markets.WITH_EXPRESSION)
+def test_a_matrix_of_weights_is_a_sum_of_pairs_of_vectors(name):
+    kernel, width = markets.WITH_EXPRESSION[name], 2 if name in markets.ON_TWO_COLUMNS else 4
+    X, Y = abs(markets.normal(9, width)) / 9, abs(markets.normal(7, width, 1)) / 9
+    U, V = markets.normal(9, 2, 2), markets.normal(7, 2, 3)
+    gram = kernel.gram(X, Y)
+    expected, found = gram.parameter_gradient(U, V), gram.parameter_gradient(U @ V.T)
+    assert found.keys() == expected.keys()
+    scale = float(np.abs(U).T.sum() * np.abs(V).sum())
+    for parameter, slope in found.items():
+        np.testing.assert_allclose(slope, expected[parameter], rtol=1e-9, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian([0.7, 2.0, 1.0]), Laplacian([0.7, 2.0, 1.0])])
+def test_scales_of_all_columns_at_once(kernel):
+    X, P = markets.normal(12, 3), markets.normal(12, 12, 1)
+    found = kernel.gram(X).parameter_gradient(P)["lengthscale"]
+    expected = differences(kernel, "lengthscale", kernel.lengthscale, X, X, P, np.eye(12))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"have this shape; got \(12, 1\)"):
+        kernel.gram(X).parameter_gradient(P[:, 0])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
@@ -26,6 +25,7 @@ from mercer.estimators.losses import (
     regularization_of,
 )
 from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
+from mercer.features.bases import BaseEstimator, ClassifierMixin
 from mercer.losses import Logistic, Loss, Multinomial, one_hot
 from mercer.solvers.solution import Solution
 
@@ -43,12 +43,11 @@ def _has_probabilities(estimator: Any) -> bool:
     return True
 
 
-@dataclass(eq=False, repr=False)
-class _Classifier(LossEstimator):
-    """Classes, their weights, and the scores of several."""
+class Classes:
+    """Labels as numbers with the weights of their classes, and scores as labels."""
 
-    _: KW_ONLY
-    class_weight: dict[Any, float] | str | None = None
+    class_weight: Any
+    classes_: np.ndarray
 
     def _encoded(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, np.ndarray, Any]:
         """The classes, labels as their numbers, and weights times those of the classes."""
@@ -67,6 +66,33 @@ class _Classifier(LossEstimator):
             )
             weights = own * of_class[labels]
         return classes, labels, weights
+
+    def _scores(self, X: Any) -> Any:
+        return function_values(self, X)
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores: positive for the second of two classes, one column for each of several."""
+        scores = self._scores(X)
+        if len(self.classes_) > 2 or scores.ndim == 1:
+            return scores
+        return scores[:, 1] - scores[:, 0]
+
+    def predict(self, X: Any) -> Any:
+        """The class with the best score, for every row of X; a tensor where X is one.
+
+        Labels that are no numbers are an array of NumPy all the same.
+        """
+        scores = self.decision_function(X)
+        best = 1 * (scores > 0) if scores.ndim == 1 else scores.argmax(axis=1)
+        return labels_at(self.classes_, best)
+
+
+@dataclass(eq=False, repr=False)
+class _Classifier(Classes, LossEstimator):
+    """A fit of one problem for all classes, or of several."""
+
+    _: KW_ONLY
+    class_weight: dict[Any, float] | str | None = None
 
     def _fit(
         self,
@@ -103,25 +129,6 @@ class _Classifier(LossEstimator):
         outputs = 1 if count == 2 else count
         return self._formulation(X, self._loss(count), weights, outputs), X
 
-    def _scores(self, X: Any) -> Any:
-        return function_values(self, X)
-
-    def decision_function(self, X: Any) -> Any:
-        """Scores: positive for the second of two classes, one column for each of several."""
-        scores = self._scores(X)
-        if len(self.classes_) > 2 or scores.ndim == 1:
-            return scores
-        return scores[:, 1] - scores[:, 0]
-
-    def predict(self, X: Any) -> Any:
-        """The class with the best score, for every row of X; a tensor where X is one.
-
-        Labels that are no numbers are an array of NumPy all the same.
-        """
-        scores = self.decision_function(X)
-        best = 1 * (scores > 0) if scores.ndim == 1 else scores.argmax(axis=1)
-        return labels_at(self.classes_, best)
-
 
 @dataclass(eq=False, repr=False)
 class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
@@ -153,7 +160,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
         "auto" takes Newton's method for smooth losses and dual ascent for losses with kinks.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device, time_limit :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes
@@ -248,10 +255,16 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
 
 def _targets(loss: Loss, labels: np.ndarray, classes: int) -> np.ndarray:
     """Rows of 0 and 1 for a multinomial loss, ±1 otherwise: one column for each class."""
-    rows = np.asarray(one_hot(labels.astype(np.float64), classes))
     if loss.is_multiclass:
-        return rows
-    return 2.0 * rows - 1.0 if classes > 2 else 2.0 * labels - 1.0
+        return np.asarray(one_hot(labels.astype(np.float64), classes))
+    return signed_targets(labels, classes)
+
+
+def signed_targets(labels: np.ndarray, classes: int) -> np.ndarray:
+    """±1: one column for each class, or a single one for two classes."""
+    if classes == 2:
+        return 2.0 * labels - 1.0
+    return 2.0 * np.asarray(one_hot(labels.astype(np.float64), classes)) - 1.0
 
 
 def _spread(part: Solution, rows: np.ndarray, count: int) -> Solution:
@@ -298,7 +311,7 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
         "auto" is `Newton(tol)`; on centres where that would take long, as in `KernelRegressor`.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device, time_limit :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,9 @@ class Formulation:
         What "auto" chose among.
     on_all_points : bool
         Whether these are all points.
+    checkpoint : path or None
+        Where the solver stores its state, and goes on from; a second problem has the file
+        `path.1`, and so on.
     """
 
     kernel: Kernel
@@ -59,6 +63,8 @@ class Formulation:
     solver: Any
     choice: automatic.Choice | None = None
     on_all_points: bool = True
+    checkpoint: Any = None
+    parts: list[Path] = field(default_factory=list, repr=False)
 
     def problem(
         self,
@@ -93,12 +99,19 @@ class Formulation:
         solver = self.solver
         if attributes is not None and task.has_callbacks:
             solver = with_progress(solver, task, lambda s: attributes(s.coefficients, s.intercept))
+        resume: dict[str, Any] = {}
+        if self.checkpoint is not None and hasattr(solver, "checkpoint"):
+            path = checkpoint_path(self.checkpoint, len(self.parts))
+            self.parts.append(path)
+            solver = replace(solver, checkpoint=path)
+            resume = {"resume": path} if path.exists() else {}
         try:
-            return solver.solve(problem)
+            solution = solver.solve(problem, **resume)
         except NotPositiveDefiniteError:
             if not (nearest and self.on_all_points):
                 raise
             return solved_for_nearest(problem, solver)
+        return replace(solution, asked=problem.asked)
 
     def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
         """The attributes of a model fitted to X."""
@@ -163,6 +176,7 @@ def formulation(
     exact: Any = None,
     exact_only: bool = False,
     tolerance: float | None = None,
+    checkpoint: Any = None,
 ) -> Formulation:
     """Where to seek f, as the parameters of an estimator say, chosen where they leave it open.
 
@@ -190,7 +204,9 @@ def formulation(
             )
             solver, count = choice.chosen.solver, choice.chosen.centres
     if count is None and centres is None:
-        return Formulation(kernel, Gram(kernel, points), points, solver, choice)
+        return Formulation(
+            kernel, Gram(kernel, points), points, solver, choice, checkpoint=checkpoint
+        )
     if not isinstance(solver, Newton):
         raise ValueError(
             f'centres are for Newton; got solver={solver!r}: write solver=Newton(), solver="auto", '
@@ -202,11 +218,19 @@ def formulation(
         assert count is not None
         centres = Uniform(min(count, len(points)), random_state)
     chosen = centres.choose(kernel, points).points
-    return Formulation(kernel, cross_gram(kernel, points, chosen), chosen, solver, choice, False)
+    cross = cross_gram(kernel, points, chosen)
+    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint)
 
 
 def formulation_on_blocks(
-    kernel: Kernel, blocks: Any, rows: int, *, solver: Any, centres: Any, random_state: Any
+    kernel: Kernel,
+    blocks: Any,
+    rows: int,
+    *,
+    solver: Any,
+    centres: Any,
+    random_state: Any,
+    checkpoint: Any = None,
 ) -> Formulation:
     """f on centres, for rows that come in blocks which are read anew in every pass."""
     check_restartable(blocks)
@@ -222,7 +246,7 @@ def formulation_on_blocks(
         chosen = BlockedGram(kernel, blocks, first, rows).take(drawn)
     own = Newton() if is_automatic(solver) else solver
     cross = BlockedGram(kernel, blocks, chosen, rows)
-    return Formulation(kernel, cross, chosen, own, None, False)
+    return Formulation(kernel, cross, chosen, own, None, False, checkpoint)
 
 
 def is_automatic(solver: Any) -> bool:
@@ -258,10 +282,25 @@ def _warn_of_centres(choice: automatic.Choice) -> None:
     warn(text, ApproximationWarning)
 
 
+def checkpoint_path(checkpoint: Any, part: int) -> Path:
+    """The file of one problem of a fit."""
+    return Path(f"{checkpoint}.{part}" if part else checkpoint)
+
+
 def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
-    """Set what a fit learned, and warn where a solver did not reach its goal."""
+    """Set what a fit learned, and warn where a solver did not reach its goal.
+
+    The fit is done, so its checkpoints are removed.
+    """
     for name, value in attributes.items():
         setattr(estimator, name, value)
+    part = 0
+    while getattr(estimator, "checkpoint", None) is not None:
+        path = checkpoint_path(estimator.checkpoint, part)
+        if not path.exists():
+            break
+        path.unlink()
+        part += 1
     for status in statuses:
         if not status.converged:  # the first will do
             indefinite = status.witness is not None

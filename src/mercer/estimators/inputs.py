@@ -125,6 +125,15 @@ def function_values(estimator: Any, X: Any) -> Any:
     return values if is_tensor(X) else on_host(values)
 
 
+def evaluation_points(estimator: Any, X: Any) -> Any:
+    """X as points of the fitted kernel beside its centres; as it is where it holds K(new, X)."""
+    check_is_fitted(estimator)
+    X = estimator._checked(X, reset=False)
+    if estimator._is_precomputed():
+        return X
+    return estimator.kernel_.points(_beside_centres(estimator, X, estimator.function_))
+
+
 def _beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
     """Points where f can be evaluated: an array goes to the device of the centres."""
     on_tensors, name = is_tensor(f.coefficients), type(estimator).__name__

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import is_number
+from mercer.estimators.attributes import LearnedByLoss
+from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import Explained, Formulation, formulation, is_automatic
 from mercer.estimators.inputs import hosted
 from mercer.estimators.progress import CallbackSupportMixin
-from mercer.features.centres import Given
-from mercer.features.inputs import KernelInput, KernelLike
+from mercer.features.centres import AnyChoice, Given
+from mercer.features.inputs import KernelLike
+from mercer.kernels.measures import Seed
 from mercer.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -31,6 +34,7 @@ from mercer.losses import (
 from mercer.points import PointSet
 from mercer.solvers.automatic import default_solver
 from mercer.solvers.newton import Newton, default_tolerance
+from mercer.solvers.problem import Solver
 
 FOR_CLASSES: dict[str, type[Loss]] = {
     "log_loss": Logistic,
@@ -57,7 +61,7 @@ MOST_CENTRES = 20_000
 
 
 @dataclass(eq=False, repr=False)
-class LossEstimator(Explained, CallbackSupportMixin, KernelInput):
+class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
     """The parameters that estimators of a loss share, and how they choose a solver."""
 
     _allow_indefinite = True
@@ -70,12 +74,13 @@ class LossEstimator(Explained, CallbackSupportMixin, KernelInput):
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
     fit_intercept: bool = True
-    solver: Any = "auto"
+    solver: Solver | str = "auto"
     tol: float = 1e-6
-    centres: Any = None
-    random_state: Any = None
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
     device: Any = None
     time_limit: float | None = None
+    checkpoint: Any = None
 
     def _formulation(self, X: Any, loss: Loss, weights: Any, outputs: int = 1) -> Formulation:
         """Where f is sought, and by which solver."""
@@ -99,6 +104,7 @@ class LossEstimator(Explained, CallbackSupportMixin, KernelInput):
             exact=default_solver(loss, float(self.tol)) if is_automatic(solver) else None,
             exact_only=self._is_precomputed() or points.home != "host",
             tolerance=float(self.tol) if is_automatic(self.solver) else None,
+            checkpoint=self.checkpoint,
         )
         return replace(posed, solver=self._limited(posed.solver))
 
@@ -119,7 +125,7 @@ class LossEstimator(Explained, CallbackSupportMixin, KernelInput):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions, or the share of right labels, as scikit-learn computes it."""
         X, y, sample_weight = hosted(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight=sample_weight))
+        return float(super().score(X, y, sample_weight=sample_weight))  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "function_")

@@ -6,20 +6,26 @@ returns True ends an iteration early. An older scikit-learn has no callbacks.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # before 1.9
+T = TypeVar("T")
 
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
 
-    def with_callbacks(method: Any) -> Any:
-        """The method as it is."""
-        return method
+class CallbackSupportMixin:
+    """Nothing to support."""
+
+
+def with_callbacks(method: T) -> T:
+    """The method as it is."""
+    return method
+
+
+if not TYPE_CHECKING:  # scikit-learn's have no types, and would hide those of `fit`
+    with contextlib.suppress(ImportError):  # before 1.9
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
 
 
 __all__ = ["CallbackSupportMixin", "FitTask", "iterations_of", "with_callbacks", "with_progress"]

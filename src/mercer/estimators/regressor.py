@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import column_or_1d
 
@@ -22,6 +21,7 @@ from mercer.estimators.losses import (
     weighted_quantile,
 )
 from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
+from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.losses import Loss, Poisson, Quantile
 from mercer.solvers.solution import Solution
 
@@ -96,6 +96,8 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
         20,000 rows with all of them as centres.
     time_limit : float, optional
         Seconds after which an iterative solver stops with the best it has, and says so.
+    checkpoint : path, optional
+        As in `KernelRidge`.
 
     Attributes
     ----------
@@ -151,7 +153,7 @@ class KernelPoissonRegressor(_OneLoss, RegressorMixin, BaseEstimator):
     regularization : float or None, default=None
         λ > 0; None for 1/(30Σw).
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
-    centres, random_state, device, time_limit :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes
@@ -215,7 +217,7 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     regularization : float or None, default=None
         λ; None as in `KernelRegressor`.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
-    centres, random_state, device, time_limit :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes

@@ -197,8 +197,11 @@ class Execution(Protocol):
     def gradient(self, values: Array) -> Array:
         """∇ₓ Σ_j v_j k(x, y_j) at every row x; shape (n, columns of V, coordinates)."""
 
-    def parameter_gradient(self, left: Array, right: Array) -> dict[str, Array]:
-        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, by its name."""
+    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
+        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, by its name.
+
+        Without `right`, `left` is a matrix P of weights, and the sum Σ_ij P_ij ∂k(x_i, y_j)/∂θ.
+        """
 
     def plan(self, columns: int) -> Plan:
         """What a product with so many columns would do, without doing it."""

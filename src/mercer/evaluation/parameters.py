@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, inner
+from mercer.arrays import Array, beside, inner, namespace
 from mercer.evaluation.expression import (
     Expression,
     Number,
@@ -54,16 +54,30 @@ class Products(Protocol):
 
     kernel: Any
 
+    x: Any
+    y: Any
+
     def product_with(self, expression: Expression, values: Array) -> Array:
         """E V, E being the matrix of the values of an expression."""
 
+    def values_of(self, expression: Expression, x: Any, y: Any) -> Array:
+        """All values of an expression on points, stored."""
 
-def parameter_gradient(execution: Products, left: Array, right: Array) -> dict[str, Any]:
+    def evaluate(self, term: Expression, numbers: Any) -> Array:
+        """The values of a term in given coordinates."""
+
+
+def parameter_gradient(
+    execution: Products, left: Array, right: Array | None = None
+) -> dict[str, Any]:
     """Σ_t u_tᵀ(∂K/∂θ)v_t for every real parameter θ of the kernel, by its name.
 
-    A parameter of several numbers, as one lengthscale for each column, has a gradient of its shape.
+    Without `right`, `left` is a matrix P of weights, and the sum Σ_ij P_ij ∂k(x_i, y_j)/∂θ. A
+    parameter of several numbers, as one lengthscale for each column, has a gradient of its shape.
     Parameters that change the form of the expression, as a smoothness, are left out.
     """
+    if right is None:
+        return _weighted_gradient(execution, left)
 
     def along(slope: Expression | None) -> float:
         if slope is None:
@@ -90,6 +104,30 @@ def slopes_in(
     >>> slope is None
     False
     """
+    expression = kernel.expression()
+
+    def slope(rates: list[tuple[Place, float]]) -> Expression | None:
+        total: Expression | None = None
+        for place, rate in rates:
+            part = _derivative(expression, place)
+            if part is not None:
+                total = rate * part if total is None else total + rate * part
+        return total
+
+    try:
+        found = _rates_in(kernel, expression, name, value, tuning)
+        return None if found is None else [slope(rates) for rates in found]
+    except _OtherForm:
+        return None
+
+
+def _rates_in(
+    kernel: Any, expression: Expression, name: str, value: Any, tuning: Tuning = TUNING
+) -> list[list[tuple[Place, float]]] | None:
+    """The constants and scales of an expression that each number of a parameter moves, with rates.
+
+    Constants are known by identity, so that the expression is the one they are looked up in.
+    """
     entries = np.atleast_1d(np.asarray(value, dtype=object))
     real = [isinstance(entry, Real) and not isinstance(entry, (bool, int)) for entry in entries]
     if entries.ndim != 1 or not entries.size or not all(real):
@@ -105,20 +143,18 @@ def slopes_in(
 
         return changed
 
-    try:
-        return [_slope(kernel, at(i), float(entry), tuning) for i, entry in enumerate(entries)]
-    except _OtherForm:
-        return None
+    return [_rates(expression, at(i), float(entry), tuning) for i, entry in enumerate(entries)]
 
 
 class _OtherForm(Exception):
     """Two expressions are not the same tree."""
 
 
-def _slope(kernel: Any, at: Callable[[float], Any], entry: float, tuning: Tuning) -> Any:
-    """∂k/∂θ at one number θ; None where it is identically zero."""
+def _rates(
+    expression: Expression, at: Callable[[float], Any], entry: float, tuning: Tuning
+) -> list[tuple[Place, float]]:
+    """The derivatives of constants and scales in one number θ, those that are not 0."""
     step = tuning.step * (abs(entry) or 1.0)
-    expression = kernel.expression()
     weights, trees = _around(at, entry, step)
     constants = list(_constants(expression))
     rates = np.zeros(len(constants))
@@ -127,14 +163,11 @@ def _slope(kernel: Any, at: Callable[[float], Any], entry: float, tuning: Tuning
         if len(others) != len(constants):
             raise _OtherForm
         rates += weight / step * np.array([other[1] for other in others])
-    total: Expression | None = None
-    for (place, size), rate in zip(constants, rates, strict=True):
-        if abs(rate) * step <= 1e-11 * abs(size):  # rounding of the difference
-            continue
-        part = _derivative(expression, place)
-        if part is not None:
-            total = float(rate) * part if total is None else total + float(rate) * part
-    return total
+    return [
+        (place, float(rate))
+        for (place, size), rate in zip(constants, rates, strict=True)
+        if abs(rate) * step > 1e-11 * abs(size)  # else it is rounding of the difference
+    ]
 
 
 def _around(at: Callable[[float], Any], entry: float, step: float) -> tuple[list[float], list[Any]]:
@@ -142,7 +175,11 @@ def _around(at: Callable[[float], Any], entry: float, step: float) -> tuple[list
     try:
         return list(CENTRAL.values()), [at(entry + k * step) for k in CENTRAL]
     except ValueError:  # at the edge of what the kernel admits
+        pass
+    try:
         return list(FORWARD.values()), [at(entry + k * step) for k in FORWARD]
+    except ValueError as refusal:  # single values are admitted, and none beside them
+        raise _OtherForm from refusal
 
 
 # ---- constants of an expression, in order --------------------------------------------------------
@@ -203,6 +240,81 @@ def _same_form(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
+# ---- sums with a matrix of weights ---------------------------------------------------------------
+
+
+def _weighted_gradient(execution: Products, weights: Array) -> dict[str, Any]:
+    """Σ_ij P_ij ∂k(x_i, y_j)/∂θ for every parameter, from a matrix for each constant."""
+    sums, kernel = _Sums(execution, weights), execution.kernel
+    gradients: dict[str, Any] = {}
+    for name, value in kernel.get_params(deep=True).items():
+        try:
+            found = _rates_in(kernel, sums.expression, name, value)
+            if found is None:
+                continue
+            numbers = [sum(rate * sums.of(place) for place, rate in rates) for rates in found]
+        except _OtherForm:
+            continue
+        gradients[name] = float(numbers[0]) if np.ndim(value) == 0 else np.array(numbers, float)
+    return gradients
+
+
+class _Sums:
+    """Σ_ij P_ij ∂k/∂p for constants and scales p, each computed once."""
+
+    def __init__(self, execution: Products, weights: Array) -> None:
+        self.execution, self.weights = execution, weights
+        self.expression = execution.kernel.expression()
+        self.of_constants: dict[Place, float] = {}
+        self.of_scales: dict[Number, Array | None] = {}
+
+    def of(self, place: Place) -> float:
+        if isinstance(place, tuple) and isinstance(place[1], int):
+            number, j = place
+            if number not in self.of_scales:
+                self.of_scales[number] = self.scale_sums(number)
+            scales = self.of_scales[number]
+            if scales is not None:
+                return float(scales[j])
+        if place not in self.of_constants:
+            slope = _derivative(self.expression, place)
+            self.of_constants[place] = 0.0 if slope is None else inner(self.weights, self.at(slope))
+        return self.of_constants[place]
+
+    def at(self, expression: Expression) -> Array:
+        return self.execution.values_of(expression, self.execution.x, self.execution.y)
+
+    def scale_sums(self, number: Number) -> Array | None:
+        """Σ_ij P_ij ∂k/∂s_k for all scales s_k of a number at once, where products do it."""
+        view = number.view
+        outer = derivative(self.expression, number)
+        if outer is None or view.unit or number.kind not in SCALED:
+            return None
+        weights = self.weights * self.at(outer)
+        x, y = (side.seen(view, "float64") for side in (self.execution.x, self.execution.y))
+        rates = 1.0 / beside(view.scales, x)
+        if number.kind == "coordinate_sum":
+            return rates * self.term_sums(_radial_slope(number), weights, x, y)
+        middle = y.mean(axis=0) if number.kind == "squared_distance" else 0.0
+        x, y = x - middle, y - middle
+        across = (x * (weights @ y)).sum(axis=0)
+        if number.kind == "product":
+            return 2.0 * rates * across
+        own, other = (weights.sum(axis=axis)[:, None] for axis in (1, 0))
+        return 2.0 * rates * ((own * x**2).sum(axis=0) + (other * y**2).sum(axis=0) - 2.0 * across)
+
+    def term_sums(self, term: Expression, weights: Array, x: Array, y: Array) -> Array:
+        compiled = getattr(self.execution, "coordinate_moments", None)
+        if compiled is not None:
+            return compiled(term, weights, x, y, np.ones((len(y), 1))).sum(axis=(0, 1))
+        columns = [{X: x[:, k, None], Y: y[None, :, k]} for k in range(x.shape[1])]
+        sums = [(weights * self.execution.evaluate(term, numbers)).sum() for numbers in columns]
+        return namespace(x).stack(sums)
+
+
+SCALED = ("squared_distance", "product", "coordinate_sum")
+
+
 # ---- derivatives in one constant -----------------------------------------------------------------
 
 
@@ -249,13 +361,19 @@ def _scale_slope(number: Number, j: int) -> Expression:
         case "x_length" | "y_length":
             norm = number.kind.replace("length", "norm")
             return rate * (Number(norm, alone) * reciprocal_root(Number(norm, view)))
+    slope = _radial_slope(number)
+    assert number.term is not None
+    if number.kind == "coordinate_sum":
+        return rate * coordinate_sum(slope, alone)
+    return rate * (number * coordinate_sum(slope / number.term, alone))
+
+
+def _radial_slope(number: Number) -> Expression:
+    """x t_x + y t_y for the term t of a sum or product over coordinates."""
     assert number.term is not None
     parts = [
         coordinate * slope
         for coordinate in (X, Y)
         if (slope := derivative(number.term, coordinate)) is not None
     ]
-    slope = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    if number.kind == "coordinate_sum":
-        return rate * coordinate_sum(slope, alone)
-    return rate * (number * coordinate_sum(slope / number.term, alone))
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]

@@ -58,6 +58,9 @@ class EvaluableKernel(Protocol):
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i), for kernels without an expression."""
 
+    def factors(self, x: PointSet, y: PointSet) -> tuple[Any, Any] | None:
+        """Sparse A and B with K(X, Y) = A Bᵀ, where a kernel without an expression has them."""
+
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All ∂k(x_i, y_j)/∂x_i, for kernels without an expression."""
 

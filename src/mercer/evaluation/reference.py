@@ -108,7 +108,9 @@ class Reference:
             return gradients.from_blocks(self.kernel, self.x, self.y, values)
         return gradients.gradient(self, values)
 
-    def parameter_gradient(self, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+    def parameter_gradient(
+        self, left: np.ndarray, right: np.ndarray | None = None
+    ) -> dict[str, Any]:
         from mercer.evaluation import parameters
 
         return parameters.parameter_gradient(self, left, right)

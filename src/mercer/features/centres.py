@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -36,6 +36,7 @@ from mercer.runtime.budget import Memory, memory_budget
 from mercer.values import Value
 
 __all__ = [
+    "AnyChoice",
     "Centres",
     "Choice",
     "Given",
@@ -554,3 +555,7 @@ class Greedy(_Pivoted):
                 break
             block.accept(best)
         return block
+
+
+AnyChoice: TypeAlias = Choice | Given
+"""What says which centres: how many and how they are drawn, or the centres themselves."""

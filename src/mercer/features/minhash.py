@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count
 from mercer.features.explicit import SparseFeatureMap, in_short_indices
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 from mercer.runtime.threads import Span, run, spans, thread_count
 from mercer.structured.hashing import mixed
 from mercer.structured.sets import Jaccard, SetPoints
@@ -63,7 +63,7 @@ class MinHash(SparseFeatureMap):
     _: KW_ONLY
     buckets: int = 64
     weighted: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
     kernel = Jaccard()  # the only one
 

@@ -18,6 +18,7 @@ from mercer.kernels.coordinates import (
     ChiSquared,
     HistogramIntersection,
     Laplacian,
+    SkewedChiSquared,
     Spline,
 )
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
@@ -35,6 +36,7 @@ from mercer.kernels.norms import line_norm, torus_norm
 from mercer.kernels.periodic import PeriodicBernoulli, PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian, Matern, Radial, RationalQuadratic
 from mercer.kernels.spectral import CosineSeries, FourierSeries, Spectral
+from mercer.kernels.stretched import StretchedExponential
 
 __all__ = [
     "AdditiveChiSquared",
@@ -71,8 +73,10 @@ __all__ = [
     "RationalQuadratic",
     "Scaled",
     "Sigmoid",
+    "SkewedChiSquared",
     "Spectral",
     "Spline",
+    "StretchedExponential",
     "Sum",
     "Weighted",
     "as_kernel",

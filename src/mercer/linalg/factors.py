@@ -78,6 +78,27 @@ class Factor:
     def _panels(self) -> Triangle:
         return Triangle(self.lower, self.tuning.device_panel, refined=self.refined)
 
+    def inverse(self) -> Array:
+        """(L Lᵀ)⁻¹, stored.
+
+        >>> import numpy as np
+        >>> bool(
+        ...     np.allclose(
+        ...         cholesky(np.asarray([[4.0, 2.0], [2.0, 3.0]])).inverse()[0], [3 / 8, -0.25]
+        ...     )
+        ... )
+        True
+        """
+        xp = namespace(self.lower)
+        if xp is not np:
+            return self.solve(
+                xp.eye(len(self.lower), dtype=self.lower.dtype, device=self.lower.device)
+            )
+        (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (self.lower,))
+        triangle, _ = potri(self.lower, lower=1)  # a third of the work of solving for I
+        half = np.tril(triangle)
+        return half + np.tril(half, -1).T
+
     def log_determinant(self) -> float:
         """The logarithm log det(L Lᵀ) = 2 Σ log L_ii, summed in float64."""
         xp = namespace(self.lower)

@@ -17,6 +17,7 @@ from mercer.checks import check_count
 from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.online.algorithm import Algorithm, Tuning
 from mercer.online.machine import OnlineMachine
 from mercer.online.state import BASE_SCALE, COUNT, FEATURES, SCALE, empty_state
@@ -286,7 +287,7 @@ class RandomFeatureMachine(OnlineMachine):
     step: Any = None
     averaging: Average | None = None
     record: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> FourierStream:
         check_count(self, "n_components", self.n_components)
@@ -299,7 +300,7 @@ class NystroemMachine(OnlineMachine):
     """Online learning on Nyström features of the first points of the stream. Any kernel.
 
     The first `size` samples are learned as bumps, and stay as centres; then f moves in their span,
-    at the cost of `size`² for a sample, whatever the length of the stream.
+    at the cost of size² for a sample, whatever the length of the stream.
 
     Parameters
     ----------
@@ -366,7 +367,7 @@ class DoublyStochasticMachine(OnlineMachine):
     loss: Any = None
     regularization: float = 1e-4
     step: Any = None
-    random_state: Any = None
+    random_state: Seed = None
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> DoublyStochasticStream:
         check_count(self, "frequencies", self.frequencies)

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_weights
+from mercer.features.bases import BaseEstimator
 from mercer.features.inputs import KernelInput
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.losses import Hinge, Logistic, Loss, Multinomial
 from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import Budget
@@ -34,8 +35,17 @@ PLAIN: dict[str, Any] = {  # the parameters of an algorithm, for machines that h
 }
 
 
+class _Learned(KernelInput):
+    """Attributes that learning sets, with their types; in a dataclass they would be parameters."""
+
+    stream_: Any
+    targets_: Targets
+    kernel_: Kernel
+    classes_: np.ndarray
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class OnlineMachine(KernelInput, BaseEstimator):
+class OnlineMachine(_Learned, BaseEstimator):
     """What all online machines share: streams in, predictions out.
 
     Subclasses are dataclasses of their parameters, of which `_algorithm` is made. They say what is
@@ -401,4 +411,4 @@ class OnlineKernelMachine(OnlineMachine):
     budget: Budget | None = None
     averaging: Average | None = None
     record: bool = False
-    random_state: Any = None
+    random_state: Seed = None

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import OutlierMixin
 
 from mercer.checks import check_positive
+from mercer.features.bases import OutlierMixin
+from mercer.kernels.measures import Seed
 from mercer.losses import EpsilonInsensitive, Hinge, Loss, Perceptron
 from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import Budget, Forget, Oldest
@@ -63,7 +64,7 @@ class Pegasos(OnlineMachine):
     budget: Budget | None = None
     averaging: Average | None = None
     record: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
     def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
         check_positive(self, "regularization", self.regularization)
@@ -150,7 +151,7 @@ class PassiveAggressive(OnlineMachine):
     loss: Any = None
     budget: Budget | None = None
     averaging: Average | None = None
-    random_state: Any = None
+    random_state: Seed = None
 
     def _loss(self, classes: int = 2) -> Loss:
         if self.loss is None and classes > 2:
@@ -198,7 +199,7 @@ class KernelPerceptron(OnlineMachine):
 
     predictor: str = "last"
     budget: Budget | None = None
-    random_state: Any = None
+    random_state: Seed = None
 
     def _loss(self, classes: int = 2) -> Loss:
         return MaxMargin(0.0) if classes > 2 else Perceptron()
@@ -327,7 +328,7 @@ class OneClassMachine(OutlierMixin, OnlineMachine):
     regularization: float = 0.01
     step: Any = None
     budget: Budget | None = None
-    random_state: Any = None
+    random_state: Seed = None
 
     def _loss(self, classes: int = 2) -> Loss:
         return Novelty(self.share)

@@ -165,11 +165,12 @@ class Gram(Operator):
         columns, back = self._columns(values, self.y)
         return back(self.execution(columns.dtype).gradient(columns))
 
-    def parameter_gradient(self, left: Any, right: Any) -> dict[str, Array]:
+    def parameter_gradient(self, left: Any, right: Any = None) -> dict[str, Array]:
         """Σ_t u_tᵀ(∂K/∂θ)v_t for every real parameter θ of the kernel, by its name.
 
-        K is not stored, nor is ∂K/∂θ. Parameters that change the form of the kernel, as a
-        smoothness, are left out.
+        K is not stored, nor is ∂K/∂θ. Without `right`, `left` is a matrix P of the shape of K, and
+        the sum Σ_ij P_ij ∂k(x_i, y_j)/∂θ, for which single matrices ∂K/∂p are stored. Parameters
+        that change the form of the kernel, as a smoothness, are left out.
 
         >>> import numpy as np
         >>> from mercer.kernels import Gaussian
@@ -179,6 +180,13 @@ class Gram(Operator):
         True
         """
         u, _ = self._columns(left, self.x)
+        if right is None:
+            if tuple(u.shape) != self.shape:
+                raise ValueError(
+                    f"weights of a Gram matrix of shape {self.shape} have this shape; got "
+                    f"{tuple(u.shape)}. Write parameter_gradient(u, v) for uᵀ(∂K/∂θ)v."
+                )
+            return self.execution("float64").parameter_gradient(to_precision(u, "float64"))
         v, _ = self._columns(right, self.y)
         return self.execution("float64").parameter_gradient(
             to_precision(u, "float64"), to_precision(v, "float64")

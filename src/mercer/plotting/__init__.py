@@ -1,6 +1,23 @@
-"""Pictures of fitted models; matplotlib is imported when one is drawn."""
+"""Pictures of kernels and fitted models; matplotlib is imported when one is drawn."""
 
 from mercer.plotting.history import HistoryDisplay
+from mercer.plotting.models import (
+    ComponentsDisplay,
+    FittedFunctionDisplay,
+    SupportVectorsDisplay,
+    ValidationDisplay,
+)
 from mercer.plotting.regret import RegretDisplay
+from mercer.plotting.spectrum import EigenfunctionsDisplay, GramDisplay, SpectrumDisplay
 
-__all__ = ["HistoryDisplay", "RegretDisplay"]
+__all__ = [
+    "ComponentsDisplay",
+    "EigenfunctionsDisplay",
+    "FittedFunctionDisplay",
+    "GramDisplay",
+    "HistoryDisplay",
+    "RegretDisplay",
+    "SpectrumDisplay",
+    "SupportVectorsDisplay",
+    "ValidationDisplay",
+]

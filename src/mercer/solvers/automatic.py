@@ -117,6 +117,8 @@ class Rates:
         count = TUNING.device_probe if _on_card(points) else TUNING.probe
         some = points.slice(0, min(count, len(points)))
         seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
+        if points.home == "host" and kernel.factors(some, some) is not None:
+            seconds *= len(some) / len(points)  # products of sparse features take time in n, not n²
         rates = {name: _product_rate(name, points) for name in ("float32", "float64")}
         return cls(rates, seconds, int(getattr(points, "width", 1)))
 

@@ -31,7 +31,7 @@ from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
 from mercer.solvers import admission
 from mercer.solvers.penalties import Penalty, SquaredNorm
-from mercer.solvers.solution import Solution
+from mercer.solvers.solution import Asked, Solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,6 +239,21 @@ class Problem:
     def outputs(self) -> int:
         """How many columns of coefficients there are."""
         return 1 if self.y.ndim == 1 else int(self.y.shape[1])
+
+    @property
+    def asked(self) -> Asked | None:
+        """The problem in a few numbers; None for several outputs or another penalty."""
+        if not (self.single and self.has_one_ridge):
+            return None
+        w = None if self.weights is None else admission.on_host(self.weights)
+        return Asked(
+            self.rows,
+            self.loss,
+            float(self.regularization),
+            w is None or bool((w == w[0]).all()),
+            self.on_all_points,
+            self.fit_intercept,
+        )
 
     @cached_property
     def sample_weights(self) -> Array:

@@ -148,7 +148,14 @@ class SpectralPath:
         if self.witness is not None:
             status = without_minimum(self.gram, self.witness, note)
         coefficients = to_precision(alpha, precision(self.gram.dtype))
-        return Solution(coefficients, status, rest.objective, rest.claimed, intercept=intercept)
+        return Solution(
+            coefficients,
+            status,
+            rest.objective,
+            rest.claimed,
+            intercept=intercept,
+            asked=problem.asked,
+        )
 
     def degrees_of_freedom(self, filter_: Filter | float) -> float:
         """The trace of the smoother y ↦ f(x), the intercept included."""

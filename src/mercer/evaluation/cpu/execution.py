@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation import gradients, parameters, reference
+from mercer.evaluation.cpu.moments import coordinate_moments
 from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
 from mercer.evaluation.cpu.row_pass import row_pass_source
 from mercer.evaluation.cpu.vectors import panel_width
@@ -156,7 +157,9 @@ class Cpu(Tiled):
             raise ValueError("gradients of sparse points are dense: pass X.toarray().")
         return gradients.gradient(self, values)
 
-    def parameter_gradient(self, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+    def parameter_gradient(
+        self, left: np.ndarray, right: np.ndarray | None = None
+    ) -> dict[str, Any]:
         return parameters.parameter_gradient(self, left, right)
 
     def _of(self, expression: Expression, x: Any, y: Any) -> Cpu:
@@ -167,26 +170,40 @@ class Cpu(Tiled):
         """All values of an expression, stored."""
         if isinstance(expression, Parameter):
             return np.full((len(x), len(y)), expression.value, self.dtype)
+        if not self._has_compiled_terms(expression):
+            parts = [reference.block(expression, x.slice(*s), y) for s in self._strips(x, y)]
+            return np.concatenate(parts).astype(self.dtype)
         return self._of(expression, x, y).block()
 
-    def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
-        """E V, E being the matrix of the values of an expression.
+    def _has_compiled_terms(self, expression: Expression) -> bool:
+        """Whether an expression sums over coordinates only what the kernel does.
 
-        Slopes of terms over coordinates need operations that compiled terms do not have (a step, a
-        quotient): these come from the reference, a strip of rows at a time.
+        Slopes of terms need operations that compiled terms do not have (a step, a quotient): these
+        come from the reference, a strip of rows at a time.
         """
+        terms = {number.term for number in numbers_of(expression)} - {None}
+        return terms <= {number.term for number in self.program.pairs}
+
+    def _strips(self, x: Any, y: Any) -> list[tuple[int, int]]:
+        return spans(len(x), max(1, self.strip_bytes // max(1, 16 * len(y) * x.width)))
+
+    def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
+        """E V, E being the matrix of the values of an expression."""
         if isinstance(expression, Parameter):
             return np.tile(expression.value * values.sum(axis=0), (len(self.x), 1))
-        terms = {number.term for number in numbers_of(expression)} - {None}
-        if terms <= {number.term for number in self.program.pairs}:
+        if self._has_compiled_terms(expression):
             return self._of(expression, self.x, self.y).product(values)
         x: Any = self.x
         y: Any = self.y
-        rows = max(1, self.strip_bytes // max(1, 16 * len(y) * x.width))
-        parts = [
-            reference.block(expression, x.slice(*span), y) @ values for span in spans(len(x), rows)
-        ]
+        strips = self._strips(x, y)
+        parts = [reference.block(expression, x.slice(*s), y) @ values for s in strips]
         return np.concatenate(parts or [np.zeros((0, values.shape[1]))]).astype(self.dtype)
+
+    def coordinate_moments(
+        self, term: Expression, slopes: np.ndarray, x: np.ndarray, y: np.ndarray, a: np.ndarray
+    ) -> np.ndarray:
+        """Σ_j s_ij a_j t(x_ik, y_jk) in compiled code."""
+        return coordinate_moments(term, slopes, x, y, a)
 
     def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
         """The value of a term in coordinates."""

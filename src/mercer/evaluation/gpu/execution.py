@@ -148,7 +148,9 @@ class OnDevice:
         sides = self.x.host(), self.y.host()
         return self.x.vector(gradients.from_blocks(self.kernel, *sides, values.cpu().numpy()))
 
-    def parameter_gradient(self, left: torch.Tensor, right: torch.Tensor) -> dict[str, Any]:
+    def parameter_gradient(
+        self, left: torch.Tensor, right: torch.Tensor | None = None
+    ) -> dict[str, Any]:
         if self.kernel.expression() is None:
             raise ValueError(f"{self.kernel!r} has no expression, so no known derivatives.")
         return parameters.parameter_gradient(self, left, right)
@@ -246,8 +248,12 @@ class ThroughNumPy:
     def gradient(self, values: torch.Tensor) -> torch.Tensor:
         return _tensor(self.inside.gradient(values.numpy()))
 
-    def parameter_gradient(self, left: torch.Tensor, right: torch.Tensor) -> dict[str, Any]:
-        return self.inside.parameter_gradient(left.numpy(), right.numpy())
+    def parameter_gradient(
+        self, left: torch.Tensor, right: torch.Tensor | None = None
+    ) -> dict[str, Any]:
+        return self.inside.parameter_gradient(
+            left.numpy(), None if right is None else right.numpy()
+        )
 
     def plan(self, columns: int) -> Plan:
         return self.inside.plan(columns)

@@ -114,7 +114,7 @@ class DualAscent:
             return self._hard_margin(problem, columns, rows)
         weights, scale = problem.sample_weights, problem.regularization
         costs = weights / (weights.sum() * scale)
-        work, parts = _Work(self, problem.gram, rows), list[Ascent]()
+        work, parts = Work(self, problem.gram, rows), list[Ascent]()
         report = _progress(self.callback, problem)
         for column in columns:
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
@@ -125,7 +125,7 @@ class DualAscent:
     def _with_shares(self, problem: Problem, rows: Rows | None) -> Solution:
         """ν-machines: c prices b, and the multipliers of the sums of α are −b, or b ± ρ."""
         report = _progress(self.callback, problem)
-        work = _Work(self, problem.gram, rows)
+        work = Work(self, problem.gram, rows)
         ascent = work.ascend(Terms.of_shares(problem), listener=report and report([]))
         intercept: Any = -float(ascent.levels[0])
         if problem.null_space is not None:
@@ -149,7 +149,7 @@ class DualAscent:
     def _hard_margin(self, problem: Problem, columns: np.ndarray, rows: Rows | None) -> Solution:
         _check_separation(problem)
         costs = np.where(problem.sample_weights > 0, np.inf, 0.0)
-        work, parts = _Work(self, problem.gram, rows), []
+        work, parts = Work(self, problem.gram, rows), []
         for column in columns:
             _check_two_classes(column, costs, problem.fit_intercept)
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
@@ -163,7 +163,7 @@ class DualAscent:
         return solution_of(self, problem.gram, parts, risk, 0.0, np.shape(problem.targets))
 
 
-class _Work:
+class Work:
     """One matrix, and its rows in one or two precisions."""
 
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
@@ -328,7 +328,7 @@ def solution_of(
     intercepts = [-float(part.levels[0]) if part.terms.groups else 0.0 for part in parts]
     return Solution(
         coefficients=parts[0].alpha if alone else np.stack([p.alpha for p in parts], axis=1),
-        status=as_stationary(gram, _ending(solver, parts, regularization == 0)),
+        status=as_stationary(gram, ending_of(solver, parts, regularization == 0)),
         objective=objective,
         gap=(regularization or 1.0) * sum(part.gap for part in parts),
         history={
@@ -339,7 +339,7 @@ def solution_of(
     )
 
 
-def _ending(solver: DualAscent, parts: list[Ascent], separates: bool) -> Status:
+def ending_of(solver: DualAscent, parts: list[Ascent], separates: bool = False) -> Status:
     """How ascent ended, in words."""
     worst = max(parts, key=lambda part: part.relative_gap)
     support = int(np.count_nonzero(sum(np.abs(part.alpha) for part in parts)))

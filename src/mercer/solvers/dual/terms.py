@@ -108,7 +108,7 @@ class Terms:
         fields = np.zeros((5, len(weights)))
         fields[3] = weights
         group = np.zeros(len(weights), np.int64)
-        return cls(fields, 0.0, None, group, _filled(weights, total))
+        return cls(fields, 0.0, None, group, filled(weights, total))
 
     @classmethod
     def balanced(cls, labels: np.ndarray, weights: np.ndarray, total: float) -> Terms:
@@ -117,7 +117,7 @@ class Terms:
         fields[2], fields[3] = np.minimum(labels * weights, 0.0), np.maximum(labels * weights, 0.0)
         for label in (1.0, -1.0):
             mine = labels == label
-            start[mine] = label * _filled(weights[mine], total)
+            start[mine] = label * filled(weights[mine], total)
         return cls(fields, 0.0, None, (labels < 0).astype(np.int64), start)
 
 
@@ -182,7 +182,7 @@ def _root(function: Callable[[float], float]) -> float | None:
     return float(scipy.optimize.brentq(function, low, high))
 
 
-def _filled(weights: np.ndarray, total: float) -> np.ndarray:
+def filled(weights: np.ndarray, total: float) -> np.ndarray:
     """Weights one after the other until their sum is the total."""
     before = np.cumsum(weights) - weights
     return np.clip(total - before, 0.0, weights)

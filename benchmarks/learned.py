@@ -1,0 +1,185 @@
+"""Kernels that learn their metric: sixteen tables, synthetic checks, and the time of learning."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks import learned_peers as peers
+from benchmarks.measure import Effort, Groups, Row, measured
+from mercer import LearnedKernelClassifier, LearnedKernelRegressor
+from mercer.kernels import Exponential, Gaussian
+from mercer.learning import GradientRounds, MarginalLikelihood
+
+OURS = "LearnedKernel"
+STORED = peers.STORED.with_name("learned_ours.json")
+
+
+def ours(classes: bool) -> Any:
+    return (LearnedKernelClassifier if classes else LearnedKernelRegressor)(time_limit=60.0)
+
+
+def fitted(rows: int, table: str, number: int, fresh: bool) -> list[float]:
+    """Error and seconds of our estimator on a split; stored, unless it is asked for anew."""
+    found = json.loads(STORED.read_text("utf-8")) if STORED.is_file() else {}
+    place = found.setdefault(str(rows), {}).setdefault(table, {})
+    if fresh or str(number) not in place:
+        split = peers.split_of(table, rows, number)
+        place[str(number)] = [round(x, 6) for x in peers.error_of(ours(split[-1]), split)]
+        STORED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return place[str(number)]
+
+
+def tables(effort: Effort) -> Iterator[Row]:
+    """Ranks among all methods whose results are stored, on the tables and splits that all have."""
+    rows = int(os.environ.get("LEARNED_ROWS", "10000"))
+    fresh = bool(os.environ.get("LEARNED_FRESH"))
+    stored = peers.stored().get(str(rows), {})
+    names = [name for name in peers.METHODS if any(name in of for of in stored.values())]
+    ranks: dict[str, list[float]] = {OURS: []} | {name: [] for name in names}
+    seconds = 0.0
+    for table in list(stored)[: 2 if effort.quick else None]:
+        errors = {name: found for name, found in stored[table].items() if found}
+        if set(errors) < set(names):
+            continue
+        splits = min(len(found) for found in errors.values())
+        own = [fitted(rows, table, number, fresh) for number in range(splits)]
+        means = {OURS: float(np.mean([error for error, _ in own]))}
+        means |= {n: float(np.mean([e for e, _ in found[:splits]])) for n, found in errors.items()}
+        seconds = max(seconds, *(taken for _, taken in own))
+        for name, mean in means.items():
+            others = np.array(list(means.values()))
+            ranks[name].append(1 + (others < mean).sum() + 0.5 * ((others == mean).sum() - 1))
+        best = min(name_error for name, name_error in means.items() if name != OURS)
+        told = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())
+        yield Row(
+            f"{table}, {rows:,} rows: error over that of the best of the others",
+            means[OURS] / best,
+            "×",
+            larger_is_better=False,
+            note=told,
+        )
+    if ranks[OURS]:
+        mean_ranks = {name: float(np.mean(found)) for name, found in ranks.items() if found}
+        untuned = [rank for name, rank in mean_ranks.items() if name not in (OURS, *peers.TUNED)]
+        told = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(mean_ranks.items()))
+        yield Row(
+            f"mean rank on {len(ranks[OURS])} tables, less that of the best untuned other",
+            mean_ranks[OURS] - min(untuned),
+            "",
+            floor=0.0,
+            larger_is_better=False,
+            note=f"{told}; the longest of our fits took {seconds:.0f} s",
+        )
+
+
+def synthetic(effort: Effort) -> Iterator[Row]:
+    random = np.random.default_rng(0)
+    X = random.standard_normal((effort.size(2000), 50))
+    y = np.sin(2 * X[:, 3]) + X[:, 7] * X[:, 11]
+    found = GradientRounds().learn(Exponential(), X, y).importances
+    yield Row(
+        "3 of 50 columns, n = 2,000: their part of the metric",
+        100 * float(found[[3, 7, 11]].sum()),
+        " %",
+        floor=95.0,
+    )
+    direction = np.zeros(50)
+    direction[[4, 9]] = np.sqrt(0.5)
+    matrix = GradientRounds("full").learn(Exponential(), X, np.sin(2 * X @ direction)).metric.matrix
+    yield Row(
+        "a rotated pair of 50 columns, n = 2,000: its part of the metric",
+        100 * float(direction @ matrix @ direction / np.trace(matrix)),
+        " %",
+        floor=95.0,
+    )
+
+
+def automatic_relevance(effort: Effort) -> Iterator[Row]:
+    """Lengthscales and noise by marginal likelihood, against scikit-learn, from one start."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+    n, d = effort.size(2000), 8
+    random = np.random.default_rng(0)
+    X = random.standard_normal((n, d))
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.1 * random.standard_normal(n)
+    y = (y - y.mean()) / y.std()
+    start = np.full(d, 2.0)
+    MarginalLikelihood(iterations=1).learn(Gaussian(tuple(start)), X[:200], y[:200])
+    begun = time.perf_counter()
+    learned = MarginalLikelihood().learn(Gaussian(tuple(start)), X, y)
+    own = time.perf_counter() - begun
+    begun = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = GaussianProcessRegressor(RBF(start, (1e-5, 1e6)) + WhiteKernel(0.1)).fit(X, y)
+    peer = time.perf_counter() - begun
+    value = float(theirs.log_marginal_likelihood_value_)
+    yield Row(
+        f"{d} lengthscales and noise by marginal likelihood, n = {n:,}",
+        peer / own,
+        "× faster",
+        peer="GaussianProcessRegressor",
+        ours_ms=1e3 * own,
+        peer_ms=1e3 * peer,
+        floor=5.0,
+        error=abs(value + learned.value) / abs(value),
+        note="error: of the likelihood that was reached, relative to theirs",
+    )
+
+
+def one_round(effort: Effort) -> Iterator[Row]:
+    """A fit and its average gradient outer product, against xRFM's own."""
+    n, d = effort.size(8000), 90
+    random = np.random.default_rng(0)
+    X = random.standard_normal((n, d))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    seconds = []
+
+    def note(number: int, one: Any) -> None:
+        seconds.append(time.perf_counter())
+
+    begun = time.perf_counter()
+    GradientRounds(rounds=1, rows=n, splits=1, callback=note).learn(Exponential(), X, y)
+    own = time.perf_counter() - begun
+    try:
+        import torch
+        from xrfm import RFM
+    except ImportError as missing:
+        yield Row("a round of learning", None, "", note=str(missing))
+        return
+    device = torch.device("cpu")
+    tensors = [torch.as_tensor(a, dtype=torch.float32) for a in (X, y[:, None])]
+    kept, held = slice(n // 5, None), slice(0, n // 5)
+    model = RFM(kernel="l2", iters=1, device=device, verbose=False)
+    begun = time.perf_counter()
+    model.fit((tensors[0][kept], tensors[1][kept]), (tensors[0][held], tensors[1][held]))
+    peer = time.perf_counter() - begun
+    yield Row(
+        f"one round of learning with the fit before and after, n = {n:,}, d = {d}",
+        peer / own,
+        "× faster",
+        peer="xRFM's RFM",
+        ours_ms=1e3 * own,
+        peer_ms=1e3 * peer,
+        floor=3.0,
+        note="ours chooses lengthscale and ridge in both fits, theirs has them given",
+    )
+
+
+GROUPS: Groups = {
+    "tables": tables,
+    "synthetic": synthetic,
+    "ard": automatic_relevance,
+    "round": one_round,
+}
+
+run = partial(measured, "Learned kernels", GROUPS)

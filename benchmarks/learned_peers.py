@@ -1,0 +1,241 @@
+"""Other methods on the sixteen tables; what they reach is stored in a file, so that they run once.
+
+    python -m benchmarks.learned_peers [--rows N] [--splits N] [--tables A,B] [--methods A,B]
+
+A method that is not installed is left out, and one that takes longer than LIMIT seconds on a table
+is not run on its other splits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data import path
+
+TABLES = (
+    "adult",
+    "california_housing",
+    "keel_optdigits",
+    "keel_penbased",
+    "keel_phoneme",
+    "keel_ring",
+    "keel_segment",
+    "keel_spambase",
+    "uci_airfoil",
+    "uci_concrete",
+    "uci_elevators",
+    "uci_energy",
+    "uci_kin40k",
+    "uci_parkinsons",
+    "uci_protein",
+    "uci_skillcraft",
+)
+STORED = Path(__file__).resolve().parent / "results" / "learned_peers.json"
+TEST_ROWS = 4000
+LIMIT = 300.0
+Split = tuple[Any, Any, Any, Any, bool]
+
+
+def split_of(table: str, rows: int, number: int) -> Split:
+    """Training rows and targets, test rows and targets, and whether it is classification."""
+    with np.load(path("tables", f"{table}.npz")) as stored:
+        X, y = stored["X"].astype(np.float64), stored["y"]
+        classes = str(stored["task"]) == "classification"
+    order = np.random.default_rng(number).permutation(len(X))
+    held = min(TEST_ROWS, len(X) // 5)
+    test, train = order[:held], order[held : held + rows]
+    return X[train], y[train], X[test], y[test], classes
+
+
+def error_of(model: Any, split: Split) -> tuple[float, float]:
+    """The share of wrong labels, or RMSE over the deviation of the test targets; and seconds."""
+    X, y, X_test, y_test, classes = split
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predicted = np.asarray(model.fit(X, y).predict(X_test)).reshape(len(y_test))
+    seconds = time.perf_counter() - start
+    if classes:
+        return float(np.mean(predicted != y_test)), seconds
+    return float(np.sqrt(np.mean((predicted - y_test) ** 2)) / np.std(y_test)), seconds
+
+
+# ---- the methods ---------------------------------------------------------------------------------
+
+
+def boosted(classes: bool) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    return kind(random_state=0)
+
+
+def tuned_boosted(classes: bool) -> Any:
+    from scipy.stats import loguniform, randint
+    from sklearn.model_selection import RandomizedSearchCV
+
+    space = {
+        "learning_rate": loguniform(0.02, 0.3),
+        "max_leaf_nodes": randint(7, 128),
+        "min_samples_leaf": randint(2, 60),
+        "l2_regularization": loguniform(1e-6, 10.0),
+        "max_iter": randint(100, 600),
+    }
+    return RandomizedSearchCV(boosted(classes), space, n_iter=20, cv=3, random_state=0)
+
+
+def forest(classes: bool) -> Any:
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    return (RandomForestClassifier if classes else RandomForestRegressor)(random_state=0)
+
+
+def light(classes: bool) -> Any:
+    from lightgbm import LGBMClassifier, LGBMRegressor
+
+    return (LGBMClassifier if classes else LGBMRegressor)(verbose=-1, random_state=0)
+
+
+def scaled(model: Any, classes: bool) -> Any:
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    piped = make_pipeline(StandardScaler(), model)
+    if classes:
+        return piped
+    return TransformedTargetRegressor(piped, transformer=StandardScaler())
+
+
+def support_vectors(classes: bool) -> Any:
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.svm import SVC, SVR
+
+    grid = {"C": [0.3, 1.0, 10.0, 100.0], "gamma": ["scale", 0.01, 0.1]}
+    return scaled(GridSearchCV(SVC() if classes else SVR(), grid, cv=3), classes)
+
+
+def network(classes: bool) -> Any:
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+    return scaled((MLPClassifier if classes else MLPRegressor)(random_state=0), classes)
+
+
+class Ridge:
+    """`KernelRidgeCV` with a Gaussian kernel, on ±1 for labels."""
+
+    def __init__(self, classes: bool) -> None:
+        self.labels = classes
+
+    def fit(self, X: Any, y: Any) -> Ridge:
+        from mercer import KernelRidgeCV
+
+        self.classes, codes = np.unique(y, return_inverse=True) if self.labels else (None, None)
+        targets = y if codes is None else 2.0 * np.eye(len(self.classes))[codes] - 1.0
+        self.model = scaled(KernelRidgeCV(fit_intercept=True), classes=True).fit(X, targets)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        values = self.model.predict(X)
+        return values if self.classes is None else self.classes[values.argmax(axis=1)]
+
+
+class XRFM:
+    """xRFM with its defaults, which wants a validation set: a fifth of the rows."""
+
+    def __init__(self, classes: bool) -> None:
+        self.labels = classes
+
+    def fit(self, X: Any, y: Any) -> XRFM:
+        import torch
+        from xrfm import xRFM
+
+        torch.manual_seed(0)
+        np.random.seed(0)  # noqa: NPY002 (what xRFM draws from)
+        self.mean, self.deviation = X.mean(0), np.where(X.std(0) > 0, X.std(0), 1.0)
+        self.classes, codes = np.unique(y, return_inverse=True)
+        self.shift, self.unit = (0.0, 1.0) if self.labels else (y.mean(), y.std())
+        targets = codes if self.labels else (y - self.shift) / self.unit
+        order = np.random.default_rng(0).permutation(len(X))
+        held = len(X) // 5
+        X = self._tensor((X - self.mean) / self.deviation)
+        y = torch.as_tensor(targets) if self.labels else self._tensor(targets[:, None])
+        kept, out = order[held:], order[:held]
+        device = torch.device("cpu")
+        metric = "brier" if self.labels else "mse"
+        self.model = xRFM(device=device, tuning_metric=metric)
+        self.model.fit(X[kept], y[kept], X[out], y[out])
+        return self
+
+    def predict(self, X: Any) -> Any:
+        values = np.asarray(self.model.predict(self._tensor((X - self.mean) / self.deviation)))
+        if self.labels:
+            return self.classes[values.reshape(len(X), -1)[:, 0].astype(int)]
+        return values.reshape(len(X)) * self.unit + self.shift
+
+    @staticmethod
+    def _tensor(values: Any) -> Any:
+        import torch
+
+        return torch.as_tensor(np.asarray(values), dtype=torch.float32)
+
+
+METHODS: dict[str, Callable[[bool], Any]] = {
+    "HistGradientBoosting": boosted,
+    "RandomForest": forest,
+    "LightGBM": light,
+    "MLP": network,
+    "KernelRidgeCV": Ridge,
+    "xRFM": XRFM,
+    "SVM, 12 settings": support_vectors,
+    "HistGradientBoosting, 20 draws": tuned_boosted,
+}
+TUNED = ("SVM, 12 settings", "HistGradientBoosting, 20 draws")
+
+
+# ---- what is stored ------------------------------------------------------------------------------
+
+
+def stored() -> dict[str, Any]:
+    """{rows: {table: {method: [[error, seconds] of each split]}}}."""
+    return json.loads(STORED.read_text("utf-8")) if STORED.is_file() else {}
+
+
+def run(rows: int, splits: int, tables: list[str], methods: list[str]) -> None:
+    """Run what is not stored yet, and store it after each fit."""
+    for number in range(splits):
+        for table in tables:
+            for name in methods:
+                results = stored()
+                found = results.setdefault(str(rows), {}).setdefault(table, {}).setdefault(name, [])
+                slow = any(seconds > LIMIT for _, seconds in found)
+                if len(found) > number or slow:
+                    continue
+                split = split_of(table, rows, number)
+                try:
+                    error, seconds = error_of(METHODS[name](split[-1]), split)
+                except ImportError as missing:
+                    print(f"{name} is left out: {missing}")
+                    continue
+                found.append([round(error, 6), round(seconds, 1)])
+                print(f"{table} {name} {error:.4f} in {seconds:.1f} s", flush=True)
+                STORED.parent.mkdir(exist_ok=True)
+                STORED.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--methods", default=",".join(METHODS))
+    options = parser.parse_args()
+    run(options.rows, options.splits, options.tables.split(","), options.methods.split(","))

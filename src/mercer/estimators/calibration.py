@@ -1,0 +1,75 @@
+"""Probabilities of support vector classifiers, calibrated as scikit-learn advises."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+FOLDS = 5
+
+
+def _is_asked_for(estimator: Any) -> bool:
+    if estimator.probability is True:
+        return True
+    raise AttributeError("predict_proba is not available when probability=False")
+
+
+class Probabilities:
+    """`predict_proba` of classifiers with `probability=True`.
+
+    The scores of rows that were left out, in five folds, are mapped to probabilities by a sigmoid
+    (Platt's method): `CalibratedClassifierCV(ensemble=False)`.
+    """
+
+    probability: Any
+    random_state: Any
+
+    @available_if(_is_asked_for)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, a column for each."""
+        return np.asarray(self._calibrator().predict_proba(X))
+
+    @available_if(_is_asked_for)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the probabilities."""
+        return np.log(self.predict_proba(X))
+
+    def _calibrator(self) -> Any:
+        check_is_fitted(self)
+        if not hasattr(self, "calibrator_"):
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False: fit again."
+            )
+        return self.calibrator_
+
+    def _calibrated(self, X: Any, y: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
+        """The fitted calibration, where one is asked for."""
+        if self.probability == "deprecated":
+            return {}
+        name = type(self).__name__
+        warnings.warn(
+            "The `probability` parameter is deprecated, as in scikit-learn 1.9: write "
+            f"CalibratedClassifierCV({name}(), ensemble=False), or KernelLogisticRegression.",
+            FutureWarning,
+            stacklevel=4,  # of fit
+        )
+        if not self.probability:
+            return {}
+        fewest = int(np.unique(y, return_counts=True)[1].min())
+        if fewest < 2:
+            raise ValueError(
+                f"probability=True leaves out a fold of rows at a time, so that {name} needs two "
+                "rows of each class; got a class with one."
+            )
+        folds = StratifiedKFold(min(FOLDS, fewest), shuffle=True, random_state=self.random_state)
+        plain = clone(self).set_params(probability="deprecated")
+        calibrator = CalibratedClassifierCV(plain, ensemble=False, cv=folds)
+        return {"calibrator_": calibrator.fit(X, y, sample_weight=weights)}

@@ -1,0 +1,27 @@
+"""Kernels that learn from data how to measure: metrics, parameters, weights of sums."""
+
+from typing import Any
+
+from mercer.kernels.base import Kernel
+from mercer.learning.candidates import CANDIDATES, Race, raced
+from mercer.learning.metric import Metric
+from mercer.learning.parameters import LearnedParameters, LeaveOneOut, MarginalLikelihood
+from mercer.learning.rounds import GradientRounds, LearnedKernel, Round
+
+__all__ = [
+    "CANDIDATES",
+    "GradientRounds",
+    "LearnedKernel",
+    "LearnedParameters",
+    "LeaveOneOut",
+    "MarginalLikelihood",
+    "Metric",
+    "Race",
+    "Round",
+    "raced",
+]
+
+
+def learn(kernel: Kernel, X: Any, y: Any, by: Any = None, sample_weight: Any = None) -> Any:
+    """What `by` learns for a kernel; see `Kernel.learn`."""
+    return (GradientRounds() if by is None else by).learn(kernel, X, y, sample_weight)

@@ -1,0 +1,105 @@
+"""Ridge fits of one kernel on one part of the rows, and what they miss on the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mercer import linalg
+from mercer.arrays import Array, floating, namespace, on_host, to_precision
+from mercer.kernels.base import Kernel
+from mercer.operators import Gram
+from mercer.points import PointSet, View
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows with targets (n, outputs) and weights, where they are computed."""
+
+    points: PointSet
+    targets: Array
+    weights: Array | None = None
+
+    @classmethod
+    def of(cls, points: PointSet, targets: Any, weights: np.ndarray | None) -> Sample:
+        y = to_precision(floating(points.vector(targets)), "float64")
+        y = y[:, None] if y.ndim == 1 else y
+        return cls(points, y, None if weights is None else points.vector(weights))
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def take(self, rows: np.ndarray) -> Sample:
+        places = self.points.vector(rows)
+        weights = None if self.weights is None else self.weights[places]
+        return Sample(self.points.take(rows), self.targets[places], weights)
+
+    def mean(self, values: Array) -> Array:
+        """The weighted mean over rows."""
+        xp = namespace(values)
+        if self.weights is None:
+            return xp.mean(values, axis=0)
+        shape = (-1, *[1] * (values.ndim - 1))
+        return xp.sum(xp.reshape(self.weights, shape) * values, axis=0) / xp.sum(self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFit:
+    """f = Σ_j c_j k(·, x_j) + b with (SKS + αmI)S⁻¹c = S(y − b), S = diag(√w), m the mean of K_ii.
+
+    b is the weighted mean of the targets. α is relative to the kernel, so that one list of values
+    serves all kernels.
+    """
+
+    kernel: Kernel
+    sample: Sample
+
+    @cached_property
+    def matrix(self) -> Array:
+        """SKS."""
+        values = to_precision(Gram(self.kernel, self.sample.points).dense(), "float64")
+        return self.weighted(self.weighted(values).T)
+
+    def weighted(self, rows: Array) -> Array:
+        """S times a matrix."""
+        weights = self.sample.weights
+        return rows if weights is None else namespace(weights).sqrt(weights)[:, None] * rows
+
+    @cached_property
+    def scale(self) -> float:
+        """The mean of k(x, x)."""
+        diagonal = Gram(self.kernel, self.sample.points).diagonal()
+        return float(namespace(diagonal).mean(to_precision(diagonal, "float64"))) or 1.0
+
+    @cached_property
+    def intercept(self) -> Array:
+        return self.sample.mean(self.sample.targets)
+
+    def coefficients(self, alpha: float) -> Array:
+        """c, one column for each output."""
+        matrix = linalg.shift_diagonal(1.0 * self.matrix, alpha * self.scale)
+        sides = self.weighted(self.sample.targets - self.intercept)
+        return self.weighted(linalg.cholesky(matrix, overwrite=True).solve(sides))
+
+    def predictions_at(self, points: PointSet) -> Callable[[Array], Array]:
+        """From c to the values of f at other points; the cross matrix is computed once."""
+        cross = to_precision(Gram(self.kernel, points, self.sample.points).dense(), "float64")
+        return lambda c: cross @ c + self.intercept
+
+
+def held_out_error(fit: RidgeFit, alpha: float, held: Sample, cross: Callable[..., Array]) -> float:
+    """The weighted mean square of what the fit misses on other rows, over all outputs."""
+    gap = (held.targets - cross(fit.coefficients(alpha))) ** 2
+    return float(namespace(gap).mean(held.mean(gap)))
+
+
+def column_deviations(sample: Sample) -> np.ndarray:
+    """The standard deviation of every column, weighted; on the host."""
+    points: Any = sample.points
+    rows = to_precision(points.seen(View(), points.dtype), "float64")
+    mean = sample.mean(rows)
+    return np.sqrt(on_host(sample.mean((rows - mean) ** 2)))

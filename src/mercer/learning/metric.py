@@ -1,0 +1,115 @@
+"""A metric on the columns of a table, and kernels that measure distances by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels.base import Kernel
+
+LEAST_SCALE = 1e-8
+"""Relative to the largest: a column that does not matter keeps a finite lengthscale."""
+LEAST_EIGENVALUE = 1e-14
+"""Relative to the largest: directions below it are rounding, and are left out of a full map."""
+
+Form = str | Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """‖x − y‖² = (x − y)ᵀM(x − y) for a positive semidefinite M.
+
+    Parameters
+    ----------
+    matrix : array of shape (d,) or (d, d)
+        M, or its diagonal where it is diagonal.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> metric = Metric(np.array([4.0, 1.0]))
+    >>> metric.applied(Gaussian(3.0))
+    Gaussian(lengthscale=(1.5, 3.0))
+    >>> metric.applied(Linear())([1.0, 2.0], [3.0, 4.0])
+    20.0
+    """
+
+    matrix: np.ndarray
+
+    @classmethod
+    def of_columns(cls, deviations: np.ndarray) -> Metric:
+        """Every column in units of its standard deviation; constant columns as they are."""
+        return cls(1.0 / np.where(deviations > 0, deviations, 1.0) ** 2)
+
+    @property
+    def is_diagonal(self) -> bool:
+        return self.matrix.ndim == 1
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """M_kk for every column k."""
+        return self.matrix if self.is_diagonal else np.diag(self.matrix)
+
+    def normalised(self, deviations: np.ndarray) -> Metric:
+        """The multiple whose columns, in units of their deviations, have mean M_kk = 1."""
+        mean = float(np.mean(self.diagonal * deviations**2))
+        return Metric(self.matrix / mean) if mean > 0 else self
+
+    def shares(self, deviations: np.ndarray) -> np.ndarray:
+        """The part of each column in the trace of M, in units of the columns' deviations."""
+        parts = self.diagonal * deviations**2
+        total = float(parts.sum())
+        return parts / total if total > 0 else np.full(len(parts), 1.0 / len(parts))
+
+    def root(self) -> np.ndarray:
+        """A with AᵀA = M, for a diagonal M its diagonal; rows of a full A fall in length."""
+        if self.is_diagonal:
+            roots = np.sqrt(self.matrix)
+            return np.maximum(roots, LEAST_SCALE * roots.max())
+        values, vectors = np.linalg.eigh(self.matrix)
+        kept = values > LEAST_EIGENVALUE * max(values[-1], 0.0)
+        return (np.sqrt(values[kept]) * vectors[:, kept]).T[::-1]
+
+    def applied(self, kernel: Kernel, scale: float = 1.0) -> Kernel:
+        """The kernel on points A x/scale, AᵀA = M: by its lengthscales where that says the same."""
+        root = self.root() / scale
+        if not self.is_diagonal:
+            return kernel.after(root)
+        lengthscale = kernel.get_params(deep=False).get("lengthscale")
+        if lengthscale is None or np.ndim(lengthscale) != 0:
+            return kernel.after(np.diag(root))
+        return kernel.with_(lengthscale=tuple((float(lengthscale) / root).tolist()))
+
+
+def blocks_of(form: Form, width: int) -> list[np.ndarray] | None:
+    """The groups of columns that may be mixed: None for none, one group for a full matrix."""
+    if isinstance(form, str):
+        if form not in ("diagonal", "full"):
+            raise ValueError(
+                'form must be "diagonal", "full", or a list of groups of columns that are mapped '
+                f"together, as [[0, 1], [2, 3, 4]]; got {form!r}."
+            )
+        return None if form == "diagonal" else [np.arange(width)]
+    groups = [np.asarray(group, dtype=int) for group in form]
+    columns = np.concatenate(groups) if groups else np.empty(0, int)
+    outside = columns.size and (columns.min() < 0 or columns.max() >= width)
+    if outside or len(np.unique(columns)) != len(columns):
+        raise ValueError(
+            f"the groups of form must name columns from 0 to {width - 1}, each at most once; got "
+            f"{[group.tolist() for group in groups]}."
+        )
+    return groups
+
+
+def within_blocks(product: np.ndarray, groups: list[np.ndarray] | None) -> Metric:
+    """The metric of an outer product, without what mixes columns of different groups."""
+    if groups is None:
+        return Metric(product if product.ndim == 1 else np.diag(product).copy())
+    kept: Any = np.diag(np.diag(product))
+    for group in groups:
+        places = np.ix_(group, group)
+        kept[places] = product[places]
+    return Metric(kept)

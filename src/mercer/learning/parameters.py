@@ -1,0 +1,258 @@
+"""Learning a kernel's parameters, and the ridge, by gradients of leave-one-out or likelihood."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from mercer.arrays import namespace
+from mercer.checks import check_count, check_positive, is_number
+from mercer.errors import NotPositiveDefiniteError
+from mercer.evaluation.expression import numbers_of
+from mercer.kernels.base import Kernel
+from mercer.learning.criteria import Criterion, leave_one_out, negative_log_likelihood, slopes
+from mercer.learning.fits import Sample, column_deviations
+from mercer.learning.metric import Metric
+from mercer.learning.rounds import drawn_rows, typical_scale
+from mercer.operators import Gram
+
+REACH = math.log(1e5)
+"""How far a parameter may move from where it began, on a log scale: a column that does not matter
+would else get an infinite lengthscale."""
+LEAST_RIDGE = 1e-10  # relative to the mean of k(x, x) and the variance of the targets
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedParameters:
+    """What was learned: the kernel, the ridge, and the values of the criterion on the way.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    alpha : float
+        The ridge of `KernelRidge`; for a Gaussian process, the variance of the noise over that of
+        the targets.
+    value : float
+        The criterion at the end, for targets of mean 0 and variance 1: the mean square of
+        leave-one-out, or minus the log likelihood.
+    history : list of float
+        The criterion after each iteration.
+    message : str
+        How the search ended.
+    """
+
+    kernel: Kernel
+    alpha: float
+    value: float
+    history: list[float]
+    message: str
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """L-BFGS over the logarithms of all positive parameters and of the ridge."""
+
+    columns: bool = True
+    ridge: float = 0.1
+    rows: int = 2000
+    iterations: int = 100
+    tolerance: float = 1e-7
+    time_limit: float | None = None
+    random_state: Any = 0
+    callback: Callable[[int, float], Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_positive(self, "ridge", self.ridge)
+        check_positive(self, "tolerance", self.tolerance)
+        check_count(self, "rows", self.rows)
+        check_count(self, "iterations", self.iterations)
+        if self.time_limit is not None and not (is_number(self.time_limit) and self.time_limit > 0):
+            raise ValueError(f"time_limit must be seconds > 0, or None; got {self.time_limit!r}.")
+
+    @property
+    def _criterion(self) -> Criterion:
+        raise NotImplementedError
+
+    def learn(self, kernel: Kernel, X: Any, y: Any, weights: Any = None) -> LearnedParameters:
+        """The kernel with the parameters for which the criterion is least near where it began."""
+        sample = Sample.of(kernel.points(X), y, weights)
+        sample = sample.take(drawn_rows(len(sample), self.rows, self.random_state))
+        if len(sample) < 2:
+            raise ValueError("learning parameters needs two rows or more; got n_samples = 1.")
+        sample = replace(sample, targets=_standardised(sample))
+        if self.columns:
+            kernel = _per_column(kernel, sample)
+        return _Search(self, self._criterion, kernel, sample).result()
+
+
+@dataclass(frozen=True)
+class LeaveOneOut(_Descent):
+    """Choose parameters by the exact leave-one-out error of ridge regression.
+
+    Parameters
+    ----------
+    columns : bool, default=True
+        Whether a kernel with one lengthscale gets one for each column, which begin where half of
+        all pairs have k < e^{−½}, each column in units of its deviation.
+    ridge : float, default=0.1
+        Where the ridge begins, for targets of variance 1.
+    rows : int, default=2000
+        Rows that are learned from, at most; a step costs n³ operations.
+    iterations : int, default=100
+        Of L-BFGS, at most.
+    tolerance : float, default=1e-7
+        It ends where an iteration changes the criterion by less, relative to it.
+    time_limit : float, optional
+        Seconds after which no further step is begun.
+    random_state : int, Generator, RandomState or None, default=0
+        Draws the rows.
+    callback : callable, optional
+        Called as callback(iteration, value); True ends the search.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> X = np.random.default_rng(0).uniform(size=(100, 2))
+    >>> learned = LeaveOneOut().learn(Gaussian(), X, np.sin(6 * X[:, 1]))
+    >>> bool(learned.kernel.lengthscale[0] > 10 * learned.kernel.lengthscale[1])
+    True
+    """
+
+    @property
+    def _criterion(self) -> Criterion:
+        return leave_one_out
+
+
+@dataclass(frozen=True)
+class MarginalLikelihood(_Descent):
+    """Choose parameters by the log marginal likelihood of a Gaussian process with noise.
+
+    Its variance is learned where the kernel has a factor, as `1.0 * Gaussian()`; else it is that of
+    the targets. Parameters are those of `LeaveOneOut`.
+
+    References
+    ----------
+    C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> X = np.random.default_rng(0).uniform(size=(100, 2))
+    >>> learned = MarginalLikelihood().learn(1.0 * Gaussian(), X, np.sin(6 * X[:, 1]))
+    >>> bool(learned.value == min(learned.history))
+    True
+    """
+
+    @property
+    def _criterion(self) -> Criterion:
+        return negative_log_likelihood
+
+
+class _Stopped(Exception):
+    """The time is over, or the callback said so."""
+
+
+class _Search:
+    """The criterion as a function of the logarithms of parameters and ridge."""
+
+    def __init__(
+        self, settings: _Descent, criterion: Criterion, kernel: Kernel, sample: Sample
+    ) -> None:
+        self.settings, self.criterion, self.sample = settings, criterion, sample
+        self.kernel, self.started = kernel, time.perf_counter()
+        one = Gram(kernel, sample.points.slice(0, 1)).astype("float64")
+        known = one.parameter_gradient(np.ones((1, 1)))  # which parameters have a derivative
+        values = kernel.get_params(deep=True)
+        self.names = [name for name in known if np.all(np.asarray(values[name]) > 0)]
+        self.shapes = {name: np.shape(values[name]) for name in self.names}
+        parts = [np.log(np.ravel(np.asarray(values[name], float))) for name in self.names]
+        self.start = np.concatenate([*parts, [math.log(settings.ridge)]])
+        self.best = self.start, math.inf
+        self.history: list[float] = []
+
+    def result(self) -> LearnedParameters:
+        bounds = [(at - REACH, at + REACH) for at in self.start]
+        bounds[-1] = (math.log(LEAST_RIDGE), math.log(1e6))
+        message = "stopped before it converged"
+        options = {"maxiter": self.settings.iterations, "ftol": self.settings.tolerance}
+        try:
+            found = minimize(
+                self.value,
+                self.start,
+                jac=True,
+                bounds=bounds,
+                method="L-BFGS-B",
+                callback=self.after,
+                options=options,
+            )
+            message = str(found.message)
+        except _Stopped:
+            pass
+        theta, value = self.best
+        kernel, ridge = self.at(theta)
+        return LearnedParameters(kernel, ridge, value, self.history, message)
+
+    def at(self, theta: np.ndarray) -> tuple[Kernel, float]:
+        """The kernel and the ridge at some logarithms."""
+        changes, start = {}, 0
+        for name in self.names:
+            size = math.prod(self.shapes[name])
+            numbers = np.exp(theta[start : start + size])
+            changes[name] = tuple(numbers.tolist()) if self.shapes[name] else float(numbers[0])
+            start += size
+        return self.kernel.with_(**changes), math.exp(theta[-1])
+
+    def value(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        limit, begun = self.settings.time_limit, self.best[1] < math.inf
+        if begun and limit is not None and time.perf_counter() - self.started > limit:
+            raise _Stopped
+        kernel, ridge = self.at(theta)
+        try:
+            found = slopes(self.criterion, kernel, self.sample, ridge)
+        except (NotPositiveDefiniteError, ValueError):
+            return 1e25, np.zeros(len(theta))  # beyond what can be computed: the step is too long
+        parts = [np.ravel(found.parameters[name]) for name in self.names]
+        gradient = np.concatenate([*parts, [found.ridge]]) * np.exp(theta)
+        if found.value < self.best[1]:
+            self.best = theta.copy(), found.value
+        return found.value, gradient
+
+    def after(self, theta: np.ndarray) -> None:
+        self.history.append(self.best[1])
+        call = self.settings.callback
+        if call is not None and call(len(self.history), self.best[1]):
+            raise _Stopped
+
+
+def _standardised(sample: Sample) -> Any:
+    """Targets of mean 0 and variance 1, each output on its own."""
+    centred = sample.targets - sample.mean(sample.targets)
+    xp = namespace(centred)
+    deviations = xp.sqrt(sample.mean(centred**2))
+    return centred / xp.where(deviations > 0, deviations, 1.0)
+
+
+def _per_column(kernel: Kernel, sample: Sample) -> Kernel:
+    """One lengthscale for each column where the kernel has one for all, typical for these rows.
+
+    Kernels that look at some columns only, or at a map of them, stay as they are.
+    """
+    expression = kernel.expression()
+    numbers = [] if expression is None else numbers_of(expression)
+    if any(number.view.columns is not None or number.view.matrix for number in numbers):
+        return kernel
+    params = kernel.get_params(deep=True)
+    metric = Metric.of_columns(column_deviations(sample))
+    for name, value in params.items():
+        owner, _, last = name.rpartition("__")
+        if last == "lengthscale" and np.ndim(value) == 0:
+            unit = (params[owner] if owner else kernel).with_(lengthscale=1.0)
+            typical = metric.applied(unit, typical_scale(unit, metric, sample))
+            kernel = kernel.with_(**{name: typical.get_params()["lengthscale"]})
+    return kernel

@@ -1,0 +1,95 @@
+"""Estimators that learn their kernel's metric."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
+from mercer.kernels import Exponential, Laplacian
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((240, 4))
+Y = np.sin(2 * X[:, 1]) + 0.1 * RNG.standard_normal(240)
+SMALL = {"kernel": Exponential(), "form": "diagonal", "rounds": 1}
+
+
+def not_for_random_splits(estimator):
+    reason = "a row that is repeated may stand on both sides of a split"
+    return {"check_sample_weight_equivalence_on_dense_data": reason}
+
+
+@parametrize_with_checks(
+    [LearnedKernelRegressor(**SMALL), LearnedKernelClassifier(**SMALL)],
+    expected_failed_checks=not_for_random_splits,
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def test_regressor_is_a_ridge_fit_with_the_learned_kernel():
+    model = LearnedKernelRegressor(rounds=2).fit(X, Y)
+    ridge = KernelRidge(model.alpha_, kernel=model.kernel_, fit_intercept=True).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X), ridge.predict(X), rtol=1e-9)
+    assert next(iter(model.importances())) == 1
+    assert model.solution_.status.converged
+    assert model.race_.errors[0] > 0
+    assert clone(model).fit(X, Y).kernel_ == model.kernel_
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+
+
+def test_names_of_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = LearnedKernelRegressor(**SMALL).fit(frame, Y)
+    assert next(iter(model.importances())) == "b"
+    np.testing.assert_allclose(sum(model.importances().values()), 1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_several_outputs_and_precision(dtype):
+    targets = np.stack([Y, X[:, 0]], axis=1)
+    model = LearnedKernelRegressor(**SMALL).fit(X.astype(dtype), targets)
+    assert model.predict(X.astype(dtype)).shape == (240, 2)
+    assert model.score(X.astype(dtype), targets) > 0.9
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classifier(classes):
+    score = X[:, 1] * X[:, 3]
+    y = np.array(["low", "high", "middle"])[
+        np.digitize(score, [0.0] if classes == 2 else [-0.3, 0.3])
+    ]
+    model = LearnedKernelClassifier(rounds=2).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert set(list(model.importances())[:2]) == {1, 3}
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.log(probabilities), model.predict_log_proba(X))
+    assert probabilities.shape == (240, classes)
+    chosen = probabilities[np.arange(240), np.searchsorted(model.classes_, y)]
+    assert -np.log(chosen).mean() < 0.5 * np.log(classes)
+
+
+def test_class_weight():
+    y = (X[:, 1] + RNG.standard_normal(240) > 1.5).astype(int)
+    plain, balanced = (
+        LearnedKernelClassifier(**SMALL, class_weight=weight).fit(X, y)
+        for weight in (None, "balanced")
+    )
+    assert balanced.predict(X).mean() > plain.predict(X).mean()
+
+
+def test_centres_and_refusals():
+    model = LearnedKernelRegressor(**SMALL, centres=60).fit(X, Y)
+    assert len(model.dual_coef_) == 60
+    assert model.score(X, Y) > 0.9
+    with pytest.raises(ValueError, match='kernel must be "auto" or a kernel'):
+        LearnedKernelRegressor(kernel="rbf").fit(X, Y)
+    one = LearnedKernelRegressor(kernel=Laplacian(), form=[[0, 1]], rounds=1).fit(X, Y)
+    assert one.learned_.metric.matrix[0, 2] == 0.0
