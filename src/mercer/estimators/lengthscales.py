@@ -57,8 +57,15 @@ def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
         return
     x = points.take(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
     y = points.take(np.linspace(0, n - 1, min(n, AGAINST)).astype(int))
-    looks = _looks(kernel, x, y)
-    if not looks:
+    apart = scipy.spatial.distance.cdist(x.rows, y.rows, "chebyshev") > 0
+    if not apart.any():  # repeated points do not count
+        return
+    values = np.abs(Gram(kernel, x, y).dense()) / np.abs(Gram(kernel, x).diagonal())[:, None]
+    if np.mean(np.where(apart, values, 0.0).max(axis=1) < UNRELATED) >= MOST:
+        looks = "every point is alone, so that f vanishes away from the training points:"
+    elif np.mean(1.0 - values[apart] < EQUAL) >= MOST:
+        looks = "all points are nearly equal, so that f is nearly constant:"
+    else:
         return
     median = median_distance(points.rows)
     warn(
@@ -67,16 +74,3 @@ def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
         f"lengthscale={median:.2g} or so; columns of different units want a StandardScaler.",
         LengthscaleWarning,
     )
-
-
-def _looks(kernel: Kernel, x: DensePoints, y: DensePoints) -> str:
-    """How points look to the kernel, where that is of no use; repeated points do not count."""
-    apart = scipy.spatial.distance.cdist(x.rows, y.rows, "chebyshev") > 0
-    if not apart.any():
-        return ""
-    values = np.abs(Gram(kernel, x, y).dense()) / np.abs(Gram(kernel, x).diagonal())[:, None]
-    if np.mean(np.where(apart, values, 0.0).max(axis=1) < UNRELATED) >= MOST:
-        return "every point is alone, so that f vanishes away from the training points:"
-    if np.mean(1.0 - values[apart] < EQUAL) >= MOST:
-        return "all points are nearly equal, so that f is nearly constant:"
-    return ""

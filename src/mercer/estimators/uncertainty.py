@@ -195,9 +195,6 @@ class RidgeUncertainty(KernelInput):
             return values[..., 0] if values.ndim > 1 else float(values[0])
         return values
 
-    def _remember(self, problems: list[Problem]) -> None:
-        self._problems, self._known = problems, None
-
     def __getstate__(self) -> dict[str, Any]:
         """Without factors and, on centres, without training rows: the model does not need them."""
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
