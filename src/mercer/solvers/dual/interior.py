@@ -168,8 +168,10 @@ class _System:
         return first - b * second, b
 
     def _apply(self, v: np.ndarray) -> np.ndarray:
-        """(ΦΦᵀ + D)⁻¹v, refined: near the end D is tiny for free coefficients, and both terms of
-        the lemma are huge beside their difference.
+        """(ΦΦᵀ + D)⁻¹v, refined.
+
+        Near the end D is tiny for free coefficients, and both terms of the lemma are huge beside
+        their difference.
         """
         features, x, rest = self.problem.features, np.zeros_like(v), v
         for _ in range(1 + REFINEMENTS):
