@@ -75,7 +75,7 @@ class HostPoints:
         >>> IndexPoints(np.arange(2)).vector([1.0, 2.0]).tolist()
         [1.0, 2.0]
         """
-        return on_host(values)
+        return values if isinstance(values, np.ndarray) else on_host(values)
 
     def admitted(self, values: Any, dtype: np.dtype) -> tuple[np.ndarray, Callable[..., Array]]:
         if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):

@@ -244,7 +244,7 @@ class Problem:
     @property
     def asked(self) -> Asked | None:
         """The problem in a few numbers; None for several outputs or another penalty."""
-        if not (self.single and self.has_one_ridge):
+        if self.y.ndim > 1 or not self.has_one_ridge:
             return None
         w = None if self.weights is None else admission.on_host(self.weights)
         return Asked(
