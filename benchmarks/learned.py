@@ -23,7 +23,8 @@ STORED = peers.STORED.with_name("learned_ours.json")
 
 
 def ours(classes: bool) -> Any:
-    return (LearnedKernelClassifier if classes else LearnedKernelRegressor)(time_limit=60.0)
+    limit = float(os.environ.get("LEARNED_SECONDS", "60"))
+    return (LearnedKernelClassifier if classes else LearnedKernelRegressor)(time_limit=limit)
 
 
 def fitted(rows: int, table: str, number: int, fresh: bool) -> list[float]:

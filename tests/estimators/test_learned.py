@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
+from mercer.errors import ApproximationWarning
 from mercer.kernels import Exponential, Laplacian
+from mercer.solvers import automatic
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 4))
@@ -93,3 +96,27 @@ def test_centres_and_refusals():
         LearnedKernelRegressor(kernel="rbf").fit(X, Y)
     one = LearnedKernelRegressor(kernel=Laplacian(), form=[[0, 1]], rounds=1).fit(X, Y)
     assert one.learned_.metric.matrix[0, 2] == 0.0
+
+
+def test_a_fit_that_would_take_too_long_takes_centres(monkeypatch):
+    real = automatic.choose
+
+    def slow(*arguments, centres=None, **named):
+        choice = real(*arguments, centres=centres, **named)
+        return choice if centres else replace(choice, chosen=replace(choice.chosen, seconds=1e6))
+
+    monkeypatch.setattr(automatic, "choose", slow)
+    monkeypatch.setattr(automatic, "default_centres", lambda rows: 50)
+    model = LearnedKernelRegressor(**SMALL, time_limit=60.0)
+    with pytest.warns(ApproximationWarning, match="would take 1000000 s"):
+        model.fit(X, Y)
+    assert len(model.dual_coef_) == 50
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    model = LearnedKernelRegressor(**SMALL).fit(X, Y)
+    same = LearnedKernelRegressor(**SMALL).fit(torch.as_tensor(X), torch.as_tensor(Y))
+    values = same.predict(torch.as_tensor(X))
+    assert isinstance(values, torch.Tensor)
+    np.testing.assert_allclose(values.numpy(), model.predict(X), rtol=1e-6, atol=1e-8)

@@ -114,13 +114,15 @@ def test_learns_which_columns_matter(by, kernel):
     assert nearest[2] > 3 * nearest[0]
 
 
-def test_kernels_on_columns_keep_their_form():
+def test_summands_get_weights():
     X = np.random.default_rng(0).standard_normal((60, 2))
-    kernel = 1.0 * Gaussian().on(0) + 1.0 * Gaussian().on(1)
-    learned = MarginalLikelihood().learn(kernel, X, np.sin(2 * X[:, 0])).kernel
-    assert learned.left.scale > 10 * learned.right.scale or (
-        learned.right.kernel.kernel.lengthscale > 10 * learned.left.kernel.kernel.lengthscale
-    )
+    y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(60)
+    kernel = Gaussian(0.7).on(0) + Gaussian(0.7).on(1)
+    learned = MarginalLikelihood().learn(kernel, X, y).kernel
+    assert learned.left.scale > 100 * learned.right.scale
+    assert learned.left.kernel.kernel.lengthscale != 0.7
+    plain = MarginalLikelihood(weights=False, iterations=2).learn(kernel, X, y).kernel
+    assert type(plain.left) is type(kernel.left)
 
 
 def test_limits_and_callback():
