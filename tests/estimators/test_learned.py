@@ -27,7 +27,7 @@ def not_for_random_splits(estimator):
 
 
 @parametrize_with_checks(
-    [LearnedKernelRegressor(**SMALL), LearnedKernelClassifier(**SMALL)],
+    [LearnedKernelRegressor(**SMALL, rows=60), LearnedKernelClassifier(**SMALL, rows=60)],
     expected_failed_checks=not_for_random_splits,
 )
 def test_scikit_learn_contract(estimator, check):
@@ -35,7 +35,7 @@ def test_scikit_learn_contract(estimator, check):
 
 
 def test_regressor_is_a_ridge_fit_with_the_learned_kernel():
-    model = LearnedKernelRegressor(rounds=2).fit(X, Y)
+    model = LearnedKernelRegressor(rounds=1, rows=120).fit(X, Y)
     ridge = KernelRidge(model.alpha_, kernel=model.kernel_, fit_intercept=True).fit(X, Y)
     np.testing.assert_allclose(model.predict(X), ridge.predict(X), rtol=1e-9)
     assert next(iter(model.importances())) == 1
@@ -68,7 +68,7 @@ def test_classifier(classes):
     y = np.array(["low", "high", "middle"])[
         np.digitize(score, [0.0] if classes == 2 else [-0.3, 0.3])
     ]
-    model = LearnedKernelClassifier(rounds=2).fit(X, y)
+    model = LearnedKernelClassifier(**SMALL | {"rounds": 2}).fit(X, y)
     assert model.score(X, y) > 0.9
     assert set(list(model.importances())[:2]) == {1, 3}
     probabilities = model.predict_proba(X)
