@@ -56,7 +56,7 @@ bench: $(installed)-plot
 	$(bin)/python -m benchmarks
 
 docs: $(installed)-docs
-	$(bin)/sphinx-build -q -b html docs docs/_build/html
+	$(bin)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 clean:

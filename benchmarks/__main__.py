@@ -17,11 +17,15 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "ridge",
     "logistic",
     "svm",
+    "defaults",
     "features",
     "online",
     "learned",
     "gpu",
     "scale",
+    "job",
+    "space",
+    "structured",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

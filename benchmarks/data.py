@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,52 @@ def household_power() -> tuple[Any, Any]:
     X, y = table("household_power")
     X = (X - X.mean(0)) / np.maximum(X.std(0), 1e-12)
     return X, (y - y.mean()) / y.std()
+
+
+# ---- objects that are no vectors -----------------------------------------------------------------
+
+
+def graphs(name: str) -> tuple[list[Any], Any, list[Any]]:
+    """Graphs as (edges, labels), their classes, and the test rows of ten folds."""
+    with gzip.open(path("graphs", f"{name}.jsonl.gz"), "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    pairs = [(np.array(r["edges"], int).reshape(-1, 2), r["node_labels"]) for r in rows]
+    folds = json.loads(path("graphs", f"{name}_test_folds.json").read_text("utf-8"))
+    return pairs, np.array([r["label"] for r in rows]), [np.array(fold) for fold in folds]
+
+
+def strings(name: str) -> tuple[list[str], Any]:
+    """Strings and their labels."""
+    with gzip.open(path("strings", f"{name}.tsv.gz"), "rt", encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file][1:]
+    return [text for _, text in rows], np.array([label for label, _ in rows])
+
+
+def trees(count: int) -> list[str]:
+    """The first parse trees of the Stanford Sentiment Treebank, as texts with brackets."""
+    with gzip.open(path("trees", "sst_ptb.jsonl.gz"), "rt", encoding="utf-8") as file:
+        return [json.loads(line)["tree"] for line, _ in zip(file, range(count), strict=False)]
+
+
+def adult() -> tuple[Any, Any, Any, Any, Any]:
+    """Adult with its categories, from the names of the one-hot columns; "?" is missing.
+
+    The table, its one-hot form, the classes, training and test rows.
+    """
+    import pandas as pd
+
+    with np.load(path("tables", "adult.npz")) as stored:
+        X, y, names = stored["X"].astype(float), stored["y"], stored["feature_names"].tolist()
+        train, test = stored["train_idx"], stored["test_idx"]
+    groups: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        groups.setdefault(name.split("_", 1)[0], []).append(i)
+    columns: dict[str, Any] = {}
+    for group, places in groups.items():
+        if len(places) == 1:
+            columns[group] = X[:, places[0]]
+            continue
+        values = np.array([names[i].split("_", 1)[1] for i in places], object)
+        column = values[X[:, places].argmax(axis=1)]
+        columns[group] = np.where(column == "?", None, column)
+    return pd.DataFrame(columns), X, y, train, test

@@ -1,5 +1,7 @@
 """Sphinx configuration: one page for each idea, and a reference from the docstrings."""
 
+import os
+import re
 from importlib.metadata import version as installed_version
 
 project = "mercer"
@@ -15,6 +17,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
 html_theme = "pydata_sphinx_theme"
@@ -28,6 +31,16 @@ autosummary_generate_overwrite = True
 napoleon_google_docstring = False
 default_role = "code"
 
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "min_reported_time": 1e9,  # no times on the pages: they are those of whoever built them
+    "show_memory": False,
+    "download_all_examples": False,
+}
+
 myst_enable_extensions = ["dollarmath"]
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", None),
@@ -36,3 +49,24 @@ intersphinx_mapping = {
     "sklearn": ("https://scikit-learn.org/stable", None),
 }
 intersphinx_timeout = 5
+if os.environ.get("MERCER_OFFLINE"):  # links to other libraries need the network
+    intersphinx_mapping = {}
+# a short name in a signature, as Tuning or function, may mean one of several
+suppress_warnings = ["ref.python", "config.cache"]
+
+
+def skip(app, what, name, obj, is_skipped, options):
+    """Leave out what scikit-learn adds to every estimator for metadata routing."""
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+
+
+def escape(app, what, name, obj, options, lines):
+    """|x| is an absolute value in our docstrings, no substitution."""
+    for i, line in enumerate(lines):
+        if "|" in line and not line.lstrip().startswith((">>>", "...")):
+            lines[i] = line.replace("|", "\\|")
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-docstring", escape, priority=900)  # after napoleon

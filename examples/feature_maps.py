@@ -1,4 +1,8 @@
-"""How the error of feature maps falls with their number, and Nyström against random features.
+"""
+Feature maps: how their error falls
+===================================
+
+How the error of feature maps falls with their number, and Nyström against random features.
 
 Left: the root mean square of ⟨φ(x), φ(y)⟩ − k(x, y) over pairs of points, for maps of one Gaussian
 kernel. Right: ridge regression on equal numbers of features, random ones and centres chosen in

@@ -1,4 +1,8 @@
-"""The function of least norm through six points, in the spaces of five kernels.
+"""
+Interpolation: the shortest function through six points
+=======================================================
+
+The function of least norm through six points, in the spaces of five kernels.
 
 Every curve passes through the same values, and is the shortest of its space that does: what
 "short" means is the kernel's choice. Run with `python examples/interpolation.py`.

@@ -1,8 +1,10 @@
-"""A kernel that learns which columns matter, on a function of Friedman.
+"""
+A kernel that learns which columns matter
+=========================================
 
-Ten columns, of which five matter: y = 10 sin(π x₀x₁) + 20(x₂ − ½)² + 10x₃ + 5x₄ + noise. A fixed
-kernel measures distances in all ten; after some rounds the metric has the five alone. Run with
-`python examples/learned_metric.py`.
+Ten columns, of which five matter: y = 10 sin(π x₀x₁) + 20(x₂ − ½)² + 10x₃ + 5x₄ + noise, a function
+of Friedman. A fixed kernel measures distances in all ten; after some rounds the metric has the five
+alone. Run with `python examples/learned_metric.py`.
 """
 
 import numpy as np

@@ -1,4 +1,8 @@
-"""How much error a budget costs, for each way to keep it.
+"""
+Online learning: what a budget costs
+====================================
+
+How much error a budget costs, for each way to keep it.
 
 The stream is a checkerboard of three by three fields. Run with
 `python examples/online_budgets.py`.

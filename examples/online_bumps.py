@@ -1,4 +1,8 @@
-"""Three steps of an online kernel machine, as bumps.
+"""
+Online learning: three steps as bumps
+=====================================
+
+Three steps of an online kernel machine, as bumps.
 
 Each sample shrinks f and adds one bump, upwards or downwards. Run with
 `python examples/online_bumps.py`.

@@ -384,6 +384,44 @@ def test_an_operator_can_be_pickled():
     assert np.array_equal(again @ np.ones(20), gram @ np.ones(20))
 
 
+class TestAsNumbersOfNumPy:
+    """Multiples and parts are not stored; np.asarray stores, within the memory budget."""
+
+    X = np.random.default_rng(0).standard_normal((6, 2))
+
+    def test_multiples_are_lazy(self):
+        gram, v = Gaussian().gram(self.X, self.X[:4]), np.arange(4.0)
+        K = gram.dense()
+        gram.evaluations = 0
+        for multiple, c in (
+            (2 * gram, 2.0), (gram * np.float64(0.5), 0.5), (gram / 4, 0.25), (-gram, -1.0),
+            (3 * (2 * gram), 6.0),
+        ):  # fmt: skip
+            assert gram.evaluations == 0
+            assert multiple.shape == (6, 4)
+            assert np.allclose(multiple @ v, c * K @ v)
+            assert np.allclose(multiple.T @ np.ones(6), c * K.sum(axis=0))
+            assert np.allclose(multiple[1:3, [0, 2]].dense(), c * K[1:3][:, [0, 2]])
+            gram.evaluations = 0
+        assert (2 * gram).astype(np.float32).dense().dtype == np.float32
+        assert np.allclose((2 * Gaussian().gram(self.X)).diagonal(), 2.0)
+        with pytest.raises(TypeError):
+            gram * "2"
+
+    def test_an_array_is_stored_within_the_budget(self):
+        gram = Gaussian().gram(self.X)
+        assert np.array_equal(np.asarray(gram), gram.dense())
+        assert np.asarray(gram, np.float32).dtype == np.float32
+        assert np.allclose(np.linalg.eigvalsh(gram), np.linalg.eigvalsh(gram.dense()))
+        with pytest.raises(ValueError, match="no array without a copy"):
+            np.array(gram, copy=False)
+        many = Gaussian().gram(np.zeros((2000, 1)), memory="1MB")
+        for large in (many, 2 * many, many[:, :1000]):
+            with pytest.raises(MemoryError, match=r"memory budget is 1 MB: write \.dense\(\)"):
+                np.asarray(large)
+        assert many.evaluations == 0
+
+
 def test_other_precisions_share_the_points_that_are_packed() -> None:
     gram = Gaussian().gram(np.random.default_rng(0).normal(size=(30, 2)))
     gram @ np.ones(30)

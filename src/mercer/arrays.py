@@ -26,19 +26,19 @@ def namespace(*arrays: Array) -> Any:
     """
     if not arrays:
         raise TypeError("namespace() expects at least one array and got none: write namespace(x).")
-    first, *others = (_namespace_of(array) for array in arrays)
-    for other in others:
-        if other is not first:
+    first: Any = None
+    for array in arrays:
+        xp = np if isinstance(array, np.ndarray) else _namespace_of(array)
+        if first is not None and xp is not first:
             raise ValueError(
-                f"Expected arrays of one library, got {_name(first)} and {_name(other)}: convert "
+                f"Expected arrays of one library, got {_name(first)} and {_name(xp)}: convert "
                 f"one side first, for example with {_name(first)}.asarray(...)."
             )
+        first = xp
     return first
 
 
 def _namespace_of(array: Array) -> Any:
-    if isinstance(array, np.ndarray):
-        return np
     if is_tensor(array):
         return _torch_namespace()
     if hasattr(array, "__array_namespace__"):
@@ -135,7 +135,8 @@ def to_precision(array: Array, dtype: Any) -> Array:
     'float32'
     """
     xp = namespace(array)
-    return xp.astype(array, getattr(xp, precision(dtype)), copy=False)
+    name = dtype if isinstance(dtype, str) else precision(dtype)
+    return xp.astype(array, getattr(xp, name), copy=False)
 
 
 def precision(dtype: Any) -> str:

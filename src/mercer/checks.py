@@ -78,7 +78,8 @@ def check_step(owner: object, step: Any) -> None:
 def check_lengthscale(owner: object, value: Any) -> None:
     """Refuse lengthscales that are not positive and finite, one or one for each column."""
     if np.ndim(value) == 0:
-        if not (is_number(value) and value > 0):
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if not (number and 0 < value < math.inf):
             raise ValueError(
                 f"{_name(owner)} needs a finite lengthscale > 0; got {value!r}. Write for example "
                 f"{_name(owner)}(lengthscale=1.0)."
@@ -110,15 +111,6 @@ def check_coefficients(owner: object, name: str, values: Any) -> None:
 
 
 # ---- samples ------------------------------------------------------------------------------------
-
-
-def check_rows(name: str, values: Array, rows: int) -> None:
-    """Refuse anything but one number, or one row of numbers, for each point."""
-    if values.ndim not in (1, 2) or values.shape[0] != rows:
-        raise ValueError(
-            f"{name} must have one row for each of the {rows} points; got shape "
-            f"{tuple(values.shape)}."
-        )
 
 
 def check_one_each(name: str, values: Array, rows: int) -> None:
@@ -153,7 +145,9 @@ def finite_targets(owner: object, y: Any) -> Array:
             "return_inverse=True)[1]."
         )
     numbers = floating(y)
-    refuse_targets(owner, numbers, ~xp.isfinite(numbers), "finite targets", "Leave such rows out.")
+    finite = xp.isfinite(numbers)
+    if not xp.all(finite):
+        refuse_targets(owner, numbers, ~finite, "finite targets", "Leave such rows out.")
     return numbers
 
 

@@ -12,7 +12,19 @@ True
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
+
+INSIDE = ("mercer.", "sklearn.")
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn, and point to the line of the user's own code that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 class MercerWarning(UserWarning):
@@ -25,6 +37,10 @@ class ApproximationWarning(MercerWarning):
 
 class SlowKernelWarning(MercerWarning):
     """The kernel has no fast execution, and is evaluated pair by pair in Python."""
+
+
+class LengthscaleWarning(MercerWarning):
+    """The lengthscale does not suit the points: to the kernel they are all equal, or unrelated."""
 
 
 class NumericalWarning(MercerWarning):
@@ -54,3 +70,7 @@ class NotPositiveDefiniteError(ValueError):
     def __init__(self, message: str, witness: Any = None) -> None:
         super().__init__(message)
         self.witness = witness
+
+
+class ModelFileError(ValueError):
+    """A file is no model that can be loaded, or a model cannot be written to a file."""

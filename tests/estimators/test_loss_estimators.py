@@ -68,7 +68,8 @@ def test_with_a_linear_kernel_it_is_logistic_regression(y, class_weight, fit_int
 
 
 def test_its_mode_is_that_of_a_gaussian_process():
-    model = KernelLogisticRegression(kernel=Gaussian(0.5), fit_intercept=False, **EXACT).fit(X, TWO)
+    model = KernelLogisticRegression(1.0, kernel=Gaussian(0.5), fit_intercept=False, **EXACT)
+    model.fit(X, TWO)
     process = GaussianProcessClassifier(RBF(0.5), optimizer=None).fit(X, TWO)
     process.base_estimator_.max_iter_predict = 1000
     f, _ = process.latent_mean_and_variance(NEW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import KernelRidge, KernelRidgeCV
+from mercer import KernelRidge, KernelRidgeClassifier, KernelRidgeCV
 from mercer.kernels import Gaussian, Linear, Matern, PairKernel
 from mercer.solvers import Direct
 
@@ -38,6 +38,7 @@ class ProductOfBlocks:
         KernelRidgeCV(alphas=[0.1, 1.0], fit_intercept=True),
         KernelRidgeCV(kernel="precomputed", alphas=[0.1, 1.0]),
         KernelRidgeCV(kernel=Matern(2.5), lengthscales=[0.5, 2.0], alphas=[0.1, 1.0]),
+        KernelRidgeClassifier(0.1),
     ]
 )
 def test_it_passes_every_check_of_scikit_learn(estimator, check):

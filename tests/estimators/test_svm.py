@@ -14,8 +14,9 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from mercer import SVC, SVR, NuSVC, OneClassSVM
+from mercer import SVC, SVR, KernelRidge, NuSVC, NuSVR, OneClassSVM
 from mercer.errors import IndefiniteKernelWarning
+from mercer.features import Nystroem
 from mercer.kernels import Gaussian, PairKernel
 
 IRIS = load_iris()
@@ -180,11 +181,100 @@ def test_a_kernel_that_is_no_kernel_gives_a_stationary_point_and_says_so():
         OneClassSVM(kernel="sigmoid", gamma=1.0).fit(X)
 
 
+@pytest.mark.parametrize("nu", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_nu_regression_is_that_of_scikit_learn_and_svr_with_its_tube(nu, weighted):
+    X, y = IRIS.data[::2, :3], IRIS.data[::2, 3]
+    weights = np.random.default_rng(0).uniform(0.2, 2.0, len(y)) if weighted else None
+    options = {"nu": nu, "C": 3.0, "gamma": 0.2}
+    ours = NuSVR(tol=1e-9, **options).fit(X, y, weights)
+    theirs = svm.NuSVR(tol=1e-9, **options).fit(X, y, weights)
+    assert ours.solution_.status.converged
+    assert np.allclose(ours.predict(X), theirs.predict(X), atol=1e-5)
+    tube = SVR(C=3.0, gamma=0.2, epsilon=ours.epsilon_, tol=1e-9).fit(X, y, weights)
+    assert np.allclose(ours.predict(X), tube.predict(X), atol=1e-5)
+    w = np.ones(len(y)) if weights is None else weights
+    outside = np.abs(y - ours.predict(X)) > ours.epsilon_ + 1e-6
+    assert w[outside].sum() <= nu * w.sum() * (1 + 1e-9)
+    if nu < 1:  # else the tube has no width, and need not be filled
+        assert w[ours.support_].sum() >= nu * w.sum() * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("n", [40, 1500])
+def test_the_gap_of_nu_regression_is_true(n):
+    """The objective, in plain NumPy, is above the dual one of any α in its bounds, by the gap."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, 2))
+    y = np.sin(4 * X[:, 0]) + 0.3 * rng.standard_normal(n)
+    model = NuSVR(nu=0.3, C=2.0, gamma=1.0, tol=1e-4).fit(X, y)
+    alpha = np.zeros(n)
+    alpha[model.support_] = model.dual_coef_[0]
+    K, (b, epsilon) = Gaussian(0.5**0.5)(X), model.solution_.intercept
+    assert abs(alpha.sum()) < 1e-9
+    assert np.abs(alpha).sum() <= 0.3 * 2.0 * n * (1 + 1e-12)
+    assert np.abs(alpha).max() <= 2.0
+    loss = np.maximum(np.abs(y - K @ alpha - b) - epsilon, 0.0)
+    primal = 2.0 * loss.sum() + 2.0 * 0.3 * n * epsilon + 0.5 * alpha @ K @ alpha
+    dual = y @ alpha - 0.5 * alpha @ K @ alpha
+    solution = model.solution_
+    assert np.isclose(solution.objective * 2.0 * n, primal, rtol=1e-9)
+    assert np.isclose(solution.gap * 2.0 * n, primal - dual, rtol=1e-3, atol=1e-9 * primal)
+    assert primal - dual <= 1e-5 * primal
+
+
+def test_infinite_costs_separate_or_interpolate():
+    X, y = IRIS.data[:100:4, :2], IRIS.target[:100:4]
+    ours = SVC(C=np.inf, kernel="linear").fit(X, y)
+    theirs = svm.SVC(C=1e12, kernel="linear", tol=1e-9).fit(X, y)
+    assert np.allclose(ours.coef_, theirs.coef_, rtol=1e-4)
+    with pytest.raises(ValueError, match="a function that separates the labels, and there is none"):
+        SVC(C=np.inf, kernel="linear").fit(X, np.arange(len(y)) % 2)
+    line = np.linspace(0, 1, 8)[:, None]
+    model = SVR(C=np.inf, epsilon=1e-3).fit(line, line[:, 0] ** 2)
+    assert np.abs(model.predict(line) - line[:, 0] ** 2).max() < 1.01e-3
+
+
+@pytest.mark.parametrize("kind", [SVC, NuSVC])
+@pytest.mark.filterwarnings("ignore:The `probability`:FutureWarning")
+def test_probabilities_are_those_of_a_calibration(kind):
+    X, y = IRIS.data, IRIS.target_names[IRIS.target]
+    model = kind(probability=True, random_state=0, nu=0.3) if kind is NuSVC else kind(
+        probability=True, random_state=0
+    )  # fmt: skip
+    p = model.fit(X, y).predict_proba(X)
+    assert np.allclose(p.sum(axis=1), 1.0)
+    assert np.allclose(np.log(p), model.predict_log_proba(X))
+    assert (model.classes_[p.argmax(axis=1)] == y).mean() > 0.95
+    assert np.array_equal(p, clone(model).fit(X, y).predict_proba(X))
+    assert not hasattr(kind(), "predict_proba")
+    with pytest.raises(ValueError, match="two rows of each class; got a class with one"):
+        clone(model).fit(X[45:51], y[45:51])
+
+
+def test_the_state_of_the_solver_is_printed_where_that_is_asked_for(capsys):
+    SVR(verbose=True).fit(IRIS.data, IRIS.target)
+    assert capsys.readouterr().out.startswith("SVR: Solved: relative duality gap")
+
+
+def test_a_kernel_on_lists_of_objects_may_take_blocks():
+    words = ["A A", "A", "B", "B B", "A B"]
+    counts = np.array([[2, 0], [1, 0], [0, 1], [0, 2], [1, 1]])
+
+    def block(left, right):
+        left, right = ([[w.count(c) for c in "AB"] for w in part] for part in (left, right))
+        return np.array(left) @ np.array(right).T
+
+    for kind, y in ((SVC, [1, 1, 2, 2, 1]), (SVR, [0.0, 1.0, 2.0, 3.0, 1.0])):
+        ours, theirs = kind(kernel=block).fit(words, y), kind(kernel="linear").fit(counts, y)
+        assert np.allclose(ours.predict(words), theirs.predict(counts))
+
+
 def test_a_cap_that_is_hit_warns_with_advice():
     X, y = make_classification(100, 4, random_state=0)
-    with pytest.warns(
-        ConvergenceWarning, match="Scale the columns of X .* or raise max_iterations"
-    ):
+    words = (
+        r"Solver terminated early \(max_iter=3\)\.  Consider .* StandardScaler .* raise max_iter"
+    )
+    with pytest.warns(ConvergenceWarning, match=words):
         model = SVC(kernel="linear", C=1e4, max_iter=3).fit(1e4 * X, y)
     assert model.n_iter_.tolist() == [3]
 
@@ -196,25 +286,47 @@ def test_refusals_say_what_to_write():
         (SVC(tol=-1), "tol must be a number above 0; got -1"),
         (SVC(max_iter=0), "max_iter must be a positive whole number, or −1"),
         (SVC(cache_size="much"), "cache_size must be a number above 0"),
-        (SVC(probability=True), r"write CalibratedClassifierCV\(SVC"),
         (SVC(class_weight="even"), 'class_weight must be a dict, "balanced" or None'),
         (SVC(decision_function_shape="all"), 'must be "ovr" or "ovo"; got \'all\''),
         (SVC(kernel="precomputed"), "a precomputed kernel is a square matrix in fit"),
         (SVR(C="1"), "C must be a number above 0; got '1'"),
+        (NuSVR(C=np.inf), "C must be a number above 0; got inf"),
         (NuSVC(nu=1.5), "nu must be a number above 0 and at most 1; got 1.5"),
-        (NuSVC(nu=0.9, class_weight={0: 3.0}), "nu=0.9 is infeasible.* at most 0.5,"),
+        (NuSVC(nu=0.9, class_weight={0: 3.0}), "nu is infeasible: got nu=0.9.* at most 0.5,"),
         (OneClassSVM(nu=0.0), "nu must be a number above 0 and at most 1; got 0.0"),
     ]:
         data = np.eye(4)[:, :3] if getattr(model, "kernel", "") == "precomputed" else X
         with pytest.raises(ValueError, match=text):
             model.fit(data, y)
     with pytest.raises(ValueError, match="every class needs a point with positive weight"):
+        SVC().fit(X, [0, 0, 1, 2], sample_weight=[1, 1, 1, 0])
+    with pytest.raises(ValueError, match="positive weights belong to the same class; class 1"):
         SVC().fit(X, y, sample_weight=[1, 1, 0, 0])
-    with pytest.raises(ValueError, match="at least one non-zero"):
+    with pytest.raises(ValueError, match="all samples have zero or negative weights"):
         SVR().fit(X, y, sample_weight=[0, 0, 0, 0])
     with pytest.raises(ValueError, match="at least two classes; got 1 class"):
         SVC().fit(X, [1, 1, 1, 1])
-    with pytest.raises(ValueError, match='break_ties=True needs decision_function_shape="ovr"'):
+    with pytest.raises(ValueError, match=r'must be False when .* decision_function_shape="ovr"'):
         SVC(break_ties=True, decision_function_shape="ovo").fit(X, y).predict(X)
     with pytest.raises(ValueError, match="one number for each of the 2 points"):
         SVR(kernel=common_letters).fit(["a", "b"], [0.0, 1.0], sample_weight=[1.0])
+
+
+def test_parameters_of_named_kernels_are_refused_beside_a_kernel():
+    X, y = IRIS.data, IRIS.target
+    for model, name in (
+        (SVC(kernel=Gaussian(), gamma=0.1), "gamma=0.1"),
+        (SVR(kernel=Gaussian(), degree=2), "degree=2"),
+        (KernelRidge(kernel=Gaussian(), coef0=0.0), "coef0=0.0"),
+        (Nystroem(kernel=Gaussian(), kernel_params={"a": 1}), "kernel_params="),
+    ):
+        with pytest.raises(ValueError, match=f"belongs to kernels given by name; got {name}"):
+            model.fit(X, y)
+    SVC(kernel="linear", gamma=0.1).fit(X, y)  # a name that takes none: a grid may try several
+
+
+def test_a_solution_prints_in_one_line():
+    text = repr(SVC().fit(IRIS.data, IRIS.target).solutions_[0])
+    assert text.startswith("Solution(Solved: relative duality gap")
+    assert text.endswith("coefficients of shape (100,))")
+    assert len(text) < 200

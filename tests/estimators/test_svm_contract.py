@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import SVC, SVR, NuSVC, OneClassSVM
+from mercer import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from mercer.kernels import Gaussian
 
 
@@ -27,6 +27,7 @@ def infeasible(estimator):
         SVC(kernel="precomputed"),
         SVR(),
         NuSVC(nu=0.3),  # feasible for the weights of the checks
+        NuSVR(),
         OneClassSVM(),
     ],
     expected_failed_checks=infeasible,

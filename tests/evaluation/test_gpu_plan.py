@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mercer.evaluation import reference
 from mercer.evaluation.expression import (
     Constant,
     Operation,
@@ -21,6 +20,7 @@ from mercer.evaluation.expression import (
     tabulated,
 )
 from mercer.evaluation.gpu.plan import Input, absorbed_factor, only_distance, sign_is_harmless
+from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import straight_line
 from mercer.evaluation.rewrite import BINARY, SIMPLER, rewritten
 from mercer.kernels import Exponential, Gaussian, Linear, Matern, RationalQuadratic
@@ -51,8 +51,8 @@ def test_a_factor_goes_into_the_operands(name, lengthscale, weight):
     given = {absorbed.node: rest, S: (1.0 / absorbed.scale) * M}
     final = rewritten(substituted(expression, given), BINARY)
     s, p = np.linspace(0.0, 9.0, 50), np.linspace(-1.0, 1.0, 50)
-    exact = reference.evaluate(expression, {S: s, P: p})
-    values = reference.evaluate(final, {M: absorbed.scale * s, P: p})
+    exact = evaluate(expression, {S: s, P: p})
+    values = evaluate(final, {M: absorbed.scale * s, P: p})
     np.testing.assert_allclose(values, exact, rtol=1e-12, atol=1e-13)
     code = straight_line(final, {M: "m", P: "p"}, literals=True)
     assert len(code.steps) <= steps

@@ -29,6 +29,7 @@ from mercer.evaluation.expression import (
     tanh,
 )
 from mercer.evaluation.minimax import LOG2E
+from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import lower
 from mercer.evaluation.rewrite import BINARY, SIMPLER, Decayed, parents, rewritten
 from mercer.kernels import Gaussian, Linear, Matern, Polynomial
@@ -95,7 +96,7 @@ def values_and_bounds(expression, seed):
         np.dtype(np.float64), lambda node: (at[node], 0.0 * at[node]) if node in at else None
     )
     with np.errstate(all="ignore"):
-        values = np.broadcast_to(np.asarray(reference.evaluate(expression, at), float), 5)
+        values = np.broadcast_to(np.asarray(evaluate(expression, at), float), 5)
         return values, np.broadcast_to(bound(expression), 5)
 
 

@@ -9,6 +9,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.features import (
+    AdditiveChi2Sampler,
     AdditiveFeatures,
     ExplicitFeatures,
     Fastfood,
@@ -20,6 +21,7 @@ from mercer.features import (
     RandomFourierFeatures,
     RBFSampler,
     ReLUFeatures,
+    SkewedChi2Sampler,
     TensorSketch,
 )
 from mercer.features.centres import RandomlyPivoted
@@ -96,6 +98,11 @@ def test_on_the_circle():
         check_feature_map(MercerFeatures(PeriodicBernoulli(1), 30, sampling=sampling), X)
 
 
+def test_on_histograms():
+    X = np.random.default_rng(3).dirichlet(np.ones(4), 16)
+    check_feature_map(SkewedChi2Sampler(skewedness=0.3, n_components=60), X, seeds=30)
+
+
 class Biased(RandomFourierFeatures):
     def transform(self, X):
         return 1.1 * super().transform(X)
@@ -126,6 +133,7 @@ def test_what_breaks_the_contract_is_refused():
         check_feature_map(Forgetful(Gaussian(1.5), 60), X)
 
 
+@pytest.mark.filterwarnings("default::mercer.errors.IndefiniteKernelWarning")
 @parametrize_with_checks(
     [
         RandomFourierFeatures(),
@@ -138,6 +146,8 @@ def test_what_breaks_the_contract_is_refused():
         MercerFeatures(Gaussian(3.0), 20),
         ReLUFeatures(),
         TensorSketch(coef0=1.0),
+        AdditiveChi2Sampler(),
+        SkewedChi2Sampler(),
     ]
 )
 def test_it_passes_every_check_of_scikit_learn(estimator, check):
@@ -153,5 +163,6 @@ def test_every_public_map_is_among_them():
         if isinstance(value, type) and issubclass(value, FeatureMap)
     }
     tested = {type(phi) for phi in MAPS.values()} | {FeatureMap, PolynomialCountSketch}
-    elsewhere = {AdditiveFeatures, ExplicitFeatures, MinHash}  # on their points: tests/structured
+    elsewhere = {AdditiveChi2Sampler, SkewedChi2Sampler}
+    elsewhere |= {AdditiveFeatures, ExplicitFeatures, MinHash}  # on their points: tests/structured
     assert public <= tested | elsewhere

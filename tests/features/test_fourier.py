@@ -21,7 +21,6 @@ from mercer.features import (
     ReLUFeatures,
     TensorSketch,
 )
-from mercer.features.mercer import eigensystem
 from mercer.kernels import (
     Cauchy,
     Exponential,
@@ -34,6 +33,7 @@ from mercer.kernels import (
     Spectral,
     laws,
 )
+from mercer.kernels.eigensystems import eigensystem
 
 
 def cloud(n=60, d=5, seed=0, dtype=np.float64):

@@ -455,7 +455,7 @@ REFUSALS = {
     ),
     "gamma zero": (
         lambda: as_kernel("poly", gamma=0),
-        "gamma must be a positive number, None, 'auto' or 'scale'; got 0. Write for example",
+        "gamma must be a positive number, None, 'auto', 'scale' or 'median'; got 0",
     ),
     "gamma text": (lambda: as_kernel("rbf", gamma="sclae"), "gamma must be .*; got 'sclae'"),
     "gamma nan": (lambda: as_kernel("chi2", gamma=np.nan), "gamma must be .*; got nan"),

@@ -10,7 +10,7 @@ import pytest
 from mercer import KernelRidge
 from mercer.errors import ApproximationWarning
 from mercer.features.centres import KMeansPlusPlus
-from mercer.kernels import Gaussian, Matern
+from mercer.kernels import BlockKernel, Gaussian, Matern
 from mercer.losses import Hinge
 from mercer.solvers import Newton, automatic
 from mercer.solvers.automatic import Candidate, Rates, choose, choose_among
@@ -40,9 +40,9 @@ def test_what_is_chosen(rows, memory, name):
     assert "→ " + name in choice.explain()
 
 
-def test_other_losses_are_solved_on_centres_or_by_what_their_estimators_know():
+def test_other_losses_are_solved_by_their_own_solver_or_what_the_caller_knows():
     points = KERNEL.points(np.zeros((20_000, 3), np.float32))
-    assert choose(KERNEL, points, Hinge(), rates=RATES).chosen.name == "Newton"
+    assert choose(KERNEL, points, Hinge(), rates=RATES).chosen.name == "DualAscent"
     known = Candidate("Dual", object(), 1.0, 1e6, True)
     assert choose(KERNEL, points, Hinge(), rates=RATES, exact=[known]).chosen.name == "Dual"
 
@@ -110,6 +110,17 @@ def test_leaving_the_exact_problem_warns(monkeypatch):
     assert len(caught) == 1
     assert "Solved on centres" in str(model.solution_.status)
     assert "longer than 0 s" in model.explain()
+
+
+def test_an_unknown_law_is_said_with_what_to_write():
+    def bump(A, B):
+        return np.exp(-0.5 * ((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=-1))
+
+    unknown = KernelRidge(0.1, kernel=BlockKernel(bump)).fit(X, Y).explain()
+    assert "Whether the kernel is positive definite is unknown" in unknown
+    assert "write BlockKernel(…, positive_definite=True)" in unknown
+    stated = KernelRidge(0.1, kernel=BlockKernel(bump, positive_definite=True)).fit(X, Y).explain()
+    assert "unknown" not in stated
 
 
 def test_bad_centres_are_named():

@@ -21,9 +21,11 @@ from mercer.losses import (
     Quantile,
     Squared,
     SquaredHinge,
+    one_hot,
 )
 from mercer.operators import BlockedGram, Gram, StoredGram, cross_gram
 from mercer.solvers import Newton, Problem, regularization_path
+from mercer.solvers.optimality import certified_gap
 
 N, M, RIDGE = 300, 12, 1e-3
 KERNEL = Gaussian(0.8)
@@ -348,3 +350,19 @@ def test_the_history_holds_true_objectives(name):
         assert told == pytest.approx(true, rel=1e-6)
     assert solution.history["objective"] == pytest.approx([told for told, _ in seen])
     assert min(solution.history["objective"]) >= solution.objective - solution.gap - 1e-12
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_many_classes_end_on_their_gap(fit_intercept):
+    """Slopes of several classes are centred along ℓ': otherwise the gap ends far above its goal."""
+    random = np.random.default_rng(0)
+    middle = 1.2 * random.standard_normal((78, 16))
+    label = random.integers(0, 78, 700)
+    X = middle[label] + random.standard_normal((700, 16))
+    cross = Gaussian(5.0).gram(X, X[:100])
+    y = np.asarray(one_hot((label % 26).astype(float), 26))
+    problem = Problem.on_centres(cross, y, Multinomial(), 1e-5, None, fit_intercept)
+    solution = Newton().solve(problem)
+    assert solution.status.converged
+    assert len(solution.history["inner_steps"]) < 25
+    assert certified_gap(problem, solution.coefficients, solution.intercept).relative < 1e-5

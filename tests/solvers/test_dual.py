@@ -26,7 +26,7 @@ from mercer.losses import (
 from mercer.losses.expressions import entropy1p, softplus
 from mercer.solvers import Direct, DualAscent, Problem
 from mercer.solvers.dual import ascent
-from mercer.solvers.dual.rows import FusedRows, KeptRows, PairRows, StoredRows, rows_of
+from mercer.solvers.dual.rows import CachedRows, FusedRows, PairRows, StoredRows, rows_of
 from mercer.solvers.on_centres import Smoothed
 
 
@@ -197,8 +197,8 @@ def test_rows_of_every_kind_give_the_same_products():
     gram = KERNEL.gram(X)
     K = gram.dense()
     chosen = np.array([5, 40, 3])
-    tight = KeptRows(gram, 3, memory=1)
-    kinds = [rows_of(gram, 10), FusedRows(gram), StoredRows(K), KeptRows(gram, 10), tight]
+    tight = CachedRows(gram, 3, memory=1)
+    kinds = [rows_of(gram, 10), FusedRows(gram), StoredRows(K), CachedRows(gram, 10), tight]
     for rows in kinds:
         for some in (chosen, chosen + 7, chosen):
             values = np.ones(60)
@@ -213,7 +213,7 @@ def test_rows_of_every_kind_give_the_same_products():
     assert np.allclose(pair.block(some), K[np.ix_(some, some)])
 
 
-@pytest.mark.parametrize("rows", [FusedRows, lambda gram: KeptRows(gram, 64, "2MB")])
+@pytest.mark.parametrize("rows", [FusedRows, lambda gram: CachedRows(gram, 64, "2MB")])
 @pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.2)], ids=["hinge", "epsilon"])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_shrinking_changes_the_way_and_not_the_end(rows, loss, intercept, monkeypatch):
@@ -244,7 +244,7 @@ def test_shrinking_changes_the_way_and_not_the_end(rows, loss, intercept, monkey
 
 def test_rows_that_are_kept_go_along_when_points_leave():
     gram = KERNEL.gram(data(60)[0])
-    K, rows = gram.dense(), KeptRows(gram, 10, memory=20 * 60 * 8)
+    K, rows = gram.dense(), CachedRows(gram, 10, memory=20 * 60 * 8)
     rows.block(np.arange(5, 25))
     memory, before = rows.numbers, gram.evaluations
     active = np.array([0, 6, 7, 20, 40, 59])

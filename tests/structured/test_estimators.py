@@ -54,7 +54,7 @@ OBJECTS = {
     "graphs": (WeisfeilerLehman(1), GRAPHS),
 }
 REGRESSORS = [KernelRidge(), KernelRidgeCV(), KernelRegressor(loss="huber"), SVR()]
-CLASSIFIERS = [SVC(), KernelClassifier(), KernelLogisticRegression(), SVC(probability=False, C=5.0)]
+CLASSIFIERS = [SVC(), KernelClassifier(), KernelLogisticRegression(), SVC(C=5.0)]
 
 
 @pytest.mark.parametrize("name", OBJECTS)

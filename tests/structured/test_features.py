@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
@@ -57,6 +58,38 @@ def test_explicit_features_have_the_values_of_the_kernel(name):
     w = np.random.default_rng(0).standard_normal(phi.feature_count)
     np.testing.assert_allclose(phi.function(w)(new), W @ w)
     np.testing.assert_allclose(phi.weighted_sum(X, np.ones(len(X))), Z.sum(axis=0))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_by_sparse_features(name, dtype):
+    """Products are those of the stored matrix, for equal and different points on both sides."""
+    kernel, X, new = KERNELS[name]
+    kernel = kernel.fitted(X)
+    random = np.random.default_rng(0)
+    x = kernel.points([X[i] for i in random.integers(0, len(X), 40)])
+    y = kernel.points([(X + new)[i] for i in random.integers(0, len(X + new), 30)])
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    for gram in (kernel.gram(x), kernel.gram(x, y), kernel.gram(x, x.take([*range(20), 3]))):
+        by_features = kernel.factors(gram.x, gram.y) is not None
+        assert ("sparse features" in str(gram.plan())) == by_features
+        K = gram.dense()
+        V, W = (random.standard_normal((size, 3)).astype(dtype) for size in gram.shape[::-1])
+        for got, expected in [
+            (gram.astype(dtype) @ V, K @ V),
+            (gram.astype(dtype) @ V[:, 0], K @ V[:, 0]),
+            (gram.astype(dtype).T @ W, K.T @ W),
+            (gram.astype(dtype).normal_matmul(V, W), K.T @ (K @ V + W)),
+        ]:
+            scale = np.abs(expected).max()
+            np.testing.assert_allclose(got, expected, atol=tolerance * scale)
+
+
+def test_sums_of_sparse_features_are_sparse():
+    kernel = Spectrum(1) + 2.0 * Spectrum(2).normalised()
+    Z = kernel.features(kernel.points(WORDS))
+    assert scipy.sparse.issparse(Z)
+    np.testing.assert_allclose((Z @ Z.T).toarray(), kernel(WORDS), atol=1e-12)
 
 
 def test_a_linear_model_on_features_is_the_kernel_machine():

@@ -84,6 +84,25 @@ def test_values_are_those_of_the_definition(name, X):
     np.testing.assert_allclose((phi @ phi.T).toarray(), exact, rtol=1e-12)
 
 
+GRAKEL = {"ShortestPath": ShortestPath(), "WeisfeilerLehman": WeisfeilerLehman(3)}
+
+
+@pytest.mark.parametrize("name", GRAKEL)
+def test_values_are_those_of_grakel(name):
+    """Where GraKeL is installed; the benchmarks compare with it on real graphs, too."""
+    grakel = pytest.importorskip("grakel")
+    graphs = [networkx.gnp_random_graph(8, 0.4, seed=seed) for seed in range(12)]
+    pairs = [(np.array(G.edges), ["CNO"[i % 3] for i in G]) for G in graphs]
+    theirs = [
+        grakel.Graph({(u, v): 1.0 for a, b in G.edges for u, v in ((a, b), (b, a))},
+                     node_labels={i: "CNO"[i % 3] for i in G})
+        for G in graphs
+    ]  # fmt: skip
+    options = {"n_iter": 3} if name == "WeisfeilerLehman" else {}
+    K = getattr(grakel, name)(**options).fit_transform(theirs)
+    np.testing.assert_array_equal(GRAKEL[name](pairs), K)
+
+
 @pytest.mark.parametrize("name", FEATURES)
 def test_new_graphs_with_unseen_labels(name):
     kernel, features = FEATURES[name]

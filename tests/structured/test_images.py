@@ -15,7 +15,7 @@ from mercer import SVC
 from mercer.features import AdditiveFeatures
 from mercer.kernels import AdditiveChiSquared, ChiSquared, Gaussian, HistogramIntersection, laws
 from mercer.structured import VisualWords
-from mercer.structured.images import ImagePoints, oriented_gradients
+from mercer.structured.images import ImagePoints, daisies, oriented_gradients
 from mercer.testing import check_kernel, check_structured_estimator, strategies
 
 random = np.random.default_rng(0)
@@ -115,6 +115,36 @@ def test_estimators_learn_the_words():
     assert model.kernel.codebook is None
     assert clone(model).kernel == WORDS
     check_structured_estimator(SVC(kernel=WORDS), DIGITS[:40], LABELS[:40] > 4)
+
+
+def grey_values(image, patch, stride):
+    """Patches as they are, one for each corner."""
+    places = [(i, j) for i in (0, 4) for j in (0, 4)]
+    rows = [image[i : i + patch, j : j + patch].ravel() for i, j in places]
+    return (np.array(places) + patch / 2) / image.shape, np.array(rows)
+
+
+def test_descriptors_of_scikit_image():
+    daisy = pytest.importorskip("skimage.feature").daisy
+    image = np.kron(DIGITS[0], np.ones((3, 3)))
+    middles, rows = daisies(image, patch=8, stride=5)
+    expected = daisy(image, step=5, radius=4)
+    np.testing.assert_array_equal(rows, expected.reshape(-1, 200))
+    assert len(rows) == expected.shape[0] * expected.shape[1] == len(middles)
+    np.testing.assert_allclose(middles[[0, -1]] * 24, [[4, 4], [19, 19]])
+    k = WORDS.with_(descriptor="daisy").fitted(DIGITS)
+    assert k.codebook.shape == (10, 200)
+    check_kernel(k, [*DIGITS[:4], np.zeros((8, 8)), np.zeros((2, 2))])
+
+
+def test_descriptors_of_your_own():
+    k = WORDS.with_(descriptor=grey_values, words=4, levels=1).fitted(DIGITS)
+    histograms = k.features(k.points(DIGITS))
+    patches = np.concatenate([grey_values(image, 4, 2)[1] for image in DIGITS])
+    nearest = ((patches[:, None] - k.codebook) ** 2).sum(axis=2).argmin(axis=1).reshape(-1, 4)
+    np.testing.assert_allclose(histograms, np.eye(4)[nearest].mean(axis=1))
+    with pytest.raises(ValueError, match=r"needs a descriptor of \['gradients', 'daisy'\], or a f"):
+        VisualWords(descriptor="sift")
 
 
 def test_colours_and_sizes():

@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
@@ -18,12 +17,15 @@ from mercer.arrays import Array, namespace
 from mercer.estimators.fitting import Formulation, keep
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at, like
 from mercer.estimators.losses import (
+    DEFAULT_C,
     FOR_CLASSES,
     LossEstimator,
     as_loss,
     checked_regularization,
+    regularization_of,
 )
 from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
+from mercer.features.bases import BaseEstimator, ClassifierMixin
 from mercer.losses import Logistic, Loss, Multinomial, one_hot
 from mercer.solvers.solution import Solution
 
@@ -103,10 +105,12 @@ class _Classifier(Classes, LossEstimator):
         solve: Callable[..., Solution],
     ) -> Self:
         """Keep what `solve(posed, task, fitted)` finds, a problem or `parts` of them."""
-        posed = self._formulation(X, loss)
+        posed = self._formulation(X, loss, weights, 1 if len(classes) == 2 else len(classes))
+
+        more = {"classes_": classes, "choice_": posed.choice}
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return {**posed.attributes(X, alpha, b), "loss_": loss, "classes_": classes}
+            return {**posed.attributes(X, alpha, b), "loss_": loss, **more}
 
         steps = iterations_of(posed.solver) if parts is None else parts
         task = FitTask.root(self, X, y, weights, steps)
@@ -115,6 +119,15 @@ class _Classifier(Classes, LossEstimator):
         keep(self, {**attributes, "solution_": solution}, solution.status)
         task.end(lambda: attributes)
         return self
+
+    def _loss(self, classes: int) -> Loss:
+        raise NotImplementedError
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        X, y, weights = admit_labels(self, X, y, sample_weight)
+        count = len(self._encoded(y, weights)[0])
+        outputs = 1 if count == 2 else count
+        return self._formulation(X, self._loss(count), weights, outputs), X
 
 
 @dataclass(eq=False, repr=False)
@@ -130,24 +143,24 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
     loss : Loss or str, default="log_loss"
         A loss of `mercer.losses`, or "log_loss", "multinomial", "hinge", "squared_hinge",
         "squared_error".
-    regularization : float, default=0.01
-        λ.
+    regularization : float or None, default=None
+        λ; None for 1/(30Σw), Σw being the weight of the samples of a problem: C = 30.
     kernel : Kernel, str or callable, default="rbf"
         As in `KernelRidge`.
     gamma, degree, coef0, kernel_params :
-        Parameters of named and callable kernels, as in scikit-learn.
+        As in `KernelRegressor`: the lengthscale of "rbf" is the median distance of points.
     fit_intercept : bool, default=True
         Whether to add an unpenalised constant b.
     multi_class : "ovr" or "ovo", default="ovr"
         How a loss of two classes serves several: one-vs-rest, each class against all others, or
-        one-vs-one, a problem with the same λ for each pair of classes on its own samples.
+        one-vs-one, a problem for each pair of classes on its own samples.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, which multiply those of the samples.
     solver : "auto" or a solver, default="auto"
         "auto" takes Newton's method for smooth losses and dual ascent for losses with kinks.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes
@@ -173,7 +186,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
     """
 
     loss: Loss | str = "log_loss"
-    regularization: float = 0.01
+    regularization: float | None = None
     _: KW_ONLY
     multi_class: str = "ovr"
 
@@ -181,7 +194,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
         X, y, weights = admit_labels(self, X, y, sample_weight)
-        loss, ridge = as_loss(self.loss, FOR_CLASSES), checked_regularization(self.regularization)
+        loss = as_loss(self.loss, FOR_CLASSES)
         if self.multi_class not in ("ovr", "ovo"):
             raise ValueError(f"multi_class must be 'ovr' or 'ovo'; got {self.multi_class!r}.")
         classes, labels, weights = self._encoded(y, weights)
@@ -189,6 +202,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
 
         def together(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
             targets = _targets(loss, labels, len(classes))
+            ridge = regularization_of(self.regularization, loss, labels, weights)
             problem = posed.problem(targets, loss, ridge, weights, bool(self.fit_intercept))
             return posed.solve(problem, task, fitted, nearest)
 
@@ -199,6 +213,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
                 rows = np.flatnonzero((labels == first) | (labels == second))
                 sides = np.where(labels[rows] == first, 1.0, -1.0)
                 own = None if weights is None else weights[rows]
+                ridge = regularization_of(self.regularization, loss, sides, own)
                 problem = posed.problem(sides, loss, ridge, own, bool(self.fit_intercept), rows)
                 solution = posed.solve(problem, part, nearest=nearest)
                 parts.append(_spread(solution, rows, len(y)) if posed.on_all_points else solution)
@@ -209,6 +224,9 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
         if self.multi_class == "ovo" and len(pairs) > 1 and not loss.is_multiclass:
             return self._fit(X, y, weights, classes, loss, len(pairs), in_pairs)
         return self._fit(X, y, weights, classes, loss, None, together)
+
+    def _loss(self, classes: int) -> Loss:
+        return as_loss(self.loss, FOR_CLASSES)
 
     def _scores(self, X: Any) -> Any:
         """One-vs-one votes are turned into a column for each class, as scikit-learn does."""
@@ -278,21 +296,22 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the data, > 0.
+    C : float, default=30.0
+        Weight of the data, > 0. The default suits the lengthscale of the default kernel, which is
+        twice that of `SVC`.
     kernel : Kernel, str or callable, default="rbf"
         As in `KernelRidge`.
     gamma, degree, coef0, kernel_params :
-        Parameters of named and callable kernels, as in scikit-learn.
+        As in `KernelRegressor`: the lengthscale of "rbf" is the median distance of points.
     fit_intercept : bool, default=True
         Whether to add an unpenalised constant b.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, which multiply those of the samples.
     solver : "auto" or a solver, default="auto"
-        "auto" is `Newton(tol)`.
+        "auto" is `Newton(tol)`; on centres where that would take long, as in `KernelRegressor`.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
-    centres, random_state, device :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes
@@ -309,13 +328,13 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
-    >>> ours = KernelLogisticRegression(kernel="linear", tol=1e-12).fit(X, y)
+    >>> ours = KernelLogisticRegression(1.0, kernel="linear", tol=1e-12).fit(X, y)
     >>> theirs = LogisticRegression(tol=1e-8).fit(X, y)
     >>> bool(np.allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6))
     True
     """
 
-    C: float = 1.0
+    C: float = DEFAULT_C
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -325,8 +344,7 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
         if strength == 0:
             raise ValueError("C must be positive; got 0.")
         classes, labels, weights = self._encoded(y, weights)
-        two = len(classes) == 2
-        loss: Loss = Logistic() if two else Multinomial()
+        two, loss = len(classes) == 2, self._loss(len(classes))
         targets = 2.0 * labels - 1.0 if two else labels.astype(np.float64)
         ridge = 1.0 / (strength * (float(len(y)) if weights is None else float(weights.sum())))
 
@@ -335,6 +353,9 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
             return posed.solve(problem, task, fitted, isinstance(self.solver, str))
 
         return self._fit(X, y, weights, classes, loss, None, solve)
+
+    def _loss(self, classes: int) -> Loss:
+        return Logistic() if classes == 2 else Multinomial()
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for every row of X."""

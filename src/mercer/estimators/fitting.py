@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import ApproximationWarning, IndefiniteKernelWarning, NotPositiveDefiniteError
+from mercer.errors import (
+    ApproximationWarning,
+    IndefiniteKernelWarning,
+    NotPositiveDefiniteError,
+    warn,
+)
+from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.progress import FitTask, with_progress
 from mercer.features.centres import Given, Uniform
 from mercer.functions import RKHSFunction
+from mercer.kernels import laws
 from mercer.kernels.base import Kernel
-from mercer.losses import Loss
+from mercer.losses import Loss, Squared
 from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
 from mercer.points import PointSet
 from mercer.solvers import automatic
@@ -40,6 +50,11 @@ class Formulation:
     solver : solver
     choice : Choice or None
         What "auto" chose among.
+    on_all_points : bool
+        Whether these are all points.
+    checkpoint : path or None
+        Where the solver stores its state, and goes on from; a second problem has the file
+        `path.1`, and so on.
     """
 
     kernel: Kernel
@@ -47,10 +62,9 @@ class Formulation:
     points: PointSet
     solver: Any
     choice: automatic.Choice | None = None
-
-    @property
-    def on_all_points(self) -> bool:
-        return isinstance(self.operator, Gram) and self.operator.x is self.points
+    on_all_points: bool = True
+    checkpoint: Any = None
+    parts: list[Path] = field(default_factory=list, repr=False)
 
     def problem(
         self,
@@ -62,7 +76,6 @@ class Formulation:
         rows: np.ndarray | None = None,
     ) -> Problem:
         """The problem for these targets and this λ, on all rows or some."""
-        y = self.points.vector(y)
         if self.on_all_points:
             gram = self.operator if rows is None else Gram(self.kernel, self.points.take(rows))
             return Problem(gram, y, loss, regularization, weights, fit_intercept)
@@ -84,14 +97,21 @@ class Formulation:
         `nearest` says that a kernel which is not positive definite is replaced by the nearest one.
         """
         solver = self.solver
-        if attributes is not None:
+        if attributes is not None and task.has_callbacks:
             solver = with_progress(solver, task, lambda s: attributes(s.coefficients, s.intercept))
+        resume: dict[str, Any] = {}
+        if self.checkpoint is not None and hasattr(solver, "checkpoint"):
+            path = checkpoint_path(self.checkpoint, len(self.parts))
+            self.parts.append(path)
+            solver = replace(solver, checkpoint=path)
+            resume = {"resume": path} if path.exists() else {}
         try:
-            return solver.solve(problem)
+            solution = solver.solve(problem, **resume)
         except NotPositiveDefiniteError:
             if not (nearest and self.on_all_points):
                 raise
             return solved_for_nearest(problem, solver)
+        return replace(solution, asked=problem.asked)
 
     def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
         """The attributes of a model fitted to X."""
@@ -102,6 +122,45 @@ class Formulation:
             "intercept_": intercept,
             "function_": RKHSFunction(self.kernel, self.points, alpha),
         }
+
+
+class Explained:
+    """An estimator that says which solver it took, or would take, and why."""
+
+    def explain(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> str:
+        """Which solver was used and why: the candidates with their predicted time and memory.
+
+        With X and y, which solver `fit(X, y)` would use on this machine; nothing is fitted.
+        """
+        if X is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ApproximationWarning)  # it is said anyway
+                posed = clone(self)._posed(X, y, sample_weight)[0]
+            return explanation(posed.choice, posed.solver)
+        check_is_fitted(self)
+        fitted: Any = self
+        lines = [explanation(fitted.choice_, None)]
+        answer = laws.positive_definite(
+            fitted.kernel_, getattr(fitted.function_.points, "width", None)
+        )
+        if answer.unknown:
+            lines.append(
+                "Whether the kernel is positive definite is unknown, so conjugate gradients are "
+                f"not chosen: {answer.because}. {answer.advice}".strip()
+            )
+        return "\n".join([*lines, str(fitted.solution_.status)])
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """The formulation for these data, and more."""
+        raise NotImplementedError
+
+
+def explanation(choice: automatic.Choice | None, solver: Any) -> str:
+    """The choice in words, also where there was none."""
+    if choice is not None:
+        return choice.explain()
+    name = "" if solver is None else f"{type(solver).__name__}. "
+    return f"{name}The solver was given, or there was nothing to choose."
 
 
 def formulation(
@@ -116,24 +175,38 @@ def formulation(
     ridge: float | None = None,
     exact: Any = None,
     exact_only: bool = False,
+    tolerance: float | None = None,
+    checkpoint: Any = None,
 ) -> Formulation:
     """Where to seek f, as the parameters of an estimator say, chosen where they leave it open.
 
     `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
-    chosen; `exact_only` says that centres will not do, as without regularisation.
+    chosen; `exact_only` says that centres will not do, as without regularisation. `tolerance` is
+    that of other losses than the square.
     """
-    count = _count_of(centres)
+    warn_of_lengthscale(kernel, points)
+    count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
-        if centres is None and (exact_only or has_few_features(Gram(kernel, points))):
+        few = not isinstance(loss, Squared) and len(points) <= automatic.TUNING.small
+        simple = exact_only or few or has_few_features(Gram(kernel, points))
+        if centres is None and simple:
             solver = exact
         else:
             choice = automatic.choose(
-                kernel, points, loss, outputs=outputs, centres=count, ridge=ridge
+                kernel,
+                points,
+                loss,
+                outputs=outputs,
+                centres=count,
+                ridge=ridge,
+                tolerance=tolerance,
             )
             solver, count = choice.chosen.solver, choice.chosen.centres
     if count is None and centres is None:
-        return Formulation(kernel, Gram(kernel, points), points, solver, choice)
+        return Formulation(
+            kernel, Gram(kernel, points), points, solver, choice, checkpoint=checkpoint
+        )
     if not isinstance(solver, Newton):
         raise ValueError(
             f'centres are for Newton; got solver={solver!r}: write solver=Newton(), solver="auto", '
@@ -145,18 +218,26 @@ def formulation(
         assert count is not None
         centres = Uniform(min(count, len(points)), random_state)
     chosen = centres.choose(kernel, points).points
-    return Formulation(kernel, cross_gram(kernel, points, chosen), chosen, solver, choice)
+    cross = cross_gram(kernel, points, chosen)
+    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint)
 
 
 def formulation_on_blocks(
-    kernel: Kernel, blocks: Any, rows: int, *, solver: Any, centres: Any, random_state: Any
+    kernel: Kernel,
+    blocks: Any,
+    rows: int,
+    *,
+    solver: Any,
+    centres: Any,
+    random_state: Any,
+    checkpoint: Any = None,
 ) -> Formulation:
     """f on centres, for rows that come in blocks which are read anew in every pass."""
     check_restartable(blocks)
     if isinstance(centres, Given):
         chosen = centres.choose(kernel, kernel.points(centres.points)).points
     else:
-        count = _count_of(centres) or automatic.default_centres(rows)
+        count = automatic.default_centres(rows) if centres is None else _count_of(centres)
         first = kernel.points(next(iter(blocks)))  # any columns will do to read rows
         drawn = np.arange(rows)
         if count < rows:
@@ -164,7 +245,8 @@ def formulation_on_blocks(
             drawn = np.sort(random.choice(rows, count, replace=False))
         chosen = BlockedGram(kernel, blocks, first, rows).take(drawn)
     own = Newton() if is_automatic(solver) else solver
-    return Formulation(kernel, BlockedGram(kernel, blocks, chosen, rows), chosen, own)
+    cross = BlockedGram(kernel, blocks, chosen, rows)
+    return Formulation(kernel, cross, chosen, own, None, False, checkpoint)
 
 
 def is_automatic(solver: Any) -> bool:
@@ -177,9 +259,8 @@ def is_automatic(solver: Any) -> bool:
     return isinstance(solver, str)
 
 
-def _count_of(centres: Any) -> int | None:
-    if centres is None:
-        return None
+def _count_of(centres: Any) -> int:
+    """How many centres are asked for."""
     if isinstance(centres, Integral) and not isinstance(centres, bool):
         if centres < 1:
             raise ValueError(f"centres must be a whole number ≥ 1; got {centres!r}.")
@@ -198,15 +279,31 @@ def _warn_of_centres(choice: automatic.Choice) -> None:
         f"functions with {choice.chosen.centres} centres. Say centres={choice.chosen.centres} to "
         "agree, or choose a solver.\n" + choice.explain()
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=4)  # of fit
+    warn(text, ApproximationWarning)
+
+
+def checkpoint_path(checkpoint: Any, part: int) -> Path:
+    """The file of one problem of a fit."""
+    return Path(f"{checkpoint}.{part}" if part else checkpoint)
 
 
 def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
-    """Set what a fit learned, and warn where a solver did not reach its goal."""
+    """Set what a fit learned, and warn where a solver did not reach its goal.
+
+    The fit is done, so its checkpoints are removed.
+    """
     for name, value in attributes.items():
         setattr(estimator, name, value)
-    failed = [status for status in statuses if not status.converged]
-    if failed:
-        indefinite = failed[0].witness is not None
-        kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
-        warnings.warn(f"{type(estimator).__name__}: {failed[0]}", kind, stacklevel=4)  # of fit
+    part = 0
+    while getattr(estimator, "checkpoint", None) is not None:
+        path = checkpoint_path(estimator.checkpoint, part)
+        if not path.exists():
+            break
+        path.unlink()
+        part += 1
+    for status in statuses:
+        if not status.converged:  # the first will do
+            indefinite = status.witness is not None
+            kind = IndefiniteKernelWarning if indefinite else ConvergenceWarning
+            warn(f"{type(estimator).__name__}: {status}", kind)
+            break

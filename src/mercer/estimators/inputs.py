@@ -22,8 +22,9 @@ from mercer.points import PointSet
 
 def forget(estimator: Any) -> None:
     """Drop what an earlier fit left, so that an interrupted one leaves nothing half done."""
-    for name in [n for n in vars(estimator) if n.endswith("_") and not n.startswith("_")]:
-        delattr(estimator, name)
+    for name in tuple(vars(estimator)):
+        if name.endswith("_") and not name.startswith("_"):
+            delattr(estimator, name)
 
 
 def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -70,7 +71,7 @@ def _admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
             f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
             "K(X_train, X_train)."
         )
-    weights = admit_weights(sample_weight, X)
+    weights = None if sample_weight is None else admit_weights(sample_weight, X)
     device = getattr(estimator, "device", None)
     if device is None or is_tensor(X):
         return weights, X
@@ -103,7 +104,7 @@ def is_blocks(X: Any) -> bool:
     """
     if isinstance(X, (list, tuple, str, bytes, dict)) or scipy.sparse.issparse(X):
         return False
-    array_like = any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "dtype"))
+    array_like = {"shape", "__array__", "__dataframe__", "dtype"}.intersection(dir(X))
     return hasattr(X, "__iter__") and not array_like and not isinstance(X, PointSet)
 
 
@@ -122,6 +123,15 @@ def function_values(estimator: Any, X: Any) -> Any:
     values = f(_beside_centres(estimator, X, f))
     values = values + (b if np.ndim(b) == 0 else to_precision(b, values.dtype))
     return values if is_tensor(X) else on_host(values)
+
+
+def evaluation_points(estimator: Any, X: Any) -> Any:
+    """X as points of the fitted kernel beside its centres; as it is where it holds K(new, X)."""
+    check_is_fitted(estimator)
+    X = estimator._checked(X, reset=False)
+    if estimator._is_precomputed():
+        return X
+    return estimator.kernel_.points(_beside_centres(estimator, X, estimator.function_))
 
 
 def _beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:

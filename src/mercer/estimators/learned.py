@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
 from mercer.errors import ApproximationWarning
-from mercer.estimators.calibration import Calibration
 from mercer.estimators.classifier import Classes, signed_targets
 from mercer.estimators.fitting import is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.ridge import KernelRidge
+from mercer.estimators.scores import Calibration
 from mercer.features.inputs import KernelInput
 from mercer.kernels.base import Kernel
 from mercer.learning.candidates import CANDIDATES, Candidate, raced
@@ -32,8 +32,14 @@ LEARNING = 0.6  # of the time, for learning
 SHORT = 1.0  # seconds that a final fit may take in any case: centres would not be quicker
 
 
+class _Attributes(KernelInput):
+    """Attributes that `fit` sets, with their types; in a dataclass they would be parameters."""
+
+    feature_importances_: np.ndarray
+
+
 @dataclass(eq=False, repr=False)
-class _Learned(CallbackSupportMixin, KernelInput):
+class _Learned(CallbackSupportMixin, _Attributes):
     """How a metric is learned, and the ridge fit of all rows that follows."""
 
     _instead_of_tensors = ""

@@ -1,35 +1,24 @@
-"""Where to look for a lengthscale: around the median distance of points."""
+"""Lengthscales: where to look for one, and whether that of a kernel suits the points."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist
+import scipy  # its parts are loaded where they are used
 
-from mercer.arrays import on_host
+from mercer.errors import LengthscaleWarning, warn
 from mercer.kernels.base import Kernel
+from mercer.kernels.named import median_distance
+from mercer.operators import Gram
+from mercer.points import DensePoints, PointSet
 
-SAMPLE = 500  # points whose distances are looked at
 FACTORS = np.logspace(-1, 1, 10)
-
-
-def median_distance(X: Any, weights: Any = None) -> float:
-    """The median distance of distinct points, 1 where all coincide; a sample of many points.
-
-    Points without weight do not count, and repeated points count once.
-
-    >>> median_distance(np.array([[0.0], [1.0], [3.0], [3.0]]))
-    2.0
-    """
-    kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(on_host(weights))
-    many = kept[:: max(1, len(kept) // (SAMPLE if X.shape[1] > SAMPLE else 10 * SAMPLE))]
-    rows = X[many].toarray() if hasattr(X, "toarray") else X[many]
-    rows = np.unique(np.asarray(on_host(rows), np.float64), axis=0)
-    rows = rows[:: max(1, len(rows) // SAMPLE)]
-    distances = pdist(rows)
-    distances = distances[distances > 0]
-    return float(np.median(distances)) if len(distances) else 1.0
+PROBED, AGAINST = 32, 512  # points that are looked at, and those they are compared with
+FEWEST = 20  # points that can tell
+UNRELATED = 1e-3  # correlation with the nearest other point below which a point is alone
+EQUAL = 1e-4  # 1 − correlation below which two points are as good as one
+MOST = 0.9  # of the points, or pairs, that must be so
 
 
 def candidate_lengthscales(
@@ -54,3 +43,43 @@ def candidate_lengthscales(
     if not len(scales):
         raise ValueError("lengthscales must be a list with at least one value; got an empty one.")
     return scales
+
+
+def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
+    """Warn where K is nearly a multiple of the identity, or of the matrix of ones.
+
+    Kernels with one lengthscale are looked at, on dense points, of which some are compared with
+    some others.
+    """
+    scale = kernel.get_params(deep=False).get("lengthscale", [])
+    if np.ndim(scale) or not isinstance(points, DensePoints) or len(points) < FEWEST:
+        return
+    n = len(points)
+    x, y = (
+        points.take(np.linspace(0, n - 1, min(n, count)).astype(int)) for count in (PROBED, AGAINST)
+    )
+    looks = _looks(kernel, x, y)
+    if not looks:
+        return
+    median = median_distance(points.rows)
+    warn(
+        f"to {kernel!r} {looks} its lengthscale is {float(scale):.3g}, and the median distance of "
+        f"points {median:.3g}. Write gamma='median' with a named kernel, or a kernel object with "
+        f"lengthscale={median:.2g} or so; columns of different units want a StandardScaler.",
+        LengthscaleWarning,
+    )
+
+
+def _looks(kernel: Kernel, x: DensePoints, y: DensePoints) -> str:
+    """How points look to the kernel, where that is of no use; repeated points do not count."""
+    rows, others = (np.asarray(points.rows, np.float64) for points in (x, y))
+    apart = scipy.spatial.distance.cdist(rows, others, "chebyshev") > 0
+    if not apart.any():
+        return ""
+    values = np.asarray(Gram(kernel, x, y).dense())
+    values = np.abs(values) / abs(float(kernel(rows[0], rows[0])))  # such kernels are stationary
+    if np.mean(np.where(apart, values, 0.0).max(axis=1) < UNRELATED) >= MOST:
+        return "every point is alone, so that f vanishes away from the training points:"
+    if np.mean(1.0 - values[apart] < EQUAL) >= MOST:
+        return "all points are nearly equal, so that f is nearly constant:"
+    return ""

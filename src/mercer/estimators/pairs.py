@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 
 from mercer.estimators.progress import FitTask
+from mercer.kernels import laws
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.threads import run, single_threaded_blas, thread_count
 from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
-from mercer.solvers.dual.solver import DualAscent
+from mercer.solvers.dual.solver import DualAscent, ending
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 SMALL = 2048  # points up to which one matrix serves all pairs, in one thread: they take no time
+QUICK = 3072  # points of a pair up to which it is solved in one compiled call
+EXACT = 512  # points up to which pairs are solved to the last digit, which takes no time either
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +91,19 @@ class OneVersusOne:
         """The numbers of the points of a pair: those of the first class, then the others."""
         return np.concatenate([self.order[slice(*self.span(code))] for code in pair])
 
-    def solve(self, pose: Pose, solver: DualAscent, task: FitTask | None = None) -> list[Machine]:
-        """The machines of all pairs, several at a time; one by one where a task is to be told."""
+    def solve(
+        self,
+        pose: Pose,
+        solver: DualAscent,
+        task: FitTask | None = None,
+        costs: np.ndarray | None = None,
+    ) -> list[Machine]:
+        """The machines of all pairs, several at a time; one by one where a task is to be told.
+
+        `costs` says that they are machines with the hinge loss and these factors of it.
+        """
+        if costs is not None and task is None and self._are_quick(solver):
+            return self._quickly(solver, costs)
         machines: list[Any] = [None] * len(self.pairs)
         small = len(self.order) <= SMALL
         alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
@@ -110,6 +124,48 @@ class OneVersusOne:
         with single_threaded_blas():
             run(work, range(len(machines)), threads)
         return machines
+
+    def _are_quick(self, solver: DualAscent) -> bool:
+        """Whether many small pairs share what is computed for a class, within memory."""
+        n, largest = len(self.order), int(np.sort(self.sizes)[-2:].sum())
+        if n <= EXACT or len(self.pairs) < 3 or largest > QUICK:
+            return False
+        numbers = float((self.sizes.astype(float) ** 2).sum())
+        numbers += thread_count() * (float(largest) ** 2 + float(self.sizes.max()) * n)
+        width = getattr(self.gram.x, "width", None)
+        known = laws.positive_definite(self.gram.kernel, width).yes
+        return known and 8.0 * numbers <= memory_budget(solver.cache)
+
+    def _quickly(self, solver: DualAscent, costs: np.ndarray) -> list[Machine]:
+        """A class with all later ones at a time: their matrix is computed by one product."""
+        from mercer.solvers.dual.two_classes import TwoClasses
+
+        largest = int(np.sort(self.sizes)[-2:].sum())
+        points, ordered = self.gram.x.take(self.order), costs[self.order]
+        parts = [points.slice(*self.span(code)) for code in range(self.classes)]
+        squares: list[Any] = [None] * self.classes
+        found: dict[tuple[int, int], Machine] = {}
+
+        def square(code: int) -> None:
+            squares[code] = self._matrix(parts[code], None, np.float64)
+
+        def of_class(i: int) -> None:
+            work = TwoClasses(largest, solver.tolerance, solver.max_iterations)
+            start, stop = self.span(i)
+            stripe = self._matrix(parts[i], points.slice(stop, len(points)), np.float64)
+            for j in range(i + 1, self.classes):
+                a, b = self.span(j)
+                own = np.concatenate([ordered[start:stop], ordered[a:b]])
+                between = stripe[:, a - stop : b - stop]
+                found[i, j] = _machine(
+                    solver, own, *work.solve(squares[i], between, squares[j], own)
+                )
+
+        threads = thread_count() if getattr(self.gram.kernel, "parallel", True) else 1
+        with single_threaded_blas():
+            run(square, range(self.classes), threads)
+            run(of_class, range(self.classes - 1), threads)
+        return [found[pair] for pair in self.pairs]
 
     def _whole(self) -> Callable[[tuple[int, int]], Rows | None]:
         """Rows of pairs out of one matrix, which is small."""
@@ -171,3 +227,21 @@ class OneVersusOne:
         numbers = float((sizes**2).sum()) + 2.0 * thread_count() * float(sizes.max()) ** 2
         dtype = np.dtype(np.float32 if solver.starts_in_single(self.gram) else np.float64)
         return dtype if numbers * dtype.itemsize <= memory_budget(solver.cache) else None
+
+
+def _machine(
+    solver: DualAscent,
+    costs: np.ndarray,
+    alpha: np.ndarray,
+    b: float,
+    gap: float,
+    primal: float,
+    steps: int,
+) -> Machine:
+    """A machine from its dual solution, in the units of a problem with λ = 1/Σc."""
+    relative = gap / (max(abs(primal), abs(primal - gap)) or 1.0)
+    counts = int(np.count_nonzero(alpha)), len(alpha)
+    scale = 1.0 / float(costs.sum())
+    status = ending(solver, relative, steps, counts)
+    history: dict[str, list[Any]] = {"relative_gap": [relative], "steps": [steps]}
+    return Machine(alpha, b, Solution(alpha, status, scale * primal, scale * gap, history, b))

@@ -6,20 +6,26 @@ returns True ends an iteration early. An older scikit-learn has no callbacks.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # before 1.9
+T = TypeVar("T")
 
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
 
-    def with_callbacks(method: Any) -> Any:
-        """The method as it is."""
-        return method
+class CallbackSupportMixin:
+    """Nothing to support."""
+
+
+def with_callbacks(method: T) -> T:
+    """The method as it is."""
+    return method
+
+
+if not TYPE_CHECKING:  # scikit-learn's have no types, and would hide those of `fit`
+    with contextlib.suppress(ImportError):  # before 1.9
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
 
 
 __all__ = ["CallbackSupportMixin", "FitTask", "iterations_of", "with_callbacks", "with_progress"]
@@ -32,6 +38,8 @@ class FitTask:
 
     def __init__(self, estimator: Any, context: Any, data: dict[str, Any]) -> None:
         self.estimator, self.context, self.data = estimator, context, data
+        callbacks = getattr(estimator, "_skl_callbacks", [])
+        self.has_callbacks = context is not None and bool(callbacks)
         if context is not None:
             context.call_on_fit_task_begin(estimator=estimator, **data)
 
@@ -41,11 +49,6 @@ class FitTask:
         data = {"X": X, "y": y, "metadata": {"sample_weight": weights}}
         start = getattr(estimator, "_init_callback_context", None)
         return cls(estimator, start and start(max_subtasks=parts), data)
-
-    @property
-    def has_callbacks(self) -> bool:
-        """Whether the estimator has callbacks to call."""
-        return self.context is not None and bool(getattr(self.estimator, "_skl_callbacks", []))
 
     def part(self, name: str, parts: int | None = 0) -> FitTask:
         """The next part of this task."""
@@ -65,7 +68,7 @@ def with_progress(solver: Any, task: FitTask, attributes: Callable[[Any], dict[s
 
     `attributes` makes the fitted attributes of the estimator from the solver's state.
     """
-    if not (task.has_callbacks and hasattr(solver, "callback")):
+    if not hasattr(solver, "callback"):
         return solver
     own = solver.callback
 

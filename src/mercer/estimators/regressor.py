@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import column_or_1d
 
@@ -18,9 +17,11 @@ from mercer.estimators.losses import (
     FOR_NUMBERS,
     LossEstimator,
     as_loss,
-    checked_regularization,
+    regularization_of,
+    weighted_quantile,
 )
 from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
+from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.losses import Loss, Poisson, Quantile
 from mercer.solvers.solution import Solution
 
@@ -28,11 +29,22 @@ from mercer.solvers.solution import Solution
 class _OneLoss(LossEstimator):
     """A fit of one problem with one loss."""
 
-    def _fit(self, X: Any, y: Any, weights: Any, loss: Loss, ridge: float) -> Self:
-        posed = self._formulation(X, loss)
+    regularization: float | None
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        X, y, weights = admit_numbers(self, X, y, sample_weight)
+        outputs = 1 if y.ndim == 1 else y.shape[1]
+        return self._formulation(X, self._loss(), weights, outputs), X
+
+    def _fit(self, X: Any, y: Any, weights: Any, loss: Loss) -> Self:
+        ridge = regularization_of(self.regularization, loss, y, weights)
+        posed = self._formulation(X, loss, weights, 1 if y.ndim == 1 else y.shape[1])
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
-            return {**posed.attributes(X, alpha, b), "loss_": loss}
+            return {**posed.attributes(X, alpha, b), "loss_": loss, "choice_": posed.choice}
 
         task = FitTask.root(self, X, y, weights, iterations_of(posed.solver))
         problem = posed.problem(y, loss, ridge, weights, bool(self.fit_intercept))
@@ -55,17 +67,23 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
     loss : Loss or str, default="squared_error"
         A loss of `mercer.losses`, as `Huber(0.5)`, or "squared_error", "absolute_error", "huber",
         "quantile", "epsilon_insensitive", "poisson".
-    regularization : float, default=0.01
-        λ.
+    regularization : float or None, default=None
+        λ; None for 1/(30Σw), which is C = 30. Where the loss grows like L|f − y| it is multiplied
+        by L/s (for a smooth one by no more than 1), s being the mean distance of y from its
+        median, so that targets may be in any unit.
     kernel : Kernel, str or callable, default="rbf"
         As in `KernelRidge`.
-    gamma, degree, coef0, kernel_params :
+    gamma : float, "scale", "auto", "median" or None, default="median"
+        "median" makes the median distance of points the lengthscale of named kernels; the others
+        are as in scikit-learn, None being 1/n_features.
+    degree, coef0, kernel_params :
         Parameters of named and callable kernels, as in scikit-learn.
     fit_intercept : bool, default=True
         Whether to add an unpenalised constant b.
     solver : "auto" or a solver, default="auto"
         "auto" factors for the square loss, takes Newton's method for smooth losses and dual ascent
-        for losses with kinks.
+        for losses with kinks; where that would take a quarter of an hour or more, it takes centres,
+        and warns with an `ApproximationWarning`. See `explain`.
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
     centres : int or choice of `mercer.features.centres`, optional
@@ -76,6 +94,10 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
     device : str, torch.device or None, default=None
         As in `KernelRidge`. On tensors a loss with kinks is minimised by `Newton`, up to
         20,000 rows with all of them as centres.
+    time_limit : float, optional
+        Seconds after which an iterative solver stops with the best it has, and says so.
+    checkpoint : path, optional
+        As in `KernelRidge`.
 
     Attributes
     ----------
@@ -99,16 +121,19 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
     """
 
     loss: Loss | str = "squared_error"
-    regularization: float = 0.01
+    regularization: float | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
         X, y, weights = admit_numbers(self, X, y, sample_weight)
+        return self._fit(X, y, weights, self._loss())
+
+    def _loss(self) -> Loss:
         loss = as_loss(self.loss, FOR_NUMBERS)
         if loss.is_classification:
             raise ValueError(f"KernelRegressor fits numbers; {loss!r} is for KernelClassifier.")
-        return self._fit(X, y, weights, loss, checked_regularization(self.regularization))
+        return loss
 
     def predict(self, X: Any) -> Any:
         """f(x) + b for every row of X; for the Poisson loss the mean e^{f(x) + b}."""
@@ -125,10 +150,10 @@ class KernelPoissonRegressor(_OneLoss, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    regularization : float, default=0.01
-        λ > 0.
+    regularization : float or None, default=None
+        λ > 0; None for 1/(30Σw).
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
-    centres, random_state, device :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes
@@ -145,14 +170,17 @@ class KernelPoissonRegressor(_OneLoss, RegressorMixin, BaseEstimator):
     True
     """
 
-    regularization: float = 0.01
+    regularization: float | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the logarithm of the mean to counts y."""
         X, y, weights = admit_numbers(self, X, y, sample_weight)
         y = column_or_1d(*hosted(y), warn=True)
-        return self._fit(X, y, weights, Poisson(), checked_regularization(self.regularization))
+        return self._fit(X, y, weights, Poisson())
+
+    def _loss(self) -> Loss:
+        return Poisson()
 
     def predict(self, X: Any) -> Any:
         """The mean e^{f(x) + b} for every row of X."""
@@ -186,10 +214,10 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     quantiles : float or list of floats, default=0.5
         Levels strictly between 0 and 1; with a list, predictions have one column for each, in the
         order of the list.
-    regularization : float, default=0.01
-        λ.
+    regularization : float or None, default=None
+        λ; None as in `KernelRegressor`.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
-    centres, random_state, device :
+    centres, random_state, device, time_limit, checkpoint :
         As in `KernelRegressor`.
 
     Attributes
@@ -214,28 +242,33 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
     """
 
     quantiles: float | Sequence[float] = 0.5
-    regularization: float = 0.01
+    regularization: float | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit every quantile of y."""
         X, y, weights = admit_numbers(self, X, y, sample_weight)
         y, levels = column_or_1d(*hosted(y), warn=True), self._levels()
-        ridge = checked_regularization(self.regularization)
-        posed = self._formulation(X, Quantile(levels[0]))
+        posed = self._formulation(X, Quantile(levels[0]), weights)
         task = FitTask.root(self, X, y, weights, len(levels))
         parts = []
         for level in levels:
             part = task.part("quantile")
+            ridge = regularization_of(self.regularization, Quantile(level), y, weights)
             problem = posed.problem(y, Quantile(level), ridge, weights, bool(self.fit_intercept))
             parts.append(posed.solve(problem, part, nearest=isinstance(self.solver, str)))
             part.end()
         solution = parts[0] if np.ndim(self.quantiles) == 0 else Solution.stacked(parts)
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
+        fitted["choice_"] = posed.choice
         fitted["order_"] = np.argsort(levels, kind="stable")
         keep(self, {**fitted, "solution_": solution}, solution.status)
         task.end(lambda: fitted)
         return self
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        X, y, weights = admit_numbers(self, X, y, sample_weight)
+        return self._formulation(X, Quantile(self._levels()[0]), weights), X
 
     def _levels(self) -> list[float]:
         try:
@@ -267,12 +300,6 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         for level, column in zip(levels, predicted.T, strict=True):
             rho = Quantile(level)
             losses += float(rho.risk(y, column.astype(float), weights))
-            best = _weighted_quantile(y, weights, level)
+            best = weighted_quantile(y, weights, level)
             constant += float(rho.risk(y, np.full(len(y), best), weights))
         return 1.0 - losses / constant if constant > 0 else float(losses == 0.0)
-
-
-def _weighted_quantile(y: np.ndarray, weights: np.ndarray, level: float) -> float:
-    order = np.argsort(y)
-    reached = np.cumsum(weights[order])
-    return float(y[order][np.searchsorted(reached, level * reached[-1])])

@@ -8,51 +8,60 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimators.fitting import Formulation, formulation, formulation_on_blocks, keep
+from mercer.estimators.attributes import LearnedByLoss
+from mercer.estimators.certified import Certified
+from mercer.estimators.fitting import (
+    Explained,
+    Formulation,
+    formulation,
+    formulation_on_blocks,
+    keep,
+)
 from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
     forget,
-    function_values,
     hosted,
     is_blocks,
 )
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
-from mercer.features.inputs import KernelInput, KernelLike
+from mercer.estimators.uncertainty import RidgeUncertainty
+from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
+from mercer.features.centres import AnyChoice
+from mercer.features.inputs import KernelLike
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.solvers.direct import Direct
+from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
+FORMULATED = ("solver", "centres", "random_state", "checkpoint")  # which say where f lies
 
-class _Ridge(CallbackSupportMixin, KernelInput):
-    """Predictions and scores of both ridge estimators."""
+
+class _Ridge(Certified, CallbackSupportMixin, RidgeUncertainty, LearnedByLoss):
+    """Predictions, their uncertainty, and scores of both ridge estimators."""
 
     _allow_indefinite = True
     _instead_of_tensors = ""
 
-    def predict(self, X: Any) -> Any:
-        """f(x) + b for every row of X."""
-        return function_values(self, X)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions."""
         X, y, sample_weight = hosted(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight=sample_weight))
+        return float(super().score(X, y, sample_weight=sample_weight))  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "function_")
 
 
 @dataclass(eq=False, repr=False)
-class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression: min over f of Σ_i w_i (y_i − f(x_i) − b)² + α‖f‖².
 
     It replaces scikit-learn's estimator of the same name: the same parameters come first and mean
@@ -83,6 +92,10 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     device : str, torch.device or None, default=None
         Where NumPy arrays are computed: "cuda" moves them to a GPU. Tensors of torch stay where
         they are, and predictions at tensors are tensors.
+    checkpoint : path, optional
+        A file for the state of a solver that iterates, written every few steps. A fit that was
+        killed and is started again with the same data goes on from there; the file is removed at
+        the end. A factorisation is one step, and dual ascent stores nothing.
 
     Attributes
     ----------
@@ -113,10 +126,11 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
     fit_intercept: bool = False
-    solver: Any = "auto"
-    centres: Any = None
-    random_state: Any = None
+    solver: Solver | str = "auto"
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
     device: Any = None
+    checkpoint: Any = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -125,22 +139,24 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         task = FitTask.root(
             self, X, y, weights, iterations_of(posed.solver) if len(ridges) == 1 else len(ridges)
         )
-        solution = self._solution(posed, X, y, weights, ridges, task)
+        problems = self._problems_of(posed, y, weights, ridges)
+        solution = self._solution(posed, X, problems, task)
+        self._remember(problems)
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
         task.end(lambda: fitted)
         return self
 
-    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Formulation, Any, Any, Any, Any]:
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Where f is sought, the checked data, and λ = α/Σw for each output or for all."""
-        on_blocks = is_blocks(X)
+        on_blocks = not isinstance(X, np.ndarray) and is_blocks(X)
         if on_blocks:
             first, y, weights = self._admit_blocks(X, y, sample_weight)
         else:
             X, y, weights = admit_numbers(self, X, y, sample_weight)
         alphas = _checked_alphas(self.alpha, y)
         kernel = self._resolved_kernel(first if on_blocks else X)
-        named = {"solver": self.solver, "centres": self.centres, "random_state": self.random_state}
+        named: dict[str, Any] = {name: getattr(self, name) for name in FORMULATED}
         if on_blocks:
             posed = formulation_on_blocks(kernel, X, len(y), **named)
         else:
@@ -155,7 +171,7 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
                 **named,
             )
         total = len(y) if weights is None else float(weights.sum())
-        return posed, X, y, weights, [alpha / total for alpha in alphas]
+        return posed, X, y, weights, (np.asarray(alphas) / total).tolist()
 
     def _admit_blocks(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """The first block of rows, targets, and weights."""
@@ -165,26 +181,27 @@ class KernelRidge(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_features_in_ = first.shape[1]
         return first, y, admit_weights(sample_weight, y.reshape(len(y), -1))
 
+    def _problems_of(
+        self, posed: Formulation, y: Any, weights: Any, ridges: list[float]
+    ) -> list[Problem]:
+        """One problem for all outputs, or one for each where they have alphas of their own."""
+        columns = [y] if len(ridges) == 1 else y.T
+        return [
+            posed.problem(column, Squared(), ridge, weights, self.fit_intercept)
+            for column, ridge in zip(columns, ridges, strict=True)
+        ]
+
     def _solution(
-        self, posed: Formulation, X: Any, y: Any, weights: Any, ridges: list[float], task: FitTask
+        self, posed: Formulation, X: Any, problems: list[Problem], task: FitTask
     ) -> Solution:
-        if len(ridges) == 1:
-            problem = posed.problem(y, Squared(), ridges[0], weights, self.fit_intercept)
-            return posed.solve(problem, task, lambda alpha, b: posed.attributes(X, alpha, b))
+        if len(problems) == 1:
+            return posed.solve(problems[0], task, lambda alpha, b: posed.attributes(X, alpha, b))
         parts = []
-        for column, ridge in zip(y.T, ridges, strict=True):
+        for problem in problems:
             part = task.part("target")
-            problem = posed.problem(column, Squared(), ridge, weights, self.fit_intercept)
             parts.append(posed.solve(problem, part))
             part.end()
         return Solution.stacked(parts)
-
-    def explain(self) -> str:
-        """Which solver was used and why: the candidates with their predicted time and memory."""
-        check_is_fitted(self)
-        if self.choice_ is None:
-            return f"The solver was given, or there was nothing to choose. {self.solution_.status}"
-        return f"{self.choice_.explain()}\n{self.solution_.status}"
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
@@ -246,14 +263,14 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
-    alphas: Any = None
+    alphas: ArrayLike | None = None
     _: KW_ONLY
     kernel: KernelLike = "rbf"
     gamma: float | str | None = None
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
-    lengthscales: Any = "auto"
+    lengthscales: ArrayLike | str | None = "auto"
     fit_intercept: bool = False
     device: Any = None
 
@@ -272,6 +289,13 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
         solution = path.solution(float(alphas[column]) / total)
         posed = Formulation(kernels[row], path.gram, path.gram.x, None)
+        self._remember(
+            [
+                posed.problem(
+                    y, Squared(), float(alphas[column]) / total, weights, self.fit_intercept
+                )
+            ]
+        )
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         choice = {
             "alpha_": float(alphas[column]),
@@ -282,6 +306,14 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         keep(self, {**fitted, **choice, "solution_": solution}, solution.status)
         task.end(lambda: fitted)
         return self
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Refused: alpha and lengthscale were chosen on the same rows, so nothing is guaranteed."""
+        raise ValueError(
+            "KernelRidgeCV chose alpha and lengthscale on the rows it was fitted to, which voids "
+            "the guarantee of the jackknife+: write ConformalRegressor(KernelRidgeCV()), which "
+            "sets rows aside, or KernelRidge with values that were chosen on other rows."
+        )
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
         gram = Gram(kernel, self._training_points(kernel, X))

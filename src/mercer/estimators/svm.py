@@ -6,36 +6,46 @@ They replace scikit-learn's estimators of the same names; the solver is dual asc
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
+import scipy.sparse
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.checks import is_number
+from mercer.estimators.attributes import LearnedSupport
+from mercer.estimators.calibration import Probabilities
 from mercer.estimators.fitting import keep
-from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points
+from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points, hosted
+from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.pairs import Machine, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
-from mercer.features.inputs import KernelInput, KernelLike, length
+from mercer.features.bases import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
+from mercer.features.inputs import KernelLike, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
+from mercer.kernels.inner_product import Linear
+from mercer.kernels.measures import Seed
 from mercer.losses import EpsilonInsensitive, Hinge
 from mercer.operators import Gram
+from mercer.points import SparsePoints
 from mercer.solvers.dual import DualAscent
+from mercer.solvers.dual.tube import nu_regression
 from mercer.solvers.problem import Problem
+from mercer.solvers.solution import Solution, Status
 
 GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is about as exact
 BOUNDARY = {"float32": 1e-5, "float64": 1e-10}  # relative width of the boundary, which is rounding
 SHAPES = ("ovr", "ovo")
+INFINITE = 1e10  # for C = ∞ in regression: no coefficient comes near so large a bound
 
 
 @dataclass(eq=False, repr=False)
-class SupportVectorMachine(CallbackSupportMixin, KernelInput):
+class SupportVectorMachine(CallbackSupportMixin, LearnedSupport):
     """The parameters, the kernel, the solver and the support vectors of all machines."""
 
     _allow_indefinite = True
@@ -57,9 +67,9 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
     max_iter: int = -1
 
     def _check_parameters(self) -> None:
-        _check_number(self, "tol")
+        check_number(self, "tol")
         if self.cache_size is not None:
-            _check_number(self, "cache_size")
+            check_number(self, "cache_size")
         whole = isinstance(self.max_iter, Integral)
         if not (whole and (self.max_iter == -1 or int(self.max_iter) > 0)):
             raise ValueError(
@@ -69,16 +79,22 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
 
     def _gram(self, X: Any, weights: np.ndarray) -> Gram:
         kernel = self._weighted_kernel(X, weights)
-        return Gram(kernel, self._training_points(kernel, X))
+        points = self._training_points(kernel, X)
+        warn_of_lengthscale(kernel, points)
+        return Gram(kernel, points)
 
     def _weighted_kernel(self, X: Any, weights: np.ndarray) -> Kernel:
         """The kernel of the parameters; gamma="scale" takes the variance of weighted points."""
-        scaled = isinstance(self.gamma, str) and self.gamma == "scale" and hasattr(X, "shape")
-        if not scaled or not isinstance(self.kernel, str) or self._is_precomputed():
+        named = isinstance(self.kernel, str) and not self._is_precomputed() and hasattr(X, "shape")
+        if not named:
             return self._resolved_kernel(X)
-        options: Any = {"degree": self.degree, "coef0": self.coef0}
-        gamma = _scale_gamma(X, weights)
-        return as_kernel(self.kernel, X=X, allow_indefinite=True, gamma=gamma, **options)
+        gamma: Any = self.gamma
+        if isinstance(gamma, str):
+            gamma = {"scale": lambda: _scale_gamma(X, weights), "auto": lambda: 1.0 / X.shape[1]}
+            gamma = gamma.get(self.gamma, lambda: self.gamma)()
+        self._gamma = gamma  # where users of scikit-learn look for it
+        options: Any = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return as_kernel(self.kernel, X=X, allow_indefinite=True, **options)
 
     def _solver(self, points: int) -> DualAscent:
         cache = None if self.cache_size is None else int(self.cache_size * (1 << 20))
@@ -95,11 +111,14 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
     ) -> dict[str, Any]:
         """The support, and its function in the precision of the points."""
         points = gram.x.take(support)
+        coefficients = coefficients.astype(points.dtype, copy=False)
         return {
             "kernel_": gram.kernel,
             "support_": support.astype(np.int32),
             "support_vectors_": np.empty((0, 0)) if self._is_precomputed() else points.data,
-            "function_": RKHSFunction(gram.kernel, points, coefficients.astype(points.dtype)),
+            "function_": RKHSFunction(
+                gram.kernel, points, coefficients.astype(points.dtype, copy=False)
+            ),
         }
 
     def _of_one(self, gram: Gram, alpha: np.ndarray, intercept: float) -> dict[str, Any]:
@@ -107,10 +126,39 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
         support = np.flatnonzero(alpha)
         return {
             **self._supported(gram, support, alpha[support]),
-            "dual_coef_": alpha[support][None, :],
+            "dual_coef_": _as_sparse_as(gram.x, alpha[support][None, :]),
             "intercept_": np.array([intercept]),
             "n_support_": np.array([len(support)], np.int32),
         }
+
+    @property
+    def coef_(self) -> Any:
+        """w of f(x) = ⟨w, x⟩, a row for each machine: of the linear kernel only; read-only."""
+        function = vars(self).get("function_")
+        if function is None or not isinstance(function.kernel, Linear):
+            raise AttributeError("coef_ is only available for a fitted model with a linear kernel.")
+        coefficients = function.coefficients.reshape(len(function.coefficients), -1).T
+        weights = _as_sparse_as(function.points, coefficients) @ function.points.data
+        (weights.data if scipy.sparse.issparse(weights) else weights).flags.writeable = False
+        return weights
+
+    def _keep(self, attributes: dict[str, Any], *statuses: Status) -> None:
+        """Set what was learned; print how it ended where that is asked for; warn if it failed."""
+        if self.verbose:  # as libsvm does: to the terminal
+            print("\n".join(f"{type(self).__name__}: {status}" for status in statuses))
+        if self.max_iter != -1:
+            statuses = tuple(map(self._ended_early, statuses))
+        keep(self, attributes, *statuses)
+
+    def _ended_early(self, status: Status) -> Status:
+        """The status of a solver that ended at max_iter, in the words that people search for."""
+        if status.converged or status.witness is not None:
+            return status
+        words = (
+            f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your "
+            "data with StandardScaler or MinMaxScaler."
+        )
+        return replace(status, message=f"{words} {status.message}", advice="Or raise max_iter.")
 
     def _values(self, X: Any) -> np.ndarray:
         """f(x) for every row of X, without intercepts."""
@@ -124,7 +172,31 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
         return hasattr(self, "function_")
 
 
-def _check_number(owner: object, name: str, at_most: float = np.inf) -> None:
+def masked(sample_weight: Any) -> Any:
+    """Weights of which those below 0 count as 0, as in libsvm: such rows are left out."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(hosted(sample_weight)[0], np.float64)
+    if (weights <= 0).all():
+        raise ValueError("Invalid input - all samples have zero or negative weights.")
+    return np.maximum(weights, 0.0)
+
+
+def _as_sparse_as(points: Any, coefficients: np.ndarray) -> Any:
+    """Coefficients of sparse points as a sparse matrix, as in scikit-learn."""
+    sparse = isinstance(points, SparsePoints)
+    return scipy.sparse.csr_matrix(coefficients) if sparse else coefficients
+
+
+def check_infinite_or_number(owner: Any, name: str) -> None:
+    """Refuse anything but a number above 0, or infinity."""
+    value = getattr(owner, name)
+    if not (isinstance(value, Real) and value == np.inf):
+        check_number(owner, name)
+
+
+def check_number(owner: object, name: str, at_most: float = np.inf) -> None:
+    """Refuse anything but a finite number above 0, and at most a bound."""
     value = getattr(owner, name)
     if not (is_number(value) and 0.0 < float(value) <= at_most and np.isfinite(value)):
         limit = "" if np.isinf(at_most) else f" and at most {at_most:g}"
@@ -143,25 +215,30 @@ def _scale_gamma(X: Any, weights: np.ndarray) -> float:
     else:
         mean = float((weights @ X).sum()) / (total * width)
         variance = float((weights @ (X - mean) ** 2).sum()) / (total * width)
+    if not np.isfinite(variance):
+        raise ValueError(
+            "The dual coefficients or intercepts are not finite: the variance of X, which "
+            'gamma="scale" needs, overflows. Scale the columns, as with MaxAbsScaler.'
+        )
     return 1.0 / (width * variance) if variance else 1.0
 
 
 @dataclass(eq=False, repr=False)
-class SupportVectorClassifier(SupportVectorMachine):
+class SupportVectorClassifier(Probabilities, SupportVectorMachine):
     """Machines for pairs of classes, and their votes."""
 
     _: KW_ONLY
-    probability: bool = False
+    probability: bool | str = "deprecated"
     class_weight: dict[Any, float] | str | None = None
     decision_function_shape: str = "ovr"
     break_ties: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit one machine for each pair of classes."""
         self._check_parameters()
-        X, y, weights = admit_labels(self, X, y, sample_weight)
+        X, y, weights = admit_labels(self, X, y, masked(sample_weight))
         classes, codes = np.unique(y, return_inverse=True)
         weights = np.ones(len(y)) if weights is None else weights
         factors = self._class_weights(classes, codes, weights)
@@ -171,16 +248,22 @@ class SupportVectorClassifier(SupportVectorMachine):
         pairs = OneVersusOne.of(gram, codes, len(classes), costs)
         solver = self._solver(len(codes))
         task = FitTask.root(self, X, y, weights, len(pairs.pairs))
-        machines = pairs.solve(self._problem, solver, task if task.has_callbacks else None)
+        told = task if task.has_callbacks else None
+        machines = pairs.solve(self._problem, solver, told, self._hinge_costs(costs))
         attributes = self._attributes(gram, pairs, machines)
         attributes |= {"classes_": classes, "class_weight_": factors}
-        keep(self, attributes, *attributes["statuses_"])
+        attributes |= self._calibrated(X, y, weights)
+        self._keep(attributes, *attributes["statuses_"])
         task.end(lambda: attributes)
         return self
 
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         """The problem of a pair of classes with labels y = ±1."""
         raise NotImplementedError
+
+    def _hinge_costs(self, weights: np.ndarray) -> np.ndarray | None:
+        """Factors of the hinge loss, where the machines minimise that and ½‖f‖²."""
+        return None
 
     # ---- checks ---------------------------------------------------------------------------------
 
@@ -191,12 +274,6 @@ class SupportVectorClassifier(SupportVectorMachine):
                 f'decision_function_shape must be "ovr" or "ovo"; got '
                 f"{self.decision_function_shape!r}."
             )
-        if self.probability:
-            raise ValueError(
-                "probabilities are calibrated outside, as scikit-learn advises: write "
-                f"CalibratedClassifierCV({type(self).__name__}(…), ensemble=False) of "
-                "sklearn.calibration, or KernelLogisticRegression."
-            )
 
     def _check_classes(self, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
         if len(classes) < 2:
@@ -206,9 +283,10 @@ class SupportVectorClassifier(SupportVectorMachine):
             )
         missing = classes[np.bincount(codes, weights, minlength=len(classes)) == 0]
         if len(missing):
-            raise ValueError(
-                f"every class needs a point with positive weight; class {missing[0]!r} has none."
-            )
+            one = "Invalid input - all samples with positive weights belong to the same class"
+            several = "every class needs a point with positive weight"
+            wrong = one if len(classes) - len(missing) == 1 else several
+            raise ValueError(f"{wrong}; class {missing.tolist()[0]!r} has none.")
 
     def _class_weights(
         self, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray
@@ -244,13 +322,12 @@ class SupportVectorClassifier(SupportVectorMachine):
         if binary:  # positive for the second class, as in scikit-learn
             coefficients, intercepts = -coefficients, -intercepts
         counts = np.array(counts, np.int32)
+        dual = coefficients.T if binary else _stacked(coefficients, pairs.pairs, counts)
         return {
             **self._supported(gram, support, coefficients[:, 0] if binary else coefficients),
             "n_support_": counts,
             "intercept_": intercepts,
-            "dual_coef_": (
-                coefficients.T if binary else _stacked(coefficients, pairs.pairs, counts)
-            ),
+            "dual_coef_": _as_sparse_as(gram.x, dual),
             "n_iter_": np.array([machine.steps for machine in machines], np.int32),
             "statuses_": [machine.solution.status for machine in machines],
             "solutions_": [machine.solution for machine in machines],
@@ -275,7 +352,8 @@ class SupportVectorClassifier(SupportVectorMachine):
         """The class with the most votes; the first of those that share them, or see break_ties."""
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError(
-                'break_ties=True needs decision_function_shape="ovr", whose scores break them.'
+                "break_ties must be False when decision_function_shape is 'ovo': scores of classes "
+                'break ties, so write decision_function_shape="ovr".'
             )
         decisions = self._decisions(X)
         if decisions.ndim == 1:
@@ -320,23 +398,24 @@ class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     C : float, default=1.0
-        C > 0.
+        C > 0; ∞ asks for a function that separates the classes, and refuses where there is none.
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter :
         As in `SVR`.
-    probability : False
-        Write `CalibratedClassifierCV(SVC(), ensemble=False)` instead, as scikit-learn advises.
+    probability : bool, optional
+        True gives `predict_proba`, by `CalibratedClassifierCV(SVC(), ensemble=False)`; as in
+        scikit-learn this is deprecated: write that, or `KernelLogisticRegression`.
     class_weight : dict, "balanced" or None, default=None
         Factors of C for each class; "balanced" makes all classes weigh the same.
     decision_function_shape : "ovr" or "ovo", default="ovr"
         Whether `decision_function` scores classes, or pairs of them.
     break_ties : bool, default=False
         Whether `predict` breaks ties of votes by scores.
-    random_state :
-        Taken and not used.
+    random_state : int, RandomState instance or None
+        Shuffles the rows where `probability` calibrates; nothing else is random.
 
     Attributes
     ----------
-    support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_, n_iter_ :
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, n_iter_ :
         As in scikit-learn.
     class_weight_ : array
         The factor of C of each class.
@@ -359,10 +438,13 @@ class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_number(self, "C")
+        check_infinite_or_number(self, "C")
 
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         return Problem(gram, y, Hinge(), 1.0 / (self.C * weights.sum()), weights, True)
+
+    def _hinge_costs(self, weights: np.ndarray) -> np.ndarray | None:
+        return self.C * weights
 
 
 @dataclass(eq=False, repr=False)
@@ -399,25 +481,61 @@ max_iter, decision_function_shape, break_ties, random_state :
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_number(self, "nu", at_most=1.0)
+        check_number(self, "nu", at_most=1.0)
 
     def _check_classes(self, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
         """Before any kernel value is computed."""
-        super()._check_classes(classes, codes, weights)
         sums = np.sort(np.bincount(codes, weights))
         largest = 2 * sums[0] / (sums[0] + sums[-1])
-        if self.nu > largest * (1 + 1e-12):
+        if self.nu > largest * (1 + 1e-12) and len(classes) > 1:
             raise ValueError(
-                f"nu={self.nu:g} is infeasible: with the weights of these classes it can be at "
-                f"most {largest:.4g}, twice the share of the lighter class of a pair."
+                f"specified nu is infeasible: got nu={self.nu:g}, and with the weights of these "
+                f"classes it can be at most {largest:.4g}, twice the share of the lighter class of "
+                "a pair."
             )
+        super()._check_classes(classes, codes, weights)
 
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         return Problem.nu_classifier(gram, y, self.nu, weights)
 
 
 @dataclass(eq=False, repr=False)
-class SVR(SupportVectorMachine, RegressorMixin, BaseEstimator):
+class SupportVectorRegressor(SupportVectorMachine):
+    """One machine for real targets."""
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit f and b to real targets y."""
+        self._check_parameters()
+        X, y, weights = admit_numbers(self, X, y, masked(sample_weight))
+        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64)
+        weights = np.ones(len(y)) if weights is None else weights
+        gram = self._gram(X, weights)
+        task = FitTask.root(self, X, y, weights, None)
+        solver = with_progress(
+            self._solver(len(y)), task, lambda s: self._of_one(gram, s.coefficients, s.intercept)
+        )
+        solution = self._solved(solver, gram, y, weights)
+        fitted = self._of_one(gram, solution.coefficients, np.ravel(solution.intercept)[0])
+        fitted |= {"n_iter_": solution.history["steps"][0], "solution_": solution}
+        self._keep(fitted, solution.status)
+        task.end(lambda: fitted)
+        return self
+
+    def _solved(
+        self, solver: DualAscent, gram: Gram, y: np.ndarray, weights: np.ndarray
+    ) -> Solution:
+        """α, and b first among the intercepts."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:
+        """f(x) + b for every row of X."""
+        values = self._values(X)
+        return values + values.dtype.type(self.intercept_[0])
+
+
+@dataclass(eq=False, repr=False)
+class SVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
     """Support vector regression: min C Σ_i w_i max(|y_i − f(x_i) − b| − ε, 0) + ½‖f‖² over f and b.
 
     It replaces scikit-learn's estimator of the same name. mercer's λ is 1/(CΣw).
@@ -434,12 +552,12 @@ class SVR(SupportVectorMachine, RegressorMixin, BaseEstimator):
     tol : float, default=1e-3
         The solver stops at a relative duality gap of tol/10, about as exact as libsvm at tol.
     C, epsilon : float, default=1.0 and 0.1
-        C > 0 and ε ≥ 0.
+        C > 0, also ∞, and ε ≥ 0.
     shrinking : bool, default=True
         Whether coefficients that rest at a bound may be left alone for a while, where that pays;
         the gap counts all.
-    verbose :
-        Taken and not used.
+    verbose : bool, default=False
+        Whether to print how the solver ended.
     cache_size : float or None, default=None
         Megabytes for rows of the kernel; None for the memory budget.
     max_iter : int, default=-1
@@ -448,7 +566,7 @@ class SVR(SupportVectorMachine, RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    support_, support_vectors_, n_support_, dual_coef_, intercept_, n_iter_ :
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, n_iter_ :
         As in scikit-learn.
     function_ : RKHSFunction
         f, without the intercept.
@@ -468,31 +586,73 @@ class SVR(SupportVectorMachine, RegressorMixin, BaseEstimator):
     C: float = 1.0
     epsilon: float = 0.1
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit f and b to real targets y."""
-        self._check_parameters()
-        _check_number(self, "C")
-        X, y, weights = admit_numbers(self, X, y, sample_weight)
-        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64)
-        weights = np.ones(len(y)) if weights is None else weights
-        gram, loss = self._gram(X, weights), EpsilonInsensitive(float(self.epsilon))
-        problem = Problem(gram, y, loss, 1.0 / (self.C * weights.sum()), weights, True)
-        task = FitTask.root(self, X, y, weights, None)
-        solver = with_progress(
-            self._solver(len(y)), task, lambda s: self._of_one(gram, s.coefficients, s.intercept)
-        )
-        solution = solver.solve(problem)
-        fitted = self._of_one(gram, solution.coefficients, solution.intercept)
-        fitted |= {"n_iter_": solution.history["steps"][0], "solution_": solution}
-        keep(self, fitted, solution.status)
-        task.end(lambda: fitted)
-        return self
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_infinite_or_number(self, "C")
 
-    def predict(self, X: Any) -> np.ndarray:
-        """f(x) + b for every row of X."""
-        values = self._values(X)
-        return values + values.dtype.type(self.intercept_[0])
+    def _solved(
+        self, solver: DualAscent, gram: Gram, y: np.ndarray, weights: np.ndarray
+    ) -> Solution:
+        C = self.C if np.isfinite(self.C) else INFINITE * (1.0 + np.abs(y).max())
+        loss = EpsilonInsensitive(float(self.epsilon))
+        return solver.solve(Problem(gram, y, loss, 1.0 / (C * weights.sum()), weights, True))
+
+
+@dataclass(eq=False, repr=False)
+class NuSVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
+    """Regression with a share ν: min C Σ_i w_i (νε + max(|y_i − f(x_i) − b| − ε, 0)) + ½‖f‖².
+
+    The minimum is over f, b and ε ≥ 0: at most a share ν of the weight lies outside the tube of
+    width ε, and at least that share are support vectors. It is `SVR` with that ε, and replaces
+    scikit-learn's estimator of the same name.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        0 < ν ≤ 1.
+    C : float, default=1.0
+        C > 0.
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter :
+        As in `SVR`.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        ε.
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, n_iter_, function_, \
+solution_ :
+        As in `SVR`; the intercept of the solution is (b, ε).
+
+    References
+    ----------
+    B. Schölkopf, A. J. Smola, R. C. Williamson, P. L. Bartlett, New support vector algorithms,
+    2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> model = NuSVR(nu=0.3).fit(X, np.sin(6 * X[:, 0]))
+    >>> outside = np.abs(np.sin(6 * X[:, 0]) - model.predict(X)) > model.epsilon_ + 1e-9
+    >>> bool(outside.mean() <= 0.3 <= model.n_support_[0] / 20)
+    True
+    """
+
+    _: KW_ONLY
+    nu: float = 0.5
+    C: float = 1.0
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number(self, "C")
+        check_number(self, "nu", at_most=1.0)
+
+    def _solved(
+        self, solver: DualAscent, gram: Gram, y: np.ndarray, weights: np.ndarray
+    ) -> Solution:
+        solution = nu_regression(solver, gram, y, float(self.nu), self.C * weights)
+        self.epsilon_ = float(solution.intercept[1])
+        return solution
 
 
 @dataclass(eq=False, repr=False)
@@ -537,8 +697,8 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit f and ρ; y is not used."""
         self._check_parameters()
-        _check_number(self, "nu", at_most=1.0)
-        X, weights = admit_points(self, X, sample_weight)
+        check_number(self, "nu", at_most=1.0)
+        X, weights = admit_points(self, X, masked(sample_weight))
         weights = np.ones(length(X)) if weights is None else weights
         gram = self._gram(X, weights)
         task = FitTask.root(self, X, y, weights, None)
@@ -552,7 +712,7 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
         solution = solver.solve(Problem.one_class(gram, self.nu, weights))
         attributes = fitted(solution.coefficients, -float(solution.intercept))
         attributes |= {"n_iter_": solution.history["steps"][0], "status_": solution.status}
-        keep(self, {**attributes, "solution_": solution}, solution.status)
+        self._keep({**attributes, "solution_": solution}, solution.status)
         task.end(lambda: attributes)
         return self
 

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.evaluation.expression import Expression, Number, numbers_of
-from mercer.evaluation.operations import derivative
+from mercer.evaluation.operations import derivative, evaluate
 from mercer.evaluation.program import straight_line
-from mercer.evaluation.reference import evaluate
 
 
 @dataclass(frozen=True)

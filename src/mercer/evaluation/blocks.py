@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer.evaluation import gradients
+from mercer.evaluation.execution import Plan, RowMap, RowPass
+from mercer.evaluation.factors import Factors
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import PointSet
-from mercer.runtime.budget import Memory
+from mercer.runtime.budget import Memory, memory_budget
+
+FEW = 16  # points of a side up to which blocks are quicker than products of sparse features
 
 
 class OwnBlocks(Tiled):
     """K(X, Y), or K(Y, X)ᵀ where `flipped`: a tile is one call of `kernel.block`.
 
-    A matrix that was given need not be symmetric, so its transpose is that of its blocks.
+    A matrix that was given need not be symmetric, so its transpose is that of its blocks. Where the
+    kernel has sparse features, products with vectors are products of these.
     """
 
     name = "blocks from the kernel's own function"
@@ -40,6 +46,45 @@ class OwnBlocks(Tiled):
     def _transposed(self) -> OwnBlocks:
         more = self.dtype, self.memory, self.tuning, not self.flipped
         return OwnBlocks(self.kernel, self.y, self.x, *more)
+
+    @cached_property
+    def _sparse(self) -> Factors | None:
+        """Sparse features of both sides, where the kernel has some and points are many."""
+        if min(self.shape) <= FEW:
+            return None
+        sides = (self.y, self.x) if self.flipped else (self.x, self.y)
+        found = self.kernel.factors(*sides)
+        if found is None:
+            return None
+        return Factors(*found).T if self.flipped else Factors(*found)
+
+    def _factors(self, columns: int) -> Factors | None:
+        """The same, where a product with so many columns fits into the budget."""
+        factors = self._sparse
+        if factors is None or factors.bytes_needed(columns) > memory_budget(self.memory):
+            return None
+        return factors
+
+    def product(self, values: np.ndarray) -> np.ndarray:
+        factors = self._factors(values.shape[1])
+        if factors is None:
+            return super().product(values)
+        return factors.product(values).astype(self.dtype, copy=False)
+
+    def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
+        factors = self._factors(values.shape[1]) if values.shape[1] else None
+        return (
+            super().row_pass(values, row_map)
+            if factors is None
+            else factors.row_pass(values, row_map)
+        )
+
+    def plan(self, columns: int) -> Plan:
+        factors = self._factors(columns)
+        if factors is None:
+            return super().plan(columns)
+        memory = factors.bytes_needed(columns)
+        return Plan("products of sparse features", "", self.shape, 1, False, memory)
 
     def rows(self, start: int, stop: int) -> PointSet:
         return self.x.slice(start, stop)

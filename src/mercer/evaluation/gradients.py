@@ -116,8 +116,8 @@ class _Terms:
         """Add the part of one number, strip by strip."""
         points, centres, view = self.execution.x, self.execution.y, number.view
         dtype = np.dtype(precision(self.coefficients.dtype))
-        positions = points.positions(view)
-        columns = np.arange(points.width) if positions is None else positions
+        selected = view.columns
+        columns = np.arange(points.width) if selected is None else points.positions(selected)
         y = centres.seen(view, dtype)
         size = len(centres) * dtype.itemsize
         for start, stop in spans(len(points), max(1, self.execution.strip_bytes // max(1, size))):

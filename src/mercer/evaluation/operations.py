@@ -20,6 +20,7 @@ from mercer.evaluation.expression import (
     Constant,
     Expression,
     Operation,
+    Parameter,
     arcsin,
     exp,
     ramp_angle,
@@ -46,6 +47,22 @@ def apply(node: Operation, *arguments: Any) -> Any:
     if node.name == "power":
         return oracle(*arguments, node.exponent)
     return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
+
+
+def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.ndarray:
+    """The value of an expression, given the values of its numbers (or coordinates)."""
+    done: dict[Expression, np.ndarray] = {number: numbers[number] for number in numbers}
+
+    def visit(node: Expression) -> np.ndarray:
+        if node not in done:
+            if isinstance(node, Operation):
+                done[node] = apply(node, *(visit(argument) for argument in node.arguments))
+            else:
+                assert isinstance(node, Parameter)
+                done[node] = np.asarray(node.value)
+        return done[node]
+
+    return visit(expression)
 
 
 def _library(x: Any) -> Any:

@@ -28,8 +28,9 @@ from mercer.evaluation.expression import (
     Y,
     arguments_of,
     leaves_of,
+    numbers_of,
 )
-from mercer.evaluation.operations import OPERATIONS
+from mercer.evaluation.operations import OPERATIONS, evaluate
 from mercer.evaluation.rewrite import (
     SIMPLER,
     Decayed,
@@ -38,7 +39,7 @@ from mercer.evaluation.rewrite import (
     rewritten,
 )
 from mercer.evaluation.tables import Table
-from mercer.points import PointSet
+from mercer.points import PointSet, View
 
 
 @runtime_checkable
@@ -56,6 +57,9 @@ class EvaluableKernel(Protocol):
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i), for kernels without an expression."""
+
+    def factors(self, x: PointSet, y: PointSet) -> tuple[Any, Any] | None:
+        """Sparse A and B with K(X, Y) = A Bᵀ, where a kernel without an expression has them."""
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All ∂k(x_i, y_j)/∂x_i, for kernels without an expression."""
@@ -176,6 +180,20 @@ class Program:
     x_norms: tuple[Number, ...]
     y_norms: tuple[Number, ...]
     parameters: tuple[float, ...]
+    expression: Expression
+
+    @cached_property
+    def diagonal(self) -> float | None:
+        """k(x, x) where it is one number for all x: that of a function of distances at 0."""
+        numbers = numbers_of(self.expression)
+        if any(number.kind != "squared_distance" for number in numbers):
+            return None
+        return float(evaluate(self.expression, dict.fromkeys(numbers, np.zeros(()))))
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """The view of each pair number."""
+        return tuple(number.view for number in self.pairs)
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -205,7 +223,7 @@ def lower(expression: Expression) -> Program:
     >>> lower(2.0 * decay(0.5 * squared_distance()) * product()).code.lines
     ['t0 = q0 * q1', 't1 = p0 * t0']
     """
-    expression = decays_with_numbers(rewritten(expression, SIMPLER))
+    given, expression = expression, decays_with_numbers(rewritten(expression, SIMPLER))
     leaves = leaves_of(expression)
     pairs = [leaf for leaf in leaves if isinstance(leaf, Decayed) or _kind(leaf) in PAIR_KINDS]
     x_norms, y_norms = (
@@ -221,8 +239,9 @@ def lower(expression: Expression) -> Program:
         decayed.append(f"p{len(parameters)}" if isinstance(leaf, Decayed) else "")
         if isinstance(leaf, Decayed):
             parameters.append(leaf.factor.value)
-    numbers = tuple(leaf.number if isinstance(leaf, Decayed) else leaf for leaf in pairs)
-    return Program(code, numbers, tuple(decayed), x_norms, y_norms, tuple(parameters))  # type: ignore[arg-type]
+    numbers: Any = tuple(leaf.number if isinstance(leaf, Decayed) else leaf for leaf in pairs)
+    sides: Any = x_norms, y_norms, tuple(parameters), given
+    return Program(code, numbers, tuple(decayed), *sides)
 
 
 def _kind(leaf: Expression) -> str:

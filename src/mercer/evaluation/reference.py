@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,31 +11,13 @@ from mercer.evaluation.expression import (
     COORDINATE_KINDS,
     Expression,
     Number,
-    Operation,
-    Parameter,
     X,
     Y,
     numbers_of,
 )
-from mercer.evaluation.operations import apply
+from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet, VectorPoints
-
-
-def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.ndarray:
-    """The value of an expression, given the values of its numbers (or coordinates)."""
-    done: dict[Expression, np.ndarray] = {number: numbers[number] for number in numbers}
-
-    def visit(node: Expression) -> np.ndarray:
-        if node not in done:
-            if isinstance(node, Operation):
-                done[node] = apply(node, *(visit(argument) for argument in node.arguments))
-            else:
-                assert isinstance(node, Parameter)
-                done[node] = np.asarray(node.value)
-        return done[node]
-
-    return visit(expression)
 
 
 def block(expression: Expression, x: VectorPoints, y: VectorPoints) -> np.ndarray:

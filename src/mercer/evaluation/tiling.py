@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -151,16 +151,8 @@ class Tiled:
 
     def column_store(self) -> Callable[[int, int], Any]:
         """Packed columns by span: held where they are small, packed again where they are not."""
-        if self.shape[1] * self.column_bytes > self.tuning.chunk_bytes:
-            return self.columns
-        held: dict[Span, Any] = {}
-
-        def columns(start: int, stop: int) -> Any:
-            if (start, stop) not in held:
-                held[start, stop] = self.columns(start, stop)
-            return held[start, stop]
-
-        return columns
+        small = self.shape[1] * self.column_bytes <= self.tuning.chunk_bytes
+        return cache(self.columns) if small else self.columns
 
     # ---- K V -----------------------------------------------------------------------------------
 
@@ -315,7 +307,7 @@ class Tiled:
                 if b > start or not halved:
                     self.fill(rows, store(a, b), out, start, a)
 
-        with single_threaded_blas():
+        with single_threaded_blas():  # tiles run in threads of our own
             run(fill, spans(n, self.stripe), threads)
             if halved:
                 run(lambda stripe: mirror(out, *stripe), spans(n, self.stripe), threads)

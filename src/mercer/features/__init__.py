@@ -14,7 +14,7 @@ True
 """
 
 from mercer.features import centres
-from mercer.features.additive import AdditiveFeatures
+from mercer.features.additive import AdditiveChi2Sampler, AdditiveFeatures, SkewedChi2Sampler
 from mercer.features.base import FeatureMap
 from mercer.features.compression import Compressed, compress, to_features
 from mercer.features.explicit import ExplicitFeatures
@@ -28,6 +28,7 @@ from mercer.features.relu import ReLUFeatures
 from mercer.features.sketch import PolynomialCountSketch, TensorSketch
 
 __all__ = [
+    "AdditiveChi2Sampler",
     "AdditiveFeatures",
     "Compressed",
     "ExplicitFeatures",
@@ -41,6 +42,7 @@ __all__ = [
     "RBFSampler",
     "RandomFourierFeatures",
     "ReLUFeatures",
+    "SkewedChi2Sampler",
     "TensorSketch",
     "centres",
     "compress",

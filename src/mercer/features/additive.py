@@ -1,19 +1,34 @@
-"""Explicit features of additive kernels on histograms: additive χ² and intersection."""
+"""Explicit features of kernels on histograms: additive χ², intersection, and skewed χ²."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    check_is_fitted,
+    check_non_negative,
+)
 
-from mercer.checks import check_count
+from mercer.checks import check_count, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
+from mercer.features.fourier import FourierFeatures
+from mercer.features.frequencies import TURN
 from mercer.kernels.base import Kernel
-from mercer.kernels.coordinates import AdditiveChiSquared, HistogramIntersection
+from mercer.kernels.coordinates import (
+    AdditiveChiSquared,
+    HistogramIntersection,
+    SkewedChiSquared,
+)
+from mercer.kernels.measures import Seed
+
+INTERVALS = {1: 0.8, 2: 0.5, 3: 0.4}  # L for each number of samples, as in the reference
 
 
 def _density(kernel: Any, frequencies: np.ndarray) -> np.ndarray:
@@ -23,8 +38,59 @@ def _density(kernel: Any, frequencies: np.ndarray) -> np.ndarray:
     return 2.0 / (math.pi * (1.0 + 4.0 * frequencies**2))
 
 
+class _SampledSpectrum(FeatureMap):
+    """Maps of homogeneous kernels, whose density κ is sampled at 0, ±L, …, ±nL.
+
+    Subclasses set `kernel_` and `interval_`, L, in `_draw`, and say n by `_count`.
+    """
+
+    unbiased = False
+    interval_: float
+
+    @property
+    def _count(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def feature_count(self) -> int:
+        return self.n_features_in_ * (2 * self._count + 1)
+
+    def _columns(self, X: Any) -> np.ndarray:
+        rows = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
+        self.kernel_.points(rows)  # refuses what is negative
+        return rows
+
+    def _parts(self, values: np.ndarray) -> list[np.ndarray]:
+        """The 2n + 1 features of nonnegative numbers, an array like them for each."""
+        frequencies = self.interval_ * np.arange(self._count + 1)
+        weights = np.sqrt(self.interval_ * _density(self.kernel_, frequencies))
+        weights[1:] *= math.sqrt(2.0)
+        logs, roots = np.log(np.where(values > 0, values, 1.0)), np.sqrt(values)
+        parts = [weights[0] * roots]
+        for frequency, weight in zip(frequencies[1:], weights[1:], strict=True):
+            parts += [weight * roots * wave(frequency * logs) for wave in (np.cos, np.sin)]
+        return parts
+
+    def _filler(self, dtype: np.dtype) -> Fill:
+        def fill(X: Any, out: np.ndarray) -> None:
+            out[:] = np.concatenate(self._parts(self._columns(X)), axis=1)
+
+        return fill
+
+    def expected_error(self, X: Any, Y: Any) -> np.ndarray:
+        """|⟨φ(x), φ(y)⟩ − k(x, y)| for pairs of rows, exactly: nothing here is random."""
+        check_is_fitted(self)
+        x, y = dense_pairs(X, Y)
+        products = np.einsum("ij,ij->i", self.transform(x), self.transform(y))
+        exact = [float(self.kernel_(a, b)) for a, b in zip(x, y, strict=True)]
+        return np.abs(products - np.array(exact))
+
+    def _uniform_error(self, radius: float, probability: float) -> float:
+        return math.inf
+
+
 @dataclass(eq=False, repr=False)
-class AdditiveFeatures(FeatureMap):
+class AdditiveFeatures(_SampledSpectrum):
     """2n + 1 features for each column of a histogram, with ⟨φ(x), φ(y)⟩ ≈ Σ_k k(x_k, y_k).
 
     Both kernels are homogeneous, k(cx, cy) = c·k(x, y), so that
@@ -62,7 +128,9 @@ class AdditiveFeatures(FeatureMap):
     kernel: Any = field(default_factory=AdditiveChiSquared)
     steps: int = 3
 
-    unbiased = False
+    @property
+    def _count(self) -> int:
+        return self.steps
 
     def _draw(self, X: Any) -> None:
         check_count(self, "steps", self.steps)
@@ -71,46 +139,160 @@ class AdditiveFeatures(FeatureMap):
                 "AdditiveFeatures are of AdditiveChiSquared() or HistogramIntersection(); got "
                 f"{self.kernel!r}."
             )
-        self._columns(X)
         if isinstance(self.kernel, AdditiveChiSquared):
             period = 5.86 * math.sqrt(self.steps) + 3.65
         else:
             period = 8.80 * math.sqrt(self.steps + 4.44) - 12.6
         self.interval_ = 2.0 * math.pi / period
         self.kernel_: Kernel = self.kernel
+        self._columns(X)
 
-    def _columns(self, X: Any) -> np.ndarray:
-        rows = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
-        self.kernel.points(rows)  # refuses what is negative
-        return rows
+
+@dataclass(eq=False, repr=False)
+class AdditiveChi2Sampler(_SampledSpectrum):
+    """`AdditiveFeatures` of the additive χ² kernel under scikit-learn's name, with its arguments.
+
+    There are 2·sample_steps − 1 features for each column. Features of sparse rows are sparse. It
+    needs no `fit`.
+
+    Parameters
+    ----------
+    sample_steps : int, default=2
+        n + 1 of `AdditiveFeatures`: how often the density is sampled on one side, 0 included.
+    sample_interval : float, optional
+        L; by default 0.8, 0.5 and 0.4 for one, two and three steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.kernel_approximation import AdditiveChi2Sampler as Theirs
+    >>> X = np.array([[0.5, 0.0, 0.5], [0.2, 0.2, 0.6]])
+    >>> bool(np.allclose(AdditiveChi2Sampler().fit_transform(X), Theirs().fit_transform(X)))
+    True
+    """
+
+    _: KW_ONLY
+    sample_steps: int = 2
+    sample_interval: float | None = None
 
     @property
-    def feature_count(self) -> int:
-        return self.n_features_in_ * (2 * self.steps + 1)
+    def _count(self) -> int:
+        return self.sample_steps - 1
+
+    def _draw(self, X: Any) -> None:
+        check_count(self, "sample_steps", self.sample_steps)
+        check_non_negative(X, "X in AdditiveChi2Sampler.fit")
+        if self.sample_interval is None and self.sample_steps not in INTERVALS:
+            raise ValueError(
+                "If sample_steps is not in [1, 2, 3], you need to provide sample_interval"
+            )
+        if self.sample_interval is not None:
+            check_positive(self, "sample_interval", self.sample_interval)
+        given = self.sample_interval
+        self.interval_ = INTERVALS[self.sample_steps] if given is None else float(given)
+        self.kernel_: Kernel = AdditiveChiSquared()
+
+    def transform(self, X: Any) -> Any:
+        """φ(x) for every row of X; a sparse matrix where X is one."""
+        if not self.__sklearn_is_fitted__():
+            return clone(self).fit(X).transform(X)
+        X = self._admitted(X)
+        check_non_negative(X, "X in AdditiveChi2Sampler.transform")
+        if not scipy.sparse.issparse(X):
+            return super().transform(X)
+        parts = [X._with_data(part) for part in self._parts(X.data)]
+        return scipy.sparse.hstack(parts, format="csr")
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the features: what was sampled of which column."""
+        check_is_fitted(self, "n_features_in_")
+        names = _check_feature_names_in(self, input_features, generate_names=True)
+        kinds = ["sqrt"] + [f"{wave}{j + 1}" for j in range(self._count) for wave in ("cos", "sin")]
+        own = type(self).__name__.lower()
+        return np.asarray([f"{own}_{name}_{kind}" for kind in kinds for name in names], object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.positive_only = True
+        return tags
+
+
+@dataclass(eq=False, repr=False)
+class SkewedChi2Sampler(FourierFeatures):
+    """√(2/S) cos(ω_j·log(x + c) + b_j): features of the skewed χ² kernel, as in scikit-learn.
+
+    In logarithms the kernel is Π_k 1/cosh((t_k − s_k)/2), and its frequencies have the density
+    Π_k 1/cosh(πω_k). For an int `random_state` the features are those of scikit-learn.
+
+    Parameters
+    ----------
+    skewedness : float, default=1.0
+        c > 0; entries must be larger than −c.
+    n_components : int, default=100
+        S.
+    random_state : int, RandomState instance or None
+
+    Attributes
+    ----------
+    random_weights_ : array of shape (columns, n_components)
+    random_offset_ : array of shape (n_components,)
+    kernel_ : SkewedChiSquared
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.kernel_approximation import SkewedChi2Sampler as Theirs
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> ours, theirs = (kind(random_state=0).fit(X) for kind in (SkewedChi2Sampler, Theirs))
+    >>> bool(np.allclose(ours.transform(X), theirs.transform(X)))
+    True
+    """
+
+    form = "phase"
+
+    _: KW_ONLY
+    skewedness: float = 1.0
+    n_components: int = 100
+    random_state: Seed = None
+
+    def _draw(self, X: Any) -> None:
+        kernel = SkewedChiSquared(self.skewedness)
+        kernel.points(X)  # refuses what is too small
+        count, random = self._frequency_count(), check_random_state(self.random_state)
+        uniform = random.uniform(size=(X.shape[1], count))
+        weights = np.log(np.tan(0.5 * math.pi * uniform)) / math.pi
+        offset = random.uniform(0.0, TURN, size=count)
+        dtype = X.dtype if X.dtype == np.float32 else np.float64
+        self.random_weights_ = weights.astype(dtype, copy=False)
+        self.random_offset_ = offset.astype(dtype, copy=False)
+        self.frequencies_, self.phases_, self.amplitude_ = weights.T, offset, 1.0
+        self.kernel_: Kernel = kernel
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+    def _logarithms(self, X: Any) -> np.ndarray:
+        rows = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
+        self.kernel_.points(rows)
+        return np.log(rows + rows.dtype.type(self.skewedness))
 
     def _filler(self, dtype: np.dtype) -> Fill:
-        frequencies = self.interval_ * np.arange(self.steps + 1)
-        weights = np.sqrt(self.interval_ * _density(self.kernel, frequencies))
-        weights[1:] *= math.sqrt(2.0)
+        write = super()._filler(dtype)
+        return lambda rows, out: write(self._logarithms(rows), out)
 
-        def fill(X: Any, out: np.ndarray) -> None:
-            rows = self._columns(X)
-            logs = np.log(np.where(rows > 0, rows, 1.0))
-            roots = np.sqrt(rows)
-            parts = [weights[0] * roots]
-            for frequency, weight in zip(frequencies[1:], weights[1:], strict=True):
-                parts += [weight * roots * wave(frequency * logs) for wave in (np.cos, np.sin)]
-            out[:] = np.concatenate(parts, axis=1)
-
-        return fill
+    def _formula(self, X: Any) -> Any:
+        return FeatureMap._formula(self, X)
 
     def expected_error(self, X: Any, Y: Any) -> np.ndarray:
-        """|⟨φ(x), φ(y)⟩ − k(x, y)| for pairs of rows, exactly: nothing here is random."""
+        """The root mean square of ⟨φ(x_i), φ(y_i)⟩ − k(x_i, y_i) over draws, for pairs of rows."""
         check_is_fitted(self)
-        x, y = dense_pairs(X, Y)
-        products = np.einsum("ij,ij->i", self.transform(x), self.transform(y))
-        exact = [float(self.kernel(a, b)) for a, b in zip(x, y, strict=True)]
-        return np.abs(products - np.array(exact))
+        return super().expected_error(*map(self._logarithms, dense_pairs(X, Y)))
+
+    def _profile(self, h: np.ndarray) -> np.ndarray:
+        return np.prod(1.0 / np.cosh(0.5 * h), axis=1)
 
     def _uniform_error(self, radius: float, probability: float) -> float:
-        return math.inf
+        return math.inf  # the ball ‖x‖ ≤ radius holds points where there is no kernel

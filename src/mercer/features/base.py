@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import namespace
 from mercer.checks import check_between, check_nonnegative
+from mercer.features.bases import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from mercer.features.inputs import KernelInput, as_numpy, is_foreign, length, placed_like
 from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
@@ -211,7 +211,10 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             run(work, items, 1)
             return
         with single_threaded_blas():
-            run(work, items, thread_count() if self._parallel else 1)
+            run(work, items, self._threads())
+
+    def _threads(self) -> int:
+        return thread_count() if self._parallel else 1
 
     @property
     def _n_features_out(self) -> int:

@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -36,6 +36,7 @@ from mercer.runtime.budget import Memory, memory_budget
 from mercer.values import Value
 
 __all__ = [
+    "AnyChoice",
     "Centres",
     "Choice",
     "Given",
@@ -433,7 +434,7 @@ class _Pivoted(Choice):
         yield from self._grown(factor, generator(self.random_state))
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
-        x, random = x.host(), generator(self.random_state)
+        random = generator(self.random_state)
         rows = self._pool_size(x)
         drawn = None if rows >= len(x) else np.sort(random.choice(len(x), rows, replace=False))
         among = x if drawn is None else x.take(drawn)
@@ -444,7 +445,8 @@ class _Pivoted(Choice):
             raise ValueError("the kernel is 0 at all points: there is nothing to approximate.")
         if drawn is not None:
             return Centres.at(kernel, x, drawn[factor.pivots])
-        return Centres.at(kernel, x, factor.pivots, factor=factor.columns[:, : factor.rank])
+        columns = factor.columns[:, : factor.rank] if x.home == "host" else None
+        return Centres.at(kernel, x, factor.pivots, factor=columns)
 
     def _grown(self, factor: PartialFactor, random: np.random.Generator) -> Iterator[PartialFactor]:
         while factor.missing and not factor.exhausted:
@@ -503,9 +505,7 @@ class RandomlyPivoted(_Pivoted):
         draws = factor.tuning.candidates(factor.columns.shape[1])
         shares = factor.residual / factor.residual.sum()
         block = factor.candidates(random.choice(len(shares), draws, p=shares))
-        for i, chance in enumerate(random.random(draws)):
-            if max(chance * block.before[i], factor.noise) < block.left[i]:
-                block.accept(i)
+        block.accept_in_order(random.random(draws), factor.noise)
         return block
 
 
@@ -555,3 +555,7 @@ class Greedy(_Pivoted):
                 break
             block.accept(best)
         return block
+
+
+AnyChoice: TypeAlias = Choice | Given
+"""What says which centres: how many and how they are drawn, or the centres themselves."""

@@ -13,8 +13,24 @@ from mercer.kernels.base import Kernel
 from mercer.structured.sparse import explicit_rows, lookup
 
 
+class SparseFeatureMap(FeatureMap):
+    """A map whose `transform` gives a CSR matrix, most of which is 0."""
+
+    def values(self, x: Any, weights: Any) -> Any:
+        return self.transform(x) @ np.asarray(weights)
+
+    def weighted_sum(self, X: Any, coefficients: Any) -> Any:
+        return self.transform(X).T @ np.asarray(coefficients)
+
+    def _filler(self, dtype: np.dtype) -> Fill:
+        def fill(rows: Any, out: np.ndarray) -> None:
+            out[:] = self.transform(rows).toarray()
+
+        return fill
+
+
 @dataclass(eq=False, repr=False)
-class ExplicitFeatures(FeatureMap):
+class ExplicitFeatures(SparseFeatureMap):
     """φ with ⟨φ(x), φ(y)⟩ = k(x, y) exactly, as rows of a CSR matrix with a column for each word.
 
     For kernels on objects that have sparse features (spectra of strings, subtrees,
@@ -75,21 +91,9 @@ class ExplicitFeatures(FeatureMap):
         matrix.sort_indices()
         return in_short_indices(matrix)
 
-    def values(self, x: Any, weights: Any) -> Any:
-        return self.transform(x) @ np.asarray(weights)
-
-    def weighted_sum(self, X: Any, coefficients: Any) -> Any:
-        return self.transform(X).T @ np.asarray(coefficients)
-
     @property
     def feature_count(self) -> int:
         return len(self.keys_)
-
-    def _filler(self, dtype: np.dtype) -> Fill:
-        def fill(rows: Any, out: np.ndarray) -> None:
-            out[:] = self.transform(rows).toarray()
-
-        return fill
 
     def expected_error(self, X: Any, Y: Any) -> np.ndarray:
         """Nothing: these are the features of the kernel itself."""

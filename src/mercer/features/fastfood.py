@@ -12,8 +12,9 @@ import scipy.sparse
 from mercer.features.base import Fill
 from mercer.features.fourier import FourierFeatures
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
+from mercer.features.inputs import KernelLike
 from mercer.kernels import laws
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 
 SHORTEST_TRANSFORM = 16  # columns of a block: the float32 numbers of the widest vector
 
@@ -58,12 +59,12 @@ class Fastfood(FourierFeatures):
     True
     """
 
-    kernel: Any = "rbf"
+    kernel: KernelLike = "rbf"
     n_components: int = 100
     _: KW_ONLY
-    gamma: Any = None
+    gamma: float | str | None = None
     form: str = "pairs"
-    random_state: Any = None
+    random_state: Seed = None
 
     def _draw(self, X: Any) -> None:
         count, kernel, width = self._frequency_count(), self._resolved_kernel(X), X.shape[1]

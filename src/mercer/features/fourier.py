@@ -16,9 +16,9 @@ from mercer.arrays import namespace, to_precision
 from mercer.checks import check_count
 from mercer.features.base import FeatureMap, Fill, Tuning, dense_pairs
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
-from mercer.features.inputs import placed_like
+from mercer.features.inputs import KernelLike, placed_like
 from mercer.kernels.conversion import as_kernel
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 from mercer.kernels.radial import Gaussian
 
 FORMS = ("pairs", "phase", "complex")
@@ -340,13 +340,13 @@ class RandomFourierFeatures(FourierFeatures):
     True
     """
 
-    kernel: Any = "rbf"
+    kernel: KernelLike = "rbf"
     n_components: int = 100
     _: KW_ONLY
-    gamma: Any = None
+    gamma: float | str | None = None
     form: str = "pairs"
     sampling: str = "independent"
-    random_state: Any = None
+    random_state: Seed = None
 
     def _draw(self, X: Any) -> None:
         count, kernel = self._frequency_count(), self._resolved_kernel(X)
@@ -402,14 +402,15 @@ class RBFSampler(FourierFeatures):
     form = "phase"
 
     _: KW_ONLY
-    gamma: Any = 1.0
+    gamma: float | str = 1.0
     n_components: int = 100
-    random_state: Any = None
+    random_state: Seed = None
 
     def _draw(self, X: Any) -> None:
         count, kernel = self._frequency_count(), as_kernel("rbf", gamma=self.gamma, X=X)
         assert isinstance(kernel, Gaussian)
         random = check_random_state(self.random_state)  # the numbers that scikit-learn draws
+        self._gamma = 0.5 / float(np.asarray(kernel.lengthscale)) ** 2  # under scikit-learn's name
         deviation = 1.0 / float(np.asarray(kernel.lengthscale))
         weights = deviation * random.normal(size=(X.shape[1], count))
         offset = random.uniform(0.0, TURN, size=count)

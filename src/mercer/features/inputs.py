@@ -11,13 +11,21 @@ from functools import partial
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from mercer.arrays import beside, is_tensor, on_host
 from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
-from mercer.points import PointSet, VectorPoints, as_vectors
+from mercer.points import (
+    PointSet,
+    VectorPoints,
+    as_objects,
+    as_vectors,
+    check_column_names,
+    is_frame,
+)
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 from mercer.structured.base import StructuredKernel
 
@@ -73,17 +81,29 @@ class KernelInput:
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _resolved_kernel(self, X: Any) -> Kernel:
+    def _resolved_kernel(self, X: Any, weights: Any = None) -> Kernel:
         """The kernel object that the parameters describe, for these training points."""
         if self._is_precomputed():
             return Precomputed(X)
         if isinstance(self.kernel, Kernel):
+            self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
             return self.kernel.fitted(X)
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
             kernel = partial(kernel, **self.kernel_params)
-        options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        named = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        options = {name: value for name, value in named.items() if value is not None}
+        options["weights"] = weights
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
+
+    def _refuse_ignored(self, what: str, where: str, advice: str = "") -> None:
+        """Refuse parameters of named kernels that another kind of kernel would ignore."""
+        for name in ("gamma", "degree", "coef0", "kernel_params"):
+            if not _is_default(self, name):
+                raise ValueError(
+                    f"{advice}{name} belongs to kernels given by name; got "
+                    f"{name}={getattr(self, name)!r} with {what}: say it {where}."
+                )
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
         if not self._is_precomputed():
@@ -104,6 +124,7 @@ class KernelInput:
                 return X
         elif is_tensor(X):
             return self._checked_tensors(X, *y, reset=reset)
+        self._check_kind(X)
         if self._holds_objects(X):
             if hasattr(X, "columns"):
                 return validate_data(self, X, *y, reset=reset, skip_check_array=True)
@@ -115,10 +136,17 @@ class KernelInput:
             X,
             *y,
             reset=reset,
-            accept_sparse=() if self._is_precomputed() else "csr",
+            accept_sparse="csr",
             dtype=[np.float64, np.float32],
             **options,
         )
+
+    def _check_kind(self, X: Any) -> None:
+        """Refuse what scikit-learn would refuse in other words, or not at all."""
+        if is_frame(X):
+            check_column_names(X)
+        if self._is_precomputed() and scipy.sparse.issparse(X):
+            raise TypeError("Sparse precomputed kernels are not supported: write K.toarray().")
 
     def _is_known(self, X: Any) -> bool:
         """Whether X is rows of plain numbers, as many in each as in `fit`."""
@@ -128,17 +156,21 @@ class KernelInput:
 
     def _holds_objects(self, X: Any) -> bool:
         """Whether X is a list of things that are no numbers, for a kernel that takes those."""
-        sequence = isinstance(X, (list, tuple)) or (
-            isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "OUS"
-        )
-        if isinstance(self.kernel, Kernel) and not is_tensor(X):
-            structured = any(isinstance(part, StructuredKernel) for part in parts(self.kernel))
-            if structured or self.kernel._column_names():
-                return True
-            return sequence and not isinstance(self.kernel.points(X), VectorPoints)
-        if not (sequence and callable(self.kernel) and len(X)):
+        if is_tensor(X) or not callable(self.kernel):
             return False
-        return isinstance(X[0], str) or np.asarray(X[0]).dtype.kind not in "fiub"
+        if isinstance(self.kernel, Kernel):
+            if any(isinstance(part, StructuredKernel) for part in parts(self.kernel)):
+                return True
+            read = self.kernel._columns_read()
+            if is_frame(X) or any(isinstance(column, str) for column in read):
+                return bool(read)
+            if isinstance(X, (list, tuple)):
+                return not isinstance(self.kernel.points(X), VectorPoints)
+        shape = (0,) if isinstance(X, (list, tuple)) else getattr(X, "shape", (0, 0, 0))
+        if len(shape) != 1 and not (shape[1:] == (1,) and not _all_numbers(X)):
+            return False
+        objects = as_objects(X)  # refuses a column of texts, and says what to write
+        return len(shape) == 1 and bool(objects) and not _all_numbers(objects[0])  # type: ignore[index]
 
     def _checked_tensors(self, X: Any, *y: Any, reset: bool) -> Any:
         """The checks of scikit-learn that tensors need; what they hold is checked as points."""
@@ -166,6 +198,12 @@ class KernelInput:
         return tags
 
 
+def _is_default(estimator: Any, name: str) -> bool:
+    """Whether a parameter is as the class has it; defaults of dataclasses are class attributes."""
+    value, default = getattr(estimator, name), getattr(type(estimator), name, None)
+    return value is default or (type(value) is type(default) and value == default)
+
+
 def _targets_of(X: Any, y: Any) -> Any:
     """Targets of tensors: tensors on their device, or arrays of NumPy; one row for each of X."""
     if is_tensor(y) and y.device != X.device:
@@ -180,6 +218,16 @@ def _targets_of(X: Any, y: Any) -> Any:
             f"{tuple(targets.shape)}."
         )
     return targets
+
+
+def _all_numbers(x: Any) -> bool:
+    """Whether one thing, or a list of them, holds numbers only."""
+    if scipy.sparse.issparse(x) or is_plain(x):
+        return True
+    try:
+        return np.asarray(x).dtype.kind in "fiub" or np.asarray(x, np.float64).dtype.kind == "f"
+    except (TypeError, ValueError):
+        return False
 
 
 def is_plain(X: Any) -> bool:

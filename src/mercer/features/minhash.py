@@ -11,9 +11,8 @@ import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count
-from mercer.features.base import FeatureMap, Fill
-from mercer.features.explicit import in_short_indices
-from mercer.kernels.measures import generator
+from mercer.features.explicit import SparseFeatureMap, in_short_indices
+from mercer.kernels.measures import Seed, generator
 from mercer.runtime.threads import Span, run, spans, thread_count
 from mercer.structured.hashing import mixed
 from mercer.structured.sets import Jaccard, SetPoints
@@ -22,7 +21,7 @@ ROWS = 1024  # sets that are hashed together
 
 
 @dataclass(eq=False, repr=False)
-class MinHash(FeatureMap):
+class MinHash(SparseFeatureMap):
     """Sparse random features of the Jaccard kernel: m minimal hashes of each set.
 
     A random order of all symbols has the same first symbol in A and in B with probability
@@ -64,7 +63,7 @@ class MinHash(FeatureMap):
     _: KW_ONLY
     buckets: int = 64
     weighted: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
     kernel = Jaccard()  # the only one
 
@@ -105,21 +104,9 @@ class MinHash(FeatureMap):
         rows = scipy.sparse.csr_array((values.reshape(-1), columns.reshape(-1), starts), shape)
         return in_short_indices(rows)
 
-    def values(self, x: Any, weights: Any) -> Any:
-        return self.transform(x) @ np.asarray(weights)
-
-    def weighted_sum(self, X: Any, coefficients: Any) -> Any:
-        return self.transform(X).T @ np.asarray(coefficients)
-
     @property
     def feature_count(self) -> int:
         return len(self.seeds_) * self.buckets
-
-    def _filler(self, dtype: np.dtype) -> Fill:
-        def fill(rows: Any, out: np.ndarray) -> None:
-            out[:] = self.transform(rows).toarray()
-
-        return fill
 
     def expected_error(self, X: Any, Y: Any) -> np.ndarray:
         """The root mean square error for pairs of sets, exactly."""

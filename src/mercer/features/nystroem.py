@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -11,11 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
 from mercer.arrays import to_precision
+from mercer.checks import is_count
+from mercer.errors import IndefiniteKernelWarning
 from mercer.features.base import FeatureMap, Fill
-from mercer.features.centres import Uniform
-from mercer.features.inputs import as_numpy, placed_like
+from mercer.features.centres import AnyChoice, Uniform
+from mercer.features.inputs import KernelLike, as_numpy, placed_like
 from mercer.kernels import laws
+from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Precomputed
+from mercer.kernels.measures import Seed
 from mercer.operators import Gram
 
 
@@ -36,8 +41,8 @@ class Nystroem(FeatureMap):
     n_components : int, default=100
         The number of centres, at most that of the points.
     random_state : int, RandomState instance or None
-    n_jobs : None
-        There for scikit-learn's users: mercer uses as many threads as BLAS may.
+    n_jobs : int or None
+        Threads of `transform` at most; None and −1 for as many as BLAS may use.
     centres : choice of `mercer.features.centres`, optional
         How centres are chosen; uniformly by default. It overrides `n_components`.
 
@@ -70,19 +75,24 @@ class Nystroem(FeatureMap):
     """
 
     unbiased = False
+    _allow_indefinite = True
 
-    kernel: Any = "rbf"
+    kernel: KernelLike = "rbf"
     _: KW_ONLY
-    gamma: Any = None
-    coef0: Any = None
-    degree: Any = None
-    kernel_params: Any = None
+    gamma: float | str | None = None
+    coef0: float | None = None
+    degree: float | None = None
+    kernel_params: dict[str, Any] | None = None
     n_components: int = 100
-    random_state: Any = None
-    n_jobs: Any = None
-    centres: Any = None
+    random_state: Seed = None
+    n_jobs: int | None = None
+    centres: AnyChoice | None = None
 
     def _draw(self, X: Any) -> None:
+        if self.n_jobs is not None and not (self.n_jobs == -1 or is_count(self.n_jobs)):
+            raise ValueError(f"n_jobs must be a whole number ≥ 1, −1 or None; got {self.n_jobs!r}.")
+        if self._is_precomputed() or not isinstance(self.kernel, (str, Kernel)):
+            self._refuse_gamma()
         if self._is_precomputed() and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
@@ -102,6 +112,13 @@ class Nystroem(FeatureMap):
         self.kernel_ = kernel
         if isinstance(kernel, Precomputed):  # only the block of the centres is stored
             self.kernel_ = Precomputed(np.asarray(kernel.matrix)[np.ix_(*2 * [centres.indices])])
+
+    def _refuse_gamma(self) -> None:
+        if any(value is not None for value in (self.gamma, self.coef0, self.degree)):
+            raise ValueError(
+                "Don't pass gamma, coef0 or degree to Nystroem if using a callable or precomputed "
+                "kernel: a function takes its parameters from kernel_params."
+            )
 
     @property
     def feature_count(self) -> int:
@@ -130,6 +147,10 @@ class Nystroem(FeatureMap):
     @property
     def _parallel(self) -> bool:
         return self.kernel_.parallel
+
+    def _threads(self) -> int:
+        limited = self.n_jobs is not None and self.n_jobs > 0
+        return min(super()._threads(), int(self.n_jobs)) if limited else super()._threads()  # type: ignore[arg-type]
 
     def residuals(self, X: Any) -> np.ndarray:
         """k(x, x) − k̂(x, x) for every point."""
@@ -177,7 +198,14 @@ def inverse_root(matrix: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
     [[0.5, 0.0], [0.0, 0.0]]
     """
     values, vectors = linalg.eigen(matrix)
-    smallest = len(matrix) * float(np.finfo(dtype).eps) * float(values[-1])
+    smallest = len(matrix) * float(np.finfo(dtype).eps) * float(np.abs(values).max())
+    if values[0] < -smallest:
+        warnings.warn(
+            f"the kernel is not positive definite: K has the eigenvalue {values[0]:.2g} on the "
+            "centres. Directions of negative eigenvalues are left out.",
+            IndefiniteKernelWarning,
+            stacklevel=5,  # of fit
+        )
     large = values > smallest
     roots = np.where(large, 1.0 / np.sqrt(np.where(large, values, 1.0)), 0.0)
     return np.asarray((vectors * roots) @ vectors.T, dtype)

@@ -88,9 +88,9 @@ class PartialFactor:
 
     def candidates(self, numbers: np.ndarray) -> Candidates:
         """The residual matrix of some points, in float64."""
-        rows = as_numpy(self.columns[numbers, : self.rank]).astype(np.float64)
-        matrix = as_numpy(Gram(self.kernel, self.x.take(numbers)).dense()).astype(np.float64)
-        return Candidates(matrix - rows @ rows.T, numbers)
+        rows = to_precision(self.columns[numbers, : self.rank], "float64")
+        matrix = to_precision(Gram(self.kernel, self.x.take(numbers)).dense(), "float64")
+        return Candidates(as_numpy(matrix - rows @ rows.T), numbers)
 
     def grow(self, block: Candidates) -> None:
         """Add the pivots that were accepted, with their columns of F.
@@ -136,8 +136,28 @@ class Candidates:
         """The Cholesky factor of the accepted pivots."""
         return np.tril(self.columns[self.accepted, : len(self.accepted)])
 
+    def accept_in_order(self, chances: np.ndarray, noise: float) -> None:
+        """Make candidate i a pivot with chance (residual now)/(residual before), one by one.
+
+        Rows of the factor come from products with its inverse so far: only those of candidates are
+        needed.
+        """
+        inverse, order = np.zeros_like(self.columns), np.empty(len(chances), np.intp)
+        rank = 0
+        for i, least in enumerate(np.maximum(chances * self.before, noise)):
+            row = inverse[:rank, :rank] @ self.matrix[order[:rank], i]
+            left = self.matrix[i, i] - row @ row
+            if left <= least:
+                continue
+            size = math.sqrt(left)
+            self.columns[i, :rank], self.columns[i, rank] = row, size
+            inverse[rank, :rank] = (row @ inverse[:rank, :rank]) / -size
+            inverse[rank, rank], order[rank] = 1.0 / size, i
+            rank += 1
+        self.accepted = order[:rank].tolist()
+
     def accept(self, i: int) -> None:
-        """Make candidate i a pivot."""
+        """Make candidate i a pivot, and know what is left of all others."""
         rank = len(self.accepted)
         known = self.columns[:, :rank]
         column = (self.matrix[:, i] - known @ known[i]) / math.sqrt(self.left[i])

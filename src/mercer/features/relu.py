@@ -14,7 +14,7 @@ from mercer.checks import check_count, check_nonnegative
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ReLUFeatures(FeatureMap):
     _: KW_ONLY
     order: int = 1
     bias: float = 0.0
-    random_state: Any = None
+    random_state: Seed = None
 
     def _draw(self, X: Any) -> None:
         check_count(self, "n_components", self.n_components)

@@ -16,6 +16,7 @@ from mercer.checks import check_count, check_nonnegative, check_positive
 from mercer.features.base import FeatureMap, Fill
 from mercer.kernels.base import Kernel
 from mercer.kernels.inner_product import Polynomial
+from mercer.kernels.measures import Seed
 
 
 @dataclass(eq=False, repr=False)
@@ -60,7 +61,7 @@ class TensorSketch(FeatureMap):
     degree: int = 2
     coef0: float = 0
     n_components: int = 100
-    random_state: Any = None
+    random_state: Seed = None
 
     def _draw(self, X: Any) -> None:
         check_count(self, "n_components", self.n_components)

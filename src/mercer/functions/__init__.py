@@ -1,6 +1,8 @@
 """Functions in reproducing kernel Hilbert spaces."""
 
+from mercer.functions.coresets import Coreset, coreset
+from mercer.functions.embedding import mean_embedding
 from mercer.functions.feature_function import FeatureFunction, Features
 from mercer.functions.function import RKHSFunction
 
-__all__ = ["FeatureFunction", "Features", "RKHSFunction"]
+__all__ = ["Coreset", "FeatureFunction", "Features", "RKHSFunction", "coreset", "mean_embedding"]

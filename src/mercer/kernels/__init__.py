@@ -18,6 +18,7 @@ from mercer.kernels.coordinates import (
     ChiSquared,
     HistogramIntersection,
     Laplacian,
+    SkewedChiSquared,
     Spline,
 )
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
@@ -72,6 +73,7 @@ __all__ = [
     "RationalQuadratic",
     "Scaled",
     "Sigmoid",
+    "SkewedChiSquared",
     "Spectral",
     "Spline",
     "StretchedExponential",

@@ -164,11 +164,24 @@ class Sum(_Pair):
         left, right = (side.feature_count(width) for side in (self.left, self.right))
         return None if left is None or right is None else left + right
 
-    def features(self, x: PointSet) -> np.ndarray:
-        return np.concatenate([self.left.features(x), self.right.features(x)], axis=1)
+    def features(self, x: PointSet) -> Any:
+        return _side_by_side(self.left.features(x), self.right.features(x))
+
+    def factors(self, x: PointSet, y: PointSet) -> tuple[Any, Any] | None:
+        left, right = self.left.factors(x, y), self.right.factors(x, y)
+        if left is None or right is None:
+            return None
+        return _side_by_side(left[0], right[0]), _side_by_side(left[1], right[1])
 
     def __repr__(self) -> str:
         return f"{self.left!r} + {bracketed(self.right, Sum)}"
+
+
+def _side_by_side(left: Any, right: Any) -> Any:
+    """The columns of two matrices, sparse where one of them is."""
+    if scipy.sparse.issparse(left) or scipy.sparse.issparse(right):
+        return scipy.sparse.hstack([left, right], format="csr")
+    return np.concatenate([left, right], axis=1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -248,6 +261,10 @@ class Scaled(Wrapped, Pointwise):
 
     def features(self, x: PointSet) -> np.ndarray:
         return math.sqrt(self.scale) * self.kernel.features(x)
+
+    def factors(self, x: PointSet, y: PointSet) -> tuple[Any, Any] | None:
+        inner = self.kernel.factors(x, y)
+        return None if inner is None else (self.scale * inner[0], inner[1])
 
     def __repr__(self) -> str:
         return f"{self.scale!r} * {bracketed(self.kernel, Sum, Product, Scaled)}"
@@ -388,11 +405,21 @@ class Normalised(Wrapped):
 
     def features(self, x: PointSet) -> Any:
         """φ(x)/‖φ(x)‖; objects with φ(x) = 0 have a feature of their own, in a last column."""
-        features, own = self.kernel.features(x), self.kernel.diagonal(x)
+        features, roots = self.kernel.features(x), reciprocal_roots(self.kernel.diagonal(x))
         if isinstance(x, VectorPoints):
-            return reciprocal_roots(own)[:, None] * features
-        scaled = scipy.sparse.diags_array(reciprocal_roots(own)) @ features
-        return scipy.sparse.hstack([scaled, (own <= 0).astype(own.dtype)[:, None]], format="csr")
+            return roots[:, None] * features
+        return _side_by_side(_rescaled(features, roots), 1.0 * (roots == 0)[:, None])
+
+    def factors(self, x: PointSet, y: PointSet) -> tuple[Any, Any] | None:
+        inner = self.kernel.factors(x, y)
+        if inner is None:
+            return None
+        roots = [reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y)]
+        rows, columns = (_rescaled(*side) for side in zip(inner, roots, strict=True))
+        if all((side == 0).any() for side in roots):  # empty objects share a feature
+            rows = _side_by_side(rows, 1.0 * (roots[0] == 0)[:, None])
+            columns = _side_by_side(columns, 1.0 * (roots[1] == 0)[:, None])
+        return rows, columns
 
     def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """(∂k(x, y) − k(x, y) ∂k(x, x)/k(x, x))/√(k(x, x) k(y, y)), ∂ being that of the first x."""
@@ -408,6 +435,13 @@ class Normalised(Wrapped):
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel, Sum, Product, Scaled)}.normalised()"
+
+
+def _rescaled(matrix: Any, factors: np.ndarray) -> Any:
+    """A CSR matrix with each row multiplied by a number."""
+    scaled = matrix.copy()
+    scaled.data *= np.repeat(factors, np.diff(matrix.indptr))
+    return scaled
 
 
 def _slopes_at_itself(kernel: Kernel, x: PointSet) -> np.ndarray:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
-from mercer.functions import RKHSFunction
+from mercer.functions import Coreset, RKHSFunction, coreset, mean_embedding
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
 from mercer.operators import Gram
-from mercer.points import Column, PointSet, VectorPoints, as_vectors
+from mercer.points import Column, PointSet, VectorPoints, as_vectors, is_frame
 from mercer.runtime.budget import Memory
 from mercer.values import Value
 
@@ -36,6 +36,9 @@ class Kernel(Value):
     `points`, where points are not vectors), and `facts`, or say `positive_definite = True`.
     Everything else is here.
     """
+
+    symmetric: ClassVar[Any] = True
+    """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
 
     # ---- what a kernel owes -----------------------------------------------------------------
 
@@ -133,17 +136,24 @@ class Kernel(Value):
         """
         raise ValueError(f"{self!r} has no finite list of features.")
 
+    def factors(self, x: PointSet, y: PointSet) -> tuple[Any, Any] | None:
+        """Sparse A and B with K(X, Y) = A Bᵀ, for kernels with sparse features; None for others.
+
+        Products with vectors then take time linear in the number of points.
+        """
+        return None
+
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel."""
-        names = self._column_names() if hasattr(data, "columns") else ()  # of a DataFrame
-        points = as_vectors(data, names)
+        points = as_vectors(data, self._columns_read() if is_frame(data) else ())
         self.check_points(points)
         return points
 
     def check_points(self, points: PointSet) -> None:
         """Refuse points that the kernel, or a kernel inside it, is not made for."""
-        for part in self._parts():
-            part.check_points(points)
+        for part in vars(self).values():
+            if isinstance(part, Kernel):
+                part.check_points(points)
 
     def _parts(self) -> list[Kernel]:
         """The kernels that this one is made of."""
@@ -155,25 +165,17 @@ class Kernel(Value):
         return True
 
     @property
-    def symmetric(self) -> bool:
-        """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
-        return True
-
-    @property
     def takes_tensors(self) -> bool:
         """Whether `block` computes on tensors of torch as they are; otherwise they go to NumPy."""
         return self.expression() is not None
 
-    def _column_names(self) -> tuple[str, ...]:
-        """The names of the columns that the kernel looks at; none if all are read."""
+    def _columns_read(self) -> tuple[Column, ...]:
+        """The columns that the kernel looks at, by name or number; none if all are read."""
         expression = self.expression()
         views = [number.view for number in numbers_of(expression)] if expression else []
         if any(view.columns is None for view in views):
             return ()
-        columns = [column for view in views for column in view.columns or ()]
-        if not all(isinstance(column, str) for column in columns):
-            return ()  # numbers count all columns of a DataFrame, so all are read
-        return tuple(dict.fromkeys(columns))  # type: ignore[arg-type]
+        return tuple(dict.fromkeys(column for view in views for column in view.columns or ()))
 
     # ---- what users do with it --------------------------------------------------------------
 
@@ -206,10 +208,11 @@ class Kernel(Value):
         Most kernels learn nothing. Words of texts, or the scales of the columns of a table, are
         learned from training points alone, in each fold of a cross-validation anew.
         """
-        inner = {n: v for n, v in self.get_params(deep=False).items() if isinstance(v, Kernel)}
-        learned = {name: part.fitted(data) for name, part in inner.items()}
-        same = all(learned[name] is part for name, part in inner.items())
-        return self if same else self.with_(**learned)
+        learned = {}
+        for name, part in vars(self).items():
+            if isinstance(part, Kernel) and (fresh := part.fitted(data)) is not part:
+                learned[name] = fresh
+        return self.with_(**learned) if learned else self
 
     def learn(self, X: Any, y: Any, by: Any = None, *, sample_weight: Any = None) -> Kernel:
         """This kernel, measuring distances as the targets y ask for.
@@ -231,6 +234,49 @@ class Kernel(Value):
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
         """The function f = Σ α_i k(x_i, ·)."""
         return RKHSFunction(self, self.points(centres), coefficients)
+
+    def mean_embedding(self, x: Any, weights: Any = None) -> RKHSFunction:
+        """The mean of k(x, ·) over points, with weights where given: ⟨μ, f⟩ is the mean of f.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Linear
+        >>> mu = Linear().mean_embedding(np.array([[1.0], [2.0], [6.0]]))
+        >>> mu([[2.0]])
+        array([6.])
+        """
+        return mean_embedding(self, x, weights)
+
+    def mercer(self, measure: Any, count: int = 50, *, random_state: Any = 0) -> Any:
+        """The leading eigenvalues and eigenfunctions for a measure, or for the points of a sample.
+
+        Measures of `mercer.kernels.mercer` have closed forms: `UniformCircle()` for periodic
+        kernels, `Normal(deviation, columns)` for the Gaussian one, `UniformSphere(d)` for kernels
+        of ⟨x, y⟩, `UniformCube(columns)` for the Brownian one. For points, the eigenvectors of
+        their Gram matrix, which is not stored, are extended to functions.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X = np.random.default_rng(0).standard_normal((200, 1))
+        >>> found = Gaussian().mercer(X, count=20)
+        >>> bool(np.allclose(found.approximation(X), Gaussian()(X), atol=1e-6))
+        True
+        """
+        from mercer.kernels.mercer import decomposition
+
+        return decomposition(self, measure, count, random_state)
+
+    def thin(
+        self, x: Any, count: int, *, method: str = "thinning", random_state: Any = None
+    ) -> Coreset:
+        """So many of the points, with a mean embedding near that of all: see `Coreset`.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X = np.linspace(0.0, 1.0, 64)[:, None]
+        >>> len(Gaussian(0.2).thin(X, 8, random_state=0).points)
+        8
+        """
+        return coreset(self, x, count, method=method, random_state=random_state)
 
     def laws(self, dimension: int | None = None) -> Facts:
         """The facts of this kernel, to read; by default for as many columns as it needs.
@@ -277,6 +323,22 @@ class Kernel(Value):
 
         return Scaled(other, self) if _operand(other) else NotImplemented
 
+    def __pow__(self, power: int) -> Kernel:
+        """k^r for a whole number r ≥ 0: its features are products of r features of k.
+
+        >>> from mercer.kernels import Linear
+        >>> (Linear() ** 2)([1.0, 2.0], [3.0, 4.0])
+        121.0
+        """
+        from mercer.kernels.algebra import PolynomialOf
+
+        if not isinstance(power, (int, np.integer)) or isinstance(power, bool) or power < 0:
+            raise ValueError(
+                f"a kernel has powers k**r for whole numbers r ≥ 0; got r = {power!r}: others need "
+                "not be positive definite. A root of Gaussian(l) is Gaussian(l * 2**0.5)."
+            )
+        return self if power == 1 else PolynomialOf(self, (0.0,) * int(power) + (1.0,))
+
     def exp(self) -> Kernel:
         """The kernel exp(k): its features are all powers of those of k."""
         from mercer.kernels.algebra import Exponentiated
@@ -301,8 +363,10 @@ class Kernel(Value):
 
         return Composed(self, map_) if callable(map_) else LinearMap(self, map_)
 
-    def on(self, columns: Column | Sequence[Column]) -> Columns:
+    def on(self, columns: Column | slice | Sequence[Column]) -> Columns:
         """This kernel on some columns only, given by number or, for a DataFrame, by name.
+
+        A slice has both ends, as slice(0, 3), or counts from the end, as slice(-2, None).
 
         >>> from mercer.kernels import Gaussian
         >>> Gaussian().on([0, 2])([1.0, 5.0, 2.0], [1.0, -7.0, 2.0])
@@ -310,6 +374,8 @@ class Kernel(Value):
         """
         from mercer.kernels.input_maps import Columns
 
+        if isinstance(columns, slice):
+            columns = _numbers(columns)
         single = isinstance(columns, (str, int, np.integer))
         return Columns(self, (columns,) if single else tuple(columns))  # type: ignore[arg-type]
 
@@ -329,6 +395,22 @@ class Kernel(Value):
 
     def _identity(self) -> tuple[Any, ...]:
         return tuple(_hashable(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def _numbers(columns: slice) -> tuple[int, ...]:
+    """The numbers of a slice of columns, whose total is not known yet."""
+    start, stop, step = columns.start, columns.stop, columns.step
+    whole = all(end is None or isinstance(end, (int, np.integer)) for end in (start, stop, step))
+    start, step = 0 if start is None else start, 1 if step is None else step
+    if whole and stop is None and start < 0:
+        stop = 0
+    numbers = tuple(range(start, stop, step)) if whole and stop is not None and step > 0 else ()
+    if not numbers or (start < 0) != (numbers[-1] < 0):
+        raise ValueError(
+            f"columns are not known from {columns!r} before there are points: write both ends, as "
+            "kernel.on(slice(0, 3)), or count from the end, as kernel.on(slice(-2, None))."
+        )
+    return numbers
 
 
 def reciprocal_roots(values: np.ndarray) -> np.ndarray:

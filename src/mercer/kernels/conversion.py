@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -23,12 +23,13 @@ from mercer.kernels.inner_product import Constant, Linear, Polynomial
 from mercer.kernels.input_maps import Composed
 from mercer.kernels.named import (
     EUCLIDEAN,
+    NAMES,
     Request,
     dense,
     from_function,
-    from_name,
     is_whole,
     on_metric,
+    refuse_name,
 )
 from mercer.kernels.radial import Gaussian, Matern, RationalQuadratic
 from mercer.points import PointSet
@@ -46,6 +47,7 @@ def as_kernel(
     n_features: int | None = None,
     X: Any = None,
     allow_indefinite: bool = False,
+    weights: Any = None,
 ) -> Kernel:
     """The kernel that `kernel` names, with the values scikit-learn gives it.
 
@@ -56,9 +58,10 @@ def as_kernel(
         "laplacian", "chi2", "cosine", "linear", "sigmoid", "additive_chi2" and "precomputed" (X is
         then the matrix). A function takes two points and returns a number, or two blocks of points
         and returns a matrix: which of both is decided by trying it on two points of X.
-    gamma : float, "scale", "auto" or None, default=None
+    gamma : float, "scale", "auto", "median" or None, default=None
         γ, as in `sklearn.metrics.pairwise`; None and "auto" are 1/n_features (for "chi2" None is
-        1), "scale" is 1/(n_features · variance of X).
+        1), "scale" is 1/(n_features · variance of X). "median" makes the median distance of points
+        of X the lengthscale of "rbf" and "laplacian"; for kernels of inner products it is "scale".
     degree : int, default=3
         r of "poly", (γ⟨x, y⟩ + c)^r.
     coef0 : float, default=1
@@ -72,6 +75,8 @@ def as_kernel(
         The data: where gamma depends on it, to try a function, and the matrix of "precomputed".
     allow_indefinite : bool, default=False
         Whether to accept what is not positive definite.
+    weights : array, optional
+        Of the points of X: those without weight do not count for gamma="median".
 
     Returns
     -------
@@ -86,8 +91,19 @@ def as_kernel(
     >>> as_kernel(lambda x, y: x[0] * y[0], X=np.eye(2))([3.0, 1.0], [2.0, 7.0])
     6.0
     """
-    request = Request(gamma, degree, coef0, n_features, X, allow_indefinite)
-    converted = _converted(kernel, request)
+    if n_features is None and getattr(X, "ndim", 0) == 2:
+        n_features = int(X.shape[1])
+    request = Request(gamma, degree, coef0, n_features, X, allow_indefinite, weights)
+    if isinstance(kernel, Kernel):
+        converted = kernel
+    elif isinstance(kernel, str):
+        converted = NAMES[kernel](request) if kernel in NAMES else refuse_name(kernel)
+    elif is_gaussian_process(kernel):
+        converted = from_gaussian_process(kernel, request)
+    elif callable(kernel) and not isinstance(kernel, type):
+        converted = from_function(kernel, request)
+    else:
+        raise ValueError(_not_a_kernel(kernel))
     return converted if metric in EUCLIDEAN else on_metric(converted, metric, request)
 
 
@@ -114,18 +130,6 @@ def as_kernel_and_ridge(kernel: Any, **options: Any) -> tuple[Kernel, float]:
     if not kernels:
         raise ValueError(f"{kernel} is noise and nothing else: add a kernel to it.")
     return reduce(operator.add, kernels), math.fsum(noise or 0.0 for _, noise in terms)
-
-
-def _converted(kernel: Any, request: Request) -> Kernel:
-    if isinstance(kernel, Kernel):
-        return kernel
-    if isinstance(kernel, str):
-        return from_name(kernel, request)
-    if is_gaussian_process(kernel):
-        return from_gaussian_process(kernel, request)
-    if callable(kernel) and not isinstance(kernel, type):
-        return from_function(kernel, request)
-    raise ValueError(_not_a_kernel(kernel))
 
 
 def _not_a_kernel(kernel: Any) -> str:
@@ -209,8 +213,8 @@ def _gp_pairwise(kernel: Any, request: Request) -> Kernel:
         return BlockKernel(kernel)
     given = kernel.pairwise_kernels_kwargs or {}
     own = {name: given[name] for name in ("degree", "coef0") if name in given}
-    defaults = replace(request, gamma=kernel.gamma, degree=3, coef0=1)
-    return from_name(kernel.metric, replace(defaults, **own))
+    data = {name: getattr(request, name) for name in ("n_features", "X", "allow_indefinite")}
+    return as_kernel(kernel.metric, gamma=kernel.gamma, **data, **own)
 
 
 def _gp_white(kernel: Any, request: Request) -> Kernel:

@@ -99,9 +99,7 @@ class Columns(OnImages):
         assert isinstance(x, VectorPoints)
         inner = self.kernel.derivative(self._image(x), self._image(y))
         out = np.zeros((*inner.shape[:2], x.width))
-        positions = x.positions(View(self._columns()))
-        assert positions is not None
-        add_columns(out, positions, inner)
+        add_columns(out, x.positions(self._columns()), inner)
         return out
 
     def feature_count(self, width: int) -> int | None:

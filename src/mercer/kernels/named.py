@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
-from mercer.arrays import is_tensor, namespace, to_precision
+from mercer.arrays import is_tensor, namespace, on_host, to_precision
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import ChiSquared, Laplacian
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
@@ -27,6 +27,8 @@ from mercer.points import PointSet, as_points, as_vectors
 
 EUCLIDEAN = ("euclidean", "l2")
 L1 = ("l1", "manhattan", "cityblock")
+FROM_DATA = (None, "auto", "scale", "median")
+DISTANCES_OF = 500  # points whose distances have their median taken
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Request:
     n_features: int | None = None
     X: Any = None
     allow_indefinite: bool = False
+    weights: Any = None
 
     def width(self) -> int | None:
         """The number of columns, where it is known."""
@@ -48,16 +51,25 @@ class Request:
 
     def positive_gamma(self) -> float:
         """γ as a number: given, or from the data."""
-        gamma = self._gamma_from_data() if self.gamma in (None, "auto", "scale") else self.gamma
+        named = self.gamma is None or isinstance(self.gamma, str)
+        gamma = self._gamma_from_data() if named and self.gamma in FROM_DATA else self.gamma
         if isinstance(gamma, Real) and math.isfinite(gamma) and gamma > 0:
             return float(gamma)
         raise ValueError(
-            f"gamma must be a positive number, None, 'auto' or 'scale'; got {self.gamma!r}. "
-            "Write for example gamma=0.1."
+            "gamma must be a positive number, None, 'auto', 'scale' or 'median'; got "
+            f"{self.gamma!r}. Write for example gamma=0.1."
         )
 
+    def lengthscale(self, of_gamma: Callable[[float], float], metric: str) -> float:
+        """ℓ of a kernel of a distance, from γ; gamma="median" is the median distance."""
+        if not (isinstance(self.gamma, str) and self.gamma == "median"):
+            return of_gamma(self.positive_gamma())
+        if self.X is None:
+            raise ValueError("gamma='median' needs the data: write X=X, or gamma=0.1.")
+        return median_distance(as_vectors(self.X).rows, self.weights, metric)
+
     def _gamma_from_data(self) -> float:
-        if self.gamma == "scale":
+        if self.gamma in ("scale", "median"):  # a kernel of inner products has no distances
             return _scale_gamma(self.X)
         width = self.width()
         if width is None:
@@ -90,6 +102,25 @@ def _scale_gamma(data: Any) -> float:
     return 1.0 / (points.width * variance) if variance else 1.0
 
 
+def median_distance(X: Any, weights: Any = None, metric: str = "euclidean") -> float:
+    """The median distance of distinct points, 1 where all coincide; a sample of many points.
+
+    Points without weight do not count, and repeated points count once.
+
+    >>> median_distance(np.array([[0.0], [1.0], [3.0], [3.0]]))
+    2.0
+    """
+    most = DISTANCES_OF
+    kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(on_host(weights))
+    many = kept[:: max(1, len(kept) // (most if X.shape[1] > most else 10 * most))]
+    rows = X[many].toarray() if hasattr(X, "toarray") else X[many]
+    rows = np.unique(np.asarray(on_host(rows), np.float64), axis=0)
+    rows = rows[:: max(1, len(rows) // most)]
+    distances = scipy.spatial.distance.pdist(rows, metric)
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if len(distances) else 1.0
+
+
 def is_whole(value: Any) -> bool:
     """Whether this is a whole number, as an int or a float."""
     return isinstance(value, Real) and float(value).is_integer()
@@ -103,17 +134,16 @@ def dense(matrix: Any) -> np.ndarray:
 # ---- names ---------------------------------------------------------------------------------------
 
 
-def from_name(name: str, request: Request) -> Kernel:
-    """The kernel of this name, or an error with the nearest one."""
-    if name in NAMES:
-        return NAMES[name](request)
+def refuse_name(name: str) -> Kernel:
+    """Refuse a name that is none, and say the nearest one."""
     close = difflib.get_close_matches(name.lower(), NAMES, n=1)
     question = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"there is no kernel {name!r}.{question} The names are {sorted(NAMES)}.")
 
 
 def _chi2(request: Request) -> Kernel:
-    return ChiSquared(1.0 if request.gamma is None else request.positive_gamma())
+    own = request.gamma is None or request.gamma == "median"
+    return ChiSquared(1.0 if own else request.positive_gamma())
 
 
 def _additive_chi2(request: Request) -> Kernel:
@@ -163,12 +193,12 @@ NAMES: dict[str, Callable[[Request], Kernel]] = {
     "additive_chi2": _additive_chi2,
     "chi2": _chi2,
     "cosine": lambda request: Linear().normalised(),
-    "laplacian": lambda request: Laplacian(1.0 / request.positive_gamma()),
+    "laplacian": lambda request: Laplacian(request.lengthscale(lambda g: 1.0 / g, "cityblock")),
     "linear": lambda request: Linear(),
     "poly": _polynomial,
     "polynomial": _polynomial,
     "precomputed": _precomputed,
-    "rbf": lambda request: Gaussian((2.0 * request.positive_gamma()) ** -0.5),
+    "rbf": lambda request: Gaussian(request.lengthscale(lambda g: (2.0 * g) ** -0.5, "euclidean")),
     "sigmoid": _sigmoid,
 }
 

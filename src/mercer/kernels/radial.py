@@ -62,7 +62,7 @@ class Radial(Kernel):
         raise NotImplementedError
 
     def __post_init__(self) -> None:
-        check_lengthscale(self, self._lengthscale)
+        check_lengthscale(self, self.lengthscale)  # type: ignore[attr-defined]
 
     @property
     def _lengthscale(self) -> Any:
@@ -92,6 +92,8 @@ class Radial(Kernel):
 
 class _Decaying(Radial):
     """Radial kernels with k(x, x) = 1 and a spectral density that is positive everywhere."""
+
+    positive_definite = True
 
     def facts(self, dimension: int | None = None) -> Facts:
         known = super().facts(dimension)

@@ -6,15 +6,18 @@ are left as they are unless ``overwrite=True`` says otherwise.
 """
 
 from mercer.linalg.eigen import eigen, is_negative, qr, symmetric_solve
+from mercer.linalg.eigenpairs import Eigenpairs, leading_eigenpairs
 from mercer.linalg.factors import Factor, cholesky
 from mercer.linalg.matrices import shift_diagonal
 from mercer.linalg.triangles import triangular_solve
 
 __all__ = [
+    "Eigenpairs",
     "Factor",
     "cholesky",
     "eigen",
     "is_negative",
+    "leading_eigenpairs",
     "qr",
     "shift_diagonal",
     "symmetric_solve",

@@ -6,10 +6,7 @@ from mercer.arrays import Array, namespace
 from mercer.linalg.matrices import (
     largest,
     of_one_type,
-    require_finite,
     require_matrix,
-    require_rows,
-    require_square,
     rounding_unit,
     scale,
 )
@@ -28,8 +25,7 @@ def eigen(matrix: Array) -> tuple[Array, Array]:
     >>> bool(np.allclose(values, [1.0, 3.0])), bool(np.allclose(V * values @ V.T, A))
     (True, True)
     """
-    require_square(matrix)
-    require_finite(matrix)
+    require_matrix(matrix)
     values, vectors = namespace(matrix).linalg.eigh(matrix)
     return values, vectors
 
@@ -47,8 +43,7 @@ def qr(matrix: Array) -> tuple[Array, Array]:
     >>> bool(np.allclose(Q @ R, A)), bool(np.allclose(Q.T @ Q, np.eye(2)))
     (True, True)
     """
-    require_matrix(matrix)
-    require_finite(matrix)
+    require_matrix(matrix, square=False)
     Q, R = namespace(matrix).linalg.qr(matrix, mode="reduced")
     return Q, R
 
@@ -70,7 +65,6 @@ def symmetric_solve(matrix: Array, b: Array, *, cutoff: float | None = None) -> 
     """
     matrix, b = of_one_type(matrix, b)
     values, vectors = eigen(matrix)
-    require_rows(matrix, b)
     xp = namespace(matrix)
     if cutoff is None:
         cutoff = matrix.shape[0] * rounding_unit(matrix)

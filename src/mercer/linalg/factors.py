@@ -15,9 +15,8 @@ from mercer.arrays import Array, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
 from mercer.linalg.matrices import (
     diagonal,
-    require_finite,
-    require_jitter,
-    require_square,
+    of_one_type,
+    require_matrix,
     rounding_unit,
     scale,
     shifted,
@@ -30,7 +29,8 @@ from mercer.linalg.triangles import Triangle, triangular_solve
 class Factor:
     """The Cholesky factor of a positive definite matrix: L Lᵀ = A + jitter·I.
 
-    `lower` is L, and `jitter` is what had to be added to the diagonal, 0 for most matrices.
+    `lower` is L, and `jitter` is what had to be added to the diagonal, 0 for most matrices. On a
+    device solutions by panels are `refined`, unless a preconditioner can do without.
 
     Examples
     --------
@@ -46,9 +46,15 @@ class Factor:
     lower: Array
     jitter: float
     tuning: Tuning = TUNING
+    refined: bool = True
 
     def solve(self, b: Array) -> Array:
         """The solution (L Lᵀ)⁻¹ b."""
+        if isinstance(self.lower, np.ndarray):
+            lower = self.lower
+            if b.dtype != lower.dtype or b.ndim not in (1, 2) or len(b) != len(lower):
+                lower, b = of_one_type(lower, b)
+            return scipy.linalg.cho_solve((lower, True), b, check_finite=False)
         return self.other_half_solve(self.half_solve(b))
 
     def half_solve(self, b: Array) -> Array:
@@ -70,7 +76,7 @@ class Factor:
 
     @cached_property
     def _panels(self) -> Triangle:
-        return Triangle(self.lower, self.tuning.device_panel)
+        return Triangle(self.lower, self.tuning.device_panel, refined=self.refined)
 
     def inverse(self) -> Array:
         """(L Lᵀ)⁻¹, stored.
@@ -139,20 +145,29 @@ def cholesky(
     >>> bool(np.allclose(factor.lower @ factor.lower.T, A)), factor.jitter < 1e-15
     (True, True)
     """
-    require_square(matrix)
-    require_finite(matrix)
-    require_jitter(jitter)
-    work = _workspace(matrix, overwrite)
-    for amount in _ladder(matrix) if jitter is None else [float(jitter)]:
-        lower, failing_order = _attempt(work, amount, tuning)
-        if not failing_order:
-            return Factor(lower, amount, tuning)
-    raise _refusal(matrix, amount, failing_order)
+    require_matrix(matrix)
+    if jitter is not None and not 0 <= jitter < float("inf"):
+        raise ValueError(
+            f"Expected a jitter that is finite and at least 0, got {jitter}: write jitter=None to "
+            "let the smallest one be found."
+        )
+    work = matrix
+    if namespace(matrix) is np and not (overwrite and matrix.flags.writeable):
+        work = np.array(matrix, order="F")  # LAPACK writes to what it is given
+    amount = 0.0 if jitter is None else float(jitter)
+    lower, failing_order = _attempt(work, amount, tuning)
+    if failing_order and jitter is None:
+        for amount in _ladder(matrix):
+            lower, failing_order = _attempt(work, amount, tuning)
+            if not failing_order:
+                break
+    if failing_order:
+        raise _refusal(matrix, amount, failing_order)
+    return Factor(lower, amount, tuning)
 
 
 def _ladder(matrix: Array) -> Iterator[float]:
-    """0, then ε·m·10^k while that is at most max(√ε, 10·n·ε)·m."""
-    yield 0.0
+    """ε·m·10^k while that is at most max(√ε, 10·n·ε)·m."""
     unit, size = rounding_unit(matrix), scale(matrix)
     limit = max(unit**-0.5, 10.0 * matrix.shape[0])
     for power in takewhile(lambda power: power <= limit, (10.0**k for k in count())):
@@ -180,7 +195,8 @@ def _witness(matrix: Array, jitter: float, failing_order: int) -> Array:
     xp = namespace(matrix)
     k = failing_order - 1
     minor = matrix[:k, :k]
-    lower, earlier_order = _attempt(_workspace(minor, overwrite=False), jitter, TUNING)
+    work = np.array(minor, order="F") if xp is np else minor
+    lower, earlier_order = _attempt(work, jitter, TUNING)
     if earlier_order:  # rounding may differ from one order to the next
         return _witness(matrix, jitter, earlier_order)
     head = -Factor(lower, jitter).solve(matrix[:k, k])
@@ -192,40 +208,32 @@ def _witness(matrix: Array, jitter: float, failing_order: int) -> Array:
 # ---- one attempt -------------------------------------------------------------------------------
 
 
-def _workspace(matrix: Array, overwrite: bool) -> Array:
-    """What an attempt may write to (only LAPACK's do): a copy, unless A may go."""
-    if namespace(matrix) is not np or (overwrite and matrix.flags.writeable):
-        return matrix
-    return np.array(matrix, order="F")
-
-
 def _attempt(matrix: Array, jitter: float, tuning: Tuning) -> tuple[Array, int]:
-    """(L, 0), or (None, order of the first leading minor that has no factor)."""
+    """(L, 0), or (None, order of the first leading minor that has no factor).
+
+    NumPy's arrays are factored in place: LAPACK writes the lower triangle only, so the upper one
+    undoes a failure.
+    """
     xp = namespace(matrix)
     if xp is np:
-        return _attempt_lapack(matrix, jitter, tuning)
+        columns = matrix if matrix.flags.f_contiguous else matrix.T
+        entries = columns.diagonal().copy()
+        np.fill_diagonal(columns, entries + jitter)
+        failing_order = factor_lower_triangle(columns, tuning)
+        if not failing_order:
+            for j in range(1, columns.shape[0]):
+                columns[:j, j] = 0.0
+            return columns, 0
+        for j in range(columns.shape[0] - 1):
+            columns[j + 1 :, j] = columns[j, j + 1 :]
+        np.fill_diagonal(columns, entries)
+        return None, failing_order
     moved = shifted(matrix, jitter)
     if hasattr(xp.linalg, "cholesky_ex"):  # torch
         lower, failing_order = xp.linalg.cholesky_ex(moved)
         return lower, int(failing_order)
     lower = _lower_or_none(moved)
     return lower, 0 if lower is not None else _first_failing_order(moved)
-
-
-def _attempt_lapack(matrix: Array, jitter: float, tuning: Tuning) -> tuple[Array, int]:
-    """In place: LAPACK writes the lower triangle only, so the upper one undoes a failure."""
-    columns = matrix if matrix.flags.f_contiguous else matrix.T
-    entries = columns.diagonal().copy()
-    np.fill_diagonal(columns, entries + jitter)
-    failing_order = factor_lower_triangle(columns, tuning)
-    if failing_order:
-        for j in range(columns.shape[0] - 1):
-            columns[j + 1 :, j] = columns[j, j + 1 :]
-        np.fill_diagonal(columns, entries)
-        return None, failing_order
-    for j in range(1, columns.shape[0]):
-        columns[:j, j] = 0.0
-    return columns, 0
 
 
 def _lower_or_none(matrix: Array) -> Array | None:

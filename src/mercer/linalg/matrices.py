@@ -7,53 +7,30 @@ import numpy as np
 from mercer.arrays import Array, is_tensor, namespace
 
 
-def require_matrix(matrix: Array) -> None:
-    """Refuse what is no matrix of floating numbers."""
-    namespace(matrix)
-    require_floating(matrix)
+def require_matrix(matrix: Array, *, square: bool = True, finite: bool = True) -> None:
+    """Refuse what is no matrix of float32 or float64, or not square or finite where it must be."""
+    xp = namespace(matrix)
+    if matrix.dtype not in (xp.float32, xp.float64):
+        raise ValueError(
+            f"Expected an array of float32 or float64, got {matrix.dtype}: write "
+            "xp.astype(array, xp.float64)."
+        )
     if matrix.ndim != 2:
         raise ValueError(
             "Expected a matrix with rows and columns, got an array of shape "
             f"{tuple(matrix.shape)}: write x[:, None] for one column."
         )
-
-
-def require_square(matrix: Array) -> None:
-    """Refuse a matrix that is not square."""
-    require_matrix(matrix)
-    if matrix.shape[0] != matrix.shape[1]:
+    if square and matrix.shape[0] != matrix.shape[1]:
         raise ValueError(
             f"Expected a square matrix, got shape {tuple(matrix.shape)}: write "
             "kernel.gram(X).dense() for the points against themselves, or qr(matrix) for a "
             "rectangular one."
         )
-
-
-def require_rows(matrix: Array, b: Array) -> None:
-    """Refuse a right-hand side that does not fit a matrix."""
-    if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
-        raise ValueError(
-            f"Expected a right-hand side of {matrix.shape[0]} rows, one column or many, got shape "
-            f"{tuple(b.shape)}: write b.T if the right-hand sides are its rows."
-        )
-
-
-def require_floating(array: Array) -> None:
-    """Refuse numbers other than float32 and float64."""
-    xp = namespace(array)
-    if array.dtype not in (xp.float32, xp.float64):
-        raise ValueError(
-            f"Expected an array of float32 or float64, got {array.dtype}: write "
-            "xp.astype(array, xp.float64)."
-        )
-
-
-def require_finite(matrix: Array) -> None:
-    """Refuse NaN and infinity."""
-    xp = namespace(matrix)
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = bool(xp.isfinite(xp.sum(matrix))) or bool(xp.all(xp.isfinite(matrix)))
     if not finite:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum is quicker than a look at each
+        fine = bool(xp.isfinite(xp.sum(matrix))) or bool(xp.all(xp.isfinite(matrix)))
+    if not fine:
         bad = int(xp.count_nonzero(~xp.isfinite(matrix)))
         raise ValueError(
             f"Expected finite numbers, got {bad} NaN or infinite entries in a matrix of shape "
@@ -61,32 +38,20 @@ def require_finite(matrix: Array) -> None:
         )
 
 
-def require_jitter(jitter: float | None) -> None:
-    """Refuse a jitter that is negative or infinite."""
-    if jitter is not None and not 0 <= jitter < float("inf"):
-        raise ValueError(
-            f"Expected a jitter that is finite and at least 0, got {jitter}: write jitter=None to "
-            "let the smallest one be found."
-        )
-
-
-def require_nonzero_diagonal(matrix: Array) -> None:
-    """Refuse a triangle that has no inverse."""
-    xp = namespace(matrix)
-    sizes = xp.abs(diagonal(matrix))
-    if bool(xp.any(sizes == 0)):
-        row = int(xp.argmin(sizes))
-        raise ValueError(
-            f"Expected a triangular matrix without zeros on its diagonal, got one in row {row}: "
-            "write symmetric_solve(matrix, b) where the matrix is singular."
-        )
-
-
 def of_one_type(matrix: Array, b: Array) -> tuple[Array, Array]:
-    """Both in the wider of their two types."""
+    """A matrix and a right-hand side that fits it, both in the wider of their two types."""
     xp = namespace(matrix, b)
-    require_floating(matrix)
-    require_floating(b)
+    for array in (matrix, b):
+        if array.dtype not in (xp.float32, xp.float64):
+            raise ValueError(
+                f"Expected an array of float32 or float64, got {array.dtype}: write "
+                "xp.astype(array, xp.float64)."
+            )
+    if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
+        raise ValueError(
+            f"Expected a right-hand side of {matrix.shape[0]} rows, one column or many, got shape "
+            f"{tuple(b.shape)}: write b.T if the right-hand sides are its rows."
+        )
     dtype = xp.result_type(matrix, b)
     return xp.astype(matrix, dtype, copy=False), xp.astype(b, dtype, copy=False)
 

@@ -43,7 +43,7 @@ class Tuning:
     large: int = 8 * 12_288
     leaf: int = 256
     smallest: float = 2.0**-60
-    device_panel: int = 1024
+    device_panel: int = 2048
     few_columns: int = 32
     panels_on_host: bool = False
 
@@ -61,7 +61,8 @@ def factor_lower_triangle(columns: np.ndarray, tuning: Tuning = TUNING) -> int:
         return factor_in_panels(columns, tuning.panel)
     (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (columns,))
     lower, failing_order = potrf(columns, lower=True, clean=False, overwrite_a=True)
-    _into(columns, lower)
+    if not np.shares_memory(columns, lower):
+        columns[...] = lower
     return int(failing_order)
 
 

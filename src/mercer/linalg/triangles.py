@@ -6,12 +6,7 @@ import numpy as np
 import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, namespace
-from mercer.linalg.matrices import (
-    of_one_type,
-    require_nonzero_diagonal,
-    require_rows,
-    require_square,
-)
+from mercer.linalg.matrices import diagonal, of_one_type, require_matrix
 from mercer.linalg.panels import TUNING
 
 
@@ -37,11 +32,16 @@ def triangular_solve(
     >>> bool(np.allclose(L.T @ triangular_solve(L, b, transposed=True), b))
     True
     """
-    require_square(matrix)
+    require_matrix(matrix, finite=False)
     matrix, b = of_one_type(matrix, b)
-    require_rows(matrix, b)
-    require_nonzero_diagonal(matrix)
     xp = namespace(matrix)
+    sizes = xp.abs(diagonal(matrix))
+    if bool(xp.any(sizes == 0)):
+        row = int(xp.argmin(sizes))
+        raise ValueError(
+            f"Expected a triangular matrix without zeros on its diagonal, got one in row {row}: "
+            "write symmetric_solve(matrix, b) where the matrix is singular."
+        )
     if xp is np:
         return scipy.linalg.solve_triangular(
             matrix, b, lower=lower, trans=int(transposed), overwrite_b=overwrite, check_finite=False

@@ -77,8 +77,10 @@ class Loss(Value):
     @property
     def is_smooth(self) -> bool:
         """Whether the slope has no jumps, so that Newton's method is made for the loss."""
+        if math.isfinite(self.smoothness):
+            return True
         value = self.expression(Y, F)
-        return math.isfinite(self.smoothness) or (value is not None and not has_kinks(value))
+        return value is not None and not has_kinks(value)
 
     def domain(self, y: Array) -> tuple[Any, Any]:
         """The least and the largest u with ℓ*(y, u) < ∞, as numbers or like y."""

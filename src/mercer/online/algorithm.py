@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.kernels.measures import Seed
 from mercer.losses import Loss
 from mercer.online.budgets import Budget
 from mercer.online.losses import Novelty, kind_of
@@ -61,7 +62,7 @@ class Algorithm:
     step: Any
     budget: Budget | None = None
     averaging: Average | None = None
-    random_state: Any = None
+    random_state: Seed = None
     record: bool = False
 
     def __post_init__(self) -> None:

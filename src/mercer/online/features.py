@@ -17,6 +17,7 @@ from mercer.checks import check_count
 from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.online.algorithm import Algorithm, Tuning
 from mercer.online.machine import OnlineMachine
 from mercer.online.state import BASE_SCALE, COUNT, FEATURES, SCALE, empty_state
@@ -24,7 +25,7 @@ from mercer.online.stream import Descent, Expansion, Samples, is_narrow, seed_of
 from mercer.online.targets import Targets
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
-from mercer.solvers.schedules import Average, InverseSquareRoot
+from mercer.solvers.schedules import Average
 
 STEPS_OF_A_PAGE = 64  # of doubly stochastic gradients: their frequencies are drawn together
 
@@ -286,15 +287,12 @@ class RandomFeatureMachine(OnlineMachine):
     step: Any = None
     averaging: Average | None = None
     record: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> FourierStream:
         check_count(self, "n_components", self.n_components)
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        options = None, self.averaging, self.random_state, self.record
-        algorithm = Algorithm(self._loss(), self.regularization, step, *options)
         pairs = (self.n_components + 1) // 2
-        return FourierStream(kernel, algorithm, points, targets.outputs, pairs)
+        return FourierStream(kernel, self._algorithm(2), points, targets.outputs, pairs)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -302,7 +300,7 @@ class NystroemMachine(OnlineMachine):
     """Online learning on Nyström features of the first points of the stream. Any kernel.
 
     The first `size` samples are learned as bumps, and stay as centres; then f moves in their span,
-    at the cost of `size`² for a sample, whatever the length of the stream.
+    at the cost of size² for a sample, whatever the length of the stream.
 
     Parameters
     ----------
@@ -332,10 +330,7 @@ class NystroemMachine(OnlineMachine):
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> NystroemStream:
         check_count(self, "size", self.size)
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        options = None, self.averaging, None, self.record
-        algorithm = Algorithm(self._loss(), self.regularization, step, *options)
-        return NystroemStream(kernel, algorithm, points, targets.outputs, int(self.size))
+        return NystroemStream(kernel, self._algorithm(2), points, targets.outputs, int(self.size))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -372,12 +367,10 @@ class DoublyStochasticMachine(OnlineMachine):
     loss: Any = None
     regularization: float = 1e-4
     step: Any = None
-    random_state: Any = None
+    random_state: Seed = None
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> DoublyStochasticStream:
         check_count(self, "frequencies", self.frequencies)
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        options = None, None, self.random_state, False
-        algorithm = Algorithm(self._loss(), self.regularization, step, *options)
-        count = int(self.frequencies)
-        return DoublyStochasticStream(kernel, algorithm, points, targets.outputs, count)
+        return DoublyStochasticStream(
+            kernel, self._algorithm(2), points, targets.outputs, int(self.frequencies)
+        )

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_weights
+from mercer.features.bases import BaseEstimator
 from mercer.features.inputs import KernelInput
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.losses import Hinge, Logistic, Loss, Multinomial
 from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import Budget
@@ -24,13 +25,32 @@ from mercer.online.targets import Targets, announced
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
 from mercer.solvers.schedules import Average, InverseSquareRoot
 
+PLAIN: dict[str, Any] = {  # the parameters of an algorithm, for machines that have no such
+    "regularization": 0.0,
+    "step": None,
+    "budget": None,
+    "averaging": None,
+    "random_state": None,
+    "record": False,
+}
+
+
+class _Learned(KernelInput):
+    """Attributes that learning sets, with their types; in a dataclass they would be parameters."""
+
+    stream_: Any
+    targets_: Targets
+    kernel_: Kernel
+    classes_: np.ndarray
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class OnlineMachine(KernelInput, BaseEstimator):
+class OnlineMachine(_Learned, BaseEstimator):
     """What all online machines share: streams in, predictions out.
 
-    Subclasses are dataclasses of their parameters. They say which `_algorithm` runs, or which
-    stream `_begin` makes; and their `_loss`, where it is not the parameter `loss`.
+    Subclasses are dataclasses of their parameters, of which `_algorithm` is made. They say what is
+    otherwise chosen, or which stream `_begin` makes; and their `_loss`, where it is not the
+    parameter `loss`.
     """
 
     kernel: Any = field(default="rbf", kw_only=False)
@@ -39,9 +59,12 @@ class OnlineMachine(KernelInput, BaseEstimator):
     degree: Any = 3
     coef0: Any = 1
 
-    def _algorithm(self, classes: int) -> Algorithm:
-        """What is minimised, with which steps, for so many classes."""
-        raise NotImplementedError
+    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
+        """What is minimised, with which steps: as chosen, else as the parameters say."""
+        options = {name: getattr(self, name, value) for name, value in PLAIN.items()} | chosen
+        if options["step"] is None:
+            options["step"] = InverseSquareRoot(1.0)
+        return Algorithm(self._loss(classes), **options)
 
     def _loss(self, classes: int = 2) -> Loss:
         loss = getattr(self, "loss", None)
@@ -388,15 +411,4 @@ class OnlineKernelMachine(OnlineMachine):
     budget: Budget | None = None
     averaging: Average | None = None
     record: bool = False
-    random_state: Any = None
-
-    def _algorithm(self, classes: int) -> Algorithm:
-        return Algorithm(
-            self._loss(classes),
-            self.regularization,
-            InverseSquareRoot(1.0) if self.step is None else self.step,
-            self.budget,
-            self.averaging,
-            self.random_state,
-            self.record,
-        )
+    random_state: Seed = None

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import OutlierMixin
 
 from mercer.checks import check_positive
+from mercer.features.bases import OutlierMixin
+from mercer.kernels.measures import Seed
 from mercer.losses import EpsilonInsensitive, Hinge, Loss, Perceptron
 from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import Budget, Forget, Oldest
@@ -63,13 +64,11 @@ class Pegasos(OnlineMachine):
     budget: Budget | None = None
     averaging: Average | None = None
     record: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
-    def _algorithm(self, classes: int) -> Algorithm:
+    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
         check_positive(self, "regularization", self.regularization)
-        step = InverseTime(1.0 / self.regularization)
-        options = self.budget, self.averaging, self.random_state, self.record
-        return Algorithm(Hinge(), self.regularization, step, *options)
+        return super()._algorithm(classes, step=InverseTime(1.0 / self.regularization))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -112,11 +111,10 @@ class NORMA(OnlineMachine):
     averaging: Average | None = None
     record: bool = False
 
-    def _algorithm(self, classes: int) -> Algorithm:
+    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
         step = Constant(self.rate) if self.constant else InverseSquareRoot(self.rate)
         budget = None if self.window is None else Oldest(self.window)
-        options = budget, self.averaging, None, self.record
-        return Algorithm(self._loss(), self.regularization, step, *options)
+        return super()._algorithm(classes, step=step, budget=budget)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -153,14 +151,14 @@ class PassiveAggressive(OnlineMachine):
     loss: Any = None
     budget: Budget | None = None
     averaging: Average | None = None
-    random_state: Any = None
+    random_state: Seed = None
 
     def _loss(self, classes: int = 2) -> Loss:
         if self.loss is None and classes > 2:
             return MaxMargin(1.0)
         return super()._loss()
 
-    def _algorithm(self, classes: int) -> Algorithm:
+    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
         if self.variant not in VARIANTS:
             raise ValueError(f"variant must be one of {list(VARIANTS)}; got {self.variant!r}.")
         if not (self.loss is None or isinstance(self.loss, (Hinge, EpsilonInsensitive))):
@@ -170,8 +168,7 @@ class PassiveAggressive(OnlineMachine):
             )
         limit = math.inf if self.variant == "PA" else self.limit
         step = Aggressive(limit, soft=self.variant == "PA-II")
-        options = self.budget, self.averaging, self.random_state
-        return Algorithm(self._loss(classes), 0.0, step, *options)
+        return super()._algorithm(classes, step=step)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -202,12 +199,12 @@ class KernelPerceptron(OnlineMachine):
 
     predictor: str = "last"
     budget: Budget | None = None
-    random_state: Any = None
+    random_state: Seed = None
 
     def _loss(self, classes: int = 2) -> Loss:
         return MaxMargin(0.0) if classes > 2 else Perceptron()
 
-    def _algorithm(self, classes: int) -> Algorithm:
+    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
         if self.predictor not in PREDICTORS:
             raise ValueError(
                 f"predictor must be one of {list(PREDICTORS)}; got {self.predictor!r}."
@@ -217,8 +214,7 @@ class KernelPerceptron(OnlineMachine):
                 "votes need every mistake: leave out the budget, or write predictor='average'."
             )
         averaging = Average() if self.predictor == "average" else None
-        options = self.budget, averaging, self.random_state
-        return Algorithm(self._loss(classes), 0.0, Constant(1.0), *options)
+        return super()._algorithm(classes, step=Constant(1.0), averaging=averaging)
 
     def _scores(self, points: PointSet) -> np.ndarray:
         return self._votes(points) if self.predictor == "vote" else super()._scores(points)
@@ -276,8 +272,8 @@ class Forgetron(OnlineMachine):
     def _loss(self, classes: int = 2) -> Loss:
         return Perceptron()
 
-    def _algorithm(self, classes: int) -> Algorithm:
-        return Algorithm(Perceptron(), 0.0, Constant(1.0), Forget(self.size))
+    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
+        return super()._algorithm(classes, step=Constant(1.0), budget=Forget(self.size))
 
     def _read_targets(self, y: Any, classes: Any, find_classes: bool) -> Targets:
         targets = super()._read_targets(y, classes, find_classes)
@@ -332,17 +328,15 @@ class OneClassMachine(OutlierMixin, OnlineMachine):
     regularization: float = 0.01
     step: Any = None
     budget: Budget | None = None
-    random_state: Any = None
+    random_state: Seed = None
 
     def _loss(self, classes: int = 2) -> Loss:
         return Novelty(self.share)
 
-    def _algorithm(self, classes: int) -> Algorithm:
+    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
         if not 0.0 < self.share < 1.0:
             raise ValueError(f"share must be a number between 0 and 1; got {self.share!r}.")
-        step = InverseSquareRoot(1.0) if self.step is None else self.step
-        options = self.budget, None, self.random_state
-        return Algorithm(self._loss(), self.regularization, step, *options)
+        return super()._algorithm(classes)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Forget everything, and learn the rows of X in their order; y is ignored."""

@@ -153,7 +153,7 @@ class BlockedGram(Operator):
     def astype(self, dtype: Any) -> BlockedGram:
         return BlockedGram(self.kernel, self.blocks, self.y, self.rows, self.memory, dtype)
 
-    def _grams(self) -> Iterator[tuple[int, Gram]]:
+    def parts(self) -> Iterator[tuple[int, Gram]]:
         """The Gram matrix of each block, and the number of its first row."""
         start = 0
         for block in self.blocks:
@@ -167,12 +167,12 @@ class BlockedGram(Operator):
             )
 
     def __matmul__(self, values: Any) -> Array:
-        parts = [gram @ values for _, gram in self._grams()]
+        parts = [gram @ values for _, gram in self.parts()]
         return namespace(parts[0]).concat(parts)
 
     def transposed_product(self, values: Any) -> Array:
         total: Any = 0.0
-        for first, gram in self._grams():
+        for first, gram in self.parts():
             total = total + gram.T @ values[first : first + gram.shape[0]]
         return total
 
@@ -180,7 +180,7 @@ class BlockedGram(Operator):
         total: Any = 0.0
         sums: Any = None
         values_of: list[Array] = []
-        for first, gram in self._grams():
+        for first, gram in self.parts():
             part = gram.row_pass(values, part_of(row_map, first, gram.shape[0]))
             total = total + part.product
             if part.sums is not None:
@@ -192,7 +192,7 @@ class BlockedGram(Operator):
     def take(self, rows: np.ndarray) -> PointSet:
         """The points of some rows, whose numbers ascend: one reading of the blocks."""
         taken: PointSet | None = None
-        for first, gram in self._grams():
+        for first, gram in self.parts():
             inside = rows[(rows >= first) & (rows < first + gram.shape[0])] - first
             if len(inside):
                 part = gram.x.take(inside)

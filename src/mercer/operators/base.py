@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array
+from mercer.arrays import Array, on_host
+from mercer.checks import is_number
 from mercer.evaluation.execution import RowMap, RowPass
+from mercer.runtime.budget import memory_budget
 
 
 class Operator:
@@ -39,6 +42,35 @@ class Operator:
         """The transposed operator."""
         return Transposed(self)
 
+    # ---- as numbers and matrices of NumPy: c * A is not stored either, np.asarray(A) is ---------
+
+    def __mul__(self, factor: float) -> Operator:
+        if not is_number(factor):
+            return NotImplemented
+        return Multiple(float(factor), self)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> Operator:
+        return self * (1.0 / divisor) if is_number(divisor) else NotImplemented
+
+    def __neg__(self) -> Operator:
+        return self * -1.0
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The matrix, stored, where that takes no more than the memory budget."""
+        if copy is False:
+            raise ValueError(f"{self!r} is not stored, so that it has no array without a copy.")
+        needed = math.prod(self.shape) * self.dtype.itemsize
+        budget = memory_budget(getattr(self, "memory", None))
+        if needed > budget:
+            raise MemoryError(
+                f"an array of {self.shape[0]} × {self.shape[1]} numbers takes {needed >> 20:,} MB, "
+                f"and the memory budget is {budget >> 20:,} MB: write .dense() to store it all the "
+                "same, or multiply by it as it is."
+            )
+        return np.asarray(on_host(self.dense()), dtype)
+
     # SciPy's names: scipy.sparse.linalg.aslinearoperator(operator) works.
 
     def matvec(self, values: Any) -> Array:
@@ -63,6 +95,46 @@ class Operator:
     def astype(self, dtype: Any) -> Operator:
         """The same operator in another precision: float32 or float64."""
         raise NotImplementedError
+
+
+class Multiple(Operator):
+    """cA of a number c and an operator A."""
+
+    def __init__(self, factor: float, operator: Operator) -> None:
+        self.factor, self.operator = factor, operator
+        self.shape, self.dtype = operator.shape, operator.dtype
+        self.memory = getattr(operator, "memory", None)
+
+    @property
+    def T(self) -> Operator:
+        return Multiple(self.factor, self.operator.T)
+
+    def __mul__(self, factor: float) -> Operator:
+        return Multiple(self.factor * factor, self.operator)
+
+    __rmul__ = __mul__
+
+    def __matmul__(self, values: Any) -> Array:
+        return self.factor * (self.operator @ values)
+
+    def transposed_product(self, values: Any) -> Array:
+        return self.factor * self.operator.transposed_product(values)
+
+    def diagonal(self) -> Array:
+        """The diagonal, where A has one."""
+        return self.factor * self.operator.diagonal()  # type: ignore[attr-defined]
+
+    def __getitem__(self, places: Any) -> Operator:
+        return Multiple(self.factor, self.operator[places])  # type: ignore[index]
+
+    def dense(self) -> Array:
+        return self.factor * self.operator.dense()
+
+    def astype(self, dtype: Any) -> Multiple:
+        return Multiple(self.factor, self.operator.astype(dtype))
+
+    def __repr__(self) -> str:
+        return f"{self.factor!r} * {self.operator!r}"
 
 
 class Transposed(Operator):

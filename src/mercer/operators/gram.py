@@ -40,6 +40,10 @@ class Gram(Operator):
     ----------
     evaluations : int
         How many kernel values all products so far were made of.
+    symmetric : bool
+        Whether K = Kᵀ is known: rows and columns are the same points, and k is symmetric.
+    on_tensors : bool
+        Whether the points are tensors of torch, and so are products.
 
     Examples
     --------
@@ -67,23 +71,15 @@ class Gram(Operator):
         self.evaluations = 0
         self.shape = len(self.x), len(self.y)
         self._executions: dict[str, Execution] = {}
+        self.symmetric = self.x is self.y and bool(kernel.symmetric)
+        self.on_tensors = x.home != "host"
         check_pair(self.x, self.y, precision)
         wide = precision in ("float64", "reference")
         self.dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)
 
     @property
-    def symmetric(self) -> bool:
-        """Whether K = Kᵀ is known: rows and columns are the same points, and k is symmetric."""
-        return self.x is self.y and self.kernel.symmetric
-
-    @property
     def T(self) -> Operator:
         return self if self.symmetric else Transposed(self)
-
-    @property
-    def on_tensors(self) -> bool:
-        """Whether the points are tensors of torch, and so are products."""
-        return self.x.home != "host"
 
     def __repr__(self) -> str:
         return f"Gram({self.kernel!r}, shape={self.shape}, dtype={self.dtype})"
@@ -226,6 +222,7 @@ class Gram(Operator):
         part.x = _some(self.x, rows)
         part.y = part.x if self.x is self.y and _same(rows, columns) else _some(self.y, columns)
         part.shape = len(part.x), len(part.y)
+        part.symmetric = part.x is part.y and self.symmetric
         return part
 
     def columns(self, indices: Any) -> Array:

@@ -1,7 +1,25 @@
-"""Pictures of fitted models; matplotlib is imported when one is drawn."""
+"""Pictures of kernels and fitted models; matplotlib is imported when one is drawn."""
 
 from mercer.plotting.history import HistoryDisplay
 from mercer.plotting.metric import MetricDisplay
+from mercer.plotting.models import (
+    ComponentsDisplay,
+    FittedFunctionDisplay,
+    SupportVectorsDisplay,
+    ValidationDisplay,
+)
 from mercer.plotting.regret import RegretDisplay
+from mercer.plotting.spectrum import EigenfunctionsDisplay, GramDisplay, SpectrumDisplay
 
-__all__ = ["HistoryDisplay", "MetricDisplay", "RegretDisplay"]
+__all__ = [
+    "ComponentsDisplay",
+    "EigenfunctionsDisplay",
+    "FittedFunctionDisplay",
+    "GramDisplay",
+    "HistoryDisplay",
+    "MetricDisplay",
+    "RegretDisplay",
+    "SpectrumDisplay",
+    "SupportVectorsDisplay",
+    "ValidationDisplay",
+]

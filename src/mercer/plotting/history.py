@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.plotting.axes import BLUE, axes, finished
+
 MEASURES = ("residual", "gap", "objective", "progressive_loss")
 
 
@@ -69,17 +71,12 @@ class HistoryDisplay:
 
     def plot(self, ax: Any = None, *, against: str = "iterations") -> HistoryDisplay:
         """Draw on `ax`, or on axes of a new figure."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.figure(figsize=(6, 4), layout="constrained").add_subplot()
+        ax = axes(ax)
         places, values = self.points(against)
-        ax.plot(places, values, color="#1f5fa8", marker=".")
+        ax.plot(places, values, color=BLUE, marker=".")
         if (values > 0).all():
             ax.set_yscale("log")
         ax.set_xlabel("iteration" if against == "iterations" else "seconds")
         ax.set_ylabel(str(self.measure).replace("_", " "))
         ax.set_title(self.solution.status.message.split(":")[0], fontsize=9)
-        ax.spines[["top", "right"]].set_visible(False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return finished(self, ax)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.online.regret import Regret, regret
+from mercer.plotting.axes import BLUE, GREEN, RED, axes, finished
 
 
 @dataclass(eq=False)
@@ -49,25 +50,19 @@ class RegretDisplay:
 
     def plot(self, ax: Any = None) -> RegretDisplay:
         """Draw on `ax`, or on axes of a new figure."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.figure(figsize=(6, 4), layout="constrained").add_subplot()
+        ax = axes(ax)
         drawn = self.regret
         rounds = np.arange(1, len(drawn.online) + 1)
         best = f"best f with ‖f‖ ≤ {drawn.radius:g}, in hindsight"
-        ax.plot(rounds, drawn.online, color="#1f5fa8", label="online")
-        ax.plot(rounds, drawn.best, color="#3a7d44", label=best)
+        ax.plot(rounds, drawn.online, color=BLUE, label="online")
+        ax.plot(rounds, drawn.best, color=GREEN, label=best)
         if drawn.bound is not None:
             label = f"best + {drawn.reason}"
-            ax.plot(rounds, drawn.best + drawn.bound, "--", color="#d1495b", label=label)
+            ax.plot(rounds, drawn.best + drawn.bound, "--", color=RED, label=label)
             ax.set_ylim(0, 1.1 * max(drawn.online[-1], (drawn.best + drawn.bound)[-1]))
         else:
             ax.set_title(drawn.reason, fontsize=9)
-        ax.fill_between(rounds, drawn.best, drawn.online, color="#1f5fa8", alpha=0.12, linewidth=0)
+        ax.fill_between(rounds, drawn.best, drawn.online, color=BLUE, alpha=0.12, linewidth=0)
         ax.set_xlabel("round")
         ax.set_ylabel("cumulative regularised loss" if drawn.regularised else "cumulative loss")
-        ax.legend(frameon=False, fontsize=9)
-        ax.spines[["top", "right"]].set_visible(False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return finished(self, ax, legend=True)

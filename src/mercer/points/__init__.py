@@ -14,7 +14,13 @@ from mercer.points.kinds import (
     VectorPoints,
     check_finite,
 )
-from mercer.points.reading import as_points, as_vectors
+from mercer.points.reading import (
+    as_objects,
+    as_points,
+    as_vectors,
+    check_column_names,
+    is_frame,
+)
 from mercer.points.views import ALL_COLUMNS, Column, View
 
 __all__ = [
@@ -28,7 +34,10 @@ __all__ = [
     "SparsePoints",
     "VectorPoints",
     "View",
+    "as_objects",
     "as_points",
     "as_vectors",
+    "check_column_names",
     "check_finite",
+    "is_frame",
 ]

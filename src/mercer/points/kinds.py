@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -15,6 +16,7 @@ from mercer.points.views import ALL_COLUMNS, Column, View
 from mercer.runtime.budget import free_memory
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+FIRST_COLUMN = itemgetter((slice(None), 0))
 CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
 
 
@@ -84,8 +86,8 @@ class HostPoints:
             refuse_values(array)
         wide = DOUBLE if DOUBLE in (array.dtype, dtype) else SINGLE
         if array.ndim == 1:
-            return np.ascontiguousarray(array[:, None], wide), lambda result: result[:, 0]
-        return np.ascontiguousarray(array, wide), lambda result: result
+            return np.ascontiguousarray(array[:, None], wide), FIRST_COLUMN
+        return np.ascontiguousarray(array, wide), np.asarray
 
     def free_memory(self) -> int:
         return free_memory()
@@ -138,11 +140,9 @@ class VectorPoints(HostPoints):
         """A number for each row, computed a block of rows at a time."""
         return np.concatenate([function(block) for block in row_blocks(self)] or [np.empty(0)])
 
-    def positions(self, view: View) -> np.ndarray | None:
-        """The numbers of the columns of a view (None: all of them, in order)."""
-        if view.columns is None:
-            return None
-        return np.array([self._position(column) for column in view.columns], dtype=np.intp)
+    def positions(self, columns: Sequence[Column]) -> np.ndarray:
+        """The numbers of some columns, which are given by number or by name."""
+        return np.array([self._position(column) for column in columns], dtype=np.intp)
 
     def _position(self, column: Column) -> int:
         if isinstance(column, str):
@@ -166,8 +166,7 @@ class VectorPoints(HostPoints):
 
     def width_of(self, view: View) -> int:
         """How many numbers a point has in a view; a wrong number of lengthscales is refused."""
-        positions = self.positions(view)
-        width = self.width if positions is None else len(positions)
+        width = self.width if view.columns is None else len(self.positions(view.columns))
         if view.matrix is not None:
             if len(view.matrix[0]) != width:
                 raise ValueError(
@@ -212,8 +211,9 @@ class DensePoints(VectorPoints):
 
     def seen(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
         """The rows in a view, as a fresh C-ordered array; `centre` is taken off first."""
-        positions = self.positions(view)
-        rows = self.rows if positions is None else self.rows[:, positions]
+        rows = self.rows
+        if view.columns is not None:
+            rows = rows[:, self.positions(view.columns)]
         seen = np.array(rows, dtype=dtype, order="C", ndmin=2)
         if isinstance(self.rows, np.memmap):
             check_finite(seen)
@@ -282,9 +282,9 @@ class SparsePoints(VectorPoints):
         return starts - starts[0], self.rows.indices[entries], values
 
     def _seen_sparse(self, view: View, dtype: Any) -> Any:
-        positions = self.positions(view)
-        rows = self.rows if positions is None else self.rows[:, positions]
-        rows = scipy.sparse.csr_array(rows, dtype=dtype, copy=positions is None)
+        selected = view.columns
+        rows = self.rows if selected is None else self.rows[:, self.positions(selected)]
+        rows = scipy.sparse.csr_array(rows, dtype=dtype, copy=selected is None)
         if view.matrix is not None:
             rows = scipy.sparse.csr_array(rows @ np.array(view.matrix, dtype).T)
         if view.scales is not None:

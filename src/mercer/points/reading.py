@@ -17,12 +17,14 @@ from mercer.points.kinds import (
     VectorPoints,
     check_finite,
 )
+from mercer.points.views import Column
 
 
-def as_vectors(data: Any, names: Sequence[str] = ()) -> VectorPoints:
+def as_vectors(data: Any, names: Sequence[Column] = ()) -> VectorPoints:
     """Arrays, tensors, DataFrames, sparse matrices and nested lists of numbers as points.
 
-    Of a DataFrame only the columns `names` are read, or all of them if there are none. float32 and
+    Of a DataFrame only the columns `names` are read, or all of them if there are none; where
+    numbers are among them, columns that are not read are 0, so that numbers stay. float32 and
     float64 stay what they are; other numbers are read as float64. Values that are not finite are
     refused at once, in a memory map as soon as they are read.
 
@@ -37,9 +39,25 @@ def as_vectors(data: Any, names: Sequence[str] = ()) -> VectorPoints:
         from mercer.points.tensors import tensor_points
 
         return tensor_points(data)
-    if hasattr(data, "columns") and hasattr(data, "shape"):
+    if is_frame(data):
         return _frame_points(data, names)
     return _dense_points(data)
+
+
+def is_frame(data: Any) -> bool:
+    """Whether this is a table with named columns."""
+    return hasattr(data, "columns") and hasattr(data, "shape")
+
+
+def check_column_names(frame: Any) -> None:
+    """Refuse a table in which two columns have one name: a kernel could not tell them apart."""
+    names = list(frame.columns)
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice:
+        raise ValueError(
+            f"column names must differ; {twice[0]!r} is the name of {names.count(twice[0])} "
+            "columns. Rename one of them, as by frame.columns = [...]."
+        )
 
 
 def _dense_points(data: Any, names: tuple[str, ...] | None = None) -> DensePoints:
@@ -76,12 +94,32 @@ def _reshaping_advice(dimensions: int) -> str:
     return "Flatten the other dimensions, for example with X.reshape(len(X), -1)."
 
 
-def _frame_points(frame: Any, names: Sequence[str]) -> DensePoints:
-    missing = [name for name in names if name not in frame.columns]
+def _frame_points(frame: Any, columns: Sequence[Column]) -> DensePoints:
+    check_column_names(frame)
+    every = list(frame.columns)
+    missing = [c for c in columns if isinstance(c, str) and c not in every]
     if missing:
-        raise ValueError(f"column {missing[0]!r} does not exist; there are {list(frame.columns)}.")
-    chosen = frame[list(names)] if names else frame
+        raise ValueError(f"column {missing[0]!r} does not exist; there are {every}.")
+    if not all(isinstance(column, str) for column in columns):
+        return _frame_with_numbers(frame, columns)
+    chosen = frame[list(columns)] if columns else frame
     return _dense_points(np.asarray(chosen), tuple(str(name) for name in chosen.columns))
+
+
+def _frame_with_numbers(frame: Any, columns: Sequence[Column]) -> DensePoints:
+    """A table of which some columns are read by their number; the others are 0."""
+    every = list(frame.columns)
+    beyond = [c for c in columns if not isinstance(c, str) and not -len(every) <= c < len(every)]
+    if beyond:
+        raise ValueError(
+            f"column {beyond[0]} does not exist: the points have {len(every)} columns, numbered 0 "
+            f"to {len(every) - 1}."
+        )
+    read = [every.index(c) if isinstance(c, str) else c % len(every) for c in columns]
+    values = np.asarray(frame[[every[i] for i in read]])
+    rows = np.zeros((len(values), len(every)), values.dtype)
+    rows[:, read] = values
+    return _dense_points(rows, tuple(map(str, every)))
 
 
 def _sparse_points(data: Any) -> SparsePoints:
@@ -104,11 +142,30 @@ def as_points(data: Any) -> PointSet:
         return data
     if isinstance(data, str):
         raise ValueError(f"points must be a sequence of points; got the single text {data!r}.")
-    if isinstance(data, (list, tuple)) and not _numeric(data):
-        return ObjectPoints(list(data))
-    if isinstance(data, np.ndarray) and data.dtype.kind not in "fiub":
-        return ObjectPoints(list(data))
-    return as_vectors(data)
+    objects = as_objects(data)
+    return as_vectors(data) if objects is None else ObjectPoints(objects)
+
+
+def as_objects(data: Any) -> list[Any] | None:
+    """A list, an array or a column of things that are no numbers, as a list; None for others.
+
+    >>> as_objects(np.array(["a", "b"])), as_objects([[1.0, 2.0]])
+    (['a', 'b'], None)
+    """
+    if isinstance(data, (list, tuple)):
+        return None if _numeric(data) else list(data)
+    kind = getattr(data, "dtype", None)
+    if is_tensor(data) or scipy.sparse.issparse(data) or kind is None or is_frame(data):
+        return None
+    array = np.asarray(data)
+    if array.dtype.kind in "fiubc":
+        return None
+    if array.ndim > 1 and array.shape[1:] == (1,) and isinstance(array.flat[0], str):
+        raise ValueError(
+            f"points that are texts come one after the other; got an array of shape {array.shape}: "
+            "write X[:, 0]."
+        )
+    return array.tolist() if array.ndim == 1 else list(array)
 
 
 def _numeric(data: Sequence[Any]) -> bool:

@@ -72,10 +72,9 @@ class TensorPoints(VectorPoints):
 
     def seen(self, view: View, dtype: Any, centre: Any = None) -> Any:
         """The rows in a view, as a tensor; `centre` is taken off first."""
-        positions = self.positions(view)
         rows = self.rows
-        if positions is not None:
-            rows = rows[:, torch.as_tensor(positions, device=self.device)]
+        if view.columns is not None:
+            rows = rows[:, torch.as_tensor(self.positions(view.columns), device=self.device)]
         rows = rows.to(_torch_dtype(dtype))
         if centre is not None:
             rows = rows - centre.to(rows.dtype)

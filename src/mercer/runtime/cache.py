@@ -28,9 +28,9 @@ from typing import Any
 
 from numba import njit
 
-import mercer
+from mercer.version import __version__
 
-ROOT = Path(mercer.__file__).parent
+ROOT = Path(__file__).parents[1]  # of the package, which imports all layers for type checkers
 IMPORT = re.compile(r"^from (mercer[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
@@ -75,7 +75,7 @@ def compiled_on_disk(function: Any, options: dict[str, Any]) -> Any:
 def _stored(source: str, key: str) -> Path | None:
     """Where the source lies on disk, put there if need be; None if no folder is safe."""
     try:
-        folder = _private_folder(cache_folder() / mercer.__version__)
+        folder = _private_folder(cache_folder() / __version__)
         path = folder / f"{key}.py"
         if not _holds(path, source):
             _write(path, source)

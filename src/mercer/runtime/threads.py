@@ -60,34 +60,29 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_after_fork)
 
 
-BRING_BLAS = ("scipy.linalg", "torch")  # modules with a BLAS of their own, loaded on first use
-
-
-def _controller() -> ThreadpoolController:
-    """Looking for BLAS libraries takes a millisecond: once is enough until one is loaded."""
-    return _libraries(tuple(name in sys.modules for name in BRING_BLAS))
-
-
 @lru_cache(maxsize=1)
-def _libraries(loaded: tuple[bool, ...]) -> ThreadpoolController:
+def _libraries(*loaded: bool) -> ThreadpoolController:
+    """Looking for BLAS libraries takes a millisecond: once is enough until one is loaded."""
     return ThreadpoolController().select(user_api="blas")
 
 
-def _blas_threads() -> int:
-    return max((library.num_threads for library in _controller().lib_controllers), default=1)
+def blas() -> tuple[ThreadpoolController, int]:
+    """What rules the threads of BLAS, and how many there are now.
 
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    SciPy's linear algebra and torch bring a BLAS of their own when they are loaded.
+    """
+    libraries = _libraries("scipy.linalg" in sys.modules, "torch" in sys.modules)
+    return libraries, max([lib.num_threads for lib in libraries.lib_controllers], default=1)
 
 
 def thread_count() -> int:
     """How many threads a product may use now."""
     with _state.lock:
-        allowed = _state.allowed if _state.holders else _blas_threads()
-    return max(1, min(_cores(), allowed))
+        allowed = _state.allowed if _state.holders else blas()[1]
+    own = (
+        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    )
+    return max(1, min(len(own), allowed))
 
 
 @contextmanager
@@ -96,8 +91,8 @@ def single_threaded_blas() -> Iterator[None]:
     state = _state
     with state.lock:
         if state.holders == 0:
-            state.allowed = _blas_threads()
-            state.limiter = _controller().limit(limits=1)
+            libraries, state.allowed = blas()
+            state.limiter = libraries.limit(limits=1)
         state.holders += 1
     try:
         yield

@@ -67,7 +67,7 @@ def float64_is_dear(operator: Any) -> bool:
 
     An H200 computes 3.1·10¹² Gaussian values a second in float32, 0.26·10¹² in float64.
     """
-    return on_device(operator) and operator.dtype == np.float32
+    return operator.dtype == np.float32 and on_device(operator)
 
 
 def stores_faster(gram: Any, width: int = 64, share: float = 0.4) -> bool:

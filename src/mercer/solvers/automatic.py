@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.program import lower
+from mercer.evaluation.dispatch import program_of
 from mercer.kernels import laws
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Quantile, Squared
 from mercer.operators import Gram
@@ -62,6 +62,12 @@ class Tuning:
         Seconds for each value of a stored K in a product on a card.
     newton_steps : int
         For another loss than the square, on centres.
+    products : int
+        With K, of Newton's method on all points: about ten steps of about a dozen each.
+    dual_rows : float
+        Times that dual ascent computes each row of K.
+    splitting_steps : int
+        Of operator splitting, each a solution with the factor.
     two_sides : pairs of precision and factor
         The time of a kernel value that is used on both sides, over one in a product.
     probe, device_probe : int
@@ -80,6 +86,9 @@ class Tuning:
     start: float = 0.1
     stored_value: float = 1.5e-12
     newton_steps: int = 8
+    products: int = 120
+    dual_rows: float = 6.0
+    splitting_steps: int = 300
     two_sides: tuple[tuple[str, float], ...] = (("float64", 1.4), ("float32", 2.2))
     probe: int = 1024
     device_probe: int = 1 << 15
@@ -108,6 +117,8 @@ class Rates:
         count = TUNING.device_probe if _on_card(points) else TUNING.probe
         some = points.slice(0, min(count, len(points)))
         seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
+        if points.home == "host" and kernel.factors(some, some) is not None:
+            seconds *= len(some) / len(points)  # products of sparse features take time in n, not n²
         rates = {name: _product_rate(name, points) for name in ("float32", "float64")}
         return cls(rates, seconds, int(getattr(points, "width", 1)))
 
@@ -126,13 +137,10 @@ def _once(key: Any, measure: Callable[[], float]) -> float:
 
 def _likeness(kernel: Any, points: PointSet) -> Any:
     """What the time of a kernel value depends on; None where it is not known."""
-    expression = kernel.expression()
-    if not isinstance(points, VectorPoints) or isinstance(points, SparsePoints):
+    program = program_of(kernel)
+    if program is None or not isinstance(points, VectorPoints) or isinstance(points, SparsePoints):
         return None
-    if expression is None:
-        return None
-    program = lower(expression)
-    widths = tuple(points.width_of(pair.view) for pair in program.pairs)
+    widths = tuple(map(points.width_of, program.views))
     where = points.home, thread_count()
     return program.structure, widths, str(points.dtype), len(points), where
 
@@ -236,6 +244,7 @@ def choose(
     ridge: float | None = None,
     exact: Sequence[Candidate] | None = None,
     rates: Rates | None = None,
+    tolerance: float | None = None,
 ) -> Choice:
     """The quickest exact solver that fits, and centres where none does in reasonable time.
 
@@ -252,9 +261,11 @@ def choose(
     ridge : float, optional
         What will be added to the diagonal of K, by which iterations are foreseen.
     exact : sequence of Candidate, optional
-        Exact candidates for a loss other than the square, where the caller knows some.
+        Exact candidates, where the caller knows some.
     rates : Rates, optional
         Speeds of this machine; measured by default.
+    tolerance : float, optional
+        The relative duality gap at which a solver of another loss than the square stops.
 
     Examples
     --------
@@ -283,7 +294,9 @@ def choose(
             _iterative(kernel, points, outputs, rates, known),
         ]
     count = min(n, default_centres(n)) if centres is None else centres
-    candidates.append(_on_centres(points, loss, outputs, count, rates))
+    if exact is None and not isinstance(loss, Squared):
+        candidates = [_of_loss(points, loss, outputs, rates, tolerance or 1e-6)]
+    candidates.append(_on_centres(points, loss, outputs, count, rates, tolerance))
     return choose_among(candidates, asked=centres, memory=memory, rows=n)
 
 
@@ -363,7 +376,7 @@ def _iterative(
         value = rates.value_seconds
     product = n * n * value * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()
-    known = laws.positive_definite(kernel, getattr(points, "width", None)).yes
+    known = laws.is_positive_definite(kernel, getattr(points, "width", None))
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
@@ -391,9 +404,36 @@ def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, 
     return min(n, int(1.5 * rank)), iterations  # they are added some at a time
 
 
-def _on_centres(points: PointSet, loss: Loss, outputs: int, count: int, rates: Rates) -> Candidate:
-    n, solver, dtype = len(points), Newton(), str(points.dtype)
-    goal = default_tolerance(loss, dtype)
+def _of_loss(
+    points: PointSet, loss: Loss, outputs: int, rates: Rates, tolerance: float
+) -> Candidate:
+    """Newton's method, dual ascent or splitting on all points."""
+    n, solver = len(points), default_solver(loss, tolerance)
+    name, pairs = type(solver).__name__, float(n) * n
+    seconds, memory = TUNING.start, 64.0 * n * outputs
+    if isinstance(solver, Newton):
+        product = 0.5 * pairs * rates.value_seconds * (1 + 0.15 * (outputs - 1))
+        seconds += TUNING.products * product
+    elif isinstance(solver, DualAscent):
+        seconds += TUNING.dual_rows * pairs * rates.value_seconds * outputs
+    else:
+        seconds += n**3 / 3 / rates.multiply_adds["float64"]
+        seconds += TUNING.splitting_steps * 2 * pairs * outputs / rates.multiply_adds["float64"]
+        memory += 8.0 * pairs
+    return Candidate(name, solver, seconds, memory, True, rounding=False)
+
+
+def _on_centres(
+    points: PointSet,
+    loss: Loss,
+    outputs: int,
+    count: int,
+    rates: Rates,
+    tolerance: float | None = None,
+) -> Candidate:
+    n, dtype = len(points), str(points.dtype)
+    goal = max(default_tolerance(loss, dtype), tolerance or 0.0)
+    solver = Newton(None if tolerance is None else goal)
     sample = sample_size(n, count, goal, rates.width, outputs)
     newton = 1 if isinstance(loss, Squared) else TUNING.newton_steps
     factor = newton * 1.2 * sample * count**2 / rates.multiply_adds[dtype]

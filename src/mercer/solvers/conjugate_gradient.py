@@ -343,12 +343,11 @@ class ConjugateGradient:
         at = state.best or self.progress(state)
         alpha = to_precision(at.coefficients, precision(system.gram.dtype))
         wide = to_precision(alpha, "float64")
-        fitted = problem.fitted(wide)
-        residual = ridge_residual(problem, wide, at.intercept, fitted)
+        residual = ridge_residual(problem, wide, at.intercept)
         return Solution(
             coefficients=alpha,
             status=self._status(state, residual),
-            objective=problem.objective(wide, at.intercept, fitted),
+            objective=residual.objective,
             gap=residual.claimed,
             history=state.history,
             intercept=float(at.intercept) if problem.single else at.intercept,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, precision, to_precision
+from mercer.arrays import Array, beside, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.solvers import admission
 from mercer.solvers.definiteness import without_minimum, witness_of
@@ -85,28 +85,25 @@ class Direct:
     def solve(self, problem: Problem) -> Solution:
         if problem.has_several_ridges:
             return Solution.stacked([self.solve(part) for part in problem.each_output()])
-        work = _Factorisation(self, problem)
+        work = _Factorisation(Direct, problem)
+        work.tuning, work.witness = self.tuning, witness_of(problem.gram)
         if work.ridge == 0.0:
             return work.minimum_norm()
         if self.primal or (self.primal is None and has_few_features(problem.gram)):
             return work.in_features()
-        return (work.refined() if self._mixes(problem) else None) or work.factored()
-
-    def _mixes(self, problem: Problem) -> bool:
-        if problem.gram.dtype != np.float64 or self.mixed is not None:
-            return problem.gram.dtype == np.float64 and bool(self.mixed)
-        if admission.on_device(problem.gram):
-            return False  # a card for computing has float64 as fast as float32
-        return problem.rows >= self.tuning.mixed_size
+        mixed = self.mixed
+        if mixed is None:  # a card for computing has float64 as fast as float32
+            large = problem.rows >= self.tuning.mixed_size
+            mixed = large and not admission.on_device(problem.gram)
+        refined = work.refined() if mixed and problem.gram.dtype == np.float64 else None
+        return work.factored() if refined is None else refined
 
 
 class _Factorisation(RidgeSystem):
     """Ways to solve the system with a stored matrix, in the library of the targets."""
 
-    def __init__(self, solver: Direct, problem: Problem) -> None:
-        super().__init__(Direct, problem)
-        self.tuning, self.precision = solver.tuning, precision(self.gram.dtype)
-        self.witness: Any = witness_of(self.gram)
+    tuning: Tuning
+    witness: Any
 
     def factored(self) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
@@ -116,7 +113,7 @@ class _Factorisation(RidgeSystem):
         except NotPositiveDefiniteError as refusal:
             return self._indefinite(matrix, refusal.witness)
         solved = to_precision(factor.solve(to_precision(self.sides, self.precision)), "float64")
-        return self._solution(solved, _jitter_note(factor.jitter, self.precision))
+        return self._solution(solved, f"Cholesky factorisation in {self.precision}", factor.jitter)
 
     def _indefinite(self, matrix: Array, direction: Array) -> Solution:
         """The solution of least norm where K + ρI is not positive definite: not a minimum."""
@@ -154,12 +151,12 @@ class _Factorisation(RidgeSystem):
         matrix = linalg.shift_diagonal(features.T @ features, self.ridge)
         factor = linalg.cholesky(matrix, overwrite=True)
         weights = factor.solve(features.T @ self.sides)
-        jitter = _jitter_note(factor.jitter, "float64")
         solved = (self.sides - features @ weights) / self.ridge
         for _ in range(self.tuning.primal_refinements):
             rest = self.sides - features @ (features.T @ solved) - self.ridge * solved
             solved = solved + (rest - features @ factor.solve(features.T @ rest)) / self.ridge
-        return self._solution(solved, f"primal system of {matrix.shape[0]} features, {jitter}")
+        note = f"primal system of {matrix.shape[0]} features, Cholesky factorisation in float64"
+        return self._solution(solved, note, factor.jitter)
 
     def minimum_norm(self) -> Solution:
         """λ = 0: the function of least norm among those with the least error."""
@@ -168,7 +165,7 @@ class _Factorisation(RidgeSystem):
         solved = to_precision(solved, "float64")
         note = f"least norm; the Gram matrix has rank {rank} of {matrix.shape[0]}"
         unreached = self.sides - to_precision(matrix, "float64") @ solved
-        return self._solution(solved, note, self._intercept_of_null_space(unreached))
+        return self._solution(solved, note, intercept=self._intercept_of_null_space(unreached))
 
     def _intercept_of_null_space(self, unreached: Array) -> Array | None:
         """b by least squares in the null space of SKS, where it reaches the constants."""
@@ -182,42 +179,39 @@ class _Factorisation(RidgeSystem):
 
     def _matrix(self, gram: Any, ridge: float) -> Array:
         """SKS + ρI, stored."""
-        matrix = self.problem.native(gram.dense())
+        matrix = beside(gram.dense(), self.problem.y)
         if self.problem.weights is not None:
-            roots = to_precision(self.roots, precision(gram.dtype))
+            roots = to_precision(self.roots, gram.dtype.name)
             matrix *= roots
             matrix *= roots.T
         return linalg.shift_diagonal(matrix, ridge) if ridge else matrix
 
-    def _solution(self, solved: Array, note: str, intercept: Array | None = None) -> Solution:
+    def _solution(
+        self, solved: Array, note: str, jitter: float = 0.0, intercept: Array | None = None
+    ) -> Solution:
+        """The answer with its residual; the status says what was done, and what was added."""
         alpha, b = self.coefficients(solved, intercept)
-        coefficients, intercept = to_precision(alpha, self.precision), plain_intercept(b)
-        fitted = self.problem.fitted(coefficients)
-        residual = ridge_residual(self.problem, coefficients, b, fitted)
-        return Solution(
-            coefficients=coefficients,
-            status=self._status(f"{note}; {residual}.", residual.claimed),
-            objective=self.problem.objective(coefficients, intercept, fitted),
-            gap=residual.claimed,
-            intercept=intercept,
-        )
-
-    def _status(self, text: str, residual: float) -> Status:
-        if not residual <= dict(self.tuning.unsolved)[self.precision]:
+        coefficients = to_precision(alpha, self.precision)
+        residual = ridge_residual(self.problem, coefficients, b)
+        if jitter:
+            note += (
+                f" after adding {jitter:.1e} (10^{math.log10(jitter):.0f}) to the diagonal, since "
+                "rounding made the matrix indefinite"
+            )
+        text = f"{note}; {residual}."
+        if not residual.claimed <= dict(self.tuning.unsolved)[self.precision]:
             advice = (
                 "Check that the kernel is symmetric, raise the regularization, or pass float64."
             )
-            return Status(False, f"Not solved: {text}", advice, self.witness)
-        if self.witness is None:
-            return Status(True, f"Solved: {text}")
-        return without_minimum(self.gram, self.witness, text)
-
-
-def _jitter_note(jitter: float, dtype: str) -> str:
-    if jitter == 0.0:
-        return f"Cholesky factorisation in {dtype}"
-    digits = math.log10(jitter)
-    return (
-        f"Cholesky factorisation in {dtype} after adding {jitter:.1e} (10^{digits:.0f}) to the "
-        "diagonal, since rounding made the matrix indefinite"
-    )
+            status = Status(False, f"Not solved: {text}", advice, self.witness)
+        elif self.witness is None:
+            status = Status(True, f"Solved: {text}")
+        else:
+            status = without_minimum(self.gram, self.witness, text)
+        return Solution(
+            coefficients=coefficients,
+            status=status,
+            objective=residual.objective,
+            gap=residual.claimed,
+            intercept=plain_intercept(b),
+        )

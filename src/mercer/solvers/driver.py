@@ -11,6 +11,7 @@ path).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -74,6 +75,8 @@ class State:
         The iterate to return where it is not the last one.
     deadline : float
         When time is up, as `time.perf_counter` says it, for steps that take long.
+    posed : str
+        A fingerprint of the problem, so that a checkpoint is not taken for that of another one.
     """
 
     work: Any = field(default=None, repr=False, metadata=NOT_STORED)
@@ -85,6 +88,7 @@ class State:
     finished: str = ""
     stopped: str = ""
     history: dict[str, list[Any]] = field(default_factory=dict)
+    posed: str = ""
 
     def record(self, **values: Any) -> None:
         """Add one value to each of these lines of the history."""
@@ -188,6 +192,8 @@ def drive(
     more = {} if shared is None else {"shared": shared}
     state = solver.begin(fitted, start, **more)
     state.asked = problem
+    if resume is not None or getattr(solver, "checkpoint", None) is not None:
+        state.posed = fingerprint(problem)
     if resume is not None:
         restore(state, resume)
     clock = Clock(solver, state, began)
@@ -208,6 +214,7 @@ class Clock:
         self.limit = getattr(solver, "time_limit", None)
         before = state.history.get("seconds", [])
         self.began = began - (before[-1] if before else 0.0)
+        self.saved, self.save_took = -math.inf, 0.0
 
     @property
     def seconds(self) -> float:
@@ -220,6 +227,18 @@ class Clock:
     @property
     def is_over(self) -> bool:
         return time.perf_counter() >= self.deadline
+
+    @property
+    def may_save(self) -> bool:
+        """Whether checkpoints take less than a tenth of the time."""
+        return time.perf_counter() - self.saved >= 10.0 * self.save_took
+
+    def saving(self, save: Callable[[], None]) -> None:
+        """Save, and note when that was and how long it took."""
+        start = time.perf_counter()
+        save()
+        self.saved = time.perf_counter()
+        self.save_took = self.saved - start
 
 
 def ended(solver: Any, state: State) -> bool:
@@ -243,8 +262,8 @@ def interrupt(solver: Any, state: State, clock: Clock, watch: EarlyStopping | No
             progress = watch.see(state, progress)
         if callback is not None and callback(state.iteration, progress):
             state.stopped = "the callback"
-    if path is not None:
-        save(state, path)
+    if path is not None and (clock.may_save or ended(solver, state)):
+        clock.saving(lambda: save(state, path))
 
 
 class EarlyStopping:
@@ -272,6 +291,17 @@ class EarlyStopping:
 
 
 # ---- checkpoints ---------------------------------------------------------------------------------
+
+
+def fingerprint(problem: Problem) -> str:
+    """A text that differs for problems with other targets, weights, λ, loss, kernel or size."""
+    found = hashlib.sha256()
+    for values in (problem.y, problem.sample_weights):
+        found.update(np.ascontiguousarray(admission.on_host(values)).tobytes())
+    kernel = getattr(problem.operator, "kernel", None)
+    shape = tuple(problem.operator.shape)
+    found.update(repr((problem.loss, problem.regularization, kernel, shape)).encode())
+    return found.hexdigest()
 
 
 def save(state: State, path: Any) -> None:
@@ -302,7 +332,7 @@ def restore(state: State, path: Any) -> None:
     try:
         with np.load(Path(path), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (ValueError, zipfile.BadZipFile, KeyError) as bad:
+    except (ValueError, zipfile.BadZipFile, KeyError, EOFError) as bad:
         raise ValueError(f"{path} is no checkpoint of a solver.") from bad
     plain = json.loads(bytes(arrays.pop("plain")).decode())
     names = {part.name for part in fields(state) if part.metadata.get("stored", True)}
@@ -320,6 +350,11 @@ def restore(state: State, path: Any) -> None:
             )
         xp = namespace(now)
         setattr(state, name, xp.asarray(value, dtype=now.dtype, device=now.device))
+    if plain["posed"] != state.posed:
+        raise ValueError(
+            f"{path} is a checkpoint of another problem: its targets, weights, kernel, loss or "
+            "regularisation are different. Remove it to start anew."
+        )
     for name, value in plain.items():
         setattr(state, name, value)
     state.stopped = ""

@@ -33,7 +33,7 @@ from mercer import linalg
 from mercer.arrays import Array, beside, inner, namespace
 from mercer.losses import Logistic, Loss, Multinomial, Poisson, Squared
 from mercer.losses.numerics import beyond_noise, increasing_root
-from mercer.operators import Identity
+from mercer.operators import Identity, MixedPrecision
 from mercer.solvers import admission
 from mercer.solvers.penalties import L1
 from mercer.solvers.problem import Problem, over_rows
@@ -153,7 +153,9 @@ def certified_gap(
     if problem.on_all_points and not isinstance(problem.penalty, L1):
         return _gap_on_all_points(at, multiply or problem.operator.__matmul__)
     u = slopes(problem, at.values)
-    return _gap_off_points(at, centred_slopes(problem, u) if problem.fit_intercept else u)
+    if problem.fit_intercept:
+        u = centred_slopes(problem, u, at.values if problem.loss.is_smooth else None)
+    return _gap_off_points(at, u)
 
 
 def duality_gap(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
@@ -204,7 +206,7 @@ class Evaluation:
         """The gap at u on all points, where g = λv + pu and Kg is given."""
         problem, xp = self.problem, namespace(u)
         ridge = float(problem.regularization)
-        roots = over_rows(_diagonal_roots(problem)[0], u)
+        roots = over_rows(xp.sqrt(xp.abs(problem.diagonal)), u)
         sizes = xp.abs(ridge * self.v) + xp.abs(over_rows(problem.shares, u) * u)
         noise = 2.0 * EPS * inner(sizes, xp.abs(image))
         noise += float(xp.sum(sum_error(roots * g) * xp.linalg.vector_norm(roots * g, axis=0)))
@@ -248,25 +250,18 @@ class Evaluation:
 
 
 def value_errors(problem: Problem, v: Array) -> Array:
-    """How far rounding may have moved (Av)_i."""
-    rows, columns = _diagonal_roots(problem)
-    return over_rows(rows, v) * sum_error(over_rows(columns, v) * v)
+    """How far rounding may have moved (Av)_i; √k(x, x) of centres bounds that of other rows."""
+    xp = namespace(problem.y)
+    columns = xp.sqrt(xp.abs(problem.diagonal))
+    rows = columns if problem.on_all_points else xp.max(columns) + 0.0 * problem.shares
+    shape = (-1,) + (1,) * (v.ndim - 1)
+    return xp.reshape(rows, shape) * sum_error(xp.reshape(columns, shape) * v)
 
 
 def sum_error(terms: Array) -> Array:
     """How far rounding may move sums of such terms times numbers of size 1, column by column."""
     unit = TUNING.unit + TUNING.growth * math.sqrt(terms.shape[0])
     return unit * namespace(terms).linalg.vector_norm(terms, axis=0)
-
-
-def _diagonal_roots(problem: Problem) -> tuple[Array, Array]:
-    """√k(x, x) of rows and columns of A; for other operators than a Gram matrix a bound of them."""
-    xp = namespace(problem.y)
-    if problem.on_all_points:
-        roots = xp.sqrt(xp.abs(problem.diagonal))
-        return roots, roots
-    columns = xp.sqrt(xp.abs(problem.diagonal))
-    return xp.max(columns) + 0.0 * problem.shares, columns
 
 
 def _gap_off_points(at: Evaluation, u: Array) -> Gap:
@@ -363,14 +358,19 @@ def centred(problem: Problem, u: Array) -> Array:
     return balanced(u, *problem.loss.domain(y), problem.shares)
 
 
-def centred_slopes(problem: Problem, u: Array) -> Array:
+def centred_slopes(problem: Problem, u: Array, values: Array | None = None) -> Array:
     """Slopes near the given ones, in the domain of ℓ*, with Σ_i p_i u_i = 0 in each column.
 
-    Slopes of one sign are scaled down: what is 0 stays 0, where a shift would cost first order.
+    Where the values f_i + b of a smooth loss are given, they are those at the best constant, up to
+    rounding: that costs as much as b is worse than the best one. Otherwise slopes of one sign are
+    scaled down: what is 0 stays 0, where a shift would cost first order.
     """
     xp, p = namespace(u), over_rows(problem.shares, u)
     if isinstance(problem.loss, Squared):
         return u - xp.sum(p * u, axis=0)
+    if values is not None and has_best_intercept(problem):
+        values = xp.reshape(values, problem.y.shape)
+        u = xp.reshape(slopes(problem, values + centring_intercept(problem, values)), u.shape)
     if problem.loss.is_multiclass:
         return _centred_probabilities(problem, u)
     up = xp.sum(p * xp.clip(u, min=0.0), axis=0)
@@ -522,62 +522,60 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
 
 @dataclass(frozen=True)
 class Residual:
-    """A relative residual, and how far rounding or sampling may have moved it.
+    """What a relative residual is no more than, how much of that is error, and the objective.
 
-    Where it was computed in float64 on a sample of the rows, `rows` says how many, and `error` is
-    twice the standard error.
+    The error is of rounding. Where the residual was computed in float64 on a sample of the rows,
+    `rows` says how many, and the error is twice the standard error.
     """
 
-    computed: float
+    claimed: float
     error: float
+    objective: float
     rows: int | None = None
-
-    @property
-    def claimed(self) -> float:
-        """What the true residual is no more than."""
-        return self.computed + self.error
 
     def __str__(self) -> str:
         if self.rows is None:
             return f"relative residual {self.claimed:.1e}"
         return (
-            f"relative residual {self.computed:.1e} ± {self.error:.0e}, in float64 on {self.rows} "
-            "rows"
+            f"relative residual {self.claimed - self.error:.1e} ± {self.error:.0e}, in float64 on "
+            f"{self.rows} rows"
         )
 
 
-def ridge_residual(
-    problem: Problem, v: Array, intercept: Any = 0.0, fitted: Array | None = None
-) -> Residual:
+def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual:
     """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ of ridge regression, S = √w and ρ = λΣw, the worst column.
 
     Columns with y = 0 are measured against 1. Without ρ it is the slope ‖SKS r‖/(trace K ‖Sy‖),
     r = S(y − Kα − b), which is 0 where the error is least. Where products in float64 are dear, they
-    are computed for a sample of the rows.
+    are computed for a sample of the rows. The objective comes with it, of Kα as it can be had.
     """
-    xp, alpha = namespace(problem.y), problem.array(v)
-    alpha = xp.reshape(alpha, (problem.rows, -1))
-    ridge = problem.regularization * float(xp.sum(problem.sample_weights))
-    if ridge > 0 and admission.float64_is_dear(problem.gram):
-        return _sampled_residual(problem, alpha, intercept, ridge)
-    y, roots = problem.y_columns, xp.sqrt(problem.sample_weights)[:, None]
-    fitted = problem.gram @ alpha if fitted is None else xp.reshape(fitted, y.shape)
-    errors = roots * value_errors(problem, alpha)
-    if ridge > 0:
-        rest, scale = _rest(fitted + problem.array(intercept) - y, alpha, roots, ridge), 1.0
-    else:
-        rest = roots * (problem.gram @ (roots**2 * (fitted + problem.array(intercept) - y)))
-        scale = float(xp.sum(xp.abs(problem.diagonal))) or 1.0
-        errors = scale * errors
-    sizes = scale * _target_sizes(problem)
+    xp = namespace(problem.y)
+    y = xp.reshape(problem.y, (problem.rows, -1))
+    alpha = xp.reshape(problem.array(v), y.shape)
+    dear = admission.float64_is_dear(problem.gram)
+    fitted = (MixedPrecision(problem.gram) if dear else problem.gram) @ alpha
+    weights, b = problem.sample_weights, problem.array(intercept)
+    roots, total = xp.sqrt(weights)[:, None], float(xp.sum(weights))
+    ridge, misses = problem.regularization * total, roots * (fitted + b - y)
+    risk, square = float(xp.sum(misses**2)) / total, float(xp.sum(alpha * fitted))
+    objective = 0.5 * (risk + problem.regularization * square)
+    sizes = xp.linalg.vector_norm(roots * y, axis=0)
+    sizes = xp.where(sizes > 0, sizes, 1.0)
+    pull = ridge * xp.where(roots > 0, alpha / xp.where(roots > 0, roots, 1.0), 0.0)
+    if ridge > 0 and dear:
+        return _sampled_residual(problem, alpha, b, pull, sizes, objective)
+    rest, errors = misses + pull, roots * value_errors(problem, alpha)
+    if ridge == 0:
+        trace = float(xp.sum(xp.abs(problem.diagonal))) or 1.0
+        rest = roots * (problem.gram @ (roots * misses)) / trace
+    computed = float(xp.max(xp.linalg.vector_norm(rest, axis=0) / sizes))
+    rounding = float(xp.max(xp.linalg.vector_norm(errors, axis=0) / sizes))
+    return Residual(computed + rounding, rounding, objective)
 
-    def worst(part: Array) -> float:
-        return float(xp.max(xp.linalg.vector_norm(part, axis=0) / sizes))
 
-    return Residual(worst(rest), worst(errors))
-
-
-def _sampled_residual(problem: Problem, alpha: Array, intercept: Any, ridge: float) -> Residual:
+def _sampled_residual(
+    problem: Problem, alpha: Array, b: Array, pull: Array, sizes: Array, objective: float
+) -> Residual:
     """The residual from random rows of K in float64: their mean square stands for that of all."""
     xp, n, gram = namespace(problem.y), problem.rows, problem.gram
     width = max(getattr(gram.x, "width", 1), TUNING.narrow)
@@ -586,30 +584,15 @@ def _sampled_residual(problem: Problem, alpha: Array, intercept: Any, ridge: flo
     some = beside(rows, alpha)
     roots = xp.sqrt(problem.sample_weights)[some][:, None]
     values = gram[rows, :].astype(np.float64) @ alpha
-    misses = values + problem.array(intercept) - problem.y_columns[some]
-    squares = _rest(misses, alpha[some], roots, ridge) ** 2
-    sizes = _target_sizes(problem)
+    misses = roots * (values + b - problem.y_columns[some])
+    squares = (misses + pull[some]) ** 2
     residuals = xp.sqrt(n * xp.mean(squares, axis=0)) / sizes
     worst = int(xp.argmax(residuals))
     residual, spread = float(residuals[worst]), float(xp.std(squares[:, worst]))
     if len(rows) == n or not residual:
-        return Residual(residual, 0.0, len(rows))
+        return Residual(residual, 0.0, objective, len(rows))
     error = n * spread / math.sqrt(len(rows)) / (2.0 * residual * float(sizes[worst]) ** 2)
-    return Residual(residual, 2.0 * error, len(rows))
-
-
-def _rest(misses: Array, alpha: Array, roots: Array, ridge: float) -> Array:
-    """S(Kα + b − y) + ρS⁻¹α, rows without weight being 0."""
-    xp = namespace(alpha)
-    counted = roots > 0
-    return roots * misses + ridge * xp.where(counted, alpha / xp.where(counted, roots, 1.0), 0.0)
-
-
-def _target_sizes(problem: Problem) -> Array:
-    """‖Sy‖ of each output, 1 where that is 0."""
-    xp, roots = namespace(problem.y), namespace(problem.y).sqrt(problem.sample_weights)[:, None]
-    sizes = xp.linalg.vector_norm(roots * problem.y_columns, axis=0)
-    return xp.where(sizes > 0, sizes, 1.0)
+    return Residual(residual + 2.0 * error, 2.0 * error, objective, len(rows))
 
 
 def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -305,6 +305,17 @@ class SamplingTuning:
     entry, coordinate, output : float
         What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one
         more coordinate and output add to that (measured on two cores, d from 3 to 90).
+    pilot : int
+        Rows for each centre of a first sample, from which leverages are estimated.
+    sketch : int
+        Random vectors that estimate them.
+    looked_at : int
+        Rows whose leverages tell whether it is worth having those of all.
+    uneven : float
+        Mean square of the leverages over the square of their mean from which it is: 1 if all are
+        alike, 1 + 2/sketch if they seem not to be.
+    device_panel : int
+        Columns of a product of which only the lower triangle is computed.
     begin : float
         No tolerance asks for fewer steps than this one: the gap at the start is large.
     slower : float
@@ -320,8 +331,13 @@ class SamplingTuning:
     entry: float = 25.0
     coordinate: float = 1.7
     output: float = 8.0
+    pilot: int = 2
+    sketch: int = 8
+    looked_at: int = 4096
+    uneven: float = 2.5
+    device_panel: int = 4096
     begin: float = 1e-6
-    slower: float = 1.5
+    slower: float = 2.5
     stale: float = 0.2
 
 
@@ -393,8 +409,11 @@ class SampledHessian:
 
     def solve(self, residual: np.ndarray) -> np.ndarray:
         """P⁻¹r."""
-        half = linalg.triangular_solve(self.columns, residual)
-        return linalg.triangular_solve(self.columns, half, transposed=True, overwrite=True)
+        return self.half_solve(linalg.triangular_solve(self.columns, residual))
+
+    def half_solve(self, values: np.ndarray) -> np.ndarray:
+        """R⁻ᵀv with RRᵀ = P; v is overwritten."""
+        return linalg.triangular_solve(self.columns, values, transposed=True, overwrite=True)
 
 
 def _by_columns(part: Any) -> np.ndarray:
@@ -405,7 +424,11 @@ def _by_columns(part: Any) -> np.ndarray:
 
 
 class DeviceHessian:
-    """The same in any array library, where memory is not the first concern."""
+    """The same in any array library, where memory is not the first concern.
+
+    Σ r_i² k_i k_iᵀ + λK_MM is factored, k_i = k(C, x_i), which takes half as many operations as a
+    sum of z_i z_iᵀ; values are float64, as this squares the condition number.
+    """
 
     def __init__(
         self, space: Any, rows: np.ndarray, factors: Array, ridge: float, floor: float | None
@@ -417,29 +440,48 @@ class DeviceHessian:
     def factorise(self, ridge: float) -> None:
         """Take another λ with the same sample."""
         matrix, size = namespace(self.moments).asarray(self.moments, copy=True), self.space.size
-        linalg.shift_diagonal(matrix[:size, :size], ridge)
+        basis, operator = self.space.basis, self.space.problem.penalty_operator
+        if basis.factor is None:
+            linalg.shift_diagonal(matrix[:size, :size], ridge)
+        else:
+            matrix[:size, :size] += ridge * operator.astype(np.float64).dense()
+            linalg.shift_diagonal(matrix[:size, :size], ridge * basis.jitter)
         if self.floor is not None:
             matrix[-1, -1] += self.floor
-        self.factor = linalg.cholesky(matrix, overwrite=True)
+        self.factor = replace(linalg.cholesky(matrix, overwrite=True), refined=False)
 
     def _moments(self, rows: np.ndarray, roots: Array) -> Array:
-        """Σ r_i² z_i z_iᵀ, in the precision of the points; blocks are added in float64."""
-        part, xp, basis = self.space.operator[rows, :], namespace(roots), self.space.basis
+        """Σ r_i² (k_i, 1)(k_i, 1)ᵀ: its lower triangle, panel by panel, and then the other."""
+        part, xp = self.space.operator[rows, :].astype(np.float64), namespace(roots)
         size = self.space.size + (self.floor is not None)
-        lower = None if basis.factor is None else to_precision(basis.factor.lower, part.dtype)
         total = xp.zeros((size, size), dtype=xp.float64, device=roots.device)
+        panels = spans(size, SAMPLING.device_panel)
         for start, stop in spans(len(rows), max(256, SAMPLING.device_bytes // (8 * size))):
-            scale = to_precision(roots[start:stop, None], part.dtype)
+            scale = roots[start:stop, None]
             block = scale * part[start:stop, :].dense()
-            if lower is not None:
-                block = linalg.triangular_solve(lower, block.T).T
             block = xp.concat([block, scale], axis=1) if self.floor is not None else block
-            total += block.T @ block
+            for first, last in panels:
+                total[first:last, :last] += block[:, first:last].T @ block[:, :last]
+        for first, last in panels:
+            total[:first, first:last] = total[first:last, :first].T
         return total
 
     def solve(self, residual: Array) -> Array:
         """P⁻¹r."""
-        return self.factor.solve(residual)
+        inner = self.factor.half_solve(self._lowered(residual, transposed=False))
+        return self._lowered(self.factor.other_half_solve(inner), transposed=True)
+
+    def half_solve(self, values: Array) -> Array:
+        """R⁻ᵀv with RRᵀ = P."""
+        return self._lowered(self.factor.other_half_solve(values), transposed=True)
+
+    def _lowered(self, values: Array, transposed: bool) -> Array:
+        """Lv or Lᵀv; an intercept stays what it is."""
+        basis, size = self.space.basis, self.space.size
+        if basis.factor is None:
+            return values
+        lower = basis.factor.lower.T if transposed else basis.factor.lower
+        return namespace(values).concat([lower @ values[:size, :], values[size:, :]])
 
 
 class SampledHessians:
@@ -470,13 +512,62 @@ class SampledHessians:
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
         active = admission.on_host(xp.nonzero(factors)[0])
         count = self._count(len(active))
-        chosen = active[random_rows(len(active), count, space.solver.random_state)]
-        scale = len(active) / max(len(chosen), 1)
-        make = DeviceHessian if admission.on_device(space.operator) else SampledHessian
-        weights = scale * factors[beside(chosen, factors)]
-        floor = space.floor if space.problem.fit_intercept else None
-        self.current, self.made = make(space, chosen, weights, space.ridge, floor), self.made + 1
+        if count < len(active):
+            self.current = self._of(factors, active, *self._important(factors, active, count))
+        else:
+            self.current = self._of(factors, active, np.arange(len(active)), np.ones(len(active)))
         return self.current
+
+    def _of(
+        self, factors: Array, active: np.ndarray, chosen: np.ndarray, chances: np.ndarray
+    ) -> SampledHessian | DeviceHessian:
+        """The Hessian on some of the active rows, which were chosen with these chances."""
+        space = self.space
+        make = DeviceHessian if admission.on_device(space.operator) else SampledHessian
+        rows = active[chosen]
+        weights = factors[beside(rows, factors)] / beside(chances, factors)
+        floor = space.floor if space.problem.fit_intercept else None
+        self.made += 1
+        return make(space, rows, weights, space.ridge, floor)
+
+    def _important(
+        self, factors: Array, active: np.ndarray, count: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows by importance, and with which chance each was taken.
+
+        Where few rows have most of the leverage, as those far out in a table with heavy tails, a
+        uniform sample misses them, and conjugate gradients pay: with four rows for each of 1,000
+        centres of household power 41 steps instead of 26. Leverages are estimated from a small
+        uniform sample, first for few rows, to see whether they differ.
+        """
+        space, rows = self.space, len(active)
+        seed = space.solver.random_state
+        chances = np.full(rows, count / rows)
+        fewer = min(count, SAMPLING.pilot * space.size)
+        some = random_rows(rows, SAMPLING.looked_at, seed + 1)
+        if not space.solver.sample and len(some) < rows:
+            chosen = random_rows(rows, fewer, seed)
+            pilot = self._of(factors, active, chosen, np.full(fewer, fewer / rows))
+            seen = self._leverages(pilot, factors, active[some])
+            if np.mean(seen**2) > SAMPLING.uneven * np.mean(seen) ** 2:
+                scores = self._leverages(pilot, factors, active)
+                chances = inclusion_chances(0.5 * scores / scores.sum() + 0.5 / rows, count)
+                chosen = np.flatnonzero(np.random.default_rng(seed).random(rows) < chances)
+                return chosen, chances[chosen]
+        chosen = random_rows(rows, count, seed)
+        return chosen, chances[chosen]
+
+    def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray) -> np.ndarray:
+        """d_i z_iᵀP⁻¹z_i, from products with a few random vectors."""
+        space, size = self.space, self.space.size
+        shape = size + space.problem.fit_intercept, SAMPLING.sketch
+        random = np.random.default_rng(space.solver.random_state).standard_normal(shape)
+        directions = pilot.half_solve(space.problem.array(random))
+        part = space.operator if len(rows) == space.problem.rows else space.operator[rows, :]
+        beta = to_precision(space.basis.coefficients(directions[:size, :]), part.dtype)
+        values = to_precision(part @ beta, "float64") + directions[size:, :].sum(axis=0)
+        squares = namespace(values).mean(values**2, axis=1)
+        return admission.on_host(factors[beside(rows, factors)] * squares)
 
     def _count(self, active: int) -> int:
         """How many of the rows that bend the objective are sampled."""
@@ -487,7 +578,24 @@ class SampledHessians:
         points = getattr(space.operator, "y", None)
         width = 0 if stored else getattr(points, "width", 1)
         goal = space.solver.goal(space.problem)
+        if space.loss.is_multiclass:  # one factor for all classes, which more rows do not mend
+            return min(max(active, 1), SAMPLING.factors[0] * space.size)
         return sample_size(max(active, 1), space.size, goal, width, space.problem.outputs)
+
+
+def inclusion_chances(shares: np.ndarray, count: int) -> np.ndarray:
+    """Chances ∝ shares and at most 1, that add up to a count.
+
+    >>> inclusion_chances(np.array([0.8, 0.1, 0.1]), 2)
+    array([1. , 0.5, 0.5])
+    """
+    ordered = np.sort(shares)[::-1]
+    beyond = ordered[::-1].cumsum()[::-1]  # sums of the smallest
+    certain = np.arange(len(shares))
+    factors = (count - certain) / np.maximum(beyond, TINY)
+    enough = np.flatnonzero(factors * ordered <= 1.0)
+    factor = factors[enough[0]] if len(enough) else np.inf
+    return np.minimum(1.0, factor * shares)
 
 
 def mean_curvature(problem: Problem, loss: Loss, values: Array) -> Array:
@@ -515,7 +623,7 @@ def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> fl
     """Steps of conjugate gradients to a relative gap, with a preconditioner of so many rows.
 
     >>> expected_steps(1_000, 50, 1_000, 1e-6), round(expected_steps(10**6, 50, 500, 1e-6), 1)
-    (1.0, 9.0)
+    (1.0, 15.0)
     """
     if sample >= rows:
         return 1.0

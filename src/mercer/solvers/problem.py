@@ -18,20 +18,20 @@ nothing, a column of ones for an intercept, or any other null space of the penal
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, floating, namespace, to_precision
+from mercer.arrays import Array, beside, namespace, to_precision
 from mercer.checks import is_number
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
 from mercer.solvers import admission
 from mercer.solvers.penalties import Penalty, SquaredNorm
-from mercer.solvers.solution import Solution
+from mercer.solvers.solution import Asked, Solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,15 +79,39 @@ class Problem:
     penalty_operator: Any = None
     null_space: Array | None = None
     intercept_cost: Any = None
+    rows: int = field(init=False)  # n, the number of samples
+    size: int = field(init=False)  # the number of coefficients of each output
+    on_all_points: bool = field(init=False)  # whether A = P = K, so that Av serves for both
+    penalty: Penalty = field(init=False)  # what is added to the risk
+    has_one_ridge: bool = field(init=False)  # whether the penalty is (λ/2)‖f‖² with one number λ
+    has_several_ridges: bool = field(init=False)  # whether there is one λ for each output
 
     def __post_init__(self) -> None:
+        given = self.regularization
+        # Numbers of Python and NumPy have a `conjugate`, as penalties have.
+        number = isinstance(given, (int, float, np.generic, np.ndarray, list, tuple))
+        number = number or not hasattr(given, "conjugate")
+        derived = {
+            "rows": int(self.operator.shape[0]),
+            "size": int(self.operator.shape[1]),
+            "on_all_points": self.penalty_operator is None,
+            "penalty": SquaredNorm(given) if number else given,
+            "has_one_ridge": number and np.ndim(given) == 0,
+            "has_several_ridges": number and np.ndim(given) == 1,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
         if self.on_all_points and self.operator.x is not self.operator.y:
             raise ValueError(
                 "a problem on all points needs kernel.gram(X), with the same points twice; for "
                 "a cross Gram matrix write Problem.on_centres(...)."
             )
-        check_targets(self.targets, self.loss, self.rows)
-        _ = self.penalty  # refuses what is none
+        self.loss.check_targets(self.targets)
+        if np.ndim(self.targets) not in (1, 2) or np.shape(self.targets)[0] != self.rows:
+            raise ValueError(
+                f"targets must have one row for each of the {self.rows} points; got shape "
+                f"{tuple(np.shape(self.targets))}."
+            )
         if self.weights is not None:
             _check_weights(admission.on_host(self.weights), self.rows)
 
@@ -184,21 +208,6 @@ class Problem:
     # ---- shapes and homes ------------------------------------------------------------------------
 
     @property
-    def rows(self) -> int:
-        """n, the number of samples."""
-        return int(self.operator.shape[0])
-
-    @property
-    def size(self) -> int:
-        """The number of coefficients of each output."""
-        return int(self.operator.shape[1])
-
-    @property
-    def on_all_points(self) -> bool:
-        """Whether A = P = K, so that Av is computed once for both."""
-        return self.penalty_operator is None
-
-    @property
     def gram(self) -> Gram:
         """K, for solvers of problems on all points."""
         if not self.on_all_points:
@@ -208,28 +217,13 @@ class Problem:
             )
         return self.operator
 
-    @property
-    def penalty(self) -> Penalty:
-        """What is added to the risk."""
-        given = self.regularization
-        return SquaredNorm(given) if _is_number(given) else given
-
-    @property
-    def has_one_ridge(self) -> bool:
-        """Whether the penalty is (λ/2)‖f‖² with one number λ."""
-        return _is_number(self.regularization) and np.ndim(self.regularization) == 0
-
-    @property
-    def has_several_ridges(self) -> bool:
-        """Whether there is one λ for each output."""
-        return _is_number(self.regularization) and np.ndim(self.regularization) == 1
-
     @cached_property
     def y(self) -> Array:
-        """The targets in float64 where the operator computes; labels of classes as rows."""
+        """The targets in float64 where the operator computes; labels of classes as rows of 0, 1."""
         y = admission.at_home(self.targets, self.operator)
-        self.loss.check_targets(y)
-        return label_rows(y, self.loss)
+        if self.loss.is_multiclass and y.ndim == 1:
+            return to_precision(one_hot(y, int(namespace(y).max(y)) + 1), "float64")
+        return y
 
     @property
     def single(self) -> bool:
@@ -244,7 +238,22 @@ class Problem:
     @property
     def outputs(self) -> int:
         """How many columns of coefficients there are."""
-        return 1 if self.single else int(self.y.shape[1])
+        return 1 if self.y.ndim == 1 else int(self.y.shape[1])
+
+    @property
+    def asked(self) -> Asked | None:
+        """The problem in a few numbers; None for several outputs or another penalty."""
+        if not (self.single and self.has_one_ridge):
+            return None
+        w = None if self.weights is None else admission.on_host(self.weights)
+        return Asked(
+            self.rows,
+            self.loss,
+            float(self.regularization),
+            w is None or bool((w == w[0]).all()),
+            self.on_all_points,
+            self.fit_intercept,
+        )
 
     @cached_property
     def sample_weights(self) -> Array:
@@ -267,13 +276,9 @@ class Problem:
             (self.operator if self.on_all_points else self.penalty_operator).diagonal()
         )
 
-    def native(self, values: Any) -> Array:
-        """Values in the library of the targets and on their device, in their own precision."""
-        return beside(values, self.y)
-
     def array(self, values: Any) -> Array:
         """Values in float64, in the library of the targets and on their device."""
-        return to_precision(floating(self.native(values)), "float64")
+        return to_precision(beside(values, self.y), "float64")
 
     # ---- the objective ---------------------------------------------------------------------------
 
@@ -361,44 +366,16 @@ def has_few_features(gram: Gram) -> bool:
     >>> has_few_features(Linear().gram(X)), has_few_features(Gaussian().gram(X))
     (True, False)
     """
-    if admission.on_device(gram):  # explicit features are arrays of NumPy
-        return False
     width = getattr(gram.x, "width", None)
     count = None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)
-    return count is not None and 2 * count < gram.shape[0]
-
-
-def label_rows(y: Array, loss: Loss) -> Array:
-    """Targets as the loss takes them: labels of several classes become rows of 0 and 1.
-
-    >>> from mercer.losses import Multinomial
-    >>> label_rows(np.array([0.0, 2.0]), Multinomial()).tolist()
-    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-    """
-    if loss.is_multiclass and y.ndim == 1:
-        return to_precision(one_hot(y, int(namespace(y).max(y)) + 1), "float64")
-    return y
+    if count is None or 2 * count >= gram.shape[0]:
+        return False
+    return not admission.on_device(gram)  # explicit features are arrays of NumPy
 
 
 def over_rows(vector: Array, like: Array) -> Array:
     """A vector with one number for each row, ready to multiply the rows of an array."""
     return vector if like.ndim == 1 else vector[:, None]
-
-
-def _is_number(regularization: Any) -> bool:
-    """Whether it is λ: numbers of Python and NumPy have a `conjugate`, too."""
-    number = isinstance(regularization, (int, float, np.generic, np.ndarray, list, tuple))
-    return number or not hasattr(regularization, "conjugate")
-
-
-def check_targets(targets: Array, loss: Loss, rows: int) -> None:
-    """Refuse targets that the loss does not take, or that are not one row for each point."""
-    loss.check_targets(targets)
-    if np.ndim(targets) not in (1, 2) or np.shape(targets)[0] != rows:
-        raise ValueError(
-            f"targets must have one row for each of the {rows} points; got shape "
-            f"{tuple(np.shape(targets))}."
-        )
 
 
 def _check_weights(weights: np.ndarray, rows: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, precision, to_precision
+from mercer.arrays import Array, namespace, to_precision
 from mercer.operators import MixedPrecision, StoredGram
 from mercer.solvers import admission
 from mercer.solvers.problem import Problem, require_square_loss
@@ -24,13 +24,14 @@ class RidgeSystem:
     def __init__(self, owner: type, problem: Problem) -> None:
         require_square_loss(owner, problem)
         self.problem, self.gram, self.xp = problem, problem.gram, namespace(problem.y)
+        self.precision = self.gram.dtype.name
         self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
         self.ridge = float(problem.regularization * self.xp.sum(problem.sample_weights))
-        sides = [self.roots * problem.y_columns]
+        sides = [self.roots * self.xp.reshape(problem.y, (problem.rows, -1))]
+        self.outputs = sides[0].shape[1]
         if problem.fit_intercept:
             sides.append(self.roots)
         self.sides = self.xp.concat(sides, axis=1)
-        self.scale = self.lengths(self.sides)
         self._rounding: float | None = None
 
     def multiply(self, c: Array, dtype: str = "float64") -> Array:
@@ -53,6 +54,11 @@ class RidgeSystem:
             return gram
         return StoredGram(gram.kernel, gram.x, gram.x, gram.memory)
 
+    @cached_property
+    def scale(self) -> Array:
+        """The norms of the right-hand sides, to which residuals are relative."""
+        return self.lengths(self.sides)
+
     def lengths(self, columns: Array) -> Array:
         """The norms of columns, 1 for columns of zeros."""
         sizes = self.xp.linalg.vector_norm(columns, axis=0)
@@ -68,7 +74,7 @@ class RidgeSystem:
 
     def as_stored(self, x: Array) -> Array:
         """x as it will be stored: its rounding is corrected with the rest."""
-        return to_precision(to_precision(x, precision(self.gram.dtype)), "float64")
+        return to_precision(to_precision(x, self.precision), "float64")
 
     def rounding(self, sample: int) -> float:
         """‖S(K₃₂ − K)Sv‖/‖v‖ for K as float32 has it, on some rows, v being random signs."""
@@ -93,7 +99,7 @@ class RidgeSystem:
 
     def coefficients(self, x: Array, intercept: Array | None = None) -> tuple[Array, Array]:
         """α and b, by which α sums to 0 unless it is given."""
-        outputs, shape = self.problem.outputs, self.problem.y.shape
+        outputs, shape = self.outputs, self.problem.y.shape
         c, b = x[:, :outputs], 0.0 * x[0, :outputs]
         if self.problem.fit_intercept:
             means = x[:, outputs:]

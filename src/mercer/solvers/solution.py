@@ -28,6 +28,18 @@ class Status:
         return f"{self.message} {self.advice}".strip()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A problem in a few numbers, without its data: what bounds on its solution depend on."""
+
+    rows: int
+    loss: Any
+    regularization: float
+    equal_weights: bool
+    on_all_points: bool
+    fit_intercept: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Coefficients v with what is known about them.
@@ -47,6 +59,8 @@ class Solution:
         What was recorded on the way, by name; "objective" holds values of the objective only.
     intercept : float or array
         b, 0 where there is none.
+    asked : Asked or None
+        The problem in a few numbers, where an estimator posed it.
     """
 
     coefficients: Array
@@ -55,6 +69,13 @@ class Solution:
     gap: float
     history: dict[str, list[Any]] = field(default_factory=dict)
     intercept: Any = 0.0
+    asked: Asked | None = None
+
+    def __repr__(self) -> str:
+        """How it ended and how large it is, not thousands of numbers."""
+        numbers = f"objective {self.objective:.6g}, gap {self.gap:.2g}"
+        shape = tuple(self.coefficients.shape)
+        return f"Solution({self.status}; {numbers}, coefficients of shape {shape})"
 
     @classmethod
     def stacked(cls, parts: Sequence[Solution]) -> Solution:

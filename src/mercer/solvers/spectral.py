@@ -142,14 +142,20 @@ class SpectralPath:
         problem = Problem(
             self.gram, self.targets, Squared(), regularization, self.roots**2, self.fit_intercept
         )
-        rest = ridge_residual(problem, alpha, intercept).claimed
-        note = f"one eigendecomposition; relative residual {rest:.1e}."
+        rest = ridge_residual(problem, alpha, intercept)
+        note = f"one eigendecomposition; relative residual {rest.claimed:.1e}."
         status = Status(True, f"Solved: {note}")
         if self.witness is not None:
             status = without_minimum(self.gram, self.witness, note)
-        objective = problem.objective(alpha, intercept)
         coefficients = to_precision(alpha, precision(self.gram.dtype))
-        return Solution(coefficients, status, objective, rest, intercept=intercept)
+        return Solution(
+            coefficients,
+            status,
+            rest.objective,
+            rest.claimed,
+            intercept=intercept,
+            asked=problem.asked,
+        )
 
     def degrees_of_freedom(self, filter_: Filter | float) -> float:
         """The trace of the smoother y ↦ f(x), the intercept included."""

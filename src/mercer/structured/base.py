@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.checks import check_between
 from mercer.kernels.base import Kernel
-from mercer.points import PointSet
+from mercer.points import PointSet, as_objects, is_frame
 from mercer.points.kinds import HostPoints
 
 T = TypeVar("T")
@@ -227,7 +227,13 @@ def as_items(data: Any, what: str) -> list[Any]:
         raise ValueError(
             f"points must be a list of {what}; got {shown[:40]}. Write [x] for one of them."
         )
-    return list(data)
+    if is_frame(data):
+        raise ValueError(
+            f"points must be a list of {what}; got a table: write frame['column'], or "
+            "kernel.on('column') for a kernel that looks it up."
+        )
+    objects = as_objects(data)
+    return list(data) if objects is None else objects
 
 
 def bad_item(i: int, problem: str) -> ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -118,6 +119,35 @@ def oriented_gradients(image: np.ndarray, patch: int, stride: int) -> tuple[Any,
     return (middles + patch / 2) / (height, width), descriptors
 
 
+def daisies(image: np.ndarray, patch: int, stride: int) -> tuple[Any, Any]:
+    """DAISY descriptors of scikit-image on a grid, as `oriented_gradients` gives its own.
+
+    References
+    ----------
+    Tola, Lepetit, Fua, DAISY: an efficient dense descriptor applied to wide-baseline stereo, 2010.
+    """
+    try:
+        from skimage import feature
+    except ImportError:
+        raise ImportError(
+            'descriptor="daisy" needs scikit-image: pip install "mercer[images]".'
+        ) from None
+    radius, (height, width) = max(1, patch // 2), image.shape
+    if min(height, width) <= 2 * radius:
+        return np.empty((0, 2)), np.empty((0, 200))
+    described: Any = feature
+    rows = described.daisy(image, step=stride, radius=radius)
+    places = [radius + stride * np.arange(count) for count in rows.shape[:2]]
+    middles = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(-1, 2)
+    return middles / (height, width), rows.reshape(len(middles), -1)
+
+
+DESCRIPTORS: dict[str, Callable[..., tuple[Any, Any]]] = {
+    "gradients": oriented_gradients,
+    "daisy": daisies,
+}
+
+
 def _orientations(image: np.ndarray) -> np.ndarray:
     """The length of the gradient of each pixel, shared by the two nearest orientations."""
     flat = [axis for axis in (0, 1) if image.shape[axis] < 2]
@@ -140,7 +170,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 class VisualWords(StructuredKernel):
     """A kernel on histograms of visual words: an image as a bag of the patches it is made of.
 
-    Patches on a grid are described by their gradients, and each description is one of `words`
+    Patches on a grid are described by numbers, and each description is one of `words`
     learned by k-means from training images. An image is the histogram of its words, over the whole
     image, over its quarters, their quarters and so on; level l of L counts with the weight
     2^{−(L−l)} (the first as the second), and all words of an image count 1 together. With
@@ -162,7 +192,11 @@ class VisualWords(StructuredKernel):
         On histograms; `ChiSquared` is another.
     random_state : int, default=0
         Of k-means.
-    codebook : array of shape (words, 128), optional
+    descriptor : {"gradients", "daisy"} or function, default="gradients"
+        What a patch is described by: gradients by cell and orientation, 128 numbers; the DAISY
+        descriptor of scikit-image, 200 numbers; or descriptor(image, patch, stride), which returns
+        the middles of patches as shares of height and width, and a row of numbers for each.
+    codebook : array with a row for each word, optional
         The words, where they were learned.
 
     References
@@ -186,6 +220,7 @@ class VisualWords(StructuredKernel):
     levels: int = 3
     kernel: Kernel = field(default_factory=HistogramIntersection)
     random_state: int = 0
+    descriptor: Any = "gradients"
     codebook: Any = None
     kind = ImagePoints
 
@@ -193,6 +228,11 @@ class VisualWords(StructuredKernel):
         for name in ("words", "patch", "stride", "levels"):
             check_count(self, name, getattr(self, name))
         check_inner(self, self.kernel)
+        if not callable(self.descriptor) and self.descriptor not in list(DESCRIPTORS):
+            raise ValueError(
+                f"VisualWords needs a descriptor of {list(DESCRIPTORS)}, or a function; got "
+                f"{self.descriptor!r}."
+            )
 
     def facts(self, dimension: int | None = None) -> Facts:
         inner = self.kernel.facts()
@@ -230,11 +270,13 @@ class VisualWords(StructuredKernel):
         return self.kernel.points(self.features(points))
 
     def _key(self) -> Any:
-        return type(self), self.patch, self.stride, self.levels, Same(self.codebook)
+        grid = self.patch, self.stride, self.levels, self.descriptor
+        return type(self), *grid, Same(self.codebook)
 
     def _described(self, points: Any) -> Any:
+        describe = DESCRIPTORS.get(self.descriptor, self.descriptor)
         images = (points.restored(i) for i in points.chosen)
-        return [oriented_gradients(image, self.patch, self.stride) for image in images]
+        return [describe(image, self.patch, self.stride) for image in images]
 
     def _histograms(self, points: ImagePoints) -> np.ndarray:
         if self.codebook is None:

@@ -192,6 +192,9 @@ class Jaccard(_SetKernel):
     def diagonal(self, x: Any) -> np.ndarray:
         return np.ones(len(x))
 
+    def factors(self, x: Any, y: Any) -> tuple[Any, Any] | None:
+        return None
+
     def explicit_rows(self, points: Any) -> FeatureRows:
         raise ValueError(
             "Jaccard has no finite list of features; mercer.features.MinHash approximates them."

@@ -34,12 +34,21 @@ class FeatureRows:
         >>> rows.matrix.toarray().tolist()
         [[2.0, 1.0], [0.0, 0.0]]
         """
-        keys, columns = np.unique(hashes, return_inverse=True)
+        from mercer.structured.compiled.sparse import merged, numbered
+
+        keys, columns = np.empty(len(hashes), np.uint64), np.empty(len(hashes), np.int64)
+        keys = keys[: numbered(hashes, keys, columns)]
+        order = np.argsort(keys)
+        places = np.empty(len(keys), np.int64)
+        places[order] = np.arange(len(keys))
+        columns = places[columns]
         values = np.ones(len(hashes)) if weights is None else np.array(weights, np.float64)
-        shape = len(starts) - 1, max(len(keys), 1)
-        matrix = scipy.sparse.csr_array((values, columns, starts.copy()), shape)
-        matrix.sum_duplicates()  # in place, hence the copies
-        return cls(keys, matrix)
+        ends = np.zeros(len(starts), np.int64)
+        merged(np.asarray(starts, np.int64), columns, values, len(keys), ends[1:])
+        parts = values[: ends[-1]], columns[: ends[-1]], ends
+        matrix = scipy.sparse.csr_array(parts, (len(starts) - 1, max(len(keys), 1)))
+        matrix.sort_indices()
+        return cls(keys[order], matrix)
 
     @cached_property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -59,13 +68,25 @@ class FeatureRows:
             self._tables[other] = lookup(other.keys, self.keys)
         return self._tables[other]
 
+    def moved(self, rows: Any, other: FeatureRows) -> Any:
+        """Rows of this matrix with the columns of another one; features it has not are left out."""
+        places = self.table(other)[rows.indices] if len(self.keys) else rows.indices
+        kept = places >= 0
+        ends = np.r_[0, np.cumsum(kept)][rows.indptr]
+        shape = rows.shape[0], other.matrix.shape[1]
+        return scipy.sparse.csr_array((rows.data[kept], places[kept], ends), shape)
+
     def norms(self, chosen: np.ndarray) -> np.ndarray:
         """‖φ(x)‖² of the chosen rows."""
-        return self._sums(self.matrix.data**2)[chosen]
+        return self._squares[chosen]
 
     def totals(self, chosen: np.ndarray) -> np.ndarray:
         """Σ_u φ_u(x) of the chosen rows."""
         return self._sums(self.matrix.data)[chosen]
+
+    @cached_property
+    def _squares(self) -> np.ndarray:
+        return self._sums(self.matrix.data**2)
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         rows = np.repeat(np.arange(self.matrix.shape[0]), np.diff(self.matrix.indptr))
@@ -123,7 +144,11 @@ class SparseKernel(StructuredKernel):
         """The features of all points."""
         raise NotImplementedError
 
+    def check_pair(self, x: Any, y: Any) -> None:
+        """Refuse points that cannot be compared."""
+
     def block(self, x: Any, y: Any) -> np.ndarray:
+        self.check_pair(x, y)
         return self._products(x, y, smaller=False)
 
     def diagonal(self, x: Any) -> np.ndarray:
@@ -140,6 +165,16 @@ class SparseKernel(StructuredKernel):
     def explicit_rows(self, points: Any) -> FeatureRows:
         """φ of all points with ⟨φ(x), φ(y)⟩ = k(x, y)."""
         return self._rows(points)
+
+    def factors(self, x: Any, y: Any) -> tuple[Any, Any] | None:
+        self.check_pair(x, y)
+        left, right = self._rows(x), self._rows(y)
+        rows = left.matrix[x.chosen]
+        if x is y:
+            return rows, rows
+        if right.keys is not left.keys:
+            rows = left.moved(rows, right)
+        return rows, right.matrix[y.chosen]
 
     def _rows(self, points: StructuredPoints) -> FeatureRows:
         return points.prepared(self._key(), self.feature_rows)
@@ -178,10 +213,14 @@ class MinimumKernel(SparseKernel):
     """
 
     def block(self, x: Any, y: Any) -> np.ndarray:
+        self.check_pair(x, y)
         return self._products(x, y, smaller=True)
 
     def diagonal(self, x: Any) -> np.ndarray:
         return self._rows(x).totals(x.chosen)
+
+    def factors(self, x: Any, y: Any) -> tuple[Any, Any] | None:
+        return None  # unary codes may be long
 
     def explicit_rows(self, points: Any) -> FeatureRows:
         rows = self._rows(points)

@@ -342,7 +342,7 @@ class Table(Kernel):
     def parallel(self) -> bool:
         return self.kernel.parallel
 
-    def _column_names(self) -> tuple[str, ...]:
+    def _columns_read(self) -> tuple[str, ...]:
         names, objects = self.columns()
         return names + objects
 

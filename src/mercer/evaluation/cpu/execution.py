@@ -16,6 +16,7 @@ from mercer.evaluation.cpu.row_pass import row_pass_source
 from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
+from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import DensePoints, SparsePoints, VectorPoints
@@ -55,7 +56,7 @@ class Cpu(Tiled):
         if sparse:  # a sparse side is never made dense
             x, y = x.as_sparse(), y.as_sparse()
         self.program, self.rows_of, self.columns_of = program, x, y
-        widths = tuple([x.width_of(number.view) for number in program.pairs])
+        widths = tuple(map(x.width_of, program.views))
         self.operands: OperandPlan = operand_plan(program, widths, sparse, self.dtype.name)
         self.stripe, self.tile = self.operands.stripe, self.operands.tile
         self.costly, self.distances = self.operands.costly, self.operands.distances
@@ -69,7 +70,9 @@ class Cpu(Tiled):
 
     def rows(self, start: int, stop: int) -> Side:
         points, parts = self.rows_of, zip(self.operands.each, self.centres, strict=True)
-        packed = [operand.rows(points, start, stop, centre) for operand, centre in parts]
+        packed = []
+        for operand, centre in parts:
+            packed.append(operand.rows(points, start, stop, centre))
         norms = np.empty((len(self.program.x_norms), stop - start), self.dtype)
         if len(norms):
             self._fill_norms(norms, self.program.x_norms, points.slice(start, stop))
@@ -77,7 +80,9 @@ class Cpu(Tiled):
 
     def columns(self, start: int, stop: int) -> Side:
         points, parts = self.columns_of, zip(self.operands.each, self.centres, strict=True)
-        packed = [operand.columns(points, start, stop, centre) for operand, centre in parts]
+        packed = []
+        for operand, centre in parts:
+            packed.append(operand.columns(points, start, stop, centre))
         norms = np.empty((len(self.program.y_norms), stop - start), self.dtype)
         if len(norms):
             self._fill_norms(norms, self.program.y_norms, points.slice(start, stop))
@@ -141,7 +146,9 @@ class Cpu(Tiled):
         return out[:, : columns.count].astype(np.float64)
 
     def diagonal(self) -> np.ndarray:
-        return reference.diagonal(self.kernel.expression(), self.x)  # type: ignore[arg-type]
+        if self.program.diagonal is not None:
+            return np.full(len(self.x), self.program.diagonal, self.x.dtype)
+        return reference.diagonal(self.program.expression, self.x)  # type: ignore[arg-type]
 
     # ---- derivatives ---------------------------------------------------------------------------
 
@@ -201,4 +208,4 @@ class Cpu(Tiled):
     def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
         """The value of a term in coordinates."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return reference.evaluate(term, numbers).astype(self.dtype)
+            return evaluate(term, numbers).astype(self.dtype)

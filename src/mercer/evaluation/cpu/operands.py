@@ -31,8 +31,8 @@ from mercer.evaluation.cpu.vectors import (
     panel_width,
 )
 from mercer.evaluation.expression import Expression, Number, X, Y
+from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import Program, coordinate_code
-from mercer.evaluation.reference import evaluate
 from mercer.evaluation.tables import Table
 from mercer.points import DensePoints, SparsePoints, View
 from mercer.runtime.budget import MEGABYTE
@@ -137,6 +137,8 @@ class RegisterOperand:
         row, column = (self.dtype.itemsize * max(1, width) * len(side) for side in parts)
         self.bytes, panel = (row, column), panel_width(dtype)
         self.padding = padding_step(dtype)
+        # Sizes depend on the width and precision alone, never on threads or memory: so do the bits
+        # of a sum.
         self.stripe = min(1024, max(PANEL_ROWS, tuning.stripe_bytes // row))
         self.tile = min(4, max(1, tuning.tile_bytes // (column * panel))) * panel
 
@@ -144,38 +146,40 @@ class RegisterOperand:
         return y.centre(self.whole) if self.moved else None
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
-        return Packed(self._seen(points.slice(start, stop), self.parts[0], centre, PANEL_ROWS))
+        part = points.slice(start, stop)
+        raw = self.parts[0] in RAW
+        seen = part.seen(self.view, self.dtype, centre) if raw else self._terms(part, 0)
+        return Packed(_padded(seen, PANEL_ROWS))
 
     def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
-        seen = self._seen(points.slice(start, stop), self.parts[1], centre, self.padding)
-        return Packed(np.ascontiguousarray(seen.T))
+        part = points.slice(start, stop)
+        raw = self.parts[1] in RAW
+        seen = part.seen(self.view, self.dtype, centre) if raw else self._terms(part, 1)
+        return Packed(np.ascontiguousarray(_padded(seen, self.padding).T))
 
-    def _seen(
-        self, points: Any, parts: tuple[Expression, ...], centre: Any, step: int
-    ) -> np.ndarray:
-        """The parts of every coordinate side by side, the last row repeated to a multiple of step.
-
-        What is no coordinate is made in float64.
-        """
-        if parts in RAW:
-            out = points.seen(self.view, self.dtype, centre)
-        else:
-            wide = np.empty((len(points), self.width, len(parts)), self.dtype)
-            coordinates = points.seen(self.whole, np.float64)
-            for i, part in enumerate(parts):
-                if part in (X, Y):
-                    wide[:, :, i] = points.seen(self.view, self.dtype)
-                else:
-                    wide[:, :, i] = evaluate(part, {X: coordinates, Y: coordinates})
-            out = wide.reshape(len(points), -1)
-        missing = -len(out) % step
-        return np.concatenate([out, np.repeat(out[-1:], missing, axis=0)]) if missing else out
+    def _terms(self, points: Any, side: int) -> np.ndarray:
+        """The parts of every coordinate side by side; what is no coordinate is made in float64."""
+        parts = self.parts[side]
+        wide = np.empty((len(points), self.width, len(parts)), self.dtype)
+        coordinates = points.seen(self.whole, np.float64)
+        for i, part in enumerate(parts):
+            if part in (X, Y):
+                wide[:, :, i] = points.seen(self.view, self.dtype)
+            else:
+                wide[:, :, i] = evaluate(part, {X: coordinates, Y: coordinates})
+        return wide.reshape(len(points), -1)
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         leaves = {}
         for kind, origin in self.origins:
             leaves[kind] = origin, rows.operand, columns.operand, self.scales
         return leaves
+
+
+def _padded(rows: np.ndarray, step: int) -> np.ndarray:
+    """Rows, of which the last is repeated until their number is a multiple of `step`."""
+    missing = -len(rows) % step
+    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
 
 
 def scales_of(view: View, width: int, dtype: Any) -> np.ndarray:
@@ -323,6 +327,8 @@ def _operand(
                 "this kernel runs over all coordinates of a pair, which sparse points do not "
                 f"store; beyond {TUNING.dense_width} columns it takes a kernel of ⟨x,y⟩ and ‖x−y‖."
             )
+    # Differences in registers keep all digits of close pairs; BLAS has to repair those, which is
+    # paid back only where points are wide.
     if parts is None and width > TUNING.register_width:
         return BlasOperand(view, kinds, width, dtype, TUNING)
     return RegisterOperand(view, kinds, width, dtype, parts or RAW, TUNING)
@@ -368,7 +374,7 @@ def operand_plan(
     """
     plans = vars(program).setdefault("operand_plans", {})
     key = widths, sparse_points, dtype
-    if key not in plans:
+    if key not in plans:  # two threads may make it at once: both make the same
         plans[key] = _planned(program, widths, sparse_points, dtype)
     return plans[key]
 

@@ -33,6 +33,7 @@ __all__ = [
     "check",
     "finitely_many_features",
     "fourier_weights",
+    "is_positive_definite",
     "isotropic",
     "no",
     "period",
@@ -64,6 +65,17 @@ def positive_definite(kernel: Any, dimension: int | None = None) -> Answer:
     (True, True)
     """
     return _facts(kernel, dimension).positive_definite
+
+
+def is_positive_definite(kernel: Any, dimension: int | None = None) -> bool:
+    """Whether a kernel is known to be positive definite: its class says so, or the laws do.
+
+    >>> from mercer.kernels import Gaussian, Linear, PairKernel
+    >>> is_positive_definite(Gaussian() + Linear()), is_positive_definite(PairKernel(min))
+    (True, False)
+    """
+    stated = getattr(kernel, "positive_definite", None) is True
+    return stated or positive_definite(kernel, dimension).yes
 
 
 def stationary(kernel: Any, dimension: int | None = None) -> Answer:

@@ -89,6 +89,7 @@ def _smallest(a, diagonal, count):  # type: ignore[no-untyped-def]
 @inner
 def _drawn(integers, count):  # type: ignore[no-untyped-def]
     """A number below `count`, from a generator whose state is part of the model (xorshift)."""
+    # a generator of NumPy would not be the same after a copy, a pickle or a refused block
     x = integers[RANDOM]
     x ^= (x << 13) & 0x7FFFFFFFFFFFFFFF
     x ^= x >> 7
@@ -223,6 +224,8 @@ def _project(state):  # type: ignore[no-untyped-def]
     _carry(state.a, column, best)
     if len(state.b):
         _carry(state.b, column, best)
+    # the inverse of the matrix without row and column p, by the same elimination: O(m²), where a
+    # new factorisation would take O(m³) for every sample
     for i in range(count):
         line, factor = inverse[i], column[i] / column[best]
         for j in range(count):
@@ -238,6 +241,7 @@ def _cheapest(a, inverse, count):  # type: ignore[no-untyped-def]
         size = 0.0
         for o in range(a.shape[1]):
             size += a[j, o] * a[j, o]
+        # multiplied out: the division is needed only where p is the best so far
         if size < lowest * inverse[j, j]:
             best, lowest = j, size / inverse[j, j]
     return best

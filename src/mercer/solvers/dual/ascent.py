@@ -12,22 +12,7 @@ import numpy as np
 from mercer.operators import Gram
 from mercer.solvers.dual.rows import Rows, ShrinkingRows
 from mercer.solvers.dual.terms import Terms
-
-INNER_SHARE = 0.1  # of the violation that steps on a working set leave
-WHOLE_SHARE = 1e-4  # the same where the working set is everything
-CARRIED = 0.5  # of a working set that may come from the last one
-STALLED = 3  # rounds in a row without a step, after which no digits are left
-ROUNDING = 1e-15  # of sums of float64 numbers, relative to their size
-ROW_ERROR = 1e-5  # of a kernel value in float32, relative to the largest: ten times what is allowed
-SAMPLE = 64  # points that are computed again though they do not count
-VANISHING = 1e-3  # of the largest ‖f‖²
-COARSE, FINE = 12, 100  # halvings that look for a multiplier: on the way, and at the end
-SAFELY = 1.0  # violations by which a slope must hold a coefficient to its place
-WORTHWHILE = 0.5  # of all coefficients that must rest before the others go on alone
-# Of the largest √k(x, x): a thinner margin is taken for none. float64 would show some that are
-# thinner, down to √(n · 2e-16), but steps grow like their inverse: with that limit most refusals
-# run into the cap on steps instead of ending within a second.
-LEAST_MARGIN = 1e-5
+from mercer.solvers.dual.tuning import TUNING, Tuning
 
 Listener = Callable[[np.ndarray, np.ndarray, float], bool]  # of α, levels, primal: whether to stop
 
@@ -46,6 +31,7 @@ class Ascent:
     alpha: np.ndarray
     values: np.ndarray
     peak: float = 1.0  # the largest |k(x, x)|
+    tuning: Tuning = TUNING
     steps: int = 0
     rounds: int = 0
     gap: float = np.inf
@@ -65,14 +51,16 @@ class Ascent:
         self.up = self.down = np.empty(0)
 
     @classmethod
-    def begin(cls, terms: Terms, rows: Rows, part: int, peak: float) -> Ascent:
+    def begin(
+        cls, terms: Terms, rows: Rows, part: int, peak: float, tuning: Tuning = TUNING
+    ) -> Ascent:
         """At the start of the terms; `part` coordinates are added at a time."""
         values = np.zeros(len(terms.start))
         support = np.flatnonzero(terms.start)
         for first in range(0, len(support), part):
             some = support[first : first + part]
             rows.add(some, terms.start[some], values)
-        ascent = cls(terms, terms.start.copy(), values, peak)
+        ascent = cls(terms, terms.start.copy(), values, peak, tuning)
         ascent.certify()
         return ascent
 
@@ -81,20 +69,16 @@ class Ascent:
         """The gap as a share of the objective."""
         if not math.isfinite(self.gap):
             return math.inf
-        primal = self.primal + self.others
-        return self.gap / (max(abs(primal), abs(primal - self.gap), self._least()) or 1.0)
-
-    def _least(self) -> float:
-        """An objective that is as good as 0, where all of it is ½αᵀKα: f may vanish."""
-        if not self.terms.quadratic:
-            return 0.0
-        return VANISHING * float(np.abs(self.alpha).sum()) ** 2 * self.peak
+        primal, least = self.primal + self.others, 0.0
+        if self.terms.quadratic:  # all of it is ½αᵀKα, and f may vanish
+            least = self.tuning.vanishing * float(np.abs(self.alpha).sum()) ** 2 * self.peak
+        return self.gap / (max(abs(primal), abs(primal - self.gap), least) or 1.0)
 
     @property
     def noise(self) -> float:
         """Rounding of slopes, which are sums of numbers of this size."""
         sizes = float(np.abs(self.alpha).sum()) * self.peak, np.abs(self.terms.fields[0]).max()
-        return ROUNDING * float(sum(sizes))
+        return self.tuning.rounding * float(sum(sizes))
 
     @property
     def support(self) -> np.ndarray:
@@ -112,12 +96,13 @@ class Ascent:
             self.values = np.zeros(len(self.alpha))
             rows.add(support, self.alpha[support], self.values)
         else:
-            error = ROW_ERROR * self.peak * float(np.abs(self.alpha).sum())
+            error = self.tuning.row_error * self.peak * float(np.abs(self.alpha).sum())
             counts = self._counts(error)
             wrong = self._recompute_at(np.flatnonzero(counts), support, gram)
+            # the sample shows the true error of rows; if it is not far below the bound, all count
             if not wrong <= 0.1 * error:
                 self._recompute_at(np.flatnonzero(~counts), support, gram)
-        self.certify(FINE)
+        self.certify(self.tuning.fine)
         self.history.append(self.relative_gap)
 
     def _counts(self, error: float) -> np.ndarray:
@@ -125,7 +110,7 @@ class Ascent:
         level = self.levels[self.terms.labels]
         held = (self.up - level > error) & (level - self.down > error)
         counts: np.ndarray = ~(held & (self.alpha == 0))
-        counts[:: max(1, len(counts) // SAMPLE)] = True  # some others, to see how wrong they are
+        counts[:: max(1, len(counts) // self.tuning.sample)] = True
         return counts
 
     def _recompute_at(self, places: np.ndarray, support: np.ndarray, gram: Gram) -> float:
@@ -142,8 +127,8 @@ class Ascent:
 
     # ---- certificates ---------------------------------------------------------------------------
 
-    def certify(self, halvings: int = COARSE) -> None:
-        """The gap at α, with multipliers that make it small, or with FINE halvings least."""
+    def certify(self, halvings: int | None = None) -> None:
+        """The gap at α, with multipliers that make it small, or with many halvings least."""
         from mercer.solvers.dual.compiled import certificate
 
         t = self.terms
@@ -156,7 +141,7 @@ class Ascent:
             t.code,
             t.labels,
             t.groups,
-            halvings,
+            self.tuning.coarse if halvings is None else halvings,
             self.up,
             self.down,
             self.levels,
@@ -166,13 +151,15 @@ class Ascent:
 
     def run(self, rows: Rows, tolerance: float, size: int, limit: int) -> None:
         """Rounds until the relative gap is at most the tolerance, or `limit` steps were taken."""
-        idle, chosen = 0, np.empty(0, np.int64)
+        idle, chosen, tuning = 0, np.empty(0, np.int64), self.tuning
         everything = size >= len(self.alpha)
         random = None if everything else np.random.default_rng(0)
-        inner = WHOLE_SHARE if everything and not self.shrunk else INNER_SHARE
-        most = self._most_rounds(size, limit)
-        while self.goes_on(tolerance, limit) and idle < STALLED and self.rounds < most:
+        inner = tuning.whole_share if everything and not self.shrunk else tuning.inner_share
+        # a cap on rounds that goes with the cap on steps: a round takes more than a few
+        most = self.rounds + min(limit, 1000 + 20 * (len(self.alpha) // size) + limit // 1000)
+        while self.goes_on(tolerance, limit) and idle < tuning.idle_rounds and self.rounds < most:
             chosen = self._working_set(chosen, size, random)
+            # after a round without a step the next set is solved ten times as well
             steps = self._round(rows, chosen, limit - self.steps, inner * 0.1**idle)
             if steps < 0:
                 self.unbounded = True
@@ -187,28 +174,25 @@ class Ascent:
                 self.stopped = bool(self.listener(self.alpha, self.levels, total))
             if self.shrinks and steps and self.goes_on(tolerance, limit):
                 self._shrink(rows, tolerance, size, limit)
-        self.stalled = idle >= STALLED
+        self.stalled = idle >= tuning.idle_rounds
 
     def _shrink(self, rows: Rows, tolerance: float, size: int, limit: int) -> None:
         """Go on without the coefficients that rest, where they are many."""
         if len(self.alpha) <= size or not isinstance(rows, ShrinkingRows):
             return
         rest = resting(self)
-        if pays(rest):
+        if int(rest.sum()) >= self.tuning.resting * len(rest):
             without(self, rest, rows, tolerance, size, limit - self.steps)
 
     def goes_on(self, tolerance: float, limit: int) -> bool:
         ended = self.unbounded or self.stopped
         return self.relative_gap > tolerance and self.steps < limit and not ended
 
-    def _most_rounds(self, size: int, limit: int) -> int:
-        """A cap on rounds that goes with the cap on steps: a round takes more than a few."""
-        return self.rounds + min(limit, 1000 + 20 * (len(self.alpha) // size) + limit // 1000)
-
     def _round(self, rows: Rows, chosen: np.ndarray, limit: int, share: float) -> int:
         """Steps on one working set, and what they change everywhere."""
         before = self.alpha[chosen]
         after = before.copy()
+        # steps below the rounding of the slopes would go on for ever, and gain nothing
         tolerance = max(share * self.violation, self.noise)
         limit = min(limit, self.steps_for_each * len(chosen))
         steps = self._steps(rows.block(chosen), after, chosen, tolerance, limit)
@@ -245,24 +229,24 @@ class Ascent:
         if random is None:  # all of them
             chosen = np.arange(len(self.alpha))
         else:
-            kept = last[self.alpha[last] != 0]
-            if len(kept) > CARRIED * size:
-                kept = random.choice(kept, int(CARRIED * size), replace=False)
-            chosen = np.unique(np.concatenate([kept, *self._violators(kept, size, random)]))
+            again, room = last[self.alpha[last] != 0], int(self.tuning.carried * size)
+            if len(again) > room:
+                again = random.choice(again, room, replace=False)
+            chosen = np.unique(np.concatenate([again, *self._violators(again, size, random)]))
         if t.groups > 1:
             chosen = chosen[np.argsort(t.labels[chosen], kind="stable")]
         return chosen
 
     def _violators(
-        self, kept: np.ndarray, size: int, random: np.random.Generator
+        self, again: np.ndarray, size: int, random: np.random.Generator
     ) -> list[np.ndarray]:
         t = self.terms
         kinds = max(1, t.groups)
-        room = max(1, (size - len(kept)) // (2 * kinds))
+        room = max(1, (size - len(again)) // (2 * kinds))
         level = self.levels[t.labels]
         drawn = []
         for pull in (level - self.up, self.down - level):
-            pull[kept] = -1.0
+            pull[again] = -1.0
             for g in range(kinds):
                 weights = pull if kinds == 1 else np.where(t.labels == g, pull, -1.0)
                 drawn.append(_drawn(weights, room, random))
@@ -287,16 +271,12 @@ def resting(ascent: Ascent) -> np.ndarray:
     With the multiplier m of the sum and the violation v, the right slope is above m + v and the
     left one below m − v: no step of a pair that the present slopes suggest would move them.
     """
-    level, margin = ascent.levels[ascent.terms.labels], SAFELY * ascent.violation
+    level = ascent.levels[ascent.terms.labels]
+    margin = ascent.tuning.safely * ascent.violation
     if ascent.terms.group is None:
         level = np.zeros_like(level)
     held: np.ndarray = (ascent.up - level > margin) & (level - ascent.down > margin)
     return held
-
-
-def pays(rest: np.ndarray) -> bool:
-    """Whether enough coefficients rest."""
-    return int(rest.sum()) >= WORTHWHILE * len(rest)
 
 
 def without(
@@ -304,9 +284,8 @@ def without(
 ) -> None:
     """Rounds on the coefficients that do not rest; then Kα of those that do is put right."""
     active, idle = np.flatnonzero(~rest), np.flatnonzero(rest)
-    part = type(ascent)(
-        ascent.terms.part(active), ascent.alpha[active], ascent.values[active], ascent.peak
-    )
+    some = ascent.terms.part(active), ascent.alpha[active], ascent.values[active]
+    part = type(ascent)(*some, ascent.peak, ascent.tuning)
     part.shrinks = part.shrunk = True
     part.certify()
     part.listener = _progress_of_all(ascent, active)
@@ -358,7 +337,7 @@ class HardMargin(Ascent):
         super().__post_init__()
         self.before = self.alpha.copy(), self.values.copy()
 
-    def certify(self, halvings: int = COARSE) -> None:
+    def certify(self, halvings: int | None = None) -> None:
         super().certify(halvings)
         y, values, counted = self.terms.fields[0], self.values, self.terms.fields[3] > 0
         counted = counted | (self.terms.fields[2] < 0)
@@ -381,7 +360,7 @@ class HardMargin(Ascent):
         """Whether α, with y_iα_i ≥ 0, shows that there is hardly a margin."""
         total = float(alpha @ self.terms.fields[0])
         norm = math.sqrt(max(float(alpha @ values), 0.0))
-        return total > 0 and norm <= LEAST_MARGIN * math.sqrt(self.peak) * total
+        return total > 0 and norm <= self.tuning.least_margin * math.sqrt(self.peak) * total
 
     def _grows_without_end(self) -> bool:
         """The same of what the last round added."""

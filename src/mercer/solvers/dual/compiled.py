@@ -41,6 +41,8 @@ def smooth_term(a, y, cost, code):  # type: ignore[no-untyped-def]
 def right_slope(a, gradient, kink, high, code):  # type: ignore[no-untyped-def]
     """How the objective changes as a grows; +∞ where it may not."""
     if len(code):
+        # g' tends to ∞ at the bounds of such a loss, so that steps come near them and never there:
+        # what is within rounding of a bound counts as held by it, or no step would ever end it
         free = high == INFINITE or high - a > 4e-15 * abs(high) + 4e-300
         return gradient if free else INFINITE
     if a >= high:
@@ -71,6 +73,7 @@ def gradient_of(value, a, y, curvature, cost, code):  # type: ignore[no-untyped-
 def best_response(r, kink, curvature, low, high):  # type: ignore[no-untyped-def]
     """The a that maximises r a − ε|a| − ½q a² on [low, high]."""
     pull = max(r - kink, 0.0) + min(r + kink, 0.0)
+    # without a curvature the quotient is huge, or 0 where nothing pulls, and the bounds decide
     return min(max(pull / max(curvature, 1e-300), low), high)
 
 
@@ -245,6 +248,7 @@ def gap_terms(values, alpha, fields, kink, code, group, levels):  # type: ignore
             response = best_response(r, kink, curvature[i], low[i], high[i])
             best = term(response, r, kink, curvature[i])
             own = term(alpha[i], r, kink, curvature[i])
+        # term by term: the difference of two large sums would lose all digits of a small gap
         gap += max(best - own, 0.0)
         primal += best + alpha[i] * (0.5 * values[i] - level)
     return gap, primal
@@ -303,6 +307,7 @@ def prepared(K, a, values, fields, kink, code):  # type: ignore[no-untyped-def]
     y, curvature, cost = fields[0], fields[1], fields[4]
     for i in range(m):
         smooth[i] = gradient_of(values[i], a[i], y[i], curvature[i], cost[i], code)
+        # float32 rows, and kernels that are none, have diagonals that are 0 or less
         diagonal[i] = max(K[i, i], SMALLEST)
         refresh(i, a, fields, kink, code, offsets)
     return smooth, offsets, diagonal
@@ -338,6 +343,8 @@ def least_up(smooth, offset, scores):  # type: ignore[no-untyped-def]
 def best_partner(own, least, row, diagonal, smooth, offset, curvature, scores):  # type: ignore[no-untyped-def]
     """The coordinate whose step against one with slope `least` gains most, its gain, the worst."""
     widen()
+    # the gain (difference²/curvature, Fan, Chen and Lin 2005) rather than the largest violation: it
+    # costs a pass over a row of K, which is in the cache, and takes far fewer steps
     best, worst = 0.0, -INFINITE
     for j in range(len(smooth)):
         difference = smooth[j] + offset[j] - least
@@ -440,6 +447,7 @@ def pair_steps(K, a, values, fields, kink, code, bounds, tolerance, limit):  # t
         if d == INFINITE:
             return -1
         before_i, before_j = a[i], a[j]
+        # exactly onto a bound: a + (high − a) may miss it by rounding, and would stay free
         a[i] = high[i] if d == high[i] - a[i] else a[i] + d
         a[j] = low[j] if d == a[j] - low[j] else a[j] - d
         add_difference(smooth, d, K[i], K[j])

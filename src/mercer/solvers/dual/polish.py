@@ -6,18 +6,8 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 
 from mercer.operators import Gram
-from mercer.solvers.dual.ascent import FINE, Ascent
+from mercer.solvers.dual.ascent import Ascent
 from mercer.solvers.dual.rows import Rows
-
-POLISHED = 1024  # free coefficients up to which the linear system is solved
-ALWAYS = 1024  # points up to which it is solved whatever the tolerance is
-SOMETIMES = 4096  # the same where the tolerance is beyond the reach of steps
-OUT_OF_REACH = 1e-6
-SYSTEMS = 100  # one after the other, as bounds are met
-ATTEMPTS = 30
-ROUNDING = 1e-14  # a relative gap that is only rounding
-LEAST_PIVOT = 1e-6  # of the largest, below which a factor has lost its digits
-STEPS_OF_ATTEMPT = 50  # two-variable steps for each point, between two systems
 
 
 def goal_of_polish(ascent: Ascent, tolerance: float) -> float | None:
@@ -25,10 +15,11 @@ def goal_of_polish(ascent: Ascent, tolerance: float) -> float | None:
 
     None where the problem is large, or its optimum not given by linear equations.
     """
-    n = len(ascent.alpha)
-    if ascent.terms.loss is not None or n > (SOMETIMES if tolerance < OUT_OF_REACH else ALWAYS):
+    n, tuning = len(ascent.alpha), ascent.tuning
+    most = tuning.sometimes if tolerance < tuning.out_of_reach else tuning.always
+    if ascent.terms.loss is not None or n > most:
         return None
-    return ROUNDING if n <= ALWAYS else tolerance
+    return tuning.polished_gap if n <= tuning.always else tolerance
 
 
 def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: float) -> None:
@@ -38,7 +29,7 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
     (K + Q)_I α = t − εs + level and the given sums; two-variable steps find I, the system the rest.
     At the end Kα and the gap are computed from scratch.
     """
-    for _ in range(ATTEMPTS):
+    for _ in range(ascent.tuning.attempts):
         if ascent.relative_gap <= goal or ascent.steps >= limit or ascent.stopped:
             break
         solved = _solve_for_free(ascent, gram, rows)
@@ -46,7 +37,7 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
             return  # as it was just computed
         if ascent.stalled and not solved:
             break
-        more = ascent.steps + STEPS_OF_ATTEMPT * len(ascent.alpha)
+        more = ascent.steps + ascent.tuning.steps_between * len(ascent.alpha)
         ascent.run(rows, max(goal, 1e-3 * ascent.relative_gap), size, min(more, limit))
     ascent.recompute(gram, rows)
 
@@ -54,9 +45,13 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
 def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
     """One system after another, as bounds are met; whether the gap fell."""
     before = ascent.alpha.copy(), ascent.values.copy(), ascent.relative_gap
-    for _ in range(SYSTEMS):
-        free = _free(ascent)
-        if not 0 < len(free) <= POLISHED:
+    for _ in range(ascent.tuning.systems):
+        low, high = ascent.terms.fields[2:4]
+        inside = (ascent.alpha > low) & (ascent.alpha < high)
+        if ascent.terms.kink > 0:
+            inside &= ascent.alpha != 0
+        free = np.flatnonzero(inside)
+        if not 0 < len(free) <= ascent.tuning.polished:
             break
         if _step(ascent, rows.block(free), free):
             break
@@ -64,16 +59,8 @@ def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
     if ascent.relative_gap < before[2]:
         return True
     ascent.alpha, ascent.values = before[:2]
-    ascent.certify(FINE)
+    ascent.certify(ascent.tuning.fine)
     return False
-
-
-def _free(ascent: Ascent) -> np.ndarray:
-    low, high = ascent.terms.fields[2:4]
-    inside = (ascent.alpha > low) & (ascent.alpha < high)
-    if ascent.terms.kink > 0:
-        inside &= ascent.alpha != 0
-    return np.flatnonzero(inside)
 
 
 def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
@@ -85,7 +72,7 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     np.fill_diagonal(matrix, inner.diagonal() + curvature)
     slopes = ascent.values[free] - target + curvature * a + t.kink * np.sign(a)
     members = (t.labels[free][:, None] == np.arange(t.groups)).astype(np.float64)
-    change = _towards(matrix, slopes, members)
+    change = _towards(matrix, slopes, members, ascent.tuning.least_pivot)
     if t.kink > 0:
         low, high = np.where(a > 0, 0.0, low), np.where(a < 0, 0.0, high)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,11 +88,13 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     return nearest >= 1.0
 
 
-def _towards(matrix: np.ndarray, slopes: np.ndarray, members: np.ndarray) -> np.ndarray:
+def _towards(
+    matrix: np.ndarray, slopes: np.ndarray, members: np.ndarray, least_pivot: float
+) -> np.ndarray:
     """The x with Ax − Mz = −slopes and Mᵀx = 0: by a factorisation, of least norm without one."""
     factor, solved, failed = dposv(matrix, np.column_stack([slopes, members]), lower=True)
     pivots = factor.diagonal()
-    if not failed and pivots.min() > LEAST_PIVOT * pivots.max():
+    if not failed and pivots.min() > least_pivot * pivots.max():
         x, responses = solved[:, 0], solved[:, 1:]
         return responses @ _levels(members.T @ responses, members.T @ x) - x
     groups = members.shape[1]

@@ -1,4 +1,4 @@
-"""Rows of K for a working set: computed again each time where that is cheap, else kept."""
+"""Rows of K for a working set: computed again each time where that is cheap, else stored."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.threads import run, thread_count
-
-PARALLEL = 1 << 18  # products of one update from which threads are worth it
-SMALL = 1024  # points up to which the whole matrix is stored
-CHEAP_WIDTH = 64  # columns up to which rows are not kept: computing one and adding it takes about
-# 0.5 to 1.5 ns for each point, filling a store 1.5 to 5 and adding from it 0.2, so that a row would
-# have to be used four times or more, which is about what dual ascent does
+from mercer.solvers.dual.tuning import TUNING, Tuning
 
 
 class Rows(Protocol):
@@ -49,34 +44,29 @@ class ShrinkingRows(Rows, Protocol):
         """The matrix between the chosen points; it may take over what this one has stored."""
 
 
-def rows_of(gram: Gram, at_least: int, memory: Memory = None) -> Rows:
+def rows_of(gram: Gram, at_least: int, memory: Memory = None, tuning: Tuning = TUNING) -> Rows:
     """Rows of a Gram matrix: fused products for cheap kernels, a store for the others."""
     if isinstance(gram.kernel, Precomputed):
-        matrix = np.asarray(gram.kernel.matrix)
-        if _is_whole(gram, matrix):
+        matrix, n = np.asarray(gram.kernel.matrix), gram.shape[0]
+        plain = matrix.shape == (n, n) and matrix.dtype == gram.dtype and matrix.flags.c_contiguous
+        if plain and np.array_equal(gram.x.data, np.arange(n)):
             return StoredRows(matrix)
-    if gram.shape[0] <= SMALL:
+    if gram.shape[0] <= tuning.stored:
         return StoredRows(gram.dense())
-    return FusedRows(gram) if is_cheap(gram) else KeptRows(gram, at_least, memory)
+    return FusedRows(gram) if is_cheap(gram, tuning) else CachedRows(gram, at_least, memory)
 
 
 def peak_of(gram: Gram, rows: Rows | None) -> float:
     """The largest |k(x, x)|, read from rows where all of them are stored."""
-    whole = isinstance(rows, StoredRows) and not isinstance(rows, KeptRows)
+    whole = isinstance(rows, StoredRows) and not isinstance(rows, CachedRows)
     diagonal = rows.store.diagonal() if whole else gram.diagonal()  # type: ignore[union-attr]
     return float(np.abs(diagonal).max())
 
 
-def is_cheap(gram: Gram) -> bool:
+def is_cheap(gram: Gram, tuning: Tuning = TUNING) -> bool:
     """Whether rows are computed about as fast as they are fetched from memory."""
-    narrow = isinstance(gram.x, DensePoints) and gram.x.width <= CHEAP_WIDTH
+    narrow = isinstance(gram.x, DensePoints) and gram.x.width <= tuning.cheap_width
     return narrow and gram.kernel.expression() is not None
-
-
-def _is_whole(gram: Gram, matrix: np.ndarray) -> bool:
-    n = gram.shape[0]
-    plain = matrix.shape == (n, n) and matrix.dtype == gram.dtype and matrix.flags.c_contiguous
-    return plain and np.array_equal(gram.x.data, np.arange(n))
 
 
 class ComputedRows:
@@ -152,8 +142,9 @@ class StoredRows:
     def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
         from mercer.solvers.dual.compiled import add_rows
 
+        # a compiled sum by chunks: NumPy would first copy the chosen rows
         slots, n = self.slots_of(chosen), len(values)
-        if len(chosen) * n < PARALLEL:
+        if len(chosen) * n < TUNING.parallel:
             add_rows(self.store, slots, factors, values, 0, n, 0)
             return
         threads = thread_count()
@@ -213,13 +204,13 @@ class PairRows:
         return [(slice(0, cut), chosen[:cut]), (slice(cut, None), chosen[cut:] - self.split)]
 
 
-class KeptRows(ComputedRows, StoredRows):
+class CachedRows(ComputedRows, StoredRows):
     """Rows in a store of limited size, computed in blocks; those used last stay longest.
 
     Parameters
     ----------
     gram : Gram
-        K, in the precision in which rows are kept.
+        K, in the precision in which rows are stored.
     at_least : int
         Rows that must find room together.
     memory : int, str or None
@@ -243,9 +234,9 @@ class KeptRows(ComputedRows, StoredRows):
         self.used = np.zeros(slots, np.int64)  # when a slot was last asked for
         self.time = 0
 
-    def part(self, chosen: np.ndarray) -> KeptRows:
+    def part(self, chosen: np.ndarray) -> CachedRows:
         """In the same memory, which this store gives up: rows grow shorter, and more find room."""
-        part = KeptRows.__new__(KeptRows)
+        part = CachedRows.__new__(CachedRows)
         part._begin(self._among(chosen), self.numbers)
         slots = np.sort(self.place[chosen][self.place[chosen] >= 0])
         order = np.searchsorted(chosen, self.owner[slots])
@@ -265,13 +256,11 @@ class KeptRows(ComputedRows, StoredRows):
         return self.place[chosen]
 
     def _compute(self, missing: np.ndarray) -> None:
-        free = self._oldest(len(missing))
+        """Store missing rows in place of those that were used longest ago."""
+        free = np.arange(len(self.store))
+        if len(missing) < len(free):
+            free = np.argpartition(self.used, len(missing))[: len(missing)]
         evicted = self.owner[free]
         self.place[evicted[evicted >= 0]] = -1
         self.store[free] = self._between(self.gram.x.take(missing), self.gram.x).dense()
         self.place[missing], self.owner[free], self.used[free] = free, missing, self.time
-
-    def _oldest(self, count: int) -> np.ndarray:
-        if count == len(self.store):
-            return np.arange(count)
-        return np.argpartition(self.used, count)[:count]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,17 +18,14 @@ from mercer.runtime.budget import Memory
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Callback, Progress
-from mercer.solvers.dual.ascent import LEAST_MARGIN, Ascent, HardMargin, Listener
+from mercer.solvers.dual.ascent import Ascent, HardMargin, Listener
+from mercer.solvers.dual.interior import interior_point, suits
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
-from mercer.solvers.problem import Problem
+from mercer.solvers.dual.tuning import Tuning
+from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution, Status
-
-MIXED_SIZE = 2000  # points from which float64 problems are first solved with float32 rows
-MIXED_TOLERANCE = 1e-6  # a smaller gap is beyond float32
-STEPS_BEFORE_POLISH = 100  # for each point, where steps and linear systems take turns
-SLACK = 0.7  # of the tolerance, which steps in lower precision must reach
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class DualAscent:
     if there is an intercept. Working sets of violators are drawn at random; each is solved by steps
     in two coefficients (one, without an intercept) which gain most, and Kα is brought up to date by
     one product with the rows that changed. Rows of kernels that are cheap to evaluate are never
-    stored; others are kept while there is room. α and Kα are float64. Rows are float32 at first
+    stored; others are cached while there is room. α and Kα are float64. Rows are float32 at first
     where there are many points; at the end Kα and the gap are computed from scratch in float64, and
     if the gap is not reached yet, ascent goes on with float64 rows. Small problems are polished to
     the last digit by a linear system.
@@ -66,6 +65,9 @@ class DualAscent:
         ones are added faster than they are sorted out.
     callback : function of (round, Progress), optional
         Called after every round; return True to stop.
+    time_limit : float, optional
+        Seconds after which to stop, at the end of a round; the gap is computed all the same.
+    tuning : Tuning
 
     References
     ----------
@@ -88,9 +90,13 @@ class DualAscent:
     mixed: bool | None = None
     shrinking: bool | None = None
     callback: Callback | None = field(default=None, compare=False)
+    time_limit: float | None = None
+    tuning: Tuning = field(default=Tuning(), repr=False)
 
     def __post_init__(self) -> None:
         check_positive(self, "tolerance", self.tolerance)
+        if self.time_limit is not None:
+            check_positive(self, "time_limit", self.time_limit)
         check_count(self, "max_iterations", self.max_iterations)
         check_count(self, "working_set", self.working_set)
         if self.working_set < 2:
@@ -108,7 +114,7 @@ class DualAscent:
             return self._hard_margin(problem, columns, rows)
         weights, scale = problem.sample_weights, problem.regularization
         costs = weights / (weights.sum() * scale)
-        work, parts = _Work(self, problem.gram, rows), list[Ascent]()
+        work, parts = Work(self, problem.gram, rows), list[Ascent]()
         report = _progress(self.callback, problem)
         for column in columns:
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
@@ -119,7 +125,7 @@ class DualAscent:
     def _with_shares(self, problem: Problem, rows: Rows | None) -> Solution:
         """ν-machines: c prices b, and the multipliers of the sums of α are −b, or b ± ρ."""
         report = _progress(self.callback, problem)
-        work = _Work(self, problem.gram, rows)
+        work = Work(self, problem.gram, rows)
         ascent = work.ascend(Terms.of_shares(problem), listener=report and report([]))
         intercept: Any = -float(ascent.levels[0])
         if problem.null_space is not None:
@@ -136,14 +142,14 @@ class DualAscent:
         """Whether ascent begins with float32 rows."""
         if self.mixed is not None:
             return self.mixed
-        if gram.shape[0] < MIXED_SIZE or self.tolerance < MIXED_TOLERANCE:
+        if gram.shape[0] < self.tuning.mixed_size or self.tolerance < self.tuning.mixed_tolerance:
             return False
         return gram.dtype == np.float32 or not isinstance(gram.kernel, Precomputed)
 
     def _hard_margin(self, problem: Problem, columns: np.ndarray, rows: Rows | None) -> Solution:
         _check_separation(problem)
         costs = np.where(problem.sample_weights > 0, np.inf, 0.0)
-        work, parts = _Work(self, problem.gram, rows), []
+        work, parts = Work(self, problem.gram, rows), []
         for column in columns:
             _check_two_classes(column, costs, problem.fit_intercept)
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
@@ -157,31 +163,67 @@ class DualAscent:
         return solution_of(self, problem.gram, parts, risk, 0.0, np.shape(problem.targets))
 
 
-class _Work:
+class Work:
     """One matrix, and its rows in one or two precisions."""
 
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
         self.solver, self.gram, self.rows = solver, gram, rows
+        limit = solver.time_limit
+        self.deadline = math.inf if limit is None else time.perf_counter() + limit
         self.exact: Rows | None = None
+        self.features: np.ndarray | None = None
         self.peak = peak_of(gram, rows)
 
     def ascend(
         self, terms: Terms, kind: type[Ascent] = Ascent, listener: Listener | None = None
     ) -> Ascent:
-        mixed, tolerance = self._mixed(), self.solver.tolerance
+        solver, tolerance = self.solver, self.solver.tolerance
+        mixed = getattr(self.rows, "single", False) or solver.starts_in_single(self.gram)
         if self.rows is None:
             self.rows = self._rows(np.dtype(np.float32 if mixed else np.float64))
-        ascent = kind.begin(terms, self.rows, self.solver.working_set, self.peak)
-        ascent.listener = listener
-        ascent.shrinks = self._shrinks() and kind is Ascent and terms.loss is None
+        ascent = kind.begin(terms, self.rows, solver.working_set, self.peak, solver.tuning)
+        ascent.listener, shrinks = self._within_time(listener), solver.shrinking
+        shrinks = isinstance(self.rows, FusedRows) if shrinks is None else shrinks
+        ascent.shrinks = shrinks and kind is Ascent and terms.loss is None
+        if kind is Ascent:
+            self._begin_inside(ascent)
         goal = goal_of_polish(ascent, tolerance) if kind is Ascent and not mixed else None
         if mixed:
             self._ascend_mixed(ascent, self.rows)
         elif goal is not None:
             self._ascend_and_polish(ascent, self.rows, goal)
         else:
-            self._run(ascent, self.rows, tolerance, self.solver.max_iterations)
+            self._run(ascent, self.rows, tolerance, solver.max_iterations)
         return ascent
+
+    def _begin_inside(self, ascent: Ascent) -> None:
+        """Where the kernel has few features, begin where the interior-point method ends."""
+        gram, kernel = self.gram, cast(Any, self.gram.kernel)
+        count = kernel.feature_count(gram.x.width) if has_few_features(gram) else None  # type: ignore[attr-defined]
+        if not suits(ascent.terms, count):
+            return
+        if self.features is None:
+            features = kernel.features(gram.x)
+            features = features.toarray() if hasattr(features, "toarray") else features
+            self.features = np.ascontiguousarray(features, np.float64)
+        before = ascent.alpha, ascent.values, ascent.relative_gap
+        ascent.alpha = interior_point(self.features, ascent.terms, self.solver.tolerance)
+        ascent.values = self.features @ (self.features.T @ ascent.alpha)
+        ascent.certify(self.solver.tuning.fine)
+        if not ascent.relative_gap < before[2]:
+            ascent.alpha, ascent.values = before[:2]
+            ascent.certify()
+
+    def _within_time(self, listener: Listener | None) -> Listener | None:
+        """Stop at the deadline, too."""
+        if math.isinf(self.deadline):
+            return listener
+
+        def report(alpha: np.ndarray, levels: np.ndarray, primal: float) -> bool:
+            stops = listener is not None and listener(alpha, levels, primal)
+            return stops or time.perf_counter() >= self.deadline
+
+        return report
 
     def _run(self, ascent: Ascent, rows: Rows, tolerance: float, limit: int) -> None:
         ascent.run(rows, tolerance, self.solver.working_set, limit)
@@ -190,7 +232,7 @@ class _Work:
     def _ascend_mixed(self, ascent: Ascent, rows: Rows) -> None:
         """With rows in float32, and on in float64 where the true gap is not reached."""
         tolerance, limit = self.solver.tolerance, self.solver.max_iterations
-        self._run(ascent, rows, SLACK * tolerance, limit)
+        self._run(ascent, rows, self.solver.tuning.slack * tolerance, limit)
         if ascent.goes_on(tolerance, limit):
             self.exact = self.exact or self._rows(np.dtype(np.float64))
             self._run(ascent, self.exact, tolerance, limit)
@@ -198,22 +240,15 @@ class _Work:
     def _ascend_and_polish(self, ascent: Ascent, rows: Rows, goal: float) -> None:
         """Some steps, the linear system of the free coefficients, and steps again if need be."""
         tolerance, limit = self.solver.tolerance, self.solver.max_iterations
-        some = min(STEPS_BEFORE_POLISH * len(ascent.alpha), limit)
+        some = min(self.solver.tuning.steps_before_polish * len(ascent.alpha), limit)
         ascent.run(rows, tolerance, self.solver.working_set, some)
         polish(ascent, self.gram, rows, self.solver.working_set, limit, goal)
         if ascent.goes_on(tolerance, limit) and not ascent.stalled:
             self._run(ascent, rows, tolerance, limit)
 
-    def _shrinks(self) -> bool:
-        shrinking = self.solver.shrinking
-        return isinstance(self.rows, FusedRows) if shrinking is None else shrinking
-
     def _rows(self, dtype: np.dtype) -> Rows:
         at_least = min(self.solver.working_set, self.gram.shape[0])
-        return rows_of(self.gram.astype(dtype), at_least, self.solver.cache)
-
-    def _mixed(self) -> bool:
-        return getattr(self.rows, "single", False) or self.solver.starts_in_single(self.gram)
+        return rows_of(self.gram.astype(dtype), at_least, self.solver.cache, self.solver.tuning)
 
 
 def _progress(
@@ -267,7 +302,7 @@ def _not_separable(part: Ascent, solver: DualAscent) -> str:
     if part.unbounded:
         return (
             "regularization=0 asks for a function that separates the labels, and there is none "
-            f"with a margin above {LEAST_MARGIN:g} of the largest √k(x, x): write a "
+            f"with a margin above {solver.tuning.least_margin:g} of the largest √k(x, x): write a "
             "regularization > 0."
         )
     return (
@@ -293,7 +328,7 @@ def solution_of(
     intercepts = [-float(part.levels[0]) if part.terms.groups else 0.0 for part in parts]
     return Solution(
         coefficients=parts[0].alpha if alone else np.stack([p.alpha for p in parts], axis=1),
-        status=status_of(solver, gram, parts, regularization == 0),
+        status=as_stationary(gram, ending_of(solver, parts, regularization == 0)),
         objective=objective,
         gap=(regularization or 1.0) * sum(part.gap for part in parts),
         history={
@@ -304,32 +339,37 @@ def solution_of(
     )
 
 
-def status_of(
-    solver: DualAscent, gram: Gram, parts: list[Ascent], separates: bool = False
-) -> Status:
-    """How ascent ended, in words; a kernel that is not positive definite is named."""
-    return as_stationary(gram, _ending(solver, parts, separates))
-
-
-def _ending(solver: DualAscent, parts: list[Ascent], separates: bool) -> Status:
+def ending_of(solver: DualAscent, parts: list[Ascent], separates: bool = False) -> Status:
+    """How ascent ended, in words."""
     worst = max(parts, key=lambda part: part.relative_gap)
-    gap, steps = worst.relative_gap, sum(part.steps for part in parts)
-    what = (
-        "separates with least norm; relative duality gap of ½‖f‖²"
-        if separates
-        else ("relative duality gap")
-    )
-    support = np.count_nonzero(sum(np.abs(part.alpha) for part in parts))
-    where = f"{what} {gap:.1e} after {steps:,} steps; {support:,} of {len(worst.alpha):,} points "
-    if gap <= solver.tolerance:
-        return Status(True, f"Solved: {where}support the solution.")
+    support = int(np.count_nonzero(sum(np.abs(part.alpha) for part in parts)))
+    steps = sum(part.steps for part in parts)
+    advice = ""
     if any(part.stopped for part in parts):
-        advice = "The callback ended it."
+        limit = solver.time_limit
+        advice = f"The {'time limit' if limit and not solver.callback else 'callback'} ended it."
     elif worst.stalled:
         advice = "No step gains any more: the kernel may be indefinite, or the tolerance too small."
-    else:
-        advice = (
-            "Scale the columns of X (StandardScaler), regularise more (a smaller C), or raise "
-            f"max_iterations={solver.max_iterations:,}."
-        )
+    counts = support, len(worst.alpha)
+    return ending(solver, worst.relative_gap, steps, counts, advice, separates)
+
+
+def ending(
+    solver: DualAscent,
+    gap: float,
+    steps: int,
+    counts: tuple[int, int],
+    advice: str = "",
+    separates: bool = False,
+) -> Status:
+    """The status at a relative gap, after so many steps; `counts` of support and of all points."""
+    what = "separates with least norm; relative duality gap of ½‖f‖²" if separates else ""
+    what = what or "relative duality gap"
+    where = f"{what} {gap:.1e} after {steps:,} steps; {counts[0]:,} of {counts[1]:,} points "
+    if gap <= solver.tolerance:
+        return Status(True, f"Solved: {where}support the solution.")
+    advice = advice or (
+        "Scale the columns of X (StandardScaler), regularise more (a smaller C), or raise "
+        f"max_iterations={solver.max_iterations:,}."
+    )
     return Status(False, f"Not solved: {where}support it.", advice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,8 +66,8 @@ class Terms:
     @cached_property
     def code(self) -> np.ndarray:
         """Addresses of the code of the loss and its parameters, then of its conjugate; or none."""
-        found = [(code.address, code.parameters.ctypes.data) for code in self._compiled]
-        return np.array(found, np.int64).ravel()
+        places = [(code.address, code.parameters.ctypes.data) for code in self._compiled]
+        return np.array(places, np.int64).ravel()
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -108,7 +108,7 @@ class Terms:
         fields = np.zeros((5, len(weights)))
         fields[3] = weights
         group = np.zeros(len(weights), np.int64)
-        return cls(fields, 0.0, None, group, _filled(weights, total))
+        return cls(fields, 0.0, None, group, filled(weights, total))
 
     @classmethod
     def balanced(cls, labels: np.ndarray, weights: np.ndarray, total: float) -> Terms:
@@ -117,15 +117,21 @@ class Terms:
         fields[2], fields[3] = np.minimum(labels * weights, 0.0), np.maximum(labels * weights, 0.0)
         for label in (1.0, -1.0):
             mine = labels == label
-            start[mine] = label * _filled(weights[mine], total)
+            start[mine] = label * filled(weights[mine], total)
         return cls(fields, 0.0, None, (labels < 0).astype(np.int64), start)
+
+
+@lru_cache(maxsize=64)
+def has_smooth_conjugate(loss: Loss) -> bool:
+    """Whether the conjugate is a smooth expression, and compiled code is that of the loss."""
+    conjugate = loss.conjugate_expression(Y, U)
+    return conjugate is not None and loss.follows_expression and not has_kinks(conjugate)
 
 
 def check_loss(owner: object, loss: Loss) -> None:
     """Refuse a loss whose conjugate is neither quadratic nor a smooth expression."""
-    conjugate = None if loss.is_multiclass else loss.conjugate_expression(Y, U)
-    known = conjugate is not None and loss.follows_expression and not has_kinks(conjugate)
-    if loss.is_multiclass or not (known or loss.quadratic_conjugate is not None):
+    quadratic = loss.quadratic_conjugate is not None
+    if loss.is_multiclass or not (quadratic or has_smooth_conjugate(loss)):
         raise ValueError(
             f"{type(owner).__name__} solves losses of one score whose conjugate is quadratic "
             "(loss.quadratic_conjugate) or a smooth expression (loss.conjugate_expression); got "
@@ -176,7 +182,7 @@ def _root(function: Callable[[float], float]) -> float | None:
     return float(scipy.optimize.brentq(function, low, high))
 
 
-def _filled(weights: np.ndarray, total: float) -> np.ndarray:
+def filled(weights: np.ndarray, total: float) -> np.ndarray:
     """Weights one after the other until their sum is the total."""
     before = np.cumsum(weights) - weights
     return np.clip(total - before, 0.0, weights)

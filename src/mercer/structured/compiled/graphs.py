@@ -9,17 +9,15 @@ from mercer.structured.compiled.inner import inner
 
 
 @compiled
-def shortest_paths(starts, firsts, neighbours, ends, sources, targets, lengths):  # type: ignore[no-untyped-def]
-    """All pairs of different nodes with a path between them, and its number of edges.
+def shortest_paths(starts, firsts, neighbours, left, right, lengths, ends, out):  # type: ignore[no-untyped-def]
+    """The hashes left[u] + right[v] + lengths[d] of all nodes u, v with a shortest path of d edges.
 
-    Pairs of graph i are written from ends[i] on, which is where those of graph i − 1 end; the
-    number of all of them is returned. Room for all pairs is enough.
+    Those of graph i are written from ends[i] on, which is where those of graph i − 1 end; how many
+    there are is returned. Room for all pairs is enough; `lengths` has a number for each node of the
+    largest graph.
     """
     count = 0
-    widest = 0
-    for g in range(len(starts) - 1):
-        widest = max(widest, starts[g + 1] - starts[g])
-    queue, distance = np.empty(widest, np.int64), np.empty(widest, np.int64)
+    queue, distance = np.empty(len(lengths), np.int64), np.empty(len(lengths), np.int64)
     for g in range(len(starts) - 1):
         a, n = starts[g], starts[g + 1] - starts[g]
         ends[g] = count
@@ -37,8 +35,7 @@ def shortest_paths(starts, firsts, neighbours, ends, sources, targets, lengths):
                         distance[v] = distance[u] + 1
                         queue[tail] = v
                         tail += 1
-                        sources[count], targets[count] = a + source, a + v
-                        lengths[count] = distance[v]
+                        out[count] = left[a + source] + right[a + v] + lengths[distance[v]]
                         count += 1
     ends[len(starts) - 1] = count
     return count

@@ -1,9 +1,65 @@
-"""Blocks of kernels with sparse features: ⟨φ(x), φ(y)⟩ and Σ min(φ(x), φ(y)) by posting lists."""
+"""Kernels with sparse features: counting features, and blocks ⟨φ(x), φ(y)⟩ by posting lists."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from mercer.evaluation.cpu.vectors import compiled, widen
 from mercer.structured.compiled.inner import inner
+
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # multiplied, near hashes fall into slots far apart
+
+
+@inner
+def _slot(table, keys, key, bits):  # type: ignore[no-untyped-def]
+    """Where a key stands in a table of places in `keys`, or the empty slot for it (−1)."""
+    slot = np.int64((key * SPREAD) >> np.uint64(64 - bits))
+    while table[slot] >= 0 and keys[table[slot]] != key:
+        slot = (slot + 1) & (len(table) - 1)
+    return slot
+
+
+@compiled
+def numbered(hashes, keys, numbers):  # type: ignore[no-untyped-def]
+    """Number different hashes in the order of their first appearance; how many there are.
+
+    numbers[p] is the number of hashes[p], and `keys` lists the hashes. The table has twice as many
+    slots as keys at least and grows with them, so that few different hashes stay in the cache.
+    """
+    bits, count = 10, 0
+    table = np.full(1 << bits, -1)
+    for p in range(len(hashes)):
+        slot = _slot(table, keys, hashes[p], bits)
+        if table[slot] < 0:
+            keys[count], table[slot] = hashes[p], count
+            numbers[p] = count
+            count += 1
+            if 2 * count > len(table):
+                bits += 2
+                table = np.full(1 << bits, -1)
+                for q in range(count):
+                    table[_slot(table, keys, keys[q], bits)] = q
+        else:
+            numbers[p] = table[slot]
+    return count
+
+
+@compiled
+def merged(starts, columns, values, width, ends):  # type: ignore[no-untyped-def]
+    """Add up the values of a row that share a column, in place; rows end at `ends` afterwards."""
+    place = np.full(width, -1)  # of a column within the row that is being read
+    count = 0
+    for i in range(len(starts) - 1):
+        first = count
+        for p in range(starts[i], starts[i + 1]):
+            column, value = columns[p], values[p]
+            if place[column] >= first:
+                values[place[column]] += value
+            else:
+                place[column] = count
+                columns[count], values[count] = column, value
+                count += 1
+        ends[i] = count
 
 
 @inner

@@ -44,9 +44,8 @@ class _Refinement(SparseKernel):
         labels = np.stack(refined_labels(points, self.rounds), axis=1)  # node by node
         return FeatureRows.counted(points.starts * (self.rounds + 1), labels.reshape(-1))
 
-    def block(self, x: Any, y: Any) -> np.ndarray:
+    def check_pair(self, x: Any, y: Any) -> None:
         check_alike(x, y)
-        return super().block(x, y)
 
 
 def _check_rounds(owner: Any, rounds: Any) -> None:

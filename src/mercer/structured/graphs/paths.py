@@ -28,9 +28,8 @@ class _Counts(SparseKernel):
             positive_definite=yes("it is the inner product of counts of parts of the graphs"),
         )
 
-    def block(self, x: Any, y: Any) -> np.ndarray:
+    def check_pair(self, x: Any, y: Any) -> None:
         check_alike(x, y)
-        return super().block(x, y)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,14 +53,14 @@ class ShortestPath(_Counts):
     def feature_rows(self, points: GraphPoints) -> FeatureRows:
         from mercer.structured.compiled.graphs import shortest_paths
 
-        room = int((np.diff(points.starts) * (np.diff(points.starts) - 1)).sum())
-        sources, targets, lengths = (np.empty(room, np.int64) for _ in range(3))
+        sizes = np.diff(points.starts)
+        hashes = np.empty(int((sizes * (sizes - 1)).sum()), np.uint64)
         starts = np.empty(points.total + 1, np.int64)
-        flat = points.starts, points.firsts, points.neighbours
-        count = shortest_paths(*flat, starts, sources, targets, lengths)
         left, right = mixed(points.labels, salt=1), mixed(points.labels, salt=2)
-        hashes = left[sources[:count]] + right[targets[:count]] + mixed(lengths[:count], salt=3)
-        return FeatureRows.counted(starts, hashes)
+        lengths = mixed(np.arange(sizes.max(initial=0)), salt=3)
+        flat = points.starts, points.firsts, points.neighbours
+        count = shortest_paths(*flat, left, right, lengths, starts, hashes)
+        return FeatureRows.counted(starts, hashes[:count])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -48,9 +48,8 @@ class _WordKernel(SparseKernel):
         starts = offsets(np.bincount(owners, minlength=points.total))
         return FeatureRows.counted(starts, hashes[order], weights[order])
 
-    def block(self, x: Any, y: Any) -> np.ndarray:
+    def check_pair(self, x: Any, y: Any) -> None:
         same_alphabet(x, y)
-        return super().block(x, y)
 
 
 def words_of(points: SequencePoints, length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -319,7 +318,7 @@ class WeightedDegree(_WordKernel):
         """By runs of equal symbols, which is quicker than the p·L features of a sequence."""
         from mercer.structured.compiled.sequences import weighted_degree
 
-        same_alphabet(x, y)
+        self.check_pair(x, y)
         out = np.empty((len(x), len(y)))
         gains = self._gains(max(np.diff(x.starts).max(initial=0), np.diff(y.starts).max(initial=0)))
         weighted_degree(x.symbols, x.starts, x.chosen, y.symbols, y.starts, y.chosen, gains, out)

@@ -1,0 +1,240 @@
+"""From a table to a model: errors against tuned and default peers, damage, kills, size, start."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.job_peers import TABLES, error, split, stored
+from benchmarks.measure import Effort, Row, measured
+
+ROWS = int(os.environ.get("MERCER_JOB_ROWS", "3000"))  # at most, of each table
+KERNELS = ("tuned SVC", "tuned SVR")
+
+
+def tables(effort: Effort) -> Iterator[Row]:
+    """`mercer.tune` with its defaults and 60 s, against stored errors of peers on one split."""
+    import mercer
+
+    peers, ranks, worst = stored(), [], (0.0, "")
+    for name in TABLES[:2] if effort.quick else TABLES:
+        X, y, X_test, y_test, classes = split(name, 300 if effort.quick else ROWS)
+        task = "classification" if classes else "regression"
+        start = time.perf_counter()
+        model = mercer.tune(X, y, task=task, time_limit=5.0 if effort.quick else 60.0)
+        seconds = time.perf_counter() - start
+        ours = error(y_test, model.predict(X_test), classes)
+        others = {p: v["error"] for p, v in peers.get(f"{name}, {len(y)} rows", {}).items()}
+        if others:
+            ranks.append(1 + sum(e < ours for e in others.values()))
+            ratio = ours / min(e for p, e in others.items() if p in KERNELS)
+            worst = max(worst, (ratio, name))
+        told = ", ".join(f"{peer} {e:.4g}" for peer, e in others.items())
+        kind = type(model.model_).__name__
+        print(
+            f"  {name}: {ours:.4g} in {seconds:.0f} s; {told}; {kind}, {model.model_.kernel!r:.60}",
+            flush=True,
+        )
+        said = next(iter(model.record_.scores["mercer"].values()))
+        yield Row(
+            f"error on {name}, {len(y):,} training rows",
+            ours,
+            "",
+            peer=told,
+            ours_ms=1e3 * seconds,
+            larger_is_better=False,
+            note=f"held-out rows of the fit said {said:.4g}",
+        )
+    if ranks:
+        yield Row(
+            f"mean rank of mercer.tune among {4} models on {len(ranks)} tables",
+            float(np.mean(ranks)),
+            "",
+            floor=1.75,
+            larger_is_better=False,
+            note=f"ranks {ranks}; a rank of 1 is the least error of mercer, a tuned support vector "
+            "machine, boosted trees and a random forest",
+        )
+        yield Row(
+            "error over that of the tuned support vector machine, the worst table",
+            worst[0],
+            "×",
+            floor=1.1,
+            larger_is_better=False,
+            note=f"on {worst[1]}",
+        )
+
+
+def damage(effort: Effort) -> Iterator[Row]:
+    """Altered model files: all are refused, by one kind of error."""
+    import mercer
+    from mercer.errors import ModelFileError
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    model = mercer.tune(X, np.sin(X[:, 0]), time_limit=1.0)
+    count, refused, other = effort.size(10_000), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(model.save(Path(folder, "m.mercer"))).read_bytes()
+        bad = Path(folder, "bad.mercer")
+        for _ in range(count):
+            bad.write_bytes(_altered(whole, rng))
+            try:
+                mercer.load(bad)
+            except ModelFileError:
+                refused += 1
+            except Exception:
+                other += 1
+    yield Row(
+        f"altered model files that are refused, of {count:,}",
+        100.0 * refused / count,
+        " %",
+        floor=100.0,
+        note=f"{other} gave another error than ModelFileError",
+    )
+
+
+def _altered(whole: bytes, rng: Any) -> bytes:
+    content = bytearray(whole)
+    while bytes(content) == whole:
+        kind, at = rng.integers(4), int(rng.integers(len(content)))
+        if kind == 0:
+            content[at] ^= 1 << int(rng.integers(8))
+        elif kind == 1:
+            del content[at:]
+        elif kind == 2:
+            content[at : at + int(rng.integers(1, 40))] = rng.bytes(int(rng.integers(0, 40)))
+        else:
+            content += rng.bytes(int(rng.integers(1, 40)))
+    return bytes(content)
+
+
+KILLED = """
+import sys
+import numpy as np
+from mercer import KernelLogisticRegression
+from mercer.kernels import Gaussian
+rng = np.random.default_rng(0)
+X = rng.standard_normal((2000, 4))
+y = np.sin(3 * X[:, 0]) * X[:, 1] > 0.1 * rng.standard_normal(2000)
+print("ready", flush=True)
+model = KernelLogisticRegression(1e4, kernel=Gaussian(0.5), tol=1e-9, checkpoint=sys.argv[1])
+model.fit(X, y)
+np.save(sys.argv[2], model.decision_function(X))
+"""
+
+
+def kills(effort: Effort) -> Iterator[Row]:
+    """A checkpointed fit that is killed at random moments, started again until it ends."""
+    count, right, resumed = effort.repeats(50), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        seconds, expected = _run_to_end(folder)
+        for trial in range(count):
+            checkpoint, out = Path(folder, f"{trial}.ckpt"), Path(folder, f"{trial}.npy")
+            process = _started(checkpoint, out)
+            time.sleep(random.Random(trial).uniform(0.0, seconds))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            resumed += checkpoint.exists()
+            if not out.exists():
+                _started(checkpoint, out).wait()
+            gap = np.abs(np.load(out) - expected).max() / np.abs(expected).max()
+            right += bool(gap < 1e-4) and not checkpoint.exists()
+    yield Row(
+        f"right models after {count} kills at random moments of a checkpointed fit",
+        float(right),
+        "",
+        floor=float(count),
+        note=f"{resumed} of them had written a checkpoint when they were killed",
+    )
+
+
+def _started(checkpoint: Path, out: Path) -> subprocess.Popen:
+    command = [sys.executable, "-c", KILLED, str(checkpoint), str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()  # its imports are done
+    return process
+
+
+def _run_to_end(folder: str) -> tuple[float, Any]:
+    out = Path(folder, "whole.npy")
+    _started(Path(folder, "whole.ckpt"), out).wait()  # code is compiled
+    process = _started(Path(folder, "whole.ckpt"), out)
+    start = time.perf_counter()
+    process.wait()
+    return time.perf_counter() - start, np.load(out)
+
+
+def million(effort: Effort) -> Iterator[Row]:
+    """`mercer fit` on a Parquet file of a million rows."""
+    import polars as pl
+
+    rng, rows = np.random.default_rng(0), effort.size(1_000_000)
+    X = rng.normal(size=(rows, 10))
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + np.abs(X[:, 2]) + 0.2 * rng.normal(size=rows)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "t.parquet")
+        pl.DataFrame({f"c{i}": X[:, i] for i in range(10)} | {"y": y}).write_parquet(path)
+        command = f"fit {path} --target y -o {folder}/m.mercer --report {folder}/r.html --quiet"
+        used = _resources(command.split())
+    yield Row(
+        f"mercer fit on {rows:,} rows × 10 from Parquet, processor time on two cores",
+        used["cpu"] / 2,
+        " s",
+        ours_ms=1e3 * used["wall"],
+        floor=180.0,
+        larger_is_better=False,
+        note="half of the processor time of all threads; the time on the clock is beside it, on a "
+        "machine that others used at the same time",
+    )
+    yield Row(
+        f"peak memory of mercer fit on {rows:,} rows × 10",
+        used["memory"],
+        " GB",
+        floor=2.0,
+        larger_is_better=False,
+    )
+
+
+def start(effort: Effort) -> Iterator[Row]:
+    """The start of the command line."""
+    best = min(_resources(["--help"])["wall"] for _ in range(effort.repeats(7)))
+    yield Row("mercer --help", best, " s", floor=0.3, larger_is_better=False)
+
+
+def _resources(arguments: list[str]) -> dict[str, float]:
+    """Seconds on the clock, seconds of processors, and peak memory in GB of one command."""
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mercer", *arguments], stdout=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"mercer {' '.join(arguments)} failed")
+    return {
+        "wall": time.perf_counter() - begun,
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "memory": usage.ru_maxrss / 1e6,
+    }
+
+
+GROUPS = {
+    "tables": tables,
+    "damage": damage,
+    "kills": kills,
+    "million rows": million,
+    "start": start,
+}
+run = partial(measured, "From a table to a model", GROUPS)

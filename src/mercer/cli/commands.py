@@ -1,0 +1,251 @@
+"""What the commands do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mercer.cli.progress import progress_bar, stopping
+from mercer.persistence import load
+from mercer.runtime.budget import free_memory, memory_budget
+from mercer.structured.encodings import column_names
+from mercer.workflow import FittedModel
+from mercer.workflow import fit as fit_table
+from mercer.workflow.columns import row_count, take_rows
+from mercer.workflow.comparison import compare as compare_models
+from mercer.workflow.model import score_table
+from mercer.workflow.reading import read_table
+from mercer.workflow.search import Limit
+
+COPIES = 4  # of a table in memory while it is encoded and fitted
+
+
+def fit(options: Any) -> None:
+    """Choose, fit, test; write the model and the report."""
+    _check_writable(options.output)
+    if not options.no_report:
+        _check_writable(options.report)
+    table = _table(options)
+    start = time.perf_counter()
+    with _limited(options) as (limit, notify):
+        model = fit_table(
+            table,
+            options.target,
+            task=options.task,
+            loss=options.loss,
+            random_state=options.seed,
+            device=options.device,
+            limit=limit,
+            notify=notify,
+            checkpoint=options.checkpoint,
+        )
+    model.save(options.output, centres=options.centres)
+    report = None if options.no_report else _reported(model, options.report)
+    if options.checkpoint:
+        Path(options.checkpoint).unlink(missing_ok=True)
+    _print_fit(model, options, report, time.perf_counter() - start)
+
+
+def _print_fit(model: FittedModel, options: Any, report: Any, seconds: float) -> None:
+    record = model.record_
+    if options.json:
+        _print_json(
+            {
+                "model": str(options.output),
+                "report": None if report is None else str(report),
+                "task": record.task,
+                "target": record.target,
+                "rows": record.rows,
+                "scores": record.scores,
+                "certificate": record.figures,
+                "code": record.code,
+                "seconds": round(seconds, 2),
+                "parts": record.seconds,
+            }
+        )
+        return
+    print(
+        f"{record.task} of {record.target!r}: {record.rows:,} rows, {len(record.columns)} columns"
+    )
+    print(score_table(record))
+    print("\nThe same model in code:\n")
+    print("    " + record.code.replace("\n", "\n    "))
+    print(f"\nmodel   {options.output}")
+    if report is not None:
+        print(f"report  {report}")
+    print(f"in {seconds:.1f} s")
+
+
+def predict(options: Any) -> None:
+    """Predictions as CSV: with intervals for numbers, probabilities for classes."""
+    model = _model(options.model)
+    if options.output:
+        _check_writable(options.output)
+    table = _read(options.table)
+    columns = _predictions(model, table, options.level)
+    if options.json:
+        _print_json({name: np.asarray(values).tolist() for name, values in columns.items()})
+        return
+    lines = [",".join(map(_quoted, columns))]
+    lines += [",".join(map(_quoted, row)) for row in zip(*columns.values(), strict=True)]
+    text = "\n".join(lines) + "\n"
+    if not options.output:
+        sys.stdout.write(text)
+        return
+    _write(Path(options.output), text)
+    print(f"{len(lines) - 1:,} predictions in {options.output}", file=sys.stderr)
+
+
+def _predictions(model: Any, table: Any, level: float) -> dict[str, Any]:
+    record = model.record_
+    if record.task == "regression":
+        return dict(
+            zip((record.target, "low", "high"), model.predict_interval(table, level).T, strict=True)
+        )
+    columns: dict[str, Any] = {record.target: model.predict(table)}
+    for label, values in zip(model.classes_, model.predict_proba(table).T, strict=True):
+        columns[f"p({label})"] = values
+    return columns
+
+
+def _quoted(value: Any) -> str:
+    text = f"{value:.10g}" if isinstance(value, (float, np.floating)) else str(value)
+    return f'"{text.replace(chr(34), chr(34) * 2)}"' if any(c in text for c in ',"\n') else text
+
+
+def explain(options: Any) -> None:
+    """What a model is and how good it is."""
+    model = _model(options.model)
+    if options.report:
+        _reported(model, options.report)
+    if not options.json:
+        print(model.explain())
+        return
+    record = model.record_
+    _print_json(
+        {
+            "task": record.task,
+            "target": record.target,
+            "kernel": repr(model.model_.kernel_),
+            "scores": record.scores,
+            "certificate": record.figures,
+            "importance": record.importance,
+            "code": record.code,
+        }
+    )
+
+
+def compare(options: Any) -> None:
+    """Models by the same folds."""
+    table = _table(options)
+    with _limited(options) as (limit, notify):
+        comparison = compare_models(
+            table,
+            options.target,
+            task=options.task,
+            folds=options.folds,
+            random_state=options.seed,
+            limit=limit,
+            notify=notify,
+        )
+    if options.json:
+        _print_json(comparison.as_dict())
+    else:
+        print(comparison)
+
+
+def demo(options: Any) -> None:
+    """The whole way on data that scikit-learn ships."""
+    from mercer.cli.demo import run
+
+    run(options)
+
+
+def bench(options: Any) -> None:
+    """Our speed on this machine against the installed peers."""
+    from mercer.cli.bench import run
+
+    run(options)
+
+
+# ---- input and output ----------------------------------------------------------------------------
+
+
+@contextmanager
+def _limited(options: Any) -> Iterator[tuple[Limit, Any]]:
+    """A limit of time that Ctrl-C ends, and the progress bar."""
+    limit = Limit(options.time)
+    with stopping(limit), progress_bar(not (options.quiet or options.json)) as notify:
+        yield limit, notify
+
+
+def _read(source: str) -> Any:
+    return read_table(sys.stdin.buffer.read() if source == "-" else source)
+
+
+def _table(options: Any) -> Any:
+    """The table that was asked for, or a random part of its rows, where memory is enough."""
+    table = _read(options.table)
+    rows, columns = row_count(table), len(column_names(table))
+    if options.target not in column_names(table):
+        raise ValueError(
+            f"{options.table} has no column {options.target!r}; it has {column_names(table)}."
+        )
+    if options.rows is not None and options.rows < rows:
+        chosen = np.random.default_rng(options.seed).choice(rows, options.rows, replace=False)
+        return take_rows(table, np.sort(chosen))
+    needed = COPIES * 8 * rows * columns
+    most = memory_budget(options.memory) if options.memory else free_memory()
+    if needed > most:
+        raise ValueError(
+            f"{rows:,} rows of {columns} columns take about {needed / 1e9:.1f} GB, and "
+            f"{most / 1e9:.1f} GB may be used: take a part of them, as --rows "
+            f"{int(rows * most / needed / 2):d}."
+        )
+    return table
+
+
+def _model(path: str) -> Any:
+    model = load(path)
+    if not hasattr(model, "record_"):
+        raise ValueError(f"{path} holds a {type(model).__name__}, not a model of `mercer fit`.")
+    return model
+
+
+def _check_writable(path: str) -> None:
+    """Refuse before the work what could not be written after it."""
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(2, f"there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(13, f"the folder {folder} cannot be written to")
+
+
+def _reported(model: Any, path: str) -> Path | None:
+    """The report, where matplotlib is there to draw it."""
+    try:
+        return Path(model.report(path))
+    except ImportError:
+        print("mercer: the report takes matplotlib: pip install 'mercer[cli]'", file=sys.stderr)
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1))

@@ -1,0 +1,48 @@
+"""From the arguments to a command, and from what it refuses to a sentence and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from mercer.cli.arguments import parser
+
+DONE, FAILED, REFUSED, NOT_WRITTEN, STOPPED = 0, 1, 3, 4, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code."""
+    options = parser().parse_args(arguments)
+    if getattr(options, "memory", None):
+        os.environ["MERCER_MEMORY"] = options.memory
+    try:
+        commands = importlib.import_module("mercer.cli.commands")
+        getattr(commands, options.command)(options)
+    except KeyboardInterrupt:
+        return _said("stopped.", STOPPED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone
+    except Exception as refusal:
+        if os.environ.get("MERCER_TRACEBACK"):
+            raise
+        return _said(*_sentence(refusal))
+    return DONE
+
+
+def _sentence(refusal: Exception) -> tuple[str, int]:
+    """What to say of a refusal, and the exit code."""
+    if isinstance(refusal, OSError):
+        where = f"{refusal.filename}: " if refusal.filename else ""
+        return f"{where}{refusal.strerror or refusal}.", NOT_WRITTEN
+    if isinstance(refusal, MemoryError):
+        return "the memory is not enough: take fewer rows with --rows.", REFUSED
+    if isinstance(refusal, ValueError):
+        return str(refusal), REFUSED
+    return f"{type(refusal).__name__}: {refusal} (MERCER_TRACEBACK=1 shows where)", FAILED
+
+
+def _said(text: str, code: int) -> int:
+    print(f"mercer: {text}", file=sys.stderr)
+    return code

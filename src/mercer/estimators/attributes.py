@@ -1,0 +1,54 @@
+"""Attributes of fitted estimators with their types, for editors and type checkers.
+
+They are set by `keep`. They stand in classes that are no dataclasses, so that none is a parameter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.features.inputs import KernelInput
+from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.losses import Loss
+from mercer.solvers.automatic import Choice
+from mercer.solvers.solution import Solution, Status
+
+
+class Learned(KernelInput):
+    """f = Σ_i α_i k(x_i, ·) + b, and how it was found."""
+
+    function_: RKHSFunction
+    kernel_: Kernel
+    solution_: Solution
+    dual_coef_: Any
+    intercept_: Any
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+
+class LearnedByLoss(Learned):
+    """What estimators of a loss, of ridge regression and of classes add."""
+
+    X_fit_: Any
+    loss_: Loss
+    choice_: Choice | None
+    classes_: np.ndarray
+    order_: np.ndarray
+
+
+class LearnedSupport(Learned):
+    """What support vector machines add."""
+
+    support_: np.ndarray
+    support_vectors_: Any
+    n_support_: np.ndarray
+    n_iter_: Any
+    classes_: np.ndarray
+    class_weight_: np.ndarray
+    statuses_: list[Status]
+    solutions_: list[Solution]
+    offset_: float
+    epsilon_: float

@@ -1,0 +1,225 @@
+"""Kernel canonical correlation analysis, of two views or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import linalg
+from mercer.checks import check_count, check_positive
+from mercer.features import Nystroem
+from mercer.features.centres import Given, Uniform
+from mercer.features.inputs import KernelInput, length
+from mercer.functions import RKHSFunction
+from mercer.runtime.threads import spans
+
+ROWS = 2048  # of all views, whose features are stored at a time
+
+
+@dataclass(eq=False, repr=False)
+class KernelCCA(KernelInput, BaseEstimator):
+    """Functions of several views of the same objects that are correlated as much as can be.
+
+    For two views: f and g with the largest covariance of f(x) and g(y) among those with
+    var f + κ‖f‖² = 1 and var g + κ‖g‖² = 1. With centred Gram matrices and R = K(K + nκI)⁻¹ the
+    squares of the correlations are the eigenvalues of R_x R_y. Without regularisation these are 1
+    for every two views with matrices of full rank, so κ > 0. For m views the sum of the covariances
+    of all pairs is maximised.
+
+    Views are reduced to Nyström features: with all points as centres (the default) this is exact,
+    with `centres` the cost is linear in the number of rows.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+    regularization : float or list of floats, default=0.1
+        κ, one for all views or one for each. cca-zoo's `shrinkage` c is κ = c/(1 − c)·(n − 1)/n.
+    kernel : Kernel, str or callable, or a list of these, default="rbf"
+        One for all views or one for each.
+    gamma, degree, coef0, kernel_params :
+        Parameters of named and callable kernels, as in scikit-learn.
+    centres : int or choice of `mercer.features.centres`, optional
+        Of each view.
+    random_state : int, Generator, RandomState or None
+        Draws the centres.
+
+    Attributes
+    ----------
+    correlations_ : array of shape (components,)
+        The regularised correlations, √ of the eigenvalues of R_x R_y; of several views, their mean
+        over pairs. `score` has the plain ones, on any data.
+    functions_ : list of RKHSFunction
+        One for each view, one output for each component.
+    offsets_ : list of arrays
+        Their means over the training points.
+    kernels_ : list of Kernel
+
+    References
+    ----------
+    Bach, Jordan, Kernel independent component analysis, 2002; Fukumizu, Bach, Gretton, Statistical
+    consistency of kernel canonical correlation analysis, 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> t = rng.uniform(-1, 1, 300)
+    >>> X, Y = t[:, None] ** 2, np.c_[np.cos(3 * t), rng.standard_normal(300)]
+    >>> model = KernelCCA(1, regularization=0.01).fit(X[:200], Y[:200])
+    >>> bool(model.score(X[200:], Y[200:]) > 0.95)
+    True
+    """
+
+    n_components: int = 2
+    _: KW_ONLY
+    regularization: Any = 0.1
+    kernel: Any = "rbf"
+    gamma: Any = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    centres: Any = None
+    random_state: Any = None
+
+    def fit(self, X: Any, *others: Any) -> Self:
+        """Find the functions; X and others are the views, as many rows each."""
+        check_count(self, "n_components", self.n_components)
+        views = _checked_views((X, *others))
+        ridges = self._for_each("regularization", len(views))
+        for ridge in ridges:
+            check_positive(self, "regularization", ridge)
+        kernels = self._for_each("kernel", len(views))
+        maps = [self._map(kernel, view) for kernel, view in zip(kernels, views, strict=True)]
+        moments = _Moments(maps, views)
+        whitened, roots = moments.whitened(ridges)
+        values, vectors = linalg.eigen(whitened)
+        count = min(self.n_components, *(phi.feature_count for phi in maps))
+        values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+        self.correlations_ = np.clip((values - 1.0) / (len(views) - 1), 0.0, 1.0)
+        self.functions_, self.offsets_ = [], []
+        for phi, part, root, mean in zip(maps, moments.parts, roots, moments.means, strict=True):
+            block = vectors[part]
+            sizes = np.linalg.norm(block, axis=0)
+            weights = root @ (block / np.where(sizes > 0, sizes, 1.0))
+            centres = phi.kernel_.points(phi.components_)
+            coefficients = np.asarray(phi.normalization_, np.float64).T @ weights
+            f = RKHSFunction(phi.kernel_, centres, coefficients.astype(centres.dtype))
+            self.functions_.append(f)
+            self.offsets_.append(mean @ weights)
+        self.kernels_, self._maps = [phi.kernel_ for phi in maps], maps
+        return self
+
+    def transform(self, *views: Any) -> tuple[np.ndarray, ...]:
+        """The values of the functions, less their means on the training points, for each view."""
+        check_is_fitted(self, "functions_")
+        if len(views) != len(self.functions_):
+            raise ValueError(
+                f"this KernelCCA was fitted to {len(self.functions_)} views; got {len(views)}."
+            )
+        known = zip(views, self._maps, self.functions_, self.offsets_, strict=True)
+        return tuple(
+            np.asarray(f(phi._checked(view, reset=False))) - offset
+            for view, phi, f, offset in known
+        )
+
+    def fit_transform(self, X: Any, *others: Any) -> tuple[np.ndarray, ...]:
+        """Fit, and the values of the functions on the same views."""
+        return self.fit(X, *others).transform(X, *others)
+
+    def canonical_correlations(self, *views: Any) -> np.ndarray:
+        """Pearson's correlation of the functions on any data, for each component.
+
+        Of several views the mean over pairs. On the training data these are too high; on held-out
+        rows they say what was found.
+        """
+        values = self.transform(*_checked_views(views))
+        pairs = [_correlations(a, b) for a, b in combinations(values, 2)]
+        return np.mean(pairs, axis=0)
+
+    def score(self, *views: Any) -> float:
+        """The mean of the canonical correlations on these views."""
+        return float(self.canonical_correlations(*views).mean())
+
+    def _map(self, kernel: Any, view: Any) -> Nystroem:
+        choice = self.centres
+        if choice is None:
+            choice = Given(view)
+        elif not hasattr(choice, "choose"):
+            check_count(self, "centres", choice)
+            choice = Uniform(min(int(choice), length(view)), self.random_state)
+        named = {n: getattr(self, n) for n in ("gamma", "degree", "coef0", "kernel_params")}
+        return Nystroem(kernel, centres=choice, **named).fit(view)
+
+    def _for_each(self, name: str, count: int) -> list[Any]:
+        """A parameter for each view."""
+        value = getattr(self, name)
+        if not isinstance(value, (list, tuple)):
+            return [value] * count
+        if len(value) != count:
+            raise ValueError(f"{name} has {len(value)} entries for {count} views.")
+        return list(value)
+
+
+class _Moments:
+    """Means and covariances of the features of all views, side by side, in one pass over rows."""
+
+    def __init__(self, maps: Sequence[Nystroem], views: Sequence[Any]) -> None:
+        sizes = [phi.feature_count for phi in maps]
+        ends = np.cumsum(sizes)
+        self.parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        n, total = length(views[0]), int(ends[-1])
+        products, sums = np.zeros((total, total)), np.zeros(total)
+        for start, stop in spans(n, ROWS):
+            rows = np.arange(start, stop)
+            block = np.hstack(
+                [
+                    np.asarray(phi.transform(_safe_indexing(view, rows)), np.float64)
+                    for phi, view in zip(maps, views, strict=True)
+                ]
+            )
+            products += block.T @ block
+            sums += block.sum(axis=0)
+        means = sums / n
+        self.covariance = products / n - means[:, None] * means
+        self.means = [means[part] for part in self.parts]
+
+    def whitened(self, ridges: Sequence[float]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Covariances between views where var f + κ‖f‖² is ‖w‖², and the maps to features."""
+        roots = []
+        for part, ridge in zip(self.parts, ridges, strict=True):
+            values, vectors = linalg.eigen(self.covariance[part, part])
+            roots.append((vectors / np.sqrt(np.maximum(values, 0.0) + ridge)) @ vectors.T)
+        whitened = np.eye(len(self.covariance))
+        for i, j in combinations(range(len(self.parts)), 2):
+            a, b = self.parts[i], self.parts[j]
+            whitened[a, b] = roots[i] @ self.covariance[a, b] @ roots[j]
+            whitened[b, a] = whitened[a, b].T
+        return whitened, roots
+
+
+def _checked_views(views: Sequence[Any]) -> list[Any]:
+    """Views with as many rows each; one number for each row is a column."""
+    if len(views) < 2:
+        raise ValueError(f"KernelCCA needs two views or more; got {len(views)}: write fit(X, Y).")
+    columns = [
+        view[:, None] if getattr(view, "ndim", 2) == 1 and view.dtype.kind in "fiu" else view
+        for view in views
+    ]
+    lengths = [length(view) for view in columns]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"views must have as many rows each; got {lengths}.")
+    return columns
+
+
+def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of the columns of two arrays; 0 where one is constant."""
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    sizes = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)
+    return np.asarray((a * b).sum(axis=0) / np.where(sizes > 0, sizes, 1.0))

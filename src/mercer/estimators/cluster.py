@@ -1,0 +1,389 @@
+"""Clusters in the space of a kernel: kernel k-means, and spectral clustering."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import linalg
+from mercer.checks import check_count, check_nonnegative
+from mercer.errors import ApproximationWarning
+from mercer.estimators.inputs import admit_points, forget
+from mercer.features import FeatureMap, Nystroem
+from mercer.features.centres import KMeansPlusPlus, Uniform
+from mercer.features.inputs import KernelInput, KernelLike, length
+from mercer.functions import FeatureFunction, RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.kernels.measures import generator
+from mercer.operators import Gram
+from mercer.points import PointSet
+
+LEAST_DEGREE = 1e-2  # of the mean degree: what estimated degrees are raised to
+INITS = ("k-means++", "random")
+
+
+class _Clusters(KernelInput, ClusterMixin, BaseEstimator):
+    """What both share: a kernel, or a feature map in its place."""
+
+    features: Any = None
+    random_state: Any = None
+    _allow_indefinite = True
+
+    def _map(self, kernel: Kernel, X: Any) -> FeatureMap | None:
+        """The fitted feature map that stands for the kernel, if one was asked for."""
+        if self.features is None:
+            return None
+        if self._is_precomputed():
+            raise ValueError("features are of points, and a precomputed kernel has none.")
+        if isinstance(self.features, Integral) and not isinstance(self.features, bool):
+            check_count(self, "features", self.features)
+            count = min(int(self.features), length(X))
+            return Nystroem(kernel, centres=Uniform(count, self.random_state)).fit(X)
+        if not isinstance(self.features, FeatureMap):
+            raise ValueError(
+                "features must be a feature map, as RandomFourierFeatures(n_components=200), or "
+                f"the number of Nyström centres; got {self.features!r}."
+            )
+        known = hasattr(self.features, "kernel_")
+        return self.features if known else self.features.fit(X)
+
+
+@dataclass(eq=False, repr=False)
+class KernelKMeans(_Clusters):
+    """k-means in the space of a kernel: clusters whose means μ_c are functions of that space.
+
+    Minimises Σ_i w_i ‖k(x_i, ·) − μ_{c(i)}‖² by Lloyd's iteration, each step of which is one
+    product with the Gram matrix, that is never stored. With `features`, points are replaced by
+    their features, at a cost linear in their number.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    kernel : Kernel, str or callable, default="rbf"
+    gamma, degree, coef0, kernel_params :
+        Parameters of named and callable kernels, as in scikit-learn.
+    init : {"k-means++", "random"}, default="k-means++"
+        Points with which clusters begin: spread out in the space of the kernel, or drawn at random.
+    n_init : int, default=3
+        How often to begin; the best end counts.
+    max_iter : int, default=300
+    tol : float, default=1e-6
+        Stop where a step lowers the objective by no more than that share.
+    features : int or feature map, optional
+        So many Nyström centres, or any map of `mercer.features`, for many rows.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+    inertia_ : float
+        The objective.
+    n_iter_ : int
+    function_ : RKHSFunction or FeatureFunction
+        The means, one output for each cluster.
+    kernel_ : Kernel
+
+    References
+    ----------
+    Dhillon, Guan, Kulis, Kernel k-means, spectral clustering and normalized cuts, 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_circles
+    >>> X, y = make_circles(200, factor=0.2, noise=0.03, random_state=0)
+    >>> labels = KernelKMeans(2, gamma=5.0, random_state=0).fit_predict(X)
+    >>> bool(np.mean(labels == y) in (0.0, 1.0))
+    True
+    """
+
+    n_clusters: int = 8
+    _: KW_ONLY
+    kernel: KernelLike = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    init: str = "k-means++"
+    n_init: int = 3
+    max_iter: int = 300
+    tol: float = 1e-6
+    features: Any = None
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find clusters. y is not used."""
+        self._check_parameters()
+        X, weights = admit_points(self, X, sample_weight)
+        kernel = self._resolved_kernel(X)
+        points = self._training_points(kernel, X)
+        n = len(points)
+        weights = np.ones(n) if weights is None else weights
+        if np.count_nonzero(weights) < self.n_clusters:
+            raise ValueError(
+                f"n_samples={np.count_nonzero(weights)} should be >= n_clusters={self.n_clusters}."
+            )
+        phi = self._map(kernel, X)
+        lloyd = _Lloyd(*_space(Gram(kernel, points), phi, X), weights, self.max_iter, self.tol)
+        random = generator(self.random_state)
+        ends = [lloyd.run(self._start(kernel, points, weights, random)) for _ in range(self.n_init)]
+        self.labels_, self.inertia_, self.n_iter_, converged = min(ends, key=lambda end: end[1])
+        if not converged:
+            warnings.warn(
+                f"KernelKMeans stopped after max_iter={self.max_iter} steps: allow more.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._keep(kernel, points, phi, X, weights)
+        return self
+
+    def _start(
+        self, kernel: Kernel, points: PointSet, weights: np.ndarray, random: np.random.Generator
+    ) -> np.ndarray:
+        """The rows with which clusters begin."""
+        able = np.flatnonzero(weights)
+        if self.init == "random":
+            return random.choice(able, self.n_clusters, replace=False)
+        choice = KMeansPlusPlus(self.n_clusters, int(random.integers(2**31)))
+        chosen = able[choice.choose(kernel, points.take(able)).indices]
+        missing = self.n_clusters - len(chosen)  # where points coincide
+        rest = np.setdiff1d(able, chosen)
+        return np.r_[chosen, random.choice(rest, missing, replace=False)] if missing else chosen
+
+    def _keep(
+        self, kernel: Kernel, points: PointSet, phi: FeatureMap | None, X: Any, weights: np.ndarray
+    ) -> None:
+        shares = _shares(self.labels_, weights, self.n_clusters)
+        f: RKHSFunction | FeatureFunction
+        if phi is None:
+            f = RKHSFunction(kernel, points, shares.astype(points.dtype))
+            image = np.asarray(Gram(kernel, points) @ shares, np.float64)
+            self._norms = np.einsum("ij,ij->j", shares, image)
+        else:
+            means = np.asarray(phi.weighted_sum(X, shares))
+            f, self._norms = phi.function(means), np.einsum("ij,ij->j", means, means)
+        self.function_, self.kernel_ = f, kernel
+
+    def relative_distances(self, X: Any) -> np.ndarray:
+        """½‖μ_c‖² − μ_c(x) for every row and cluster: half the squared distance, less ½k(x, x)."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        coefficients = getattr(self.function_, "coefficients", None)
+        inner = X @ coefficients if self._is_precomputed() else self.function_(X)
+        return 0.5 * self._norms - np.asarray(inner, np.float64)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The cluster whose mean is nearest, for every row."""
+        return np.argmin(self.relative_distances(X), axis=1)
+
+    def _check_parameters(self) -> None:
+        for name in ("n_clusters", "n_init", "max_iter"):
+            check_count(self, name, getattr(self, name))
+        check_nonnegative(self, "tol", self.tol)
+        if self.init not in INITS:
+            raise ValueError(f"init must be one of {list(INITS)}; got {self.init!r}.")
+
+
+Product = Callable[[np.ndarray], np.ndarray]
+
+
+def _space(gram: Gram, phi: FeatureMap | None, X: Any) -> tuple[Product, np.ndarray]:
+    """A ↦ KA and the diagonal of K, or of the K̂ of a feature map."""
+    if phi is None:
+        diagonal = np.asarray(gram.diagonal(), np.float64)
+        return lambda A: np.asarray(gram @ A.astype(gram.dtype), np.float64), diagonal
+    Z = phi.matrix(X)
+    return lambda A: np.asarray(Z @ np.asarray(Z.T @ A), np.float64), np.zeros(length(X))
+
+
+def _shares(labels: np.ndarray, weights: np.ndarray, clusters: int) -> np.ndarray:
+    """A with the means as μ_c = Σ_i A_ic k(x_i, ·)."""
+    shares = np.zeros((len(labels), clusters))
+    shares[np.arange(len(labels)), labels] = weights
+    return shares / np.maximum(shares.sum(axis=0), np.finfo(np.float64).tiny)
+
+
+class _Lloyd:
+    """Lloyd's iteration on products with K alone."""
+
+    def __init__(
+        self, multiply: Product, diagonal: np.ndarray, weights: np.ndarray, steps: int, tol: float
+    ) -> None:
+        self.multiply, self.diagonal, self.weights = multiply, diagonal, weights
+        self.steps, self.tol = steps, tol
+
+    def run(self, start: np.ndarray) -> tuple[np.ndarray, float, int, bool]:
+        """Labels, objective, steps, and whether they settled, from the points that begin."""
+        clusters = len(start)
+        shares = np.zeros((len(self.weights), clusters))
+        shares[start, np.arange(clusters)] = 1.0
+        labels, objective = np.zeros(len(self.weights), int), np.inf
+        for step in range(1, self.steps + 1):
+            before, objective_before = labels, objective
+            labels, objective = self._assigned(shares)
+            shares = _shares(labels, self.weights, clusters)
+            settled = np.array_equal(labels, before)
+            if settled or objective_before - objective <= self.tol * abs(objective):
+                return labels, self._assigned(shares)[1], step, True
+        return labels, objective, self.steps, False
+
+    def _assigned(self, shares: np.ndarray) -> tuple[np.ndarray, float]:
+        """The nearest mean of each point, and the objective; no cluster is left empty."""
+        inner = self.multiply(shares)
+        distances = np.einsum("ij,ij->j", shares, inner) - 2.0 * inner
+        labels = np.argmin(distances, axis=1)
+        nearest = distances[np.arange(len(labels)), labels] + self.diagonal
+        objective = float(self.weights @ nearest)
+        counts = np.bincount(labels, self.weights > 0, minlength=shares.shape[1])
+        for empty in np.flatnonzero(counts == 0):  # it gets the point farthest from its mean
+            alone = counts[labels] > 1
+            farthest = int(np.argmax(np.where(alone & (self.weights > 0), nearest, -np.inf)))
+            counts[labels[farthest]] -= 1
+            labels[farthest], counts[empty], nearest[farthest] = empty, 1, -np.inf
+        return labels, objective
+
+
+@dataclass(eq=False, repr=False)
+class SpectralClustering(_Clusters):
+    """Normalised cuts of the graph whose edges weigh k(x_i, x_j), by its leading eigenvectors.
+
+    The eigenvectors of D^{−1/2}(K − diag K)D^{−1/2} come from products with the Gram matrix, which
+    is never stored, and are clustered by k-means, as scikit-learn does with a stored matrix.
+
+    With `features` the affinities are ⟨φ(x), φ(y)⟩, of a point with itself too, and everything is
+    linear in the number of rows. Random features make some of these negative, and so perhaps a
+    degree; a degree of less than 1 % of the mean is raised to that, and a warning says of how many.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    kernel : Kernel, str or callable, default="rbf"
+        With values ≥ 0.
+    gamma : float, default=1.0
+    degree, coef0, kernel_params :
+        Parameters of named and callable kernels, as in scikit-learn.
+    n_components : int, optional
+        How many eigenvectors; `n_clusters` by default.
+    n_init : int, default=10
+        How often k-means begins.
+    eigen_tol : float, default=1e-8
+        The residual of eigenvectors.
+    features : int or feature map, optional
+        So many Nyström centres, or any map of `mercer.features`.
+    random_state : int, RandomState instance or None
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+    embedding_ : array of shape (n, components)
+        The eigenvectors, divided by the roots of the degrees.
+    eigenvalues_ : array
+        Of the normalised affinities, in falling order: 1 for each connected part.
+    kernel_ : Kernel
+
+    References
+    ----------
+    von Luxburg, A tutorial on spectral clustering, 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(300, noise=0.05, random_state=0)
+    >>> labels = SpectralClustering(2, gamma=30.0, random_state=0).fit_predict(X)
+    >>> bool(np.mean(labels == y) in (0.0, 1.0))
+    True
+    """
+
+    n_clusters: int = 8
+    _: KW_ONLY
+    kernel: KernelLike = "rbf"
+    gamma: float | str | None = 1.0
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    n_components: int | None = None
+    n_init: int = 10
+    eigen_tol: float = 1e-8
+    features: Any = None
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find clusters. y is not used."""
+        for name in ("n_clusters", "n_init"):
+            check_count(self, name, getattr(self, name))
+        count = self.n_clusters if self.n_components is None else self.n_components
+        check_count(self, "n_components", count)
+        forget(self)
+        X, _ = admit_points(self, X, None)
+        if length(X) < self.n_clusters:
+            raise ValueError(f"n_samples={length(X)} should be >= n_clusters={self.n_clusters}.")
+        kernel = self._resolved_kernel(X)
+        phi = self._map(kernel, X)
+        if phi is None:
+            gram = Gram(kernel, self._training_points(kernel, X))
+            self.eigenvalues_, self.embedding_ = self._exact(gram, count)
+        else:
+            self.eigenvalues_, self.embedding_ = _by_features(phi, X, count)
+        self.kernel_ = kernel
+        state = int(generator(self.random_state).integers(2**31))
+        means = KMeans(self.n_clusters, n_init=self.n_init, random_state=state)
+        self.labels_ = means.fit(self.embedding_).labels_
+        return self
+
+    def _exact(self, gram: Gram, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The leading eigenvectors of the normalised affinities, as an embedding."""
+        n = gram.shape[0]
+        diagonal = np.asarray(gram.diagonal(), np.float64)
+        degrees = np.asarray(gram @ np.ones(n, gram.dtype), np.float64) - diagonal
+        if not (degrees > -1e-9 * diagonal.max(initial=1.0)).all():
+            raise ValueError(
+                f"affinities must be ≥ 0, and those of {gram.kernel!r} add up to "
+                f"{degrees.min():.3g} at some point: choose a kernel with values ≥ 0."
+            )
+        roots = np.where(degrees > 0, 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0)), 0.0)
+
+        def multiply(block: np.ndarray) -> np.ndarray:
+            scaled = roots[:, None] * block
+            image = np.asarray(gram @ scaled.astype(gram.dtype), np.float64)
+            return roots[:, None] * (image - diagonal[:, None] * scaled)
+
+        floor = 64.0 * float(np.finfo(gram.dtype).eps)
+        found = linalg.leading_eigenpairs(
+            multiply, n, count, tolerance=max(self.eigen_tol, floor), random_state=0
+        )
+        return found.values, found.vectors * np.where(roots > 0, roots, 1.0)[:, None]
+
+
+def _by_features(phi: FeatureMap, X: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same for ZZᵀ: the eigenvectors of ZᵀD⁻¹Z, and their images on all rows."""
+    ones = np.ones((length(X), 1))
+    degrees = np.asarray(phi.values(X, phi.weighted_sum(X, ones)), np.float64)[:, 0]
+    least = LEAST_DEGREE * float(degrees.mean())
+    if not least > 0:
+        raise ValueError(
+            "the features give affinities that add up to 0 or less: take more of them."
+        )
+    low = degrees < least
+    if low.any():
+        warnings.warn(
+            f"the features give {int(low.sum())} of {len(low)} points a degree below 1 % of the "
+            "mean, perhaps a negative one; it is raised to that. Take more features, or Nyström "
+            "centres.",
+            ApproximationWarning,
+            stacklevel=3,
+        )
+        degrees = np.maximum(degrees, least)
+    values, turns = linalg.eigen(phi.normal_equations(X, ones[:, 0], 1.0 / degrees).gram)
+    values, turns = values[::-1][:count], turns[:, ::-1][:, :count]
+    roots = np.sqrt(np.maximum(values, np.finfo(np.float64).eps))
+    return values, np.asarray(phi.values(X, turns / roots), np.float64) / degrees[:, None]

@@ -1,0 +1,513 @@
+"""Tests of whether two samples have one distribution, and whether two variables are independent.
+
+The tests by permutation have the level they state, for every sample size: p = (1 + #)/(1 + B),
+where # counts permutations whose statistic is at least that of the data. The kernel's lengthscale
+does not look at what is permuted: it comes from the pooled sample, or from each variable by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.stats import gamma, norm
+
+from mercer.checks import check_count
+from mercer.features.base import FeatureMap
+from mercer.features.centres import Greedy
+from mercer.features.inputs import length
+from mercer.kernels.base import Kernel
+from mercer.kernels.measures import generator
+from mercer.kernels.named import median_distance
+from mercer.kernels.radial import Gaussian
+from mercer.operators import Gram
+from mercer.points import PointSet
+from mercer.runtime.budget import memory_budget
+from mercer.runtime.threads import run, spans, thread_count
+
+BANDWIDTHS = (None, "median", "aggregate", "power")
+ROWS = 128  # of a block of pairs, or of a stored part of a Gram matrix
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Which lengthscales are tried, and how permutations are treated."""
+
+    factors: tuple[float, ...] = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of the median distance
+    pair_factors: tuple[float, ...] = (0.25, 1.0, 4.0)  # of both variables of an independence test
+    pilot: int = 100  # permutations on the held-out part, which scale a statistic
+    ties: float = 1e-12  # by which equal statistics may differ, relative to the largest
+    moved_bytes: int = 1 << 28  # of groups that are multiplied together
+    batch_bytes: int = 1 << 22  # of rows in new orders: they stay near the cache
+    stored: int = 200  # points up to which Gram matrices are stored without a look at their rank
+    lost: float = 1e-9  # of the trace of a Gram matrix whose factor stands for it
+
+
+TUNING = Tuning()
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """What a test found.
+
+    Attributes
+    ----------
+    statistic : float
+        Of the data, for the kernel below.
+    pvalue : float
+    null_distribution : array or None
+        The statistics of all permutations, for that kernel.
+    kernels : tuple of Kernel
+        The kernel that was used; for "aggregate" the one that stood out most, for an independence
+        test one for each variable.
+    method : str
+    """
+
+    __test__ = False  # for pytest: not a test itself
+
+    statistic: float
+    pvalue: float
+    null_distribution: np.ndarray | None
+    kernels: tuple[Kernel, ...]
+    method: str
+
+
+# ---- two samples ---------------------------------------------------------------------------------
+
+
+def mmd_test(
+    X: Any,
+    Y: Any,
+    kernel: Kernel | None = None,
+    *,
+    bandwidth: str | None = None,
+    method: str = "permutation",
+    permutations: int = 999,
+    features: FeatureMap | None = None,
+    random_state: Any = None,
+) -> TestResult:
+    """Test whether two samples have the same distribution, by the maximum mean discrepancy.
+
+    The statistic is the unbiased estimate of MMD² = ‖μ_P − μ_Q‖²; all permutations of the pooled
+    sample are one product of its Gram matrix, which is never stored.
+
+    Parameters
+    ----------
+    X, Y : array-like or list of objects
+        Two independent samples.
+    kernel : Kernel, optional
+        By default Gaussian, with the median distance of the pooled sample.
+    bandwidth : {None, "median", "aggregate", "power"}
+        Which lengthscale. None takes `kernel` as it is; "median" gives it the median distance;
+        "aggregate" tries seven around that, and takes the largest statistic in units of its
+        deviation, for the data and for every permutation; "power" chooses one on half of the data,
+        that with the largest statistic in units of its deviation, and tests on the other half. All
+        of them keep the level.
+    method : {"permutation", "gamma", "linear"}
+        "gamma" fits a gamma distribution to two moments of the null, and is approximate; "linear"
+        takes the mean over pairs (x₂ᵢ₋₁, y₂ᵢ₋₁, x₂ᵢ, y₂ᵢ), which is asymptotically normal, in
+        linear time.
+    permutations : int, default=999
+        B.
+    features : feature map, optional
+        Fitted or not: the statistic is ‖mean φ(x) − mean φ(y)‖² for its features, with all
+        permutations in time linear in the number of points.
+    random_state : int, Generator, RandomState or None
+
+    References
+    ----------
+    Gretton, Borgwardt, Rasch, Schölkopf, Smola, A kernel two-sample test, 2012;
+    Schrab, Kim, Albert, Laurent, Guedj, Gretton, MMD aggregated two-sample test, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.standard_normal((60, 2)), rng.standard_normal((60, 2)) + 1.0
+    >>> mmd_test(X, Y, random_state=0).pvalue
+    0.001
+    >>> bool(mmd_test(X, Y - 1.0, random_state=0).pvalue > 0.05)
+    True
+    """
+    check_count("mmd_test", "permutations", permutations)
+    _check_choice("method", method, ("permutation", "gamma", "linear"))
+    _check_choice("bandwidth", bandwidth, BANDWIDTHS)
+    random = generator(random_state)
+    if min(length(X), length(Y)) < 2:
+        raise ValueError(
+            f"mmd_test needs two points or more in each sample; got {length(X)} and {length(Y)}."
+        )
+    if features is not None:
+        return _mmd_by_features(X, Y, features, permutations, random)
+    kernels = _candidates(kernel, [X, Y], bandwidth)
+    x, y = (kernels[0].points(part) for part in (X, Y))
+    if bandwidth == "power":
+        (x, held_x), (y, held_y) = _halves(x, random), _halves(y, random)
+        kernels = [_most_powerful_mmd(kernels, held_x, held_y, random)]
+    if method == "linear":
+        return _linear_mmd(kernels[0], x, y)
+    pooled, sizes = x.concatenated(y), (len(x), len(y))
+    if method == "gamma":
+        return _gamma_mmd(kernels[0], pooled, sizes)
+    groups = _groups(*sizes, permutations, random)
+    statistics = np.stack([_mmd_statistics(Gram(k, pooled), sizes[0], groups) for k in kernels])
+    return _decision(statistics, [(k,) for k in kernels])
+
+
+def _groups(m: int, n: int, count: int, random: np.random.Generator) -> np.ndarray:
+    """Who belongs to the first sample: in the data (column 0), and after each permutation."""
+    groups = np.zeros((count + 1, m + n), bool)
+    groups[:, :m] = True
+    groups[1:] = random.permuted(groups[1:], axis=1)
+    return groups.T
+
+
+def _mmd_statistics(gram: Gram, m: int, groups: np.ndarray) -> np.ndarray:
+    """The unbiased MMD² for each way to divide the pooled sample."""
+    size = groups.shape[0]
+    n = size - m
+    diagonal = np.asarray(gram.diagonal(), np.float64)
+    width = max(1, TUNING.moved_bytes // (8 * size))
+    all_sums: Any = None
+    inner, across, own = [], [], []
+    for start, stop in spans(groups.shape[1], width):
+        part = groups[:, start:stop].astype(gram.dtype)
+        if all_sums is None:
+            part = np.hstack([part, np.ones((size, 1), gram.dtype)])
+        image = np.asarray(gram @ part, np.float64)
+        if all_sums is None:
+            image, all_sums, part = image[:, :-1], image[:, -1], part[:, :-1]
+        inner.append(np.einsum("ij,ij->j", part, image))
+        across.append(all_sums @ part)
+        own.append(diagonal @ part)
+    xx, x_all, x_own = (np.concatenate(parts) for parts in (inner, across, own))
+    yy, y_own = all_sums.sum() - 2.0 * x_all + xx, diagonal.sum() - x_own
+    same = (xx - x_own) / (m * (m - 1)) + (yy - y_own) / (n * (n - 1))
+    return same - 2.0 * (x_all - xx) / (m * n)
+
+
+def _mmd_by_features(
+    X: Any, Y: Any, features: FeatureMap, permutations: int, random: np.random.Generator
+) -> TestResult:
+    pooled = np.concatenate([np.asarray(X), np.asarray(Y)])
+    if not hasattr(features, "kernel_"):
+        features = features.fit(pooled)
+    m, n = len(X), len(Y)
+    groups = _groups(m, n, permutations, random)
+    signs = np.where(groups, 1.0 / m, -1.0 / n)
+    gaps = np.asarray(features.weighted_sum(pooled, signs))
+    statistics = np.einsum("ij,ij->j", gaps, gaps)
+    return _decision(statistics[None, :], [(features.kernel_,)])
+
+
+def _linear_mmd(kernel: Kernel, x: PointSet, y: PointSet) -> TestResult:
+    """The mean of h over disjoint pairs over its standard error."""
+    pairs = min(len(x), len(y)) // 2
+    values = np.empty(pairs)
+    for start, stop in spans(pairs, ROWS):
+        even, odd = np.arange(2 * start, 2 * stop, 2), np.arange(2 * start + 1, 2 * stop, 2)
+        a, b, c, d = x.take(even), x.take(odd), y.take(even), y.take(odd)
+        values[start:stop] = sum(
+            sign * np.diagonal(Gram(kernel, left, right).dense()).astype(np.float64)
+            for sign, left, right in ((1, a, b), (1, c, d), (-1, a, d), (-1, b, c))
+        )
+    if pairs < 2:
+        raise ValueError("the linear statistic needs four points or more in each sample.")
+    deviation = float(values.std(ddof=1)) / np.sqrt(pairs)
+    ratio = float(values.mean()) / deviation if deviation > 0 else 0.0
+    return TestResult(float(values.mean()), float(norm.sf(ratio)), None, (kernel,), "linear")
+
+
+def _gamma_mmd(kernel: Kernel, pooled: PointSet, sizes: tuple[int, int]) -> TestResult:
+    """As the independence of points and labels: HSIC with the kernel of labels is MMD², scaled."""
+    m, n = sizes
+    size = m + n
+    labels = np.repeat([1.0, 0.0], sizes)[:, None]
+    found = _gamma(Gram(kernel, pooled), lambda a, b: labels[a] @ labels[b].T)
+    scale = size**4 / (m * n) ** 2 if m and n else 1.0
+    return TestResult(found[0] * scale, found[1], None, (kernel,), "gamma")
+
+
+# ---- independence --------------------------------------------------------------------------------
+
+
+def hsic_test(
+    X: Any,
+    Y: Any,
+    kernel: Kernel | None = None,
+    kernel_y: Kernel | None = None,
+    *,
+    bandwidth: str | None = None,
+    method: str = "permutation",
+    permutations: int = 999,
+    features: tuple[FeatureMap, FeatureMap] | None = None,
+    random_state: Any = None,
+) -> TestResult:
+    """Test whether two variables are independent, by the Hilbert–Schmidt independence criterion.
+
+    The statistic is HSIC = tr(KHLH)/n², for pairs (x_i, y_i). It is computed from factors of both
+    Gram matrices where these have low rank, in time linear in n, and else from stored matrices.
+
+    Parameters
+    ----------
+    X, Y : array-like or list of objects
+        As many rows each: row i of both is one observation.
+    kernel, kernel_y : Kernel, optional
+        Of X and of Y; by default Gaussian, with the median distance.
+    bandwidth : {None, "median", "aggregate", "power"}
+        As for `mmd_test`; "aggregate" and "power" try nine pairs of lengthscales.
+    method : {"permutation", "gamma"}
+        "gamma" fits a gamma distribution to two moments of the null, and is approximate.
+    permutations : int, default=999
+    features : pair of feature maps, optional
+        Fitted or not: HSIC of their features, ‖Σ_i φ(x_i)ψ(y_i)ᵀ/n‖² for centred features, in
+        time linear in n.
+    random_state : int, Generator, RandomState or None
+
+    References
+    ----------
+    Gretton, Fukumizu, Teo, Song, Schölkopf, Smola, A kernel statistical test of independence, 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.standard_normal((80, 1))
+    >>> hsic_test(x, x**2 + 0.1 * rng.standard_normal((80, 1)), random_state=0).pvalue
+    0.001
+    >>> bool(hsic_test(x, rng.standard_normal((80, 1)), random_state=0).pvalue > 0.05)
+    True
+    """
+    check_count("hsic_test", "permutations", permutations)
+    _check_choice("method", method, ("permutation", "gamma"))
+    _check_choice("bandwidth", bandwidth, BANDWIDTHS)
+    random, n = generator(random_state), length(X)
+    if length(Y) != n or n < 6:
+        raise ValueError(
+            f"hsic_test needs six pairs or more, a row of Y for each of X; got {n} and {length(Y)}."
+        )
+    orders = _orders(n, permutations, random)
+    if features is not None:
+        F, G = (_feature_rows(phi, part) for phi, part in zip(features, (X, Y), strict=True))
+        used = tuple(phi.kernel_ for phi in features)
+        return _decision(_by_factors(F, G, orders)[None, :], [used])
+    few = TUNING.pair_factors
+    sides = [_candidates(k, [part], bandwidth, few) for k, part in ((kernel, X), (kernel_y, Y))]
+    x, y = (side[0].points(part) for side, part in zip(sides, (X, Y), strict=True))
+    if bandwidth == "power":
+        kept, held = np.array_split(random.permutation(n), 2)
+        pilot = _orders(len(held), TUNING.pilot, random)
+        scores = _hsic_table(sides, x.take(held), y.take(held), pilot)
+        best = list(itertools.product(*sides))[int(np.argmax(_signal(scores)[:, 0]))]
+        sides, x, y = [[k] for k in best], x.take(kept), y.take(kept)
+        orders = _orders(len(kept), permutations, random)
+    if method == "gamma":
+        second = Gram(sides[1][0], y)
+        block = lambda a, b: np.asarray(second[a, b].dense(), np.float64)  # noqa: E731
+        statistic, pvalue = _gamma(Gram(sides[0][0], x), block)
+        return TestResult(statistic, pvalue, None, (sides[0][0], sides[1][0]), "gamma")
+    table = _hsic_table(sides, x, y, orders)
+    return _decision(table, list(itertools.product(*sides)))
+
+
+def _orders(n: int, count: int, random: np.random.Generator) -> np.ndarray:
+    """The order of Y in the data (row 0) and after each permutation."""
+    orders = np.tile(np.arange(n), (count + 1, 1))
+    orders[1:] = random.permuted(orders[1:], axis=1)
+    return orders
+
+
+def _hsic_table(
+    sides: Sequence[Sequence[Kernel]], x: PointSet, y: PointSet, orders: np.ndarray
+) -> np.ndarray:
+    """HSIC for every pair of kernels and every order."""
+    known = [
+        [_Centred(k, points) for k in side] for side, points in zip(sides, (x, y), strict=True)
+    ]
+    return np.stack([_hsic(a, b, orders) for a, b in itertools.product(*known)])
+
+
+def _hsic(first: _Centred, second: _Centred, orders: np.ndarray) -> np.ndarray:
+    n = len(first.points)
+    if first.factor is not None and second.factor is not None:
+        return _by_factors(first.factor, second.factor, orders)
+    K, L = first.matrix, second.matrix
+    batches = spans(len(orders), max(1, TUNING.batch_bytes // (8 * n * n)))
+    values = np.empty(len(orders))
+
+    def add(span: tuple[int, int]) -> None:
+        part = orders[slice(*span)]
+        moved = L[part[:, :, None], part[:, None, :]]
+        values[slice(*span)] = np.einsum("ij,kij->k", K, moved)
+
+    run(add, batches, thread_count())
+    return values / n**2
+
+
+def _by_factors(F: np.ndarray, G: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """‖FᵀPG‖²/n² for centred factors: tr(HKH PLPᵀ)/n² with K = FFᵀ and L = GGᵀ."""
+    left, many = np.ascontiguousarray(F.T), max(1, TUNING.batch_bytes // (8 * G.size))
+    parts = []
+    for start, stop in spans(len(orders), many):
+        products = left @ G[orders[start:stop]]
+        parts.append(np.einsum("ijk,ijk->i", products, products))
+    return np.concatenate(parts) / len(F) ** 2
+
+
+class _Centred:
+    """HKH of a kernel on points: a factor where one of low rank exists, else the stored matrix."""
+
+    def __init__(self, kernel: Kernel, points: PointSet) -> None:
+        self.kernel, self.points = kernel, points
+
+    @cached_property
+    def factor(self) -> np.ndarray | None:
+        """F with FFᵀ = HKH up to 10⁻⁹ of its trace, if it has few columns for its rows."""
+        if len(self.points) <= TUNING.stored:
+            return None
+        most = int(2 * len(self.points) ** 0.5)
+        for factor in Greedy(most, slack=0.5).growing(self.kernel, self.points, np.float64):
+            if factor.residual.sum() <= TUNING.lost * factor.trace:
+                columns = np.asarray(factor.columns[:, : factor.rank], np.float64)
+                return columns - columns.mean(axis=0)
+        return None
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        n = len(self.points)
+        if 24 * n * n > 4 * memory_budget():
+            raise ValueError(
+                f"{n:,} points of a Gram matrix of high rank take {24 * n * n / 2**30:.0f} GB: "
+                "pass features, as RandomFourierFeatures(n_components=200), for each variable."
+            )
+        K = np.asarray(Gram(self.kernel, self.points).dense(), np.float64)
+        K = K - K.mean(axis=0)
+        return K - K.mean(axis=1)[:, None]
+
+
+def _feature_rows(phi: FeatureMap, X: Any) -> np.ndarray:
+    """Centred features of all points."""
+    if not hasattr(phi, "kernel_"):
+        phi.fit(X)
+    rows = np.asarray(phi.transform(X), np.float64)
+    return rows - rows.mean(axis=0)
+
+
+def _gamma(gram: Gram, second: Callable[[slice, slice], np.ndarray]) -> tuple[float, float]:
+    """HSIC and its p-value by a gamma distribution with the mean and variance under independence.
+
+    Rows of both matrices are read in blocks, twice; neither is stored.
+    """
+    n = gram.shape[0]
+    everything = slice(0, n)
+    blocks = [slice(*span) for span in spans(n, ROWS)]
+
+    def read(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        return np.asarray(gram[rows, :].dense(), np.float64), second(rows, everything)
+
+    sums = [[part.sum(axis=1) for part in read(rows)] for rows in blocks]
+    means = [np.concatenate([pair[k] for pair in sums]) / n for k in (0, 1)]
+    traces, off, value, squares = np.zeros(2), np.zeros(2), 0.0, 0.0
+    for rows in blocks:
+        centred = []
+        for k, part in enumerate(read(rows)):
+            own = np.diagonal(part[:, rows])
+            traces[k] += own.sum()
+            off[k] += part.sum() - own.sum()
+            centred.append(part - means[k] - means[k][rows, None] + means[k].mean())
+        product = centred[0] * centred[1]
+        value += product.sum()
+        product = product**2
+        squares += product.sum() - np.diagonal(product[:, rows]).sum()
+    own, pairs = traces / n, off / (n * (n - 1))
+    mean = (own[0] - pairs[0]) * (own[1] - pairs[1]) / n
+    variance = squares / (n * (n - 1)) * 2.0 * (n - 4) * (n - 5) / (n * (n - 1) * (n - 2) * (n - 3))
+    statistic = value / n**2
+    if not (mean > 0 and variance > 0):
+        return float(statistic), 1.0
+    shape, scale = mean**2 / variance, variance / mean
+    return float(statistic), float(gamma.sf(statistic, shape, scale=scale))
+
+
+# ---- lengthscales and decisions ------------------------------------------------------------------
+
+
+def _candidates(
+    kernel: Kernel | None,
+    samples: list[Any],
+    bandwidth: str | None,
+    factors: Sequence[float] = TUNING.factors,
+) -> list[Kernel]:
+    """The kernels to try on a sample, or on two that are pooled."""
+    if kernel is not None and bandwidth is None:
+        listed = all(isinstance(sample, list) for sample in samples)
+        pooled = [point for sample in samples for point in sample] if listed else samples[0]
+        return [kernel.fitted(pooled)]
+    base = Gaussian() if kernel is None else kernel
+    if np.ndim(base.get_params(deep=False).get("lengthscale", [])) != 0:
+        raise ValueError(
+            f"{base!r} has no single lengthscale to choose: write bandwidth=None to take it as it "
+            "is."
+        )
+    if not all(hasattr(sample, "shape") or isinstance(sample, list) for sample in samples):
+        raise ValueError("a median distance needs rows of numbers: pass a kernel for other points.")
+    rows = np.concatenate([np.asarray(sample, np.float64) for sample in samples])
+    if rows.ndim != 2:
+        raise ValueError(
+            f"samples are arrays with a row for each point; got shape {rows.shape}: write "
+            "x[:, None] for one column."
+        )
+    median = median_distance(np.unique(rows, axis=0))  # in an order that forgets who is who
+    scales = [median * f for f in factors] if bandwidth in ("aggregate", "power") else [median]
+    return [base.with_(lengthscale=scale) for scale in scales]
+
+
+def _halves(points: PointSet, random: np.random.Generator) -> tuple[PointSet, PointSet]:
+    first, second = np.array_split(random.permutation(len(points)), 2)
+    if len(second) < 2:
+        raise ValueError('bandwidth="power" halves the data, and needs four points or more.')
+    return points.take(first), points.take(second)
+
+
+def _most_powerful_mmd(
+    kernels: list[Kernel], x: PointSet, y: PointSet, random: np.random.Generator
+) -> Kernel:
+    pooled = x.concatenated(y)
+    groups = _groups(len(x), len(y), TUNING.pilot, random)
+    table = np.stack([_mmd_statistics(Gram(k, pooled), len(x), groups) for k in kernels])
+    return kernels[int(np.argmax(_signal(table)[:, 0]))]
+
+
+def _signal(table: np.ndarray) -> np.ndarray:
+    """How many deviations of its row each statistic lies above the mean of its row."""
+    gaps = table - table.mean(axis=1, keepdims=True)
+    deviations = gaps.std(axis=1, keepdims=True)
+    return np.where(deviations > 0, gaps / np.where(deviations > 0, deviations, 1.0), -np.inf)
+
+
+def _decision(table: np.ndarray, kernels: Sequence[tuple[Kernel, ...]]) -> TestResult:
+    """From statistics, a row for each kernel, column 0 the data: the p-value.
+
+    Of several kernels the largest statistic in units of its deviation counts. Mean and deviation
+    are over all columns, the data among them, so that the level holds for any number of kernels.
+    """
+    signals = _signal(table)
+    combined = table[0] if len(table) == 1 else signals.max(axis=0)
+    slack = TUNING.ties * float(np.abs(combined[np.isfinite(combined)]).max(initial=0.0))
+    best = int(np.argmax(signals[:, 0]))
+    return TestResult(
+        float(table[best, 0]),
+        float(np.mean(combined >= combined[0] - slack)),
+        table[best, 1:],
+        kernels[best],
+        "permutation",
+    )
+
+
+def _check_choice(name: str, value: Any, known: Sequence[Any]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {list(known)}; got {value!r}.")

@@ -1,0 +1,214 @@
+"""How sure a ridge model is: posterior deviations and draws, jackknife+ intervals, its smoother."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import linalg
+from mercer.arrays import beside, on_host
+from mercer.checks import check_count, check_positive
+from mercer.estimators.conformal import check_coverage, jackknife_plus
+from mercer.estimators.inputs import evaluation_points, function_values
+from mercer.features.inputs import KernelInput
+from mercer.kernels.measures import generator
+from mercer.operators import Gram
+from mercer.solvers.posterior import Posterior, posterior
+from mercer.solvers.problem import Problem
+
+
+class RidgeUncertainty(KernelInput):
+    """What the ridge estimators share beyond a prediction.
+
+    A ridge fit is the mean of a Gaussian process with prior covariance s²k, noise variance s²α/w_i
+    and, where there is an intercept, a flat prior on it; s² is ŝ² = yᵀ(K + αI)⁻¹y/n. `fit` leaves
+    the problems it solved, one for each output where alphas differ, in `_problems`; what follows
+    from them is computed when it is asked for, and kept.
+    """
+
+    _problems: list[Problem]
+    _known: list[Posterior] | None
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = False,
+    ) -> Any:
+        """f(x) + b for every row of X and, on request, its posterior standard deviation.
+
+        Parameters
+        ----------
+        X : array-like or list of objects
+        return_std : bool, default=False
+            Whether to return also the standard deviation of f(x) + b given the targets, of the
+            shape of the predictions. On all points it is s√(k(x, x) − k_xᵀ(K + αI)⁻¹k_x), on
+            centres the DTC variance; s² is estimated, see `scale`.
+        return_cov : bool, default=False
+            Whether to return also the covariance between the rows of X, instead.
+        include_noise : bool, default=False
+            Whether these are of a new target, y = f(x) + b + noise of variance s²α, rather than
+            of f(x) + b.
+        """
+        values = function_values(self, X)
+        if not (return_std or return_cov):
+            return values
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov exclude each other: ask for one of them.")
+        spreads = self._spreads(X, values, return_cov, include_noise)
+        return values, spreads
+
+    def _spreads(self, X: Any, values: Any, full: bool, noisy: bool) -> Any:
+        """Deviations or covariances, a column for each output."""
+        points, columns = evaluation_points(self, X), []
+        for known in self._posteriors():
+            spread = known.covariance(points) if full else known.variances(points)
+            if noisy:
+                spread = (
+                    linalg.shift_diagonal(spread, known.ridge) if full else spread + known.ridge
+                )
+            columns += [spread * scale for scale in known.scales]
+        stacked = known.xp.stack(columns, axis=-1)
+        stacked = stacked if full else known.xp.sqrt(stacked)
+        result = stacked[..., 0] if values.ndim == 1 else stacked
+        return beside(result, values)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Functions drawn from the posterior, or from the prior with s = 1 before `fit`.
+
+        Returns an array of shape (rows, n_samples), or (rows, outputs, n_samples).
+        """
+        check_count(self, "n_samples", n_samples)
+        random = generator(random_state)
+        if not hasattr(self, "function_"):
+            kernel = self._resolved_kernel(X)
+            matrix = on_host(Gram(kernel, self._training_points(kernel, X)).dense())
+            return _root(matrix) @ random.standard_normal((len(matrix), n_samples))
+        mean, cov = self.predict(X, return_cov=True)
+        mean, cov = on_host(mean), on_host(cov)
+        if mean.ndim == 1:
+            return mean[:, None] + _root(cov) @ random.standard_normal((len(mean), n_samples))
+        draws = [
+            mean[:, k, None] + _root(cov[..., k]) @ random.standard_normal((len(mean), n_samples))
+            for k in range(mean.shape[1])
+        ]
+        return np.stack(draws, axis=1)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals for a new target, by the jackknife+.
+
+        The interval covers a new target with probability at least 2·coverage − 1 whatever the
+        distribution, and nearly always with probability close to `coverage`, if rows are
+        exchangeable and nothing (alpha, kernel, centres by their targets) was chosen on the
+        same rows. It takes all leave-one-out fits, which follow from one factorisation: with
+        ℓ_i = y_i − f₋ᵢ(x_i) the ends are order statistics of f₋ᵢ(x) ± |ℓ_i|.
+
+        References
+        ----------
+        Barber, Candès, Ramdas, Tibshirani, Predictive inference with the jackknife+, 2021.
+        """
+        coverage = check_coverage(self, coverage)
+        values, points = function_values(self, X), evaluation_points(self, X)
+        shape = tuple(values.shape)
+        columns = iter(on_host(values).reshape(len(values), -1).T)
+        ends = [
+            jackknife_plus(known, points, known.problem.array(next(columns)), output, coverage)
+            for known in self._posteriors()
+            for output in range(known.problem.outputs)
+        ]
+        lower, upper = (np.stack(side, axis=1).reshape(shape) for side in zip(*ends, strict=True))
+        return lower, upper
+
+    # ---- the fit as a smoother ------------------------------------------------------------------
+
+    def smoother_weights(self, X: Any) -> Any:
+        """W with f(x) + b = Σ_i W(x)_i y_i: one row for each row of X, a column for each target.
+
+        Shape (rows, n), or (outputs, rows, n) where outputs have alphas of their own.
+        """
+        points = evaluation_points(self, X)
+        return self._of_each(lambda known: known.smoother_weights(points))
+
+    def hat_matrix(self) -> Any:
+        """H = W(X_train): the fitted values are H y. It takes n² numbers."""
+        return self._of_each(lambda known: known.hat_matrix())
+
+    def degrees_of_freedom(self) -> Any:
+        """The trace of the hat matrix; one number for each output where alphas differ."""
+        return self._of_each(lambda known: known.degrees_of_freedom)
+
+    def leave_one_out(self) -> np.ndarray:
+        """Predictions of each training target by the fit on all other rows, without refitting.
+
+        With sample weights, a row is left out as a whole; rows without weight have NaN.
+        """
+        parts = []
+        for known in self._posteriors():
+            predictions = known.problem.y_columns - known.leave_one_out_residuals
+            parts += list(on_host(predictions).T)
+        return self._columns(np.stack(parts, axis=1))
+
+    # ---- the Gaussian process -------------------------------------------------------------------
+
+    def scale(self) -> Any:
+        """ŝ², the factor of the prior covariance that makes the targets most likely."""
+        scales = [on_host(known.scales) for known in self._posteriors()]
+        return self._columns(np.concatenate(scales))
+
+    def log_marginal_likelihood(self, scale: float | None = None) -> Any:
+        """log p(y | X) under the prior s²k and noise s²α, at s² = ŝ² where `scale` is None.
+
+        A number, or one for each output. With an intercept it is the restricted likelihood, in
+        which the intercept has a flat prior.
+        """
+        if scale is not None:
+            check_positive(self, "scale", scale)
+        known = [on_host(part.log_marginal_likelihood(scale)) for part in self._posteriors()]
+        return self._columns(np.concatenate(known))
+
+    # ---- how it is kept -------------------------------------------------------------------------
+
+    def _posteriors(self) -> list[Posterior]:
+        check_is_fitted(self)
+        if "_problems" not in vars(self):
+            raise ValueError(
+                f"this {type(self).__name__} on centres was pickled, and a pickle holds no "
+                "training rows, of which intervals and deviations are made: fit it again here."
+            )
+        known = getattr(self, "_known", None)
+        if known is None:
+            known = self._known = [posterior(problem) for problem in self._problems]
+        return known
+
+    def _of_each(self, compute: Any) -> Any:
+        parts = [compute(known) for known in self._posteriors()]
+        return parts[0] if len(parts) == 1 else np.stack([on_host(part) for part in parts])
+
+    def _columns(self, values: np.ndarray) -> Any:
+        """Values with a last axis of outputs, without it where there is one target."""
+        if self._problems[0].single and len(self._problems) == 1:
+            return values[..., 0] if values.ndim > 1 else float(values[0])
+        return values
+
+    def _remember(self, problems: list[Problem]) -> None:
+        self._problems, self._known = problems, None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without factors and, on centres, without training rows: the model does not need them."""
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        state.pop("_known", None)
+        problems = state.get("_problems") or []
+        if problems and not problems[0].on_all_points:
+            del state["_problems"]
+        return state
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """R with RRᵀ = A for a covariance A that rounding may have left indefinite."""
+    values, vectors = linalg.eigen(np.asarray(matrix, np.float64))
+    return vectors * np.sqrt(np.clip(values, 0.0, math.inf))

@@ -1,0 +1,233 @@
+"""Objects as JSON and arrays, and back.
+
+Plain values are themselves; everything else is a dictionary with one of the keys of `Reader.KINDS`.
+Objects are described by their class and fields, and made again by calling the class, which checks
+the fields; estimators get what they learned set beside their parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator
+
+from mercer.errors import ModelFileError
+from mercer.kernels.base import Kernel
+from mercer.losses import Loss
+from mercer.persistence.container import NAMES
+from mercer.persistence.vocabulary import class_of, name_of
+
+CENTRES = "X_fit_"
+LEFT_OUT = {"cache", "tuning"}  # computed again; numbers that only change how long a fit takes
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Describes objects; their arrays are collected in `arrays`."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self.seen: dict[int, tuple[int, Any]] = {}  # the object is kept, so that its id stays its
+
+    def described(self, value: Any, place: str) -> Any:
+        """A value as JSON; `place` is where it stands, for refusals."""
+        if value is None or (isinstance(value, (bool, str)) and type(value) in (bool, str)):
+            return value
+        if type(value) is int:
+            return value if abs(value) < 2**53 else {"integer": str(value)}
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        for kind, describe in self.WAYS:
+            if isinstance(value, kind):
+                return describe(self, value, place)
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return {"type": np.dtype(value).name}
+        return self._object(value, place)
+
+    def _list(self, value: Sequence[Any], place: str) -> Any:
+        items = [self.described(item, f"{place}[{i}]") for i, item in enumerate(value)]
+        if type(value) is list:
+            return items
+        return {"tuple": items} if type(value) is tuple else self._object(value, place)
+
+    def _dict(self, value: Mapping[Any, Any], place: str) -> Any:
+        pairs = [
+            [self.described(key, f"a key of {place}"), self.described(item, f"{place}[{key!r}]")]
+            for key, item in value.items()
+        ]
+        return {"dict": pairs}
+
+    def _array(self, value: np.ndarray, place: str) -> Any:
+        if value.dtype.newbyteorder("<") in NAMES:
+            number, _ = self.seen.setdefault(id(value), (len(self.seen), value))
+            self.arrays[f"a{number}"] = value
+            return {"array": f"a{number}"}
+        if value.dtype.kind in "Mm":
+            numbers = self._array(value.view(np.int64), place)["array"]
+            return {"array": numbers, "unit": value.dtype.str.lstrip("<=|")}
+        if value.dtype.kind in "UO":
+            flat = [self.described(item, place) for item in value.ravel().tolist()]
+            return {"objects": flat, "shape": list(value.shape), "type": value.dtype.str}
+        raise ModelFileError(f"{place} is an array of {value.dtype}, which cannot be stored.")
+
+    def _scalar(self, value: np.generic, place: str) -> Any:
+        return {"scalar": self._array(np.asarray(value), place)}
+
+    def _sparse(self, value: Any, place: str) -> Any:
+        rows = value.tocsr()
+        parts = [self._array(part, place) for part in (rows.data, rows.indices, rows.indptr)]
+        old = isinstance(value, scipy.sparse.spmatrix)
+        return {"csr": parts, "shape": list(rows.shape), "matrix": old}
+
+    def _object(self, value: Any, place: str) -> Any:
+        if id(value) in self.seen:
+            return {"same": self.seen[id(value)][0]}
+        name = name_of(type(value))
+        if name is None and isinstance(value, (Kernel, Loss)) and dataclasses.is_dataclass(value):
+            name = f"user.{type(value).__name__}"
+        if name is None:
+            raise ModelFileError(_refusal(value, place))
+        number = len(self.seen)
+        self.seen[id(value)] = number, value
+        fields, learned = _parts(value)
+        return {
+            "class": name,
+            "number": number,
+            "fields": {key: self.described(part, f"{place}.{key}") for key, part in fields.items()},
+            "learned": {
+                key: self.described(part, f"{place}.{key}") for key, part in learned.items()
+            },
+        }
+
+    WAYS: ClassVar[list[tuple[Any, Callable[..., Any]]]] = [
+        ((list, tuple), _list),
+        (dict, _dict),
+        (np.ndarray, _array),
+        (np.generic, _scalar),
+        ((scipy.sparse.spmatrix, scipy.sparse.sparray), _sparse),
+    ]
+
+
+def _parts(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters of an object, and what it learned beside them."""
+    if isinstance(value, BaseEstimator):
+        fields = value.get_params(deep=False)
+        ours = type(value).__module__.startswith("mercer.")
+        learned = {
+            name: part
+            for name, part in vars(value).items()
+            if name not in fields and not (ours and name.startswith("_"))
+        }
+        if "function_" in learned and CENTRES in learned:
+            learned[CENTRES] = None  # training rows are stored once, as those of the function
+        return fields, learned
+    if hasattr(value, "compact"):
+        value = value.compact()  # points do not take along those that were not chosen
+    made = [f.name for f in dataclasses.fields(value) if f.init and f.name not in LEFT_OUT]
+    return {name: getattr(value, name) for name in made}, {}
+
+
+def _refusal(value: Any, place: str) -> str:
+    if inspect.isroutine(value):
+        return (
+            f"{place} is the function {value.__name__!r}, which a file cannot hold: write a kernel "
+            "of your own as a dataclass derived from mercer.kernels.Kernel, or use pickle."
+        )
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    return f"{place} is a {kind}, which cannot be stored. Pickle and skops store any estimator."
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Makes objects from their description; `users` are classes of the user's own."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], users: Sequence[type] = ()) -> None:
+        self.arrays, self.users = arrays, users
+        self.made: dict[int, Any] = {}
+
+    def value(self, described: Any) -> Any:
+        """The value that was described."""
+        if isinstance(described, list):
+            return [self.value(item) for item in described]
+        if not isinstance(described, dict):
+            return described
+        for key, read in self.KINDS.items():
+            if key in described:
+                return read(self, described)
+        raise ModelFileError(f"the model holds an unknown kind of value: {list(described)[:5]}.")
+
+    def _object(self, described: Mapping[str, Any]) -> Any:
+        kind = class_of(described["class"], self.users)
+        fields = {key: self.value(part) for key, part in described["fields"].items()}
+        learned = {key: self.value(part) for key, part in described["learned"].items()}
+        try:
+            made = kind(**fields)
+        except TypeError as refusal:
+            raise ModelFileError(
+                f"{kind.__name__} does not take what is stored: {refusal}"
+            ) from None
+        for name, part in learned.items():
+            if name in fields or not name.isidentifier() or hasattr(kind, name):
+                raise ModelFileError(f"{kind.__name__} learns nothing that is called {name!r}.")
+            setattr(made, name, part)
+        if CENTRES in learned and learned[CENTRES] is None:
+            setattr(made, CENTRES, learned["function_"].centres)
+        self.made[described["number"]] = made
+        return made
+
+    def _stored(self, described: Mapping[str, Any]) -> np.ndarray:
+        array = self.arrays[described["array"]]
+        return array.view(described["unit"]) if "unit" in described else array
+
+    def _objects(self, described: Mapping[str, Any]) -> np.ndarray:
+        filled = np.empty(len(described["objects"]), _text_type(described["type"]))
+        for i, item in enumerate(described["objects"]):
+            filled[i] = self.value(item)
+        return filled.reshape(described["shape"])
+
+    def _csr(self, described: Mapping[str, Any]) -> Any:
+        kind = scipy.sparse.csr_matrix if described["matrix"] else scipy.sparse.csr_array
+        parts = tuple(self._stored(part) for part in described["csr"])
+        rows = kind(parts, shape=tuple(described["shape"]))
+        rows.check_format(full_check=True)
+        return rows
+
+    KINDS: ClassVar[dict[str, Callable[..., Any]]] = {
+        "class": _object,
+        "same": lambda self, described: self.made[described["same"]],
+        "array": _stored,
+        "objects": _objects,
+        "scalar": lambda self, described: self._stored(described["scalar"])[()],
+        "csr": _csr,
+        "tuple": lambda self, described: tuple(map(self.value, described["tuple"])),
+        "dict": lambda self, described: {
+            self.value(key): self.value(item) for key, item in described["dict"]
+        },
+        "integer": lambda self, described: int(described["integer"]),
+        "float": lambda self, described: float(described["float"]),
+        "type": lambda self, described: np.dtype(_number_type(described["type"])).type,
+    }
+
+
+def _text_type(name: Any) -> np.dtype:
+    dtype = np.dtype(str(name))
+    if dtype.kind not in "UO" or dtype.itemsize > 4 << 20:
+        raise ModelFileError(f"the model holds an array of {name!r} where texts are expected.")
+    return dtype
+
+
+def _number_type(name: Any) -> np.dtype:
+    dtype = np.dtype(str(name))
+    if dtype.newbyteorder("<") not in NAMES:
+        raise ModelFileError(f"the model names a type of numbers {name!r}, which is not known.")
+    return dtype

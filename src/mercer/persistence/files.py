@@ -1,0 +1,80 @@
+"""`save` and `load`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mercer.errors import ModelFileError
+from mercer.persistence import container
+from mercer.persistence.compression import compressed
+from mercer.persistence.description import Reader, Writer
+from mercer.version import __version__
+
+FORMAT = 1
+"""Raised where older versions could not read what is written."""
+
+
+def save(model: Any, path: Any, *, centres: int | None = None) -> Path:
+    """Write a fitted estimator, or a pipeline that ends in one, to a file.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline, or function
+        Of mercer; a pipeline may hold scalers, encoders and imputers of scikit-learn.
+    path : path
+        By custom it ends in ".mercer".
+    centres : int, optional
+        Write a smaller model, see `compressed`: so many centres, which are not training rows.
+
+    Returns
+    -------
+    path : Path
+    """
+    if centres is not None:
+        model = compressed(model, centres)
+    writer = Writer()
+    description = writer.described(model, type(model).__name__)
+    texts = {
+        "format": f"mercer {FORMAT}",
+        "version": __version__,
+        "description": json.dumps(description, ensure_ascii=False, separators=(",", ":")),
+    }
+    return container.write(path, writer.arrays, texts)
+
+
+def load(path: Any, *, kernels: Sequence[type] = ()) -> Any:
+    """The model in a file.
+
+    Parameters
+    ----------
+    path : path
+    kernels : sequence of classes
+        Kernels (and losses) of your own that the model uses.
+    """
+    arrays, texts = container.read(path)
+    written = texts.get("format", "")
+    if written != f"mercer {FORMAT}":
+        raise ModelFileError(
+            f"{path} has the format {written!r}, and this version reads 'mercer {FORMAT}': it was "
+            f"written by mercer {texts.get('version', 'of unknown version')}; this is "
+            f"{__version__}."
+        )
+    try:
+        return Reader(arrays, tuple(kernels)).value(json.loads(texts["description"]))
+    except ModelFileError as refusal:
+        raise ModelFileError(f"{path}: {refusal}{_age(texts)}") from None
+    except Exception as refusal:  # whatever a class refuses: a file is never a traceback
+        kind = type(refusal).__name__
+        raise ModelFileError(
+            f"{path} holds no valid model: {kind}: {refusal}{_age(texts)}"
+        ) from None
+
+
+def _age(texts: dict[str, str]) -> str:
+    written = texts.get("version")
+    if written == __version__:
+        return ""
+    return f" It was written by mercer {written}; this is {__version__}."

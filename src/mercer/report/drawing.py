@@ -1,0 +1,89 @@
+"""Figures as inline SVG that follow the colours of the page, light and dark.
+
+They are drawn by matplotlib in colours that stand for those of the page, and put in their place in
+the text of the SVG. Texts stay texts, in the font of the page.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+COLOURS = {  # in the drawing, and on the page
+    "#010203": "var(--ink)",
+    "#020304": "var(--quiet)",
+    "#030405": "var(--ours)",
+    "#040506": "var(--other)",
+    "#050607": "var(--third)",
+}
+INK, QUIET, OURS, OTHER, THIRD = COLOURS
+STYLE = {
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mercer",
+    "legend.frameon": False,
+}
+SIZE = (4.6, 3.3)
+
+
+MARGINS = {"left": 0.14, "right": 0.97, "bottom": 0.15, "top": 0.91}
+
+
+def drawn(
+    draw: Callable[[Any], Any],
+    size: tuple[float, float] = SIZE,
+    label: str = "",
+    fitted: bool = False,
+) -> str:
+    """The SVG of what `draw(axes)` draws; `fitted` makes room for long names, and takes longer."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained" if fitted else None)
+        if not fitted:
+            figure.subplots_adjust(**MARGINS)
+        draw(figure.subplots())
+        figure.patch.set_alpha(0.0)
+        for axes in figure.axes:
+            axes.patch.set_alpha(0.0)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return _inline(file.getvalue(), label)
+
+
+def _inline(text: str, label: str) -> str:
+    """An SVG file as a part of a page: without its head, as wide as its place."""
+    svg = text[text.index("<svg") :]
+    for drawing, page in COLOURS.items():
+        svg = svg.replace(drawing, page)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'font: ([^"]*?)px [^";]*', r"font-size: \1px; font-family: inherit", svg)
+    svg = _own_names(svg)
+    head = f'<svg role="img" aria-label="{label}" class="figure" '
+    return re.sub(r'<svg (?:height="[^"]*" )?', head, svg, count=1)
+
+
+_count = [0]
+
+
+def _own_names(svg: str) -> str:
+    """Names of clips and markers that no other figure of the page has."""
+    _count[0] += 1
+    prefix = f"f{_count[0]}-"
+    svg = re.sub(r'\bid="', f'id="{prefix}', svg)
+    svg = re.sub(r"url\(#", f"url(#{prefix}", svg)
+    return re.sub(r'xlink:href="#', f'xlink:href="#{prefix}', svg)

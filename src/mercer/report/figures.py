@@ -1,0 +1,269 @@
+"""The figures of a report, each made of the record of a fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_curve
+
+from mercer.report.drawing import INK, OTHER, OURS, QUIET, THIRD, drawn
+
+MOST_POINTS = 1500  # a report stays small
+CLASSES_SHOWN = 6
+
+
+def _some(*arrays: np.ndarray) -> list[np.ndarray]:
+    rows = np.linspace(0, len(arrays[0]) - 1, min(MOST_POINTS, len(arrays[0]))).astype(int)
+    return [array[rows] for array in arrays]
+
+
+# ---- errors --------------------------------------------------------------------------------------
+
+
+def predictions(record: Any) -> str:
+    """Predictions of held-out rows against the truth."""
+    truth, predicted = _some(record.truth, record.predicted)
+
+    def draw(axes: Any) -> None:
+        low, high = min(truth.min(), predicted.min()), max(truth.max(), predicted.max())
+        axes.plot([low, high], [low, high], color=QUIET, linewidth=1)
+        axes.scatter(truth, predicted, s=9, color=OURS, alpha=0.5, linewidth=0)
+        axes.set(xlabel=f"true {record.target}", ylabel="predicted", title="held-out rows")
+
+    return drawn(draw, label="predictions against the truth")
+
+
+def residuals(record: Any) -> str:
+    """The residuals of held-out rows."""
+    truth, predicted = _some(record.truth, record.predicted)
+
+    def draw(axes: Any) -> None:
+        axes.axhline(0.0, color=QUIET, linewidth=1)
+        axes.scatter(predicted, truth - predicted, s=9, color=OURS, alpha=0.5, linewidth=0)
+        axes.set(xlabel="predicted", ylabel="true − predicted", title="residuals")
+
+    return drawn(draw, label="residuals against predictions")
+
+
+def _codes(record: Any) -> tuple[np.ndarray, list[str]]:
+    classes = np.unique(np.concatenate([record.truth, record.predicted]))
+    return np.searchsorted(classes, record.truth), [str(c) for c in classes]
+
+
+def roc(record: Any, classes: np.ndarray) -> str:
+    """The rate of right alarms against that of false ones, for each class."""
+    codes = np.searchsorted(classes, record.truth)
+    shown = [1] if len(classes) == 2 else list(range(min(len(classes), CLASSES_SHOWN)))
+
+    def draw(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1)
+        for number, colour in zip(shown, [OURS, OTHER, THIRD, INK, QUIET, OURS], strict=False):
+            if not 0 < np.sum(codes == number) < len(codes):
+                continue
+            wrong, right, _ = roc_curve(codes == number, record.probabilities[:, number])
+            axes.plot(wrong, right, color=colour, linewidth=1.6, label=str(classes[number]))
+        axes.set(xlabel="false alarms", ylabel="found", title="ROC, held-out rows")
+        axes.legend(fontsize=8, loc="lower right")
+
+    return drawn(draw, label="ROC curves")
+
+
+def calibration(record: Any, classes: np.ndarray) -> str:
+    """How often the most probable class is right, against its probability."""
+    best = record.probabilities.argmax(axis=1)
+    stated = record.probabilities.max(axis=1)
+    right = classes[best] == record.truth
+    order = np.argsort(stated)
+    groups = [g for g in np.array_split(order, max(3, min(10, len(order) // 20))) if len(g)]
+
+    def draw(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], color=QUIET, linewidth=1)
+        x = [stated[g].mean() for g in groups]
+        y = np.array([right[g].mean() for g in groups])
+        spread = [
+            1.96 * np.sqrt(max(p * (1 - p), 0.02) / len(g)) for p, g in zip(y, groups, strict=True)
+        ]
+        axes.errorbar(x, y, spread, color=OURS, marker="o", markersize=4, linewidth=1.2)
+        low = min(0.5, 1.0 / len(classes), float(min(x)))
+        axes.set(xlim=(low, 1.02), ylim=(min(low, float(y.min()) - 0.1), 1.04))
+        axes.set(xlabel="stated probability", ylabel="share that is right", title="calibration")
+
+    return drawn(draw, label="calibration")
+
+
+def confusion(record: Any, classes: np.ndarray) -> str:
+    """True classes against predicted ones."""
+    truth, found = (np.searchsorted(classes, side) for side in (record.truth, record.predicted))
+    counts = np.zeros((len(classes), len(classes)), int)
+    np.add.at(counts, (truth, found), 1)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+    def draw(axes: Any) -> None:
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
+        for i, j in np.ndindex(*counts.shape):
+            if counts[i, j] and len(classes) <= 12:
+                axes.text(j, i, str(counts[i, j]), ha="center", va="center", color="#0b2239")
+        names = [str(c)[:12] for c in classes]
+        axes.set_xticks(range(len(classes)), names, rotation=0 if len(classes) < 7 else 90)
+        axes.set_yticks(range(len(classes)), names)
+        axes.set(xlabel="predicted", ylabel="true", title="held-out rows")
+        axes.spines[:].set_visible(False)
+
+    return drawn(draw, label="confusion matrix", fitted=True)
+
+
+# ---- the choice ----------------------------------------------------------------------------------
+
+
+def surface(record: Any) -> str | None:
+    """Leave-one-out errors over lengthscale and α."""
+    found = record.surface
+    if len(found["factors"]) < 2:
+        return None
+    errors = np.log10(np.asarray(found["errors"]))
+
+    def draw(axes: Any) -> None:
+        x, y = np.log10(found["alphas"]), np.log2(found["factors"])
+        shown = axes.contourf(x, y, errors, 16, cmap="viridis_r")
+        i, j = np.unravel_index(int(np.argmin(errors)), errors.shape)
+        axes.plot(x[j], y[i], "o", color="white", markeredgecolor="black", markersize=7)
+        axes.set(xlabel="log₁₀ α", ylabel="log₂ lengthscale/median distance")
+        axes.set(title=f"log₁₀ leave-one-out error, {found['rows']} rows")
+        axes.figure.colorbar(shown, ax=axes).outline.set_visible(False)
+
+    return drawn(draw, label="leave-one-out surface")
+
+
+def trials(record: Any) -> str:
+    """The errors of all kernels that were tried, in order."""
+
+    def draw(axes: Any) -> None:
+        families = list(dict.fromkeys(trial["kernel"] for trial in record.trials))
+        for family, colour in zip(families, [OURS, OTHER, THIRD, INK], strict=False):
+            at = [(i, t["error"]) for i, t in enumerate(record.trials) if t["kernel"] == family]
+            axes.plot(*zip(*at, strict=True), "o", markersize=4, color=colour, label=family)
+        best = np.minimum.accumulate([trial["error"] for trial in record.trials])
+        axes.plot(best, color=QUIET, linewidth=1, drawstyle="steps-post")
+        axes.set(xlabel="kernel tried", ylabel="leave-one-out error")
+        axes.set(title="the search")
+        axes.legend(fontsize=8, ncols=2)
+
+    return drawn(draw, label="kernels that were tried")
+
+
+def spectrum(record: Any) -> str:
+    """Eigenvalues of the Gram matrix, and the effective dimension over λ."""
+    values = np.clip(np.asarray(record.spectrum, float), 1e-16, None)
+    ridges = np.logspace(-8, 1, 60)
+    dimension = [(values / (values + ridge)).sum() for ridge in ridges]
+
+    def draw(axes: Any) -> None:
+        axes.loglog(np.arange(1, len(values) + 1), values, color=OURS, linewidth=1.8)
+        axes.set(xlabel="number", ylabel="eigenvalue of K/n", title="Gram spectrum")
+        axes.set_ylim(max(values.min(), 1e-12) / 2, 2 * values.max())
+        other = axes.inset_axes((0.12, 0.12, 0.42, 0.4))
+        other.semilogx(ridges, dimension, color=OTHER, linewidth=1.4)
+        other.patch.set_alpha(0.0)
+        other.set_title("effective dimension over λ", fontsize=7.5)
+        other.tick_params(labelsize=7)
+
+    return drawn(draw, label="spectrum of the Gram matrix")
+
+
+def importance(record: Any) -> str:
+    """Which columns matter."""
+    most = sorted(record.importance.items(), key=lambda pair: pair[1])[-12:]
+
+    def draw(axes: Any) -> None:
+        axes.barh([str(name)[:24] for name, _ in most], [share for _, share in most], color=OURS)
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
+        axes.set(title="share of the mean squared slope")
+        axes.tick_params(axis="y", length=0)
+
+    return drawn(
+        draw, (4.6, 1.0 + 0.22 * max(len(most), 6)), label="columns that matter", fitted=True
+    )
+
+
+def learning_curve(record: Any) -> tuple[str, float] | None:
+    """Errors over the number of rows, and the exponent of the power law through them."""
+    points = [(n, e) for n, e in record.learning_curve if e > 0]
+    if len(points) < 2:
+        return None
+    n, errors = np.array(points, float).T
+    slope, level = np.polyfit(np.log(n), np.log(errors), 1)
+
+    def draw(axes: Any) -> None:
+        grid = np.geomspace(n.min(), 4 * n.max(), 30)
+        axes.loglog(grid, np.exp(level) * grid**slope, "--", color=QUIET, linewidth=1.2)
+        axes.loglog(n, errors, "o-", color=OURS, linewidth=1.8)
+        axes.set(xlabel="training rows", ylabel=f"held-out {record.measure}")
+        axes.set(title=f"error ≈ c · n^{slope:.2f}")
+        axes.minorticks_off()
+        axes.set_xticks(n, [f"{int(k):,}" for k in n])
+        marks = np.unique(np.array([float(f"{e:.3g}") for e in errors]))
+        axes.set_yticks(marks[:: max(1, len(marks) // 3)])
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+
+    return drawn(draw, label="learning curve"), float(slope)
+
+
+def history(solution: Any) -> str | None:
+    """What an iterative solver recorded: the objective or error by step."""
+    lines = {
+        name: np.asarray(values, float)
+        for name, values in solution.history.items()
+        if name in ("objective", "gap", "error", "residual", "gradient_norm")
+        and len(values) > 1
+        and np.ndim(values[0]) == 0
+    }
+    lines = {name: v for name, v in lines.items() if np.isfinite(v).all() and (v > 0).all()}
+    if not lines:
+        return None
+
+    def draw(axes: Any) -> None:
+        for (name, values), colour in zip(lines.items(), [OURS, OTHER, THIRD], strict=False):
+            axes.semilogy(values, "o-", markersize=3, color=colour, label=name)
+        axes.axhline(max(solution.gap, 1e-16), color=QUIET, linestyle="--", linewidth=1)
+        axes.set(xlabel="step", title=f"the solver; true gap {solution.gap:.1e}")
+        axes.legend(fontsize=8)
+
+    return drawn(draw, label="history of the solver")
+
+
+# ---- the function --------------------------------------------------------------------------------
+
+
+def one_slice(record: Any, column: dict[str, Any], x: Any, values: Any, width: float) -> str:
+    """The function along one column, with its band."""
+
+    def draw(axes: Any) -> None:
+        if width:
+            axes.fill_between(
+                x, values - width, values + width, color=OURS, alpha=0.15, linewidth=0
+            )
+        axes.plot(x, values, color=OURS, linewidth=2)
+        for mark in column["quantiles"][1:-1]:
+            axes.axvline(mark, color=QUIET, linewidth=0.5, alpha=0.6)
+        axes.set(xlabel=str(column["name"])[:40], title=_ylabel(record))
+
+    return drawn(draw, (3.6, 2.6), label=f"slice along {column['name']}")
+
+
+def plane(record: Any, first: dict[str, Any], second: dict[str, Any], grid: Any) -> str:
+    """The function over two columns."""
+    x, y, values = grid
+
+    def draw(axes: Any) -> None:
+        shown = axes.contourf(x, y, values, 18, cmap="RdBu_r")
+        axes.contour(x, y, values, 9, colors="white", linewidths=0.4)
+        axes.set(xlabel=str(first["name"])[:40], ylabel=str(second["name"])[:40])
+        axes.set(title=_ylabel(record))
+        axes.figure.colorbar(shown, ax=axes).outline.set_visible(False)
+
+    return drawn(draw, (4.6, 3.6), label=f"f over {first['name']} and {second['name']}")
+
+
+def _ylabel(record: Any) -> str:
+    return record.target if record.task == "regression" else f"probability, {record.target}"

@@ -1,0 +1,203 @@
+"""The page: sections of figures and tables, and the style that holds them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from mercer.report import figures
+from mercer.report.slices import drawn_slices
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #22303c; --quiet: #9aa4ae; --ours: #1f5fa8;
+  --other: #d9702b; --third: #2a8c6a; --paper: #ffffff; --panel: #f4f6f8; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e9ee; --quiet: #7d8893; --ours: #6fb0f5;
+  --other: #f3a269; --third: #6fd0ac; --paper: #14191e; --panel: #1e252c; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.2rem; max-width: 1180px; background: var(--paper);
+  color: var(--ink); font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; margin: 0.4rem 0 0; } h2 { font-size: 1.1rem; margin: 2rem 0 0.4rem; }
+p { margin: 0.3rem 0 0.7rem; max-width: 46rem; } .quiet { color: var(--quiet); }
+.cards { display: grid; gap: 0.8rem; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr));
+  margin: 1rem 0; }
+.card { background: var(--panel); border-radius: 8px; padding: 0.7rem 0.9rem; }
+.card b { display: block; font-size: 1.35rem; }
+.figures { display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(20rem, 100%), 1fr)); }
+.figures > div { background: var(--panel); border-radius: 8px; padding: 0.6rem; min-width: 0; }
+svg.figure { width: 100%; height: auto; display: block; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 0.25rem 0.9rem 0.25rem 0; border-bottom: 1px solid var(--panel);
+  vertical-align: top; }
+td.number, th.number { text-align: right; } tr.ours td { font-weight: 600; }
+pre { background: var(--panel); border-radius: 8px; padding: 0.8rem; overflow-x: auto;
+  font: 13px/1.45 ui-monospace, monospace; overflow-wrap: normal; }
+@media print { body { max-width: none; } section, .figures > div { break-inside: avoid; } }
+"""
+
+
+def write_report(model: Any, record: Any, path: Any) -> Path:
+    """Write the report of a fitted model with its record, as a whole or not at all."""
+    text = page(model, record)
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def page(model: Any, record: Any) -> str:
+    """The whole page."""
+    title = f"{record.target}: a {record.task} model"
+    body = "\n".join(
+        [
+            _head(record, title),
+            _section(
+                "Errors", _errors_text(record), _score_table(record), _error_figures(record, model)
+            ),
+            _section("The function", _slices_text(record), "", drawn_slices(model, record)),
+            _section("Which columns matter", _importance_text(), "", [figures.importance(record)]),
+            _section("How it was chosen", _choice_text(record), "", _choice_figures(record, model)),
+            _section("Certificate", _certificate_text(), _certificate(record), []),
+            _section("The data", "", _columns(record), []),
+            _section("Time", "", _table(["part", "seconds"], _seconds(record)), []),
+            _section("The same model in code", "", f"<pre>{escape(record.code)}</pre>", []),
+        ]
+    )
+    return (
+        "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n"
+        f"<p class='quiet'>Made by mercer {escape(record.version)}.</p>\n</body>\n</html>\n"
+    )
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+
+def _section(title: str, text: str, content: str, drawings: Sequence[str | None]) -> str:
+    shown = [f"<div>{drawing}</div>" for drawing in drawings if drawing]
+    grid = f"<div class='figures'>{''.join(shown)}</div>" if shown else ""
+    said = f"<p>{text}</p>" if text else ""
+    return f"<section><h2>{escape(title)}</h2>{said}{content}{grid}</section>"
+
+
+def _table(heads: list[str], rows: list[list[Any]], ours: int | None = None) -> str:
+    def cell(value: Any, tag: str = "td") -> str:
+        kind = " class='number'" if isinstance(value, float) else ""
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        return f"<{tag}{kind}>{escape(shown)}</{tag}>"
+
+    lines = ["<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"]
+    for i, row in enumerate(rows):
+        mark = " class='ours'" if i == ours else ""
+        lines.append(f"<tr{mark}>" + "".join(cell(value) for value in row) + "</tr>")
+    return f"<div class='scroll'><table>{''.join(lines)}</table></div>"
+
+
+def _head(record: Any, title: str) -> str:
+    scores = record.scores["mercer"]
+    cards = [(f"{value:.4g}", f"{name} on held-out rows") for name, value in scores.items()]
+    cards += [(f"{record.rows:,}", "rows"), (f"{len(record.columns)}", "columns")]
+    shown = "".join(f"<div class='card'><b>{escape(v)}</b>{escape(n)}</div>" for v, n in cards)
+    return f"<h1>{escape(title)}</h1><div class='cards'>{shown}</div>"
+
+
+def _errors_text(record: Any) -> str:
+    constant = record.scores["constant"][record.measure]
+    ours = record.scores["mercer"][record.measure]
+    gained = 1.0 - ours / constant if constant else 0.0
+    return (
+        f"Measured on {record.held_out_rows:,} rows that no choice and no fit has seen; the model "
+        f"was then fitted to all {record.rows:,} rows. Its {escape(record.measure)} is "
+        f"{gained:.0%} below that of the best constant."
+    )
+
+
+def _score_table(record: Any) -> str:
+    names = list(dict.fromkeys(n for scores in record.scores.values() for n in scores))
+    rows = [
+        [model, *(scores.get(name, "") for name in names)]
+        for model, scores in record.scores.items()
+    ]
+    return _table(["", *names], rows, ours=0)
+
+
+def _error_figures(record: Any, model: Any) -> list[str | None]:
+    curve = figures.learning_curve(record)
+    last = curve[0] if curve else None
+    if record.task == "regression":
+        return [figures.predictions(record), figures.residuals(record), last]
+    classes = model.classes_
+    return [
+        figures.roc(record, classes),
+        figures.calibration(record, classes),
+        figures.confusion(record, classes),
+        last,
+    ]
+
+
+def _slices_text(record: Any) -> str:
+    band = " The band holds 90 % of held-out residuals." if record.task == "regression" else ""
+    return (
+        "Along the columns that matter most, with all others at their medians and most frequent "
+        f"values. Thin lines are quantiles of the data.{band}"
+    )
+
+
+def _importance_text() -> str:
+    return (
+        "How much the function changes along each column, in units of the spread of that column: "
+        "the shares of the mean squared slope, by which columns got their lengthscales."
+    )
+
+
+def _choice_text(record: Any) -> str:
+    return (
+        f"{len(record.trials)} kernels were compared by exact leave-one-out, each for "
+        f"{len(record.surface['alphas'])} values of α: many on few rows first, then few on many."
+    )
+
+
+def _choice_figures(record: Any, model: Any) -> list[str | None]:
+    return [
+        figures.trials(record),
+        figures.surface(record),
+        figures.spectrum(record),
+        figures.history(model.model_.solution_),
+    ]
+
+
+def _certificate_text() -> str:
+    return "What is known of the fitted function; the gap is computed anew, not the solver's own."
+
+
+def _certificate(record: Any) -> str:
+    rows = [[name, value] for name, value in record.figures.items()]
+    notes = "".join(f"<p>{escape(note)}</p>" for note in record.notes)
+    return _table(["", ""], rows) + notes
+
+
+def _seconds(record: Any) -> list[list[Any]]:
+    return [[name, value] for name, value in record.seconds.items()]
+
+
+def _columns(record: Any) -> str:
+    rows = []
+    for column in record.columns:
+        if column.get("quantiles"):
+            q = column["quantiles"]
+            what = f"{q[0]:.4g} … {q[3]:.4g} … {q[-1]:.4g}"
+        else:
+            frequent = column.get("frequent", [])
+            what = ", ".join(f"{name} {share:.0%}" for name, share in frequent)
+        rows.append([column["name"], column["kind"], f"{column['missing']:.1%}", what])
+    heads = ["column", "kind", "missing", "least … median … largest, or most frequent"]
+    return _table(heads, rows)

@@ -1,0 +1,75 @@
+"""The function along one or two columns, the others at their medians and most frequent values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.report import figures
+
+POINTS, SIDE, SLICES = 80, 28, 4
+
+
+def typical_row(record: Any) -> dict[str, Any]:
+    """Medians, and the most frequent categories; dates as dates."""
+    row: dict[str, Any] = {}
+    for column in record.columns:
+        if column["kind"] == "number":
+            row[column["name"]] = column["quantiles"][3] if column["quantiles"] else np.nan
+        elif column["kind"] == "date":
+            row[column["name"]] = _day(column["quantiles"][3])
+        else:
+            row[column["name"]] = column["frequent"][0][0] if column["frequent"] else ""
+    return row
+
+
+def _day(days: float) -> np.datetime64:
+    return np.datetime64(int(days * 86_400_000_000), "us")
+
+
+def drawn_slices(model: Any, record: Any) -> list[str]:
+    """Figures of the columns of numbers that matter most, and of the first two together."""
+    columns = _numbers_by_importance(record)
+    row = typical_row(record)
+    found = []
+    for column in columns[:SLICES]:
+        x = np.linspace(column["quantiles"][1], column["quantiles"][5], POINTS)
+        values = _values(model, record, _rows(row, {column["name"]: x}, POINTS))
+        found.append(figures.one_slice(record, column, x, values, _width(record)))
+    if len(columns) >= 2:
+        first, second = columns[:2]
+        sides = [np.linspace(c["quantiles"][1], c["quantiles"][5], SIDE) for c in (first, second)]
+        x, y = np.meshgrid(*sides)
+        rows = _rows(row, {first["name"]: x.ravel(), second["name"]: y.ravel()}, SIDE * SIDE)
+        values = _values(model, record, rows).reshape(SIDE, SIDE)
+        found.append(figures.plane(record, first, second, (x, y, values)))
+    return found
+
+
+def _numbers_by_importance(record: Any) -> list[dict[str, Any]]:
+    numbers = [
+        column
+        for column in record.columns
+        if column["kind"] == "number"
+        and column["quantiles"]
+        and column["quantiles"][5] > column["quantiles"][1]
+    ]
+    return sorted(numbers, key=lambda column: -record.importance.get(column["name"], 0.0))
+
+
+def _rows(row: dict[str, Any], changed: dict[str, Any], count: int) -> dict[str, Any]:
+    return {name: changed.get(name, np.array([value] * count)) for name, value in row.items()}
+
+
+def _values(model: Any, record: Any, rows: dict[str, Any]) -> np.ndarray:
+    if record.task == "regression":
+        return np.asarray(model.predict(rows), float)
+    return np.asarray(model.predict_proba(rows)[:, 1], float)
+
+
+def _width(record: Any) -> float:
+    """Half of the 90 % interval of held-out residuals."""
+    if record.task != "regression":
+        return 0.0
+    return float(np.quantile(np.abs(record.truth - record.predicted), 0.9))

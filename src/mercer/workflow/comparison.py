@@ -1,0 +1,207 @@
+"""Kernels, losses, linear models and trees by the same folds."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from mercer.checks import check_count
+from mercer.estimators import SVC, KernelLogisticRegression, KernelRegressor, KernelRidge
+from mercer.structured.encodings import column_names
+from mercer.workflow.columns import TableEncoder, as_table, take_rows
+from mercer.workflow.fitting import tune
+from mercer.workflow.search import FAMILIES, Limit, Search, Trial
+from mercer.workflow.targets import Target, read_target
+
+MOST_ROWS = 5000  # of a fold that kernels of one family are fitted to
+Predict = Callable[[Any, Target, Any, float], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Errors of models on the same folds, the best first.
+
+    `print` shows a table; `errors` holds a row for each model and a column for each fold.
+    """
+
+    measure: str
+    names: list[str]
+    errors: np.ndarray
+    seconds: np.ndarray
+
+    def as_dict(self) -> dict[str, Any]:
+        """The table as plain values."""
+        rows = zip(self.names, self.errors.tolist(), self.seconds.tolist(), strict=True)
+        return {"measure": self.measure, "models": [
+            {"name": name, "mean": float(np.mean(errors)), "folds": errors, "seconds": seconds}
+            for name, errors, seconds in rows
+        ]}  # fmt: skip
+
+    def __str__(self) -> str:
+        folds = self.errors.shape[1]
+        lines = [f"{f'{self.measure}, {folds} folds':<36}{'mean':>12}{'spread':>12}{'seconds':>10}"]
+        for name, errors, seconds in zip(self.names, self.errors, self.seconds, strict=True):
+            lines.append(f"{name:<36}{errors.mean():>12.4g}{errors.std():>12.2g}{seconds:>10.1f}")
+        return "\n".join(lines)
+
+
+def compare(
+    table: Any,
+    target: str,
+    *,
+    task: str | None = None,
+    folds: int = 3,
+    time_limit: float = 60.0,
+    random_state: int = 0,
+    limit: Limit | None = None,
+    notify: Callable[[str, float], Any] | None = None,
+) -> Comparison:
+    """The errors of `mercer.fit`, single kernels, other losses, linear models and trees.
+
+    Parameters
+    ----------
+    table, target, task, random_state, limit, notify :
+        As in `mercer.fit`.
+    folds : int, default=3
+        Every row is tested once.
+    time_limit : float, default=60.0
+        Seconds for all models together, about.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.workflow import compare
+    >>> x = np.random.default_rng(0).uniform(size=90)
+    >>> found = compare({"x": x, "y": np.sin(6 * x)}, "y", time_limit=2.0)
+    >>> found.names[-1]
+    'constant'
+    """
+    check_count("compare", "folds", folds)
+    whole = as_table(table)
+    if target not in column_names(whole):
+        raise ValueError(f"there is no column {target!r}; there are {column_names(whole)}.")
+    goal = read_target(target, whole[target], task)
+    columns = {name: whole[name] for name in column_names(whole) if name != target}
+    limit = limit or Limit(time_limit)
+    models = _models(goal)
+    errors = np.full((len(models), max(folds, 2)), np.nan)
+    seconds = np.zeros(len(models))
+    share = limit.left / (len(models) * errors.shape[1])
+    for fold, (train, test) in enumerate(_folds(goal, errors.shape[1], random_state)):
+        parts = take_rows(columns, train), take_rows(columns, test)
+        for i, (name, predict) in enumerate(models.items()):
+            done = (fold * len(models) + i) / errors.size
+            if notify is not None:
+                notify(name, done)
+            start = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                predicted = predict(parts[0], goal.take(train), parts[1], share)
+            errors[i, fold] = next(iter(goal.take(test).scores(predicted).values()))
+            seconds[i] += time.perf_counter() - start
+    order = np.argsort(errors.mean(axis=1), kind="stable")
+    measure = "RMSE" if goal.classes is None else "error rate"
+    return Comparison(measure, [list(models)[i] for i in order], errors[order], seconds[order])
+
+
+def _folds(goal: Target, count: int, random_state: int) -> Any:
+    rows = np.arange(len(goal.values))
+    if goal.classes is None:
+        return KFold(count, shuffle=True, random_state=random_state).split(rows)
+    return StratifiedKFold(count, shuffle=True, random_state=random_state).split(rows, goal.values)
+
+
+def _models(goal: Target) -> Mapping[str, Predict]:
+    """What is compared, by name: functions of training columns, targets, and test columns."""
+    numbers = goal.classes is None
+    others: dict[str, Any] = {
+        "linear model": RidgeCV(np.logspace(-3, 3, 7))
+        if numbers
+        else LogisticRegression(max_iter=300),
+        "boosted trees": (
+            HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
+        )(random_state=0),
+        "random forest": (RandomForestRegressor if numbers else RandomForestClassifier)(
+            random_state=0
+        ),
+        "constant": DummyRegressor() if numbers else DummyClassifier(strategy="most_frequent"),
+    }
+    found: dict[str, Predict] = {"mercer.fit": _by_fit}
+    for family in FAMILIES:
+        found[f"{family} kernel"] = _by_kernel(family, _squares)
+    if numbers:
+        found["Laplacian kernel, absolute loss"] = _by_kernel("Laplacian", _absolute)
+    else:
+        found["Laplacian kernel, logistic loss"] = _by_kernel("Laplacian", _logistic)
+        found["Laplacian kernel, hinge loss"] = _by_kernel("Laplacian", _hinge)
+    for name, model in others.items():
+        found[name] = _by_sklearn(model)
+    return found
+
+
+def _by_fit(training: Any, known: Target, testing: Any, seconds: float) -> np.ndarray:
+    model = tune(training, known.values, task=known.task, time_limit=max(2.0, 2.0 * seconds))
+    return np.asarray(model.predict(testing))
+
+
+def _by_sklearn(model: Any) -> Predict:
+    def predict(training: Any, known: Target, testing: Any, seconds: float) -> np.ndarray:
+        encoder = TableEncoder().fit(training)
+        fitted = model.fit(encoder.transform(training), known.values)
+        return np.asarray(fitted.predict(encoder.transform(testing)))
+
+    return predict
+
+
+def _by_kernel(family: str, finish: Any) -> Predict:
+    """One family of kernels with the same lengthscale in all columns, and a loss."""
+
+    def predict(training: Any, known: Target, testing: Any, seconds: float) -> np.ndarray:
+        few = slice(0, MOST_ROWS)
+        training, known = take_rows(training, few), known.take(few)
+        encoder = TableEncoder().fit(training)
+        Z, Z_test = encoder.transform(training), encoder.transform(testing)
+        search = Search({"standard": Z}, known.for_squares(), Limit(seconds), families=(family,))
+        return np.asarray(finish(search.screened(), Z, known, Z_test))
+
+    return predict
+
+
+def _squares(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) -> np.ndarray:
+    targets = known.values if known.classes is None else known.for_squares()
+    model = KernelRidge(trial.alpha, kernel=trial.kernel, fit_intercept=True).fit(Z, targets)
+    values = model.predict(Z_test)
+    if known.classes is None:
+        return values
+    return known.classes[values.argmax(axis=1) if values.ndim == 2 else 1 * (values > 0)]
+
+
+def _absolute(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) -> np.ndarray:
+    centre, scale = known.values.mean(), known.values.std()
+    model = KernelRegressor("absolute_error", trial.alpha / len(Z), kernel=trial.kernel, tol=1e-3)
+    return centre + scale * model.fit(Z, (known.values - centre) / scale).predict(Z_test)
+
+
+def _logistic(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) -> np.ndarray:
+    strength = min(6.0 / trial.alpha, 1e4)
+    model = KernelLogisticRegression(strength, kernel=trial.kernel, tol=1e-3)
+    return model.fit(Z, known.values).predict(Z_test)
+
+
+def _hinge(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) -> np.ndarray:
+    model = SVC(C=min(1.0 / trial.alpha, 1e3), kernel=trial.kernel)
+    return model.fit(Z, known.values).predict(Z_test)

@@ -1,0 +1,390 @@
+"""`mercer.fit` and `mercer.tune`: hold rows out, choose, fit, test, and fit again to all rows."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import train_test_split
+
+from mercer.checks import check_between, check_positive
+from mercer.errors import ApproximationWarning
+from mercer.persistence import load, save
+from mercer.structured.encodings import column_names
+from mercer.version import __version__
+from mercer.workflow.choice import Choice, Notify, Plan, choose, probabilities_of
+from mercer.workflow.code import code_of
+from mercer.workflow.columns import TableEncoder, as_table, row_count, summarised, take_rows
+from mercer.workflow.model import FittedModel, Record
+from mercer.workflow.reading import read_table
+from mercer.workflow.search import Limit
+from mercer.workflow.targets import Target, read_target
+
+MOST_HELD_OUT = 20_000
+BASELINE_ROWS = 20_000
+CURVE = (0.125, 0.25, 0.5)  # of the training rows, or of so many:
+CURVE_ROWS = 100_000
+SLOPES_AT = 1000  # rows at which the slopes of the function are looked at
+
+
+def fit(
+    table: Any,
+    target: str,
+    *,
+    task: str | None = None,
+    loss: Any = None,
+    time_limit: float = 60.0,
+    held_out: float = 0.2,
+    random_state: int = 0,
+    device: Any = None,
+    verbose: bool = False,
+    limit: Limit | None = None,
+    notify: Notify | None = None,
+    checkpoint: Any = None,
+) -> FittedModel:
+    """A model of one column of a table by all others, with an honest estimate of its error.
+
+    A part of the rows is held out. On the others the encoding of numbers, the kernel, a lengthscale
+    for each column and the regularisation are chosen by exact leave-one-out; the held-out rows
+    tell the error. Then the model is fitted to all rows.
+
+    Parameters
+    ----------
+    table : DataFrame, dictionary of columns, or path
+        A path names a CSV, Parquet, Feather or npz file.
+    target : str
+        The column to predict.
+    task : "regression", "classification" or None, default=None
+        None takes classes for texts, for two values, and for few different whole numbers.
+    loss : Loss or str, optional
+        For numbers, as in `KernelRegressor`; by default the square. For classes "squared_error" or
+        "log_loss"; by default the better one.
+    time_limit : float, default=60.0
+        Seconds, about: what is begun is ended.
+    held_out : float, default=0.2
+        The share of rows that no choice sees.
+    random_state : int, default=0
+    device : str, optional
+        As in `KernelRidge`: "cuda" fits on a GPU.
+    verbose : bool, default=False
+        Print the errors and the code that makes the same model.
+    limit : Limit, optional
+        In place of `time_limit`; `limit.stop()` from another thread or a signal ends the search.
+    notify : function of a text and a share of what is done, optional
+    checkpoint : path, optional
+        A file that holds the choices as soon as they are made, and the state of a solver that
+        iterates. A fit that was killed and is started again with the same rows goes on from there.
+
+    Returns
+    -------
+    model : FittedModel
+        A fitted `Pipeline` with `report`, `certificate`, `explain` and `save`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer
+    >>> rng = np.random.default_rng(0)
+    >>> table = {"x": rng.uniform(size=200), "town": rng.choice(["Bonn", "Rome"], 200)}
+    >>> table["price"] = np.sin(6 * table["x"]) + (table["town"] == "Rome")
+    >>> model = mercer.fit(table, "price", time_limit=2.0)
+    >>> model.record_.scores["mercer"]["RMSE"] < 0.1
+    True
+    """
+    if isinstance(table, (str, Path)):
+        table = read_table(table)
+    table = as_table(table)
+    names = column_names(table)
+    if target not in names:
+        raise ValueError(f"there is no column {target!r}; there are {names}.")
+    rest = {name: table[name] for name in names if name != target}
+    if not rest:
+        raise ValueError(f"the table has no column beside {target!r} to predict it by.")
+    return tune(
+        rest,
+        table[target],
+        task=task,
+        loss=loss,
+        time_limit=time_limit,
+        held_out=held_out,
+        random_state=random_state,
+        device=device,
+        verbose=verbose,
+        limit=limit,
+        notify=notify,
+        checkpoint=checkpoint,
+        target=target,
+    )
+
+
+def tune(
+    X: Any,
+    y: Any,
+    *,
+    task: str | None = None,
+    loss: Any = None,
+    time_limit: float = 60.0,
+    held_out: float = 0.2,
+    random_state: int = 0,
+    device: Any = None,
+    verbose: bool = False,
+    limit: Limit | None = None,
+    notify: Notify | None = None,
+    checkpoint: Any = None,
+    target: str = "y",
+) -> FittedModel:
+    """`fit` for those who have X and y.
+
+    Parameters
+    ----------
+    X : array, DataFrame or dictionary of columns
+    y : array
+    task, loss, time_limit, held_out, random_state, device, verbose, limit, notify, checkpoint :
+        As in `fit`.
+    target : str, default="y"
+        What y is called in the report.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
+    >>> model = mercer.tune(X, np.where(X[:, 0] * X[:, 1] > 0, "same", "other"), time_limit=2.0)
+    >>> model.predict([[0.5, 0.5], [0.5, -0.5]]).tolist()
+    ['same', 'other']
+    """
+    check_positive("fit", "time_limit", time_limit)
+    check_between("fit", "held_out", held_out, 0.0, 1.0)
+    limit = limit or Limit(time_limit)
+    plan = Plan(limit, loss, held_out, random_state, device, notify, checkpoint)
+    table = as_table(X)
+    goal = read_target(target, y, task)
+    if row_count(table) != len(goal.values):
+        raise ValueError(
+            f"X has {row_count(table)} rows and y has {len(goal.values)}: they must be as many."
+        )
+    model = _fitted(table, goal, plan)
+    if verbose:
+        print(model.explain())
+    return model
+
+
+# ---- the way -------------------------------------------------------------------------------------
+
+
+def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
+    """Divide, choose, fit, test, fit again, and record it."""
+    clock = Clock()
+    seen, hidden = _divided(goal, plan)
+    known, tested = goal.take(seen), goal.take(hidden)
+    training, testing = take_rows(table, seen), take_rows(table, hidden)
+    choice = _remembered(plan, goal, lambda: choose(training, known, plan))
+    clock.lap("choosing")
+    plan.tell("fitting", 0.55)
+    encoder = TableEncoder(numbers=choice.numbers).fit(training)
+    draft = FittedModel([("columns", encoder), ("model", choice.estimator)])
+    test = Test(draft, training, known, testing, tested, plan)
+    first = test.fitted(slice(None))
+    clock.lap("fitting to the rows that are not held out")
+    plan.tell("testing", 0.7)
+    predicted = first.predict(testing)
+    probabilities = first.predict_proba(testing) if goal.classes is not None else None
+    scores = {"mercer": tested.scores(predicted, probabilities), **test.baselines()}
+    curve = [*test.curve(), [len(seen), next(iter(scores["mercer"].values()))]]
+    clock.lap("testing, and the learning curve")
+    plan.tell("fitting to all rows", 0.8)
+    final = _final(choice, table, goal, plan)
+    clock.lap("fitting to all rows")
+    final.record_ = Record(
+        target=goal.name,
+        task=goal.task,
+        rows=len(goal.values),
+        held_out_rows=len(hidden),
+        scores=scores,
+        truth=tested.values,
+        predicted=predicted,
+        probabilities=probabilities,
+        columns=summarised(training, column_names(training)),
+        trials=choice.trials,
+        surface=choice.surface,
+        spectrum=choice.spectrum,
+        learning_curve=curve,
+        importance=_importance(final, take_rows(table, slice(0, SLOPES_AT))),
+        figures=_figures(final, choice, scores["mercer"]),
+        seconds=clock.laps,
+        code=code_of(final, goal.name),
+        notes=_notes(plan, final),
+        version=__version__,
+    )
+    plan.tell("done", 1.0)
+    return final
+
+
+class Clock:
+    """Seconds of the parts of the way."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self.last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """What was done since the last lap."""
+        now = time.perf_counter()
+        self.laps[name] = now - self.last
+        self.last = now
+
+
+def _divided(goal: Target, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """The rows to choose and fit by, and those that are held out, in random order."""
+    count = min(max(round(plan.held_out * len(goal.values)), 1), MOST_HELD_OUT)
+    by_class = None
+    if goal.classes is not None:
+        count, by_class = max(count, len(goal.classes)), goal.codes
+    rows = np.arange(len(goal.values))
+    seen, hidden = train_test_split(
+        rows, test_size=count, random_state=plan.random_state, stratify=by_class
+    )
+    return seen, hidden
+
+
+def _remembered(plan: Plan, goal: Target, make: Callable[[], Choice]) -> Choice:
+    """The choice in the checkpoint of the same fit, or a new one, which is put there."""
+    if plan.checkpoint is None:
+        return make()
+    path = Path(plan.checkpoint)
+    state = repr((goal.name, goal.task, plan.loss, plan.held_out, plan.random_state)).encode()
+    values = goal.values.tobytes() if goal.values.dtype != object else repr(goal.values).encode()
+    mark = hashlib.sha256(state + values).hexdigest()
+    if path.exists():
+        stored = load(path)
+        if not isinstance(stored, dict) or stored.get("mark") != mark:
+            raise ValueError(
+                f"{path} is a checkpoint of another fit: its target or its options are different. "
+                "Remove it to start anew."
+            )
+        return stored["choice"]
+    choice = make()
+    save({"mark": mark, "choice": choice}, path)
+    return choice
+
+
+def _final(choice: Choice, table: Any, goal: Target, plan: Plan) -> FittedModel:
+    """The model of all rows; its solver has a checkpoint beside that of the choice."""
+    encoder = TableEncoder(numbers=choice.numbers).fit(table)
+    model = clone(choice.estimator)
+    if plan.checkpoint is not None and "checkpoint" in model.get_params(deep=False):
+        model.set_params(checkpoint=f"{plan.checkpoint}.fit")
+    _quietly(model, encoder.transform(table), goal.values)
+    if plan.checkpoint is not None:
+        model.checkpoint = None
+    return FittedModel([("columns", encoder), ("model", model)])
+
+
+def _quietly(model: Any, Z: np.ndarray, y: np.ndarray) -> Any:
+    """Fit without the warning that centres are taken: they were asked for here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ApproximationWarning)
+        return model.fit(Z, y)
+
+
+# ---- the test ------------------------------------------------------------------------------------
+
+
+class Test:
+    """Fits to rows that are not held out, and their errors on those that are."""
+
+    def __init__(
+        self, draft: FittedModel, training: Any, known: Target, testing: Any, tested: Target,
+        plan: Plan,
+    ) -> None:  # fmt: skip
+        self.draft, self.plan = draft, plan
+        self.known, self.tested = known, tested
+        self.encoder = draft.steps[0][1]
+        self.Z, self.Z_test = self.encoder.transform(training), self.encoder.transform(testing)
+
+    def fitted(self, rows: slice) -> FittedModel:
+        """The draft, fitted to some rows."""
+        model = _quietly(clone(self.draft.steps[-1][1]), self.Z[rows], self.known.values[rows])
+        return FittedModel([("columns", self.encoder), ("model", model)])
+
+    def curve(self) -> list[Any]:
+        """Numbers of rows and errors of fits to them, while time lasts."""
+        found = []
+        for share in CURVE:
+            rows = slice(0, min(round(share * len(self.known.values)), round(share * CURVE_ROWS)))
+            part = self.known.take(rows)
+            if len(part.values) < 10 or not part.has_all_classes or not self.plan.limit.left:
+                continue
+            predicted = self.fitted(rows).model_.predict(self.Z_test)
+            found.append([len(part.values), next(iter(self.tested.scores(predicted).values()))])
+        return found
+
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """The errors of a linear model and of a constant."""
+        few, known = slice(0, BASELINE_ROWS), self.known
+        Z, y = self.Z[few], known.values[few]
+        if known.classes is None:
+            linear = RidgeCV(np.logspace(-3, 3, 7)).fit(Z, y).predict(self.Z_test)
+            constant = np.full(len(self.Z_test), known.values.mean())
+            both = {"linear model": linear, "constant": constant}
+            return {name: self.tested.scores(values) for name, values in both.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LogisticRegression(max_iter=300).fit(Z, y)
+        shares = np.bincount(known.codes, minlength=len(known.classes)) / len(known.codes)
+        often = np.full(len(self.Z_test), known.classes[int(np.argmax(shares))])
+        stated = probabilities_of(model, self.Z_test, known)
+        return {
+            "linear model": self.tested.scores(model.predict(self.Z_test), stated),
+            "constant": self.tested.scores(often, np.tile(shares, (len(self.Z_test), 1))),
+        }
+
+
+# ---- what is told of the model -------------------------------------------------------------------
+
+
+def _importance(model: FittedModel, table: Any) -> dict[str, float]:
+    """The share of each column of the table in the mean squared slope, in units of its spread."""
+    encoder, fitted = model.steps[0][1], model.model_
+    Z = encoder.transform(table)
+    slopes = fitted.function_.gradient(Z)
+    along = (slopes**2).mean(axis=tuple(range(slopes.ndim - 1))) * Z.var(axis=0)
+    shares: dict[str, float] = {}
+    for name, share in zip(encoder.origins(), along.tolist(), strict=True):
+        shares[name] = shares.get(name, 0.0) + share
+    total = sum(shares.values()) or 1.0
+    return {name: share / total for name, share in shares.items()}
+
+
+def _figures(model: FittedModel, choice: Choice, scores: dict[str, float]) -> dict[str, Any]:
+    solution, f = model.model_.solution_, model.model_.function_
+    measure, error = next(iter(scores.items()))
+    return {
+        f"held-out {measure}": f"{error:.4g}",
+        "leave-one-out error": f"{choice.error:.4g}, mean square of standardised targets, on "
+        f"{choice.rows} rows",
+        "objective": f"{solution.objective:.6g}",
+        "optimality gap": f"{solution.gap:.2g}",
+        "norm of f": f"{f.norm():.4g}",
+        "centres": f"{len(f):,}",
+        "degrees of freedom": f"{choice.freedom:.1f} on {choice.rows} rows",
+        "solver": str(solution.status),
+    }
+
+
+def _notes(plan: Plan, model: FittedModel) -> list[str]:
+    notes = []
+    if plan.limit.stopped:
+        notes.append("The search was stopped by hand: this is the best model found by then.")
+    if getattr(model.model_, "centres", None):
+        notes.append(
+            f"f is sought among functions with {model.model_.centres} centres, not on all rows."
+        )
+    return notes

@@ -1,0 +1,194 @@
+"""What `mercer.fit` returns: a fitted pipeline that knows how it was made and how good it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.checks import check_between
+from mercer.persistence import save
+from mercer.report import write_report
+from mercer.workflow.columns import as_table, row_count
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """How a model was made, in plain numbers and texts: it is stored with the model.
+
+    Attributes
+    ----------
+    target, task : str
+        The column that is predicted; "regression" or "classification".
+    rows, held_out_rows : int
+        All rows, and those of them that no choice has seen.
+    scores : dict
+        The errors on held-out rows of the model, a constant and a linear model, by name.
+    truth, predicted, probabilities : arrays
+        Of the held-out rows.
+    columns : list of dict
+        A summary of each column.
+    trials : list of dict
+        The kernels that were tried, with their leave-one-out errors.
+    surface : dict
+        Leave-one-out errors of the chosen kernel over lengthscales and α.
+    spectrum : array
+        Eigenvalues of the Gram matrix of some rows, over their number, from the largest.
+    learning_curve : list of pairs
+        Numbers of training rows, and the held-out error of fits to so many.
+    importance : dict
+        The share of each column in how much the function changes.
+    figures : dict
+        What the certificate states.
+    seconds : dict
+        What took how long.
+    code : str
+        Public code that makes the same model.
+    """
+
+    target: str
+    task: str
+    rows: int
+    held_out_rows: int
+    scores: dict[str, dict[str, float]]
+    truth: np.ndarray
+    predicted: np.ndarray
+    probabilities: np.ndarray | None
+    columns: list[dict[str, Any]]
+    trials: list[dict[str, Any]]
+    surface: dict[str, Any]
+    spectrum: np.ndarray
+    learning_curve: list[Any]
+    importance: dict[str, float]
+    figures: dict[str, Any]
+    seconds: dict[str, float]
+    code: str
+    notes: list[str] = field(default_factory=list)
+    version: str = ""
+
+    @property
+    def measure(self) -> str:
+        """The name of the error that scores hold first."""
+        return "error rate" if self.task == "classification" else "RMSE"
+
+
+class FittedModel(Pipeline):
+    """A pipeline from the columns of a table to a prediction, with the record of how it was made.
+
+    It is made by `mercer.fit`. As a `Pipeline` it can be cloned, fitted again, searched over and
+    put into other tools of scikit-learn; `record_` belongs to the fit of `mercer.fit`.
+    """
+
+    record_: Record
+
+    @property
+    def model_(self) -> Any:
+        """The fitted estimator, the last step."""
+        return self.steps[-1][1]
+
+    @property
+    def code_(self) -> str:
+        """Public code that makes the same model."""
+        return self._record().code
+
+    def _record(self) -> Record:
+        check_is_fitted(self, "record_", msg="This model has no record: write mercer.fit(...).")
+        return self.record_
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Fit the steps again to other rows; the record of an earlier fit is dropped."""
+        if hasattr(self, "record_"):
+            del self.record_
+        return super().fit(X, y, **params)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+        """Predictions with limits: three columns, prediction, low and high.
+
+        The limits are the prediction ± a quantile of the absolute residuals of held-out rows. For
+        rows like those of the table they hold with probability `level` or more, up to the change
+        of the model by its last fit to all rows.
+        """
+        record = self._record()
+        check_between(self, "level", level, 0.0, 1.0)
+        if record.task != "regression":
+            raise ValueError("intervals are for numbers: classes have predict_proba.")
+        residuals = np.sort(np.abs(record.truth - record.predicted))
+        place = int(np.ceil((len(residuals) + 1) * level)) - 1
+        width = residuals[place] if place < len(residuals) else np.inf
+        predicted = self.predict(X)
+        return np.stack([predicted, predicted - width, predicted + width], axis=1)
+
+    def certificate(self) -> str:
+        """What is known of the fitted function: objective, gap, norm, errors."""
+        record = self._record()
+        lines = [f"{name:<28} {value}" for name, value in record.figures.items()]
+        return "\n".join([*lines, *record.notes])
+
+    def explain(self) -> str:
+        """Kernel, errors, certificate, and what the solver did and why."""
+        record, model = self._record(), self.model_
+        kernel = repr(model.kernel_)
+        parts = [
+            f"{record.task} of {record.target!r}: {record.rows:,} rows, "
+            f"{len(record.columns)} columns",
+            score_table(record),
+            f"kernel\n  {kernel if len(kernel) < 400 else kernel[:400] + ' …'}",
+            "columns that matter most\n" + _important(record),
+            "certificate\n  " + self.certificate().replace("\n", "\n  "),
+        ]
+        if hasattr(model, "explain"):
+            parts.append("solver\n  " + model.explain().replace("\n", "\n  "))
+        else:
+            parts.append(f"solver\n  {model.solution_.status}")
+        parts.append("code\n  " + record.code.replace("\n", "\n  "))
+        return "\n\n".join(parts)
+
+    def report(self, path: Any = "report.html") -> Path:
+        """Write the report, one HTML file that needs nothing else, and return its path."""
+        return write_report(self, self._record(), path)
+
+    def save(self, path: Any, *, centres: int | None = None) -> Path:
+        """Write the model to a file, see `mercer.save`; `mercer.load` reads it."""
+        return save(self, path, centres=centres)
+
+    def _repr_html_(self) -> str:
+        """The certificate above the diagram of scikit-learn."""
+        diagram = super()._repr_html_()
+        if not hasattr(self, "record_"):
+            return diagram
+        text = f"{score_table(self.record_)}\n\n{self.certificate()}"
+        return f"<pre>{_escaped(text)}</pre>{diagram}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _important(record: Record) -> str:
+    most = sorted(record.importance.items(), key=lambda pair: -pair[1])[:8]
+    return "\n".join(f"  {share:6.1%}  {name}" for name, share in most)
+
+
+def score_table(record: Record) -> str:
+    """The errors on held-out rows as a text table."""
+    names = list(dict.fromkeys(name for scores in record.scores.values() for name in scores))
+    head = f"{f'on {record.held_out_rows:,} held-out rows':<28}" + "".join(
+        f"{name:>14}" for name in names
+    )
+    lines = [head]
+    for model, scores in record.scores.items():
+        cells = (f"{scores[name]:>14.4g}" if name in scores else f"{'':>14}" for name in names)
+        lines.append(f"{model:<28}" + "".join(cells))
+    return "\n".join(lines)
+
+
+def checked_table(X: Any) -> Any:
+    """A table with at least one row."""
+    table = as_table(X)
+    if not row_count(table):
+        raise ValueError("the table has no rows.")
+    return table

@@ -1,0 +1,238 @@
+"""Which kernel, which lengthscales, how much regularisation: chosen by exact leave-one-out.
+
+Each kernel costs one eigendecomposition on a sample of rows, which gives the leave-one-out error
+for every α. The search goes from many kernels on few rows to few kernels on many rows, and gives
+columns their own lengthscales by how much the function changes along them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from mercer.functions import RKHSFunction
+from mercer.kernels import Exponential, Gaussian, Kernel, Laplacian, Matern
+from mercer.solvers.spectral import SpectralPath
+
+ALPHAS = np.array([float(f"{alpha:.3g}") for alpha in np.logspace(-6, 2, 17)])
+FAMILIES: dict[str, Callable[[Any], Kernel]] = {
+    "Laplacian": Laplacian,
+    "Gaussian": Gaussian,
+    "Exponential": Exponential,
+    "Matern": lambda scales: Matern(2.5, scales),
+}
+SCREENED, REFINED, CONFIRMED = 500, 1200, 3000  # rows of the three stages
+FACTORS = (1.0, 2.0, 0.5, 4.0)  # of the median distance, the likeliest first
+ROUNDS = 5  # in which columns get new lengthscales
+SLOPES_AT = 400  # points at which slopes are looked at
+LEAST_SHARE = 1e-2  # a column is never scaled down further than this, against the mean
+
+
+class Limit:
+    """A limit of time that can also be ended by hand."""
+
+    def __init__(self, seconds: float) -> None:
+        self.began = time.monotonic()
+        self.seconds = seconds
+        self.stopped = False
+
+    @property
+    def spent(self) -> float:
+        return time.monotonic() - self.began
+
+    @property
+    def left(self) -> float:
+        return 0.0 if self.stopped else max(self.seconds - self.spent, 0.0)
+
+    @property
+    def done(self) -> float:
+        """The share of the time that is spent."""
+        return 1.0 - self.left / self.seconds if self.seconds else 1.0
+
+    def stop(self) -> None:
+        """End now: what is running goes on with the best that was found."""
+        self.stopped = True
+
+    def share(self, part: float) -> Limit:
+        """A part of what is left, as a limit of its own; stopping this one stops that."""
+        return _Share(self, self.left * part)
+
+
+class _Share(Limit):
+    def __init__(self, whole: Limit, seconds: float) -> None:
+        super().__init__(seconds)
+        self.whole = whole
+
+    @property
+    def left(self) -> float:
+        return min(max(self.seconds - self.spent, 0.0), self.whole.left)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A kernel that was tried: the leave-one-out error of the best α, and of all others."""
+
+    family: str
+    numbers: str
+    factor: float
+    shares: np.ndarray  # how much each column counts: 1 in the root mean square
+    lengthscales: np.ndarray
+    alpha: float
+    error: float
+    errors: np.ndarray
+    rows: int
+    seconds: float
+    path: SpectralPath = field(repr=False)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, with three digits of each lengthscale: what is chosen is there to be read."""
+        rounded = [float(f"{scale:.3g}") for scale in self.lengthscales]
+        same = len(set(rounded)) == 1
+        return FAMILIES[self.family](rounded[0] if same else rounded)
+
+
+@dataclass(eq=False)
+class Search:
+    """The search for a kernel on encoded columns.
+
+    Parameters
+    ----------
+    encodings : mapping of names to arrays
+        The same rows, encoded in several ways.
+    targets : array of shape (n,) or (n, outputs)
+    limit : Limit
+    notify : function of a text and a share of the work that is done, optional
+    families : sequence of str
+        Names in `FAMILIES`.
+    """
+
+    encodings: Mapping[str, np.ndarray]
+    targets: np.ndarray
+    limit: Limit
+    notify: Callable[[str, float], Any] | None = None
+    families: Sequence[str] = tuple(FAMILIES)
+    trials: list[Trial] = field(default_factory=list)
+
+    def run(self) -> Trial:
+        """The best kernel that was found within the limit."""
+        n, whole = len(self.targets), self.limit
+        self.limit = whole.share(0.3)
+        self._go(self._screened(min(n, SCREENED)))
+        self.limit = whole.share(0.6)
+        for trial in self._best_of_each(3):
+            self._go(self._refined(trial, min(n, REFINED)))
+        self.limit = whole
+        finalists = self._best_of_each(2)
+        rows = self._affordable(min(n, CONFIRMED))
+        if rows > finalists[0].rows:
+            self._go(self._confirmed(finalists, rows))
+        return self._best()
+
+    def screened(self) -> Trial:
+        """The best kernel with the same lengthscale in all columns, without further rounds."""
+        self._go(self._screened(min(len(self.targets), REFINED)))
+        return self._best()
+
+    def _best(self) -> Trial:
+        """The least error among trials on most rows: errors on fewer rows are no match."""
+        most = max(trial.rows for trial in self.trials)
+        return min((t for t in self.trials if t.rows == most), key=lambda trial: trial.error)
+
+    # ---- the stages ------------------------------------------------------------------------------
+
+    def _screened(self, rows: int) -> Iterator[Trial]:
+        """All families on all encodings, with the same lengthscale in all columns."""
+        for factor in FACTORS:
+            for numbers, Z in self.encodings.items():
+                for family in self.families:
+                    shares = np.ones(Z.shape[1])
+                    yield self._trial(family, numbers, factor, shares, rows)
+
+    def _refined(self, start: Trial, rows: int) -> Iterator[Trial]:
+        """Columns along which the function changes more get shorter lengthscales, in rounds."""
+        trial, worse = start, 0
+        for _ in range(ROUNDS):
+            shares = self._shares(trial)
+            factors = [trial.factor * step for step in (1.0, 0.6, 1.6)]
+            found = []
+            for factor in factors:
+                found.append(self._trial(trial.family, trial.numbers, factor, shares, rows))
+                yield found[-1]
+            best = min(found, key=lambda tried: tried.error)
+            worse = 0 if best.error < trial.error or trial is start else worse + 1
+            if worse == 2:
+                return
+            trial = best
+
+    def _confirmed(self, finalists: list[Trial], rows: int) -> Iterator[Trial]:
+        """The best ones on more rows, with somewhat shorter and longer lengthscales."""
+        for step in (1.0, 0.7):
+            for t in finalists:
+                yield self._trial(t.family, t.numbers, t.factor * step, t.shares, rows)
+
+    # ---- steps -----------------------------------------------------------------------------------
+
+    def _go(self, trials: Iterator[Trial]) -> None:
+        """Make trials while time lasts; there is always a first one."""
+        for trial in trials:
+            self.trials.append(trial)
+            if self.notify is not None:
+                self.notify(f"{trial.family} kernel, {trial.rows} rows", self.limit.done)
+            if not self.limit.left:
+                return
+
+    def _best_of_each(self, count: int) -> list[Trial]:
+        """The best trials of different families and encodings, those on most rows first."""
+        best: dict[tuple[str, str], Trial] = {}
+        for trial in sorted(self.trials, key=lambda t: (-t.rows, t.error)):
+            best.setdefault((trial.family, trial.numbers), trial)
+        most = max(trial.rows for trial in best.values())
+        found = [trial for trial in best.values() if trial.rows == most]
+        return sorted(found, key=lambda trial: trial.error)[:count]
+
+    def _shares(self, trial: Trial) -> np.ndarray:
+        """The root mean square slope of the fitted function along each column."""
+        alpha, _ = trial.path.coefficients(trial.alpha / trial.rows)
+        f = RKHSFunction(trial.path.gram.kernel, trial.path.gram.x, alpha)
+        slopes = f.gradient(self.encodings[trial.numbers][:SLOPES_AT])
+        along = np.sqrt((slopes**2).mean(axis=tuple(range(slopes.ndim - 1))))
+        size = math.sqrt(float(np.mean(along**2)))
+        if not size > 0:
+            return trial.shares
+        return np.maximum(along / size, LEAST_SHARE)
+
+    def _trial(
+        self, family: str, numbers: str, factor: float, shares: np.ndarray, rows: int
+    ) -> Trial:
+        start, Z = time.monotonic(), self.encodings[numbers][:rows]
+        scales = factor * _median(Z * shares, family) / shares
+        path = SpectralPath.of(
+            FAMILIES[family](scales.tolist()).gram(Z), self.targets[:rows], fit_intercept=True
+        )
+        errors = path.leave_one_out_errors((ALPHAS / rows).tolist()).mean(axis=1)
+        best = int(np.argmin(errors))
+        return Trial(
+            family, numbers, factor, shares, scales, float(ALPHAS[best]), float(errors[best]),
+            np.asarray(errors), rows, time.monotonic() - start, path,
+        )  # fmt: skip
+
+    def _affordable(self, rows: int) -> int:
+        """How many rows four trials can have in the time that is left: they take n³ operations."""
+        last = max(self.trials, key=lambda trial: trial.rows)
+        one = max(last.seconds, 1e-3) / last.rows**3
+        return min(rows, int((self.limit.left / 5.0 / one) ** (1.0 / 3.0)))
+
+
+def _median(Z: np.ndarray, family: str) -> float:
+    """The median distance of different rows, in the norm of the family; 1 where all are equal."""
+    metric = "cityblock" if family == "Laplacian" else "euclidean"
+    distances = pdist(Z[:SLOPES_AT], metric)
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if len(distances) else 1.0

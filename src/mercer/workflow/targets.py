@@ -1,0 +1,149 @@
+"""The column that is predicted: numbers or classes, and its errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import log_loss, roc_auc_score
+
+from mercer.structured.encodings import kind_of
+
+LEAST_ROWS = 20
+MOST_CLASSES = 20  # whole numbers with more different values are numbers
+LEAST_PER_CLASS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The values, and for classes their names and numbers."""
+
+    name: str
+    values: np.ndarray
+    classes: np.ndarray | None = None
+
+    @property
+    def task(self) -> str:
+        return "regression" if self.classes is None else "classification"
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The number of each row's class."""
+        assert self.classes is not None
+        return np.searchsorted(self.classes, self.values)
+
+    @property
+    def has_all_classes(self) -> bool:
+        """Whether every class has a row."""
+        return self.classes is None or len(np.unique(self.values)) == len(self.classes)
+
+    def for_squares(self) -> np.ndarray:
+        """Targets for least squares: standardised numbers, or ±1 for each class."""
+        if self.classes is None:
+            return (self.values - self.values.mean()) / self.values.std()
+        if len(self.classes) == 2:
+            return 2.0 * self.codes - 1.0
+        return 2.0 * np.eye(len(self.classes))[self.codes] - 1.0
+
+    def take(self, rows: Any) -> Target:
+        return Target(self.name, self.values[rows], self.classes)
+
+    def scores(self, predicted: np.ndarray, probabilities: Any = None) -> dict[str, float]:
+        """Errors of predictions, the one that counts first."""
+        if self.classes is None:
+            gap = self.values - predicted
+            mean = float(np.mean((self.values - self.values.mean()) ** 2))
+            return {
+                "RMSE": float(np.sqrt(np.mean(gap**2))),
+                "MAE": float(np.mean(np.abs(gap))),
+                "R²": 1.0 - float(np.mean(gap**2)) / mean if mean > 0 else float("nan"),
+            }
+        found = {"error rate": float(np.mean(self.values != predicted))}
+        if probabilities is not None:
+            labels = range(len(self.classes))
+            found["log loss"] = float(log_loss(self.codes, probabilities, labels=labels))
+            if len(self.classes) == 2 and len(set(self.codes.tolist())) == 2:
+                found["AUC"] = float(roc_auc_score(self.codes, probabilities[:, 1]))
+        return found
+
+
+def read_target(name: str, values: Any, task: str | None) -> Target:
+    """The target, as numbers or classes as asked for, or as it looks."""
+    if task not in (None, "regression", "classification"):
+        raise ValueError(f'task must be "regression" or "classification"; got {task!r}.')
+    kind = kind_of(values)
+    array = _array(values)
+    if len(array) < LEAST_ROWS:
+        raise ValueError(
+            f"{len(array)} rows are too few to choose a model and to test it: at least "
+            f"{LEAST_ROWS} are needed."
+        )
+    _refuse_missing(name, array)
+    if task is None:
+        task = "regression" if kind == "number" and not _few_values(array) else "classification"
+    return _numbers(name, array, kind) if task == "regression" else _classes(name, array)
+
+
+def _array(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"the target is one column; got shape {array.shape}.")
+    return array if array.dtype.kind in "iufb" else np.array(list(values), object)
+
+
+def _refuse_missing(name: str, array: np.ndarray) -> None:
+    missing = (
+        np.isnan(array)
+        if array.dtype.kind == "f"
+        else np.array([v is None or v != v for v in array.tolist()])
+    )
+    if missing.any():
+        raise ValueError(
+            f"the target {name!r} is missing in {int(missing.sum())} of {len(array)} rows, first "
+            f"in row {int(np.argmax(missing))}: leave such rows out."
+        )
+
+
+def _few_values(array: np.ndarray) -> bool:
+    """Whether numbers look like classes: few different whole numbers, or only two values."""
+    if array.dtype.kind == "b":
+        return True
+    values = np.unique(array.astype(np.float64))
+    if len(values) == 2:
+        return True
+    whole = bool((values == np.round(values)).all())
+    return whole and len(values) <= min(MOST_CLASSES, len(array) // 20)
+
+
+def _numbers(name: str, array: np.ndarray, kind: str) -> Target:
+    if kind != "number" and array.dtype.kind != "b":
+        raise ValueError(
+            f"the target {name!r} holds {array[0]!r}, which is no number: write "
+            'task="classification".'
+        )
+    numbers = array.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"the target {name!r} holds infinite values.")
+    if np.ptp(numbers) == 0:
+        raise ValueError(f"the target {name!r} is {numbers[0]:g} in every row: nothing to learn.")
+    return Target(name, numbers)
+
+
+def _classes(name: str, array: np.ndarray) -> Target:
+    labels = array if array.dtype.kind in "iufb" else np.array([str(v) for v in array], object)
+    if labels.dtype.kind == "O":
+        labels = labels.astype(str)
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) == 1:
+        raise ValueError(
+            f"the target {name!r} is {str(classes[0])!r} in every row: nothing to learn."
+        )
+    if counts.min() < LEAST_PER_CLASS:
+        rare = classes[int(np.argmin(counts))]
+        hint = ' For a number write task="regression".' if array.dtype.kind in "iuf" else ""
+        raise ValueError(
+            f"the class {str(rare)!r} of {name!r} has one row, which cannot be learned from and "
+            f"tested on: leave it out, or join classes.{hint}"
+        )
+    return Target(name, labels, classes)

@@ -1,0 +1,88 @@
+"""Which solver "auto" takes for every loss, said before and after the fit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from mercer import (
+    KernelClassifier,
+    KernelLogisticRegression,
+    KernelPoissonRegressor,
+    KernelQuantileRegressor,
+    KernelRegressor,
+    KernelRidge,
+)
+from mercer.errors import ApproximationWarning
+from mercer.kernels import Gaussian
+from mercer.losses import Hinge, Logistic, Multinomial, Quantile
+from mercer.solvers import automatic
+from mercer.solvers.automatic import Rates, choose
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((200, 2))
+Y = np.abs(np.floor(3 * X[:, 0]))
+MODELS = [
+    KernelClassifier("hinge"),
+    KernelClassifier(),
+    KernelLogisticRegression(),
+    KernelRegressor("huber"),
+    KernelPoissonRegressor(),
+    KernelQuantileRegressor([0.2, 0.8]),
+    KernelRidge(kernel="rbf", gamma="median"),
+]
+RATES = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 4)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial()])
+def test_hundreds_of_thousands_of_rows_take_centres_by_themselves(loss):
+    points = Gaussian().points(np.zeros((300_000, 4), np.float32))
+    choice = choose(Gaussian(), points, loss, rates=RATES)
+    assert choice.chosen.centres == 2190
+    assert "Newton: about" in choice.explain()
+    assert "longer than 900 s" in choice.explain()
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Quantile(0.3), Logistic()])
+def test_ten_thousand_rows_are_solved_exactly(loss):
+    points = Gaussian().points(np.zeros((10_000, 4), np.float32))
+    chosen = choose(Gaussian(), points, loss, rates=RATES, tolerance=1e-4).chosen
+    assert chosen.exact
+    assert chosen.solver.tolerance == 1e-4
+
+
+@pytest.fixture
+def in_a_hurry(monkeypatch):
+    """No exact solution is within reach, also of few rows."""
+    hurried = dataclasses.replace(automatic.TUNING, small=10, patience=1e-12)
+    monkeypatch.setattr(automatic, "TUNING", hurried)
+    monkeypatch.setattr(automatic, "default_centres", lambda rows: 30)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_every_estimator_explains_before_and_after_the_fit(model, in_a_hurry):
+    model = clone(model)
+    before = model.explain(X, Y)
+    assert "→ Newton, on 30 centres: about" in before
+    assert not hasattr(model, "solution_")
+    with pytest.warns(ApproximationWarning, match="30 centres"):
+        model.fit(X, Y)
+    assert len(model.X_fit_) == 30
+    assert "No exact solution is within reach." in model.explain()
+    assert str(model.solution_.status) in model.explain()
+
+
+def test_where_nothing_was_chosen_it_says_so():
+    model = KernelClassifier("hinge")
+    assert model.explain(X, Y > 1).startswith("DualAscent. The solver was given, or there")
+    assert "nothing to choose" in model.fit(X, Y > 1).explain()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_a_time_limit_ends_a_fit_and_is_named(loss):
+    model = KernelClassifier(loss, 1e-7, tol=1e-12, time_limit=1e-9)
+    with pytest.warns(Warning, match="time limit"):
+        model.fit(np.repeat(X, 6, axis=0), RNG.integers(0, 2, 1200))

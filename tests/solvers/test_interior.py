@@ -1,0 +1,77 @@
+"""The linear kernel in kinked losses: the interior-point method, against a general QP solver."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from mercer import SVC, SVR, KernelQuantileRegressor
+from mercer.kernels import Linear, Polynomial
+from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Quantile, SquaredHinge
+from mercer.solvers import DualAscent, Problem
+from mercer.solvers.optimality import certified_gap
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((300, 4)) * [1.0, 100.0, 1.0, 0.01] + [0.0, 50.0, 0.0, 3.0]
+Y = X @ [1.0, 0.02, -1.0, 30.0] + RNG.standard_normal(300)
+SIGNS = np.where(np.median(Y) < Y, 1.0, -1.0)
+CASES = {
+    "hinge": (Hinge(), SIGNS),
+    "quantile": (Quantile(0.3), Y),
+    "absolute": (Absolute(), Y),
+    "insensitive": (EpsilonInsensitive(0.3), Y),
+}
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("name", CASES)
+def test_columns_of_any_scale_are_solved_in_few_steps(name, fit_intercept):
+    loss, y = CASES[name]
+    weights = RNG.integers(0, 3, 300).astype(float)
+    problem = Problem(Linear().gram(X), y, loss, 1e-3, weights, fit_intercept)
+    solution = DualAscent(1e-6).solve(problem)
+    assert solution.status.converged
+    assert solution.history["steps"][0] < 30_000
+    gap = certified_gap(problem, solution.coefficients, solution.intercept)
+    assert gap.relative < 2e-6
+
+
+def test_it_is_the_minimum_that_linear_programming_finds():
+    """Quantile regression with hardly any λ is a linear programme."""
+    n = len(Y)
+    solution = DualAscent(1e-6).solve(
+        Problem(Linear().gram(X), Y, Quantile(0.3), 1e-7, None, fit_intercept=True)
+    )
+    cost = np.concatenate([np.zeros(10), np.full(n, 0.3), np.full(n, 0.7)]) / n
+    rows = np.hstack([X, -X, np.ones((n, 1)), -np.ones((n, 1)), np.eye(n), -np.eye(n)])
+    best = scipy.optimize.linprog(cost, A_eq=rows, b_eq=Y)
+    own = best.x[:4] - best.x[4:8]
+    assert best.fun < solution.objective < (1 + 1e-6) * (best.fun + 0.5e-7 * own @ own)
+
+
+def test_coefficients_at_a_bound_are_exactly_there():
+    model = SVC(kernel="linear").fit(X, SIGNS)
+    assert model.statuses_[0].converged
+    assert len(model.support_) < 200
+    bounded = np.abs(model.dual_coef_) == 1.0
+    assert (~bounded).sum() <= 6  # at most as many are free as there are dimensions, and one
+
+
+@pytest.mark.parametrize(
+    "model", [SVC(kernel="linear"), SVR(kernel="linear"), KernelQuantileRegressor(kernel="linear")]
+)
+def test_estimators_do_not_end_at_their_cap_of_steps(model):
+    """A column × 100 took 300,000 steps and more."""
+    A = np.random.default_rng(1).standard_normal((1500, 6)) * [1, 1, 100, 1, 1, 1]
+    b = A[:, 0] + 0.01 * A[:, 2] + np.random.default_rng(2).standard_normal(1500)
+    model.fit(A, b > 0 if isinstance(model, SVC) else b)
+    status = model.statuses_[0] if isinstance(model, SVC) else model.solution_.status
+    assert status.converged
+
+
+def test_other_kernels_with_few_features_and_squared_hinge():
+    few = Polynomial(2, 1.0).gram(X[:, [0, 2]])
+    for loss, gram in ((Hinge(), few), (SquaredHinge(), Linear().gram(X))):
+        problem = Problem(gram, SIGNS, loss, 1e-3, None, True)
+        assert DualAscent(1e-5).solve(problem).status.converged

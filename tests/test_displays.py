@@ -1,0 +1,119 @@
+"""Pictures show the numbers they are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import SVC, ConformalRegressor, KernelPCA, KernelRidge, KernelRidgeCV
+from mercer.kernels import Gaussian, Linear, Matern
+from mercer.kernels.mercer import Normal
+from mercer.plotting import (
+    ComponentsDisplay,
+    EigenfunctionsDisplay,
+    FittedFunctionDisplay,
+    GramDisplay,
+    SpectrumDisplay,
+    SupportVectorsDisplay,
+    ValidationDisplay,
+)
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def data(n=40, d=1):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n, d))
+    return X, np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(n)
+
+
+def test_a_gram_matrix_is_sorted_and_thinned():
+    X, _ = data()
+    display = GramDisplay.from_kernel(Gaussian(0.2), X, y=X[:, 0])
+    ordered = np.sort(X, axis=0)
+    np.testing.assert_allclose(display.ax_.images[0].get_array(), Gaussian(0.2)(ordered))
+    many = np.linspace(0, 1, 1201)[:, None]
+    assert GramDisplay.from_kernel(Gaussian(0.2), many, draw=False).matrix.shape == (401, 401)
+    assert display.figure_ is display.ax_.figure
+
+
+def test_a_spectrum_has_its_prediction_where_there_is_one():
+    X, _ = data(200)
+    display = SpectrumDisplay.from_kernel(Matern(1.5), X, 20)
+    points, line = display.ax_.lines
+    np.testing.assert_allclose(points.get_ydata(), display.decomposition.eigenvalues)
+    values = line.get_ydata()
+    np.testing.assert_allclose(values[0] / values[9], 10.0**4)  # s = 2 in one column
+    assert len(SpectrumDisplay.from_kernel(Gaussian(), X, 8).ax_.lines) == 1
+
+
+def test_eigenfunctions_are_drawn_at_places():
+    found = Gaussian().mercer(Normal(), 5)
+    places = np.linspace(-2, 2, 30)
+    display = EigenfunctionsDisplay(found, [0, 3]).plot(places)
+    np.testing.assert_allclose(
+        display.ax_.lines[1].get_ydata(), found.functions(places[:, None])[:, 3]
+    )
+
+
+def test_components_are_coordinates():
+    X, y = data(d=3)
+    model = KernelPCA(3, kernel=Gaussian(0.5)).fit(X)
+    display = ComponentsDisplay.from_estimator(model, X, y, components=(0, 2))
+    offsets = display.ax_.collections[0].get_offsets()
+    np.testing.assert_allclose(offsets, model.transform(X)[:, [0, 2]])
+    assert "component 2" in display.ax_.get_ylabel()
+    with pytest.raises(ValueError, match="there are 3 components"):
+        ComponentsDisplay.from_estimator(model, X, components=(0, 3))
+
+
+def test_the_star_is_where_the_choice_was():
+    X, y = data()
+    model = KernelRidgeCV(alphas=[1e-3, 1e-2, 1e-1], lengthscales=[0.1, 0.3]).fit(X, y)
+    star = ValidationDisplay.from_estimator(model).ax_.lines[-1]
+    assert star.get_xdata()[0] == model.alpha_
+    assert star.get_ydata()[0] == pytest.approx(-model.best_score_)
+    one = KernelRidgeCV(alphas=[0.1, 1.0], lengthscales=None).fit(X, y)
+    assert len(ValidationDisplay.from_estimator(one).ax_.lines) == 2
+
+
+@pytest.mark.parametrize("band", ["std", "interval", None])
+def test_a_function_has_its_band(band):
+    X, y = data()
+    model = KernelRidge(0.1, kernel=Gaussian(0.2)).fit(X, y)
+    display = FittedFunctionDisplay.from_estimator(model, X, y, band=band)
+    np.testing.assert_allclose(display.values, model.predict(display.places[:, None]))
+    assert len(display.ax_.collections) == (band is not None)
+    if band == "std":
+        deviations = model.predict(display.places[:, None], return_std=True)[1]
+        np.testing.assert_allclose(display.upper - display.lower, 4 * deviations)
+    if band == "interval":
+        split = ConformalRegressor(model, random_state=0).fit(X, y)
+        assert FittedFunctionDisplay.from_estimator(split, X, band=band).lower is not None
+
+
+def test_support_vectors_are_ringed():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    model = SVC(gamma=1.0).fit(X, y)
+    display = SupportVectorsDisplay.from_estimator(model, X, y, resolution=20)
+    np.testing.assert_allclose(np.c_[display.ax_.lines[-1].get_data()], X[model.support_])
+    with pytest.raises(ValueError, match="two columns and two classes"):
+        SupportVectorsDisplay.from_estimator(model, X[:, :1], y)
+
+
+def test_refusals():
+    X, y = data(d=2)
+    model = KernelRidge(kernel=Linear()).fit(X, y)
+    with pytest.raises(ValueError, match="points of one column"):
+        FittedFunctionDisplay.from_estimator(model, X)
+    with pytest.raises(ValueError, match="band must be one of"):
+        FittedFunctionDisplay.from_estimator(model, X[:, :1], band="all")

@@ -1,0 +1,173 @@
+"""Bounds hold with the stated probability, or on the average, where the truth can be computed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mercer import KernelClassifier
+from mercer.kernels import Gaussian
+from mercer.losses import Hinge
+from mercer.theory import (
+    ball_around,
+    deviation,
+    deviation_on_ball,
+    estimation_error,
+    excess_risk,
+    largest_norm,
+    rademacher_complexity,
+    random_features_error,
+    regret_of_constant_step,
+    regret_of_inverse_steps,
+    regularised_excess,
+    stability,
+    stability_deviation,
+)
+
+POINTS = np.linspace(-1, 1, 12)[:, None]  # of a distribution on finitely many points and labels
+CHANCES = np.linspace(1.0, 2.0, 12) / np.linspace(1.0, 2.0, 12).sum()
+POSITIVE = 1 / (1 + np.exp(-4 * np.sin(3 * POINTS[:, 0])))  # P(y = 1 | x)
+KERNEL = Gaussian(0.4)
+
+
+def drawn(random, n):
+    places = random.choice(12, n, p=CHANCES)
+    return places, np.where(random.random(n) < POSITIVE[places], 1.0, -1.0)
+
+
+def hinge_risk(values):
+    """E max(0, 1 − y f(x)) for f at the points."""
+    losses = POSITIVE * np.maximum(0, 1 - values) + (1 - POSITIVE) * np.maximum(0, 1 + values)
+    return float(CHANCES @ losses)
+
+
+def test_deviations_on_a_ball_are_bounded():
+    """For the loss D − y f the supremum over the ball is D‖E yk(x,·) − mean yk(x,·)‖."""
+    random, n, D = np.random.default_rng(0), 60, 3.0
+    K, mean = KERNEL(POINTS), CHANCES * (2 * POSITIVE - 1)
+    suprema = []
+    for _ in range(600):
+        places, y = drawn(random, n)
+        gap = mean - np.bincount(places, y, minlength=12) / n
+        suprema.append(D * math.sqrt(gap @ K @ gap))
+    bound = deviation_on_ball(1.0, D, 1.0, n, loss_at_zero=D, probability=0.9)
+    assert np.mean(np.array(suprema) > bound) <= 0.1
+    assert 0.2 * estimation_error(1.0, D, 1.0, n) < np.mean(suprema)
+    assert np.mean(suprema) < estimation_error(1.0, D, 1.0, n)
+
+
+def test_rademacher_complexity_is_near_the_truth():
+    random, n = np.random.default_rng(0), 50
+    K = KERNEL(POINTS[random.choice(12, n, p=CHANCES)])
+    signs = random.choice([-1.0, 1.0], (2000, n))
+    truth = np.mean(np.sqrt(np.einsum("ti,ij,tj->t", signs, K, signs))) / n
+    assert 0.7 * rademacher_complexity(1.0, 1.0, n) < truth < rademacher_complexity(1.0, 1.0, n)
+
+
+def test_a_union_over_norms_costs_little_and_fails_no_more():
+    balls = [ball_around(norm) for norm in (0.1, 1.0, 1.1, 2.0, 2.1, 1000.0)]
+    assert [D for D, _ in balls] == [1.0, 1.0, 2.0, 2.0, 4.0, 1024.0]
+    shares = [1 / ((j + 1) * (j + 2)) for j in range(10_000)]
+    assert sum(shares) == pytest.approx(1.0, abs=2e-4)
+    fixed = deviation_on_ball(1.0, 4.0, 1.0, 1000, probability=0.95)
+    assert fixed < deviation(1.0, 3.0, 1.0, 1000, probability=0.95) < 1.2 * fixed
+
+
+def test_regularised_minimisers():
+    """Risks on the average below the infimum and γ; deviations below theirs nearly always."""
+    random, n, ridge = np.random.default_rng(0), 40, 0.2
+    values, means = [], []
+    for _ in range(120):
+        places, y = drawn(random, n)
+        X = POINTS[places] + 0.0
+        if len(set(y)) < 2:
+            continue
+        model = KernelClassifier(Hinge(), ridge, kernel=KERNEL, fit_intercept=False)
+        f = model.fit(X, y).function_
+        values.append((hinge_risk(f(POINTS)), f.norm()))
+        means.append(np.maximum(0, 1 - y * f(X)).mean())
+    risks, norms = np.array(values).T
+    both = np.repeat(POINTS, 2, axis=0), np.tile([1.0, -1.0], 12)
+    weights = (CHANCES[:, None] * np.stack([POSITIVE, 1 - POSITIVE], axis=1)).ravel()
+    best = KernelClassifier(Hinge(), ridge, kernel=KERNEL, fit_intercept=False)
+    best.fit(*both, sample_weight=weights)
+    g = best.function_
+    infimum = hinge_risk(g(POINTS)) + 0.5 * ridge * g.norm() ** 2
+    gamma = stability(1.0, 1.0, ridge, n)
+    assert infimum < risks.mean() + 0.5 * ridge * np.mean(norms**2)  # it is the infimum
+    assert risks.mean() <= infimum + gamma
+    assert (risks - np.array(means)).mean() <= gamma
+    bound = stability_deviation(1.0, 1.0, ridge, n, probability=0.9)
+    assert np.mean(risks - np.array(means) > bound) <= 0.1
+    assert (norms <= largest_norm(1.0, 1.0, ridge)).all()
+    assert regularised_excess(1.0, 1.0, ridge, n) == pytest.approx(32 / (ridge * n))
+
+
+def test_the_bound_by_the_approximation_error():
+    """2G√A(4R²/n) is the least over D of 2GDR/√n + G·distance, up to a factor of √2."""
+    n, distances = 100, np.linspace(0, 1, 2001)  # f* = 1·φ, f = d·φ: distance 1 − d, norm 2d
+    best = min(estimation_error(1.0, 2 * d, 1.0, n) + (1 - d) for d in distances)
+    bound = excess_risk(1.0, 1.0, n, lambda ridge: min((1 - d) ** 2 + 4 * ridge * d**2
+                                                       for d in distances))  # fmt: skip
+    assert best <= bound <= 2 * best
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_regret_of_linear_losses(seed):
+    """Their regret against a ball has a closed form, which meets the bound where U = η‖Σg‖."""
+    slopes = np.random.default_rng(seed).standard_normal((300, 5)) + 0.3
+    f, total, step = np.zeros(5), 0.0, 0.05
+    for g in slopes:
+        total += g @ f
+        f = f - step * g
+    size, lengths = np.linalg.norm(slopes.sum(axis=0)), np.linalg.norm(slopes, axis=1)
+    for share in (0.1, 1.0, 3.0):
+        U = share * step * size
+        regret, bound = total + U * size, regret_of_constant_step(U, step, lengths)
+        assert regret < bound if share != 1.0 else regret == pytest.approx(bound)
+
+
+def test_regret_of_strongly_convex_losses():
+    random, T, ridge = np.random.default_rng(0), 400, 0.5
+    slopes = random.standard_normal((T, 3)) + 1.0
+    f, total, gradients = np.zeros(3), 0.0, []
+    for t, g in enumerate(slopes, start=1):
+        total += g @ f + 0.5 * ridge * f @ f
+        gradient = g + ridge * f
+        gradients.append(np.linalg.norm(gradient))
+        f = f - gradient / (ridge * t)
+    best = -slopes.mean(axis=0) / ridge
+    regret = total - (slopes.sum(axis=0) @ best + 0.5 * T * ridge * best @ best)
+    assert regret == pytest.approx(regret_of_inverse_steps(ridge, gradients))  # it is met
+
+
+def test_random_features():
+    random, S = np.random.default_rng(0), 64
+    x = np.array([0.0, 0.5, 1.3])
+    exact = np.exp(-(x**2) / 2)
+    estimates = np.cos(random.standard_normal((4000, S))[:, :, None] * x).mean(axis=1)
+    worst = np.abs(estimates - exact).max(axis=1)
+    bound = random_features_error(S, 0.9, pairs=3)
+    assert np.mean(worst > bound) <= 0.1
+    assert np.quantile(worst, 0.9) > 0.2 * bound
+    assert random_features_error(S, 0.9, diagonal=2.0) == 2 * random_features_error(S, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: estimation_error(-1.0, 1.0, 1.0, 10),
+            "estimation_error needs a finite lipschitz ≥ 0",
+        ),
+        (lambda: deviation(1.0, 1.0, 1.0, 10, probability=1.0), "deviation needs .*probability"),
+        (lambda: stability(1.0, 1.0, 0.0, 10), "needs a finite regularization > 0"),
+        (lambda: rademacher_complexity(1.0, 1.0, 0), "whole number samples ≥ 1"),
+        (lambda: random_features_error(0), "whole number features ≥ 1"),
+    ],
+)
+def test_bad_numbers(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

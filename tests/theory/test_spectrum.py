@@ -1,0 +1,76 @@
+"""Effective dimension, the risk of ridge regression, exponents."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mercer import KernelRidge
+from mercer.kernels import Gaussian, PeriodicBernoulli
+from mercer.theory import (
+    effective_dimension,
+    fitted_exponent,
+    lipschitz_exponent,
+    ridge_risk,
+    risk_exponent,
+)
+
+random = np.random.default_rng(0)
+X = random.uniform(-1, 1, (60, 1))
+K = Gaussian(0.5)(X)
+
+
+def test_effective_dimension_is_the_trace_of_the_smoother():
+    smoother = K @ np.linalg.inv(K + 60 * 0.01 * np.eye(60))
+    assert effective_dimension(K, 0.01) == pytest.approx(np.trace(smoother))
+    assert effective_dimension(K, 0.01, power=2) == pytest.approx((smoother**2).sum())
+    values = np.linalg.eigvalsh(K) / 60
+    assert effective_dimension(values, 0.01) == pytest.approx(np.trace(smoother))
+    assert effective_dimension([1.0, 0.0], 0.0) == 1.0
+    with pytest.raises(ValueError, match="power 1 or 2"):
+        effective_dimension(K, 0.1, power=3)
+
+
+def test_the_risk_of_ridge_regression_is_exact():
+    target, noise, ridge = np.sin(3 * X[:, 0]), 0.3, 0.01
+    risk = ridge_risk(K, target, noise, ridge)
+    Y = target[:, None] + noise * random.standard_normal((60, 4000))
+    model = KernelRidge(alpha=60 * ridge, kernel=Gaussian(0.5)).fit(X, Y)
+    errors = ((model.predict(X) - target[:, None]) ** 2).mean(axis=0)
+    assert errors.mean() == pytest.approx(risk.total, abs=5 * errors.std() / math.sqrt(4000))
+    assert risk.total == risk.bias + risk.variance
+    assert ridge_risk(K, target, noise, 0.0).bias == pytest.approx(0.0, abs=1e-6)
+    with pytest.raises(ValueError, match="a square matrix K, and a number"):
+        ridge_risk(K, target[:5], noise, ridge)
+
+
+@pytest.mark.parametrize(("s", "t"), [(1, 1), (1, 1.5), (2, 1), (2, 2), (2, 3), (1, 4)])
+def test_exponents_on_the_torus(s, t):
+    """The exact risk on n even points, with the best λ: slopes within 0.05 of theory."""
+    sizes, risks = 2 ** np.arange(9, 17), []
+    for n in sizes:
+        row = PeriodicBernoulli(s)(np.arange(n)[:, None] / n, [[0.0]])[:, 0]
+        values = np.maximum(np.fft.fft(row).real / n, 0.0)
+        m = np.minimum(np.arange(n), n - np.arange(n))
+        squares = np.where(m > 0, np.maximum(m, 1.0) ** (-2.0 * t - 1.0), 0.0)  # just in H^t
+        best = math.inf
+        for ridge in np.logspace(-14, 0, 113):
+            shares = values / (values + ridge)
+            bias = float((squares * (1 - shares) ** 2).sum())
+            variance = 0.01 * effective_dimension(values, ridge, power=2) / n
+            best = min(best, bias + variance)
+        risks.append(best)
+    slope = fitted_exponent(sizes, risks)
+    assert slope == pytest.approx(risk_exponent(t, s), abs=0.05)
+
+
+def test_exponents_at_their_ends():
+    assert risk_exponent(3.0, math.inf) == lipschitz_exponent(3.0, math.inf) == 0.0
+    assert risk_exponent(9.0, 2.0, 3) == risk_exponent(4.0, 2.0, 3) == 8 / 11
+    assert lipschitz_exponent(5.0, 1.0) == 0.5
+    with pytest.raises(ValueError, match=r"order s > d/2 = 1\.0"):
+        risk_exponent(1.0, 1.0, 2)
+    with pytest.raises(ValueError, match="two sizes with risks > 0"):
+        fitted_exponent([10], [1.0])
