@@ -7,6 +7,7 @@ import pytest
 
 from mercer.kernels import Exponential, Gaussian, Laplacian, Linear
 from mercer.learning import GradientRounds, Metric
+from mercer.learning.fits import FitOnCentres, RidgeFit, Sample
 from mercer.learning.gradients import average_outer_product
 from mercer.learning.metric import blocks_of, within_blocks
 
@@ -124,8 +125,6 @@ def test_weights_are_repetitions():
         (X, y, counts.astype(float)),
         (np.repeat(X, counts, axis=0), np.repeat(y, counts), None),
     ):
-        from mercer.learning.fits import RidgeFit, Sample
-
         sample = Sample.of(Exponential().points(rows), targets, weights)
         fit = RidgeFit(Exponential(2.0), sample)
         c = fit.coefficients(0.1)
@@ -176,3 +175,14 @@ def test_refusals():
 def test_constant_targets_keep_the_first_metric():
     learned = GradientRounds(rounds=2, rows=60).learn(Exponential(), X, np.ones(400))
     np.testing.assert_allclose(learned.importances, 1 / 6)
+
+
+def test_fits_on_centres():
+    y = np.sin(2 * X[:, 2])
+    sample = Sample.of(Exponential().points(X), y, None)
+    kernel = Exponential(2.0)
+    fit = FitOnCentres(kernel, sample, 400)
+    c = RidgeFit(kernel, sample).coefficients(0.1)
+    np.testing.assert_allclose(fit.coefficients(0.1), c, atol=2e-3 * np.abs(c).max())
+    learned = GradientRounds(rounds=2, centres=80, splits=1).learn(Exponential(), X, y)
+    assert learned.importances[2] > 0.8

@@ -12,8 +12,11 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, floating, namespace, on_host, to_precision
 from mercer.kernels.base import Kernel
-from mercer.operators import Gram
+from mercer.losses import Squared
+from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet, View
+from mercer.solvers.newton import Newton
+from mercer.solvers.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +88,46 @@ class RidgeFit:
         sides = self.weighted(self.sample.targets - self.intercept)
         return self.weighted(linalg.cholesky(matrix, overwrite=True).solve(sides))
 
+    @property
+    def centres(self) -> PointSet:
+        """What f is made of."""
+        return self.sample.points
+
     def predictions_at(self, points: PointSet) -> Callable[[Array], Array]:
         """From c to the values of f at other points; the cross matrix is computed once."""
-        cross = to_precision(Gram(self.kernel, points, self.sample.points).dense(), "float64")
+        cross = to_precision(Gram(self.kernel, points, self.centres).dense(), "float64")
         return lambda c: cross @ c + self.intercept
+
+
+@dataclass(frozen=True, eq=False)
+class FitOnCentres(RidgeFit):
+    """The same over f = Σ_j c_j k(·, z_j) with fewer centres than rows, spread over the sample."""
+
+    count: int = 1000
+
+    @cached_property
+    def centres(self) -> PointSet:
+        places = np.linspace(0, len(self.sample) - 1, self.count).round().astype(int)
+        return self.sample.points.take(places)
+
+    def coefficients(self, alpha: float) -> Array:
+        sample = self.sample
+        total = float(len(sample)) if sample.weights is None else float(sample.weights.sum())
+        problem = Problem.on_centres(
+            cross_gram(self.kernel, sample.points, self.centres),
+            sample.targets - self.intercept,
+            Squared(),
+            alpha * self.scale / total,
+            sample.weights,
+        )
+        return to_precision(Newton().solve(problem).coefficients, "float64")
+
+
+def fit_of(kernel: Kernel, sample: Sample, centres: int) -> RidgeFit:
+    """A fit on all points of a sample, or on centres where it has more."""
+    if len(sample) <= centres:
+        return RidgeFit(kernel, sample)
+    return FitOnCentres(kernel, sample, centres)
 
 
 def held_out_error(fit: RidgeFit, alpha: float, held: Sample, cross: Callable[..., Array]) -> float:

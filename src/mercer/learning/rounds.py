@@ -20,7 +20,13 @@ from mercer.arrays import on_host
 from mercer.checks import check_between, check_count, is_number
 from mercer.errors import NotPositiveDefiniteError
 from mercer.kernels.base import Kernel
-from mercer.learning.fits import RidgeFit, Sample, column_deviations, held_out_error
+from mercer.learning.fits import (
+    RidgeFit,
+    Sample,
+    column_deviations,
+    fit_of,
+    held_out_error,
+)
 from mercer.learning.gradients import average_outer_product
 from mercer.learning.metric import Form, Metric, blocks_of, within_blocks
 from mercer.operators import Gram
@@ -113,6 +119,8 @@ class GradientRounds:
         At most so many; 0 chooses lengthscale and ridge alone.
     rows : int, default=4000
         Rows that are learned from, at most: a sample of them where there are more.
+    centres : int, default=5000
+        Where more rows than this are learned from, fits have so many centres.
     held_out : float, default=0.2
         The part of these rows that each split holds out.
     splits : int, optional
@@ -142,6 +150,7 @@ class GradientRounds:
     form: Form = "diagonal"
     rounds: int = 5
     rows: int = 4000
+    centres: int = 5000
     held_out: float = 0.2
     splits: int | None = None
     time_limit: float | None = None
@@ -153,6 +162,7 @@ class GradientRounds:
         if self.rounds != 0:
             check_count(self, "rounds", self.rounds)
         check_count(self, "rows", self.rows)
+        check_count(self, "centres", self.centres)
         check_between(self, "held_out", self.held_out, 0.0, 1.0)
         if self.splits is not None:
             check_count(self, "splits", self.splits)
@@ -210,9 +220,9 @@ class _Path:
         chosen = int(np.argmin([one.error for one in rounds]))
         metric = self.metric
         for one in rounds[:chosen]:
-            metric = self.next_metric(RidgeFit(self.scaled(metric, one.scale), self.sample), one)
+            metric = self.next_metric(self.fit(metric, one.scale, self.sample), one)
         best = rounds[chosen]
-        fit = RidgeFit(self.scaled(metric, best.scale), self.sample)
+        fit = self.fit(metric, best.scale, self.sample)
         return LearnedKernel(
             fit.kernel,
             metric,
@@ -258,8 +268,8 @@ class _Path:
         factor = tuning.scale_step ** place[0]
         return self.unit * factor, tuning.first_ridge * tuning.ridge_step ** place[1] / factor
 
-    def scaled(self, metric: Metric, scale: float) -> Kernel:
-        return metric.applied(self.kernel, scale)
+    def fit(self, metric: Metric, scale: float, sample: Sample) -> RidgeFit:
+        return fit_of(metric.applied(self.kernel, scale), sample, self.settings.centres)
 
     def next_metric(self, fit: RidgeFit, one: Round) -> Metric:
         sample = fit.sample
@@ -268,7 +278,7 @@ class _Path:
         product = average_outer_product(
             fit.kernel,
             some.points,
-            sample.points,
+            fit.centres,
             fit.coefficients(one.alpha),
             self.deviations,
             weights=some.weights,
@@ -351,7 +361,7 @@ class _Search:
     def fits(self, place: tuple[int, int]) -> list[RidgeFit]:
         scale, _ = self.path.values(place)
         return [
-            RidgeFit(self.path.scaled(metric, scale), sample)
+            self.path.fit(metric, scale, sample)
             for (sample, _), metric in zip(self.parts, self.metrics, strict=True)
         ]
 
