@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.kernels import Exponential, Gaussian, Laplacian, Linear
-from mercer.learning import GradientRounds, Metric
+from mercer.learning import GradientRounds, Metric, fits
 from mercer.learning.fits import FitOnCentres, RidgeFit, Sample
 from mercer.learning.gradients import average_outer_product
 from mercer.learning.metric import blocks_of, within_blocks
@@ -186,3 +186,15 @@ def test_fits_on_centres():
     np.testing.assert_allclose(fit.coefficients(0.1), c, atol=2e-3 * np.abs(c).max())
     learned = GradientRounds(rounds=2, centres=80, splits=1).learn(Exponential(), X, y)
     assert learned.importances[2] > 0.8
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 1e-4, 1.0])
+def test_factors_in_float32_are_refined(alpha, monkeypatch):
+    monkeypatch.setattr(fits, "MIXED_ROWS", 500)
+    rows = np.random.default_rng(0).standard_normal((600, 3))
+    sample = Sample.of(Gaussian().points(rows), rows[:, :2], np.linspace(0.5, 2.0, 600))
+    fit = RidgeFit(Gaussian(2.0), sample)
+    c = fit.coefficients(alpha)
+    matrix = Gaussian(2.0)(rows) + alpha * np.diag(1 / sample.weights)
+    rest = matrix @ c - (sample.targets - fit.intercept)
+    assert np.linalg.norm(rest) < 1e-6 * np.linalg.norm(sample.targets)
