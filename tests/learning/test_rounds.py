@@ -166,6 +166,8 @@ def test_refusals():
         GradientRounds().learn(Gaussian(), scipy.sparse.csr_array(X), X[:, 0])
     with pytest.raises(ValueError, match="two rows or more"):
         GradientRounds().learn(Gaussian(), X[:1], X[:1, 0])
+    with pytest.raises(ValueError, match=r"for each of 400 rows; got shape \(3,\)"):
+        GradientRounds().learn(Gaussian(), X, np.ones(3))
     with pytest.raises(ValueError, match="rounds ≥ 1"):
         GradientRounds(rounds=-1)
     with pytest.raises(ValueError, match="seconds > 0"):
@@ -198,3 +200,12 @@ def test_factors_in_float32_are_refined(alpha, monkeypatch):
     matrix = Gaussian(2.0)(rows) + alpha * np.diag(1 / sample.weights)
     rest = matrix @ c - (sample.targets - fit.intercept)
     assert np.linalg.norm(rest) < 1e-6 * np.linalg.norm(sample.targets)
+
+
+def test_rows_without_weight_do_not_count():
+    y, weights = np.sin(X[:, 0]), np.where(np.arange(400) < 200, 1.0, 0.0)
+    once = GradientRounds(rounds=1, splits=1)
+    wild = np.where(weights > 0, y, 1e6)
+    learned, same = (once.learn(Exponential(), X, t, weights) for t in (wild, y))
+    assert learned.kernel == same.kernel
+    assert learned.held_out[0].max() < 200

@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer import linalg
 from mercer.arrays import Array, floating, namespace, on_host, to_precision
+from mercer.checks import check_weights
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
@@ -35,8 +36,15 @@ class Sample:
     @classmethod
     def of(cls, points: PointSet, targets: Any, weights: np.ndarray | None) -> Sample:
         y = to_precision(floating(points.vector(targets)), "float64")
-        y = y[:, None] if y.ndim == 1 else y
-        return cls(points, y, None if weights is None else points.vector(weights))
+        if y.ndim not in (1, 2) or len(y) != len(points):
+            raise ValueError(
+                f"targets must be one or several numbers for each of {len(points)} rows; got shape "
+                f"{tuple(y.shape)}."
+            )
+        if weights is not None:
+            check_weights(on_host(weights), len(points), "sample_weight")
+            weights = to_precision(floating(points.vector(weights)), "float64")
+        return cls(points, y[:, None] if y.ndim == 1 else y, weights)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -45,6 +53,15 @@ class Sample:
         places = self.points.vector(rows)
         weights = None if self.weights is None else self.weights[places]
         return Sample(self.points.take(rows), self.targets[places], weights)
+
+    def drawn_rows(self, most: int, random_state: Any) -> np.ndarray:
+        """All rows with a weight, or as many as may be, drawn at random, in their order."""
+        rows = np.arange(len(self))
+        if self.weights is not None:
+            rows = np.flatnonzero(on_host(self.weights) > 0)
+        if len(rows) <= most:
+            return rows
+        return np.sort(np.random.default_rng(random_state).choice(rows, most, replace=False))
 
     def mean(self, values: Array) -> Array:
         """The weighted mean over rows."""
@@ -164,6 +181,22 @@ def held_out_error(fit: RidgeFit, alpha: float, held: Sample, cross: Callable[..
     """The weighted mean square of what the fit misses on other rows, over all outputs."""
     gap = (held.targets - cross(fit.coefficients(alpha))) ** 2
     return float(namespace(gap).mean(held.mean(gap)))
+
+
+def splits_of(
+    rows: int, held_out: float, count: int, random: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of kept and held-out rows; held-out parts overlap only where they must."""
+    held = max(1, round(held_out * rows))
+    if rows - held < 1:
+        raise ValueError(f"learning a metric needs two rows or more; got n_samples = {rows}.")
+    pairs, order = [], np.empty(0, int)
+    for _ in range(count):
+        if len(order) < held:
+            order = random.permutation(rows)
+        out, order = order[:held], order[held:]
+        pairs.append((np.setdiff1d(np.arange(rows), out), np.sort(out)))
+    return pairs
 
 
 def column_deviations(sample: Sample) -> np.ndarray:

@@ -20,7 +20,7 @@ from mercer.kernels.base import Kernel
 from mercer.learning.criteria import Criterion, leave_one_out, negative_log_likelihood, slopes
 from mercer.learning.fits import Sample, column_deviations
 from mercer.learning.metric import Metric
-from mercer.learning.rounds import drawn_rows, typical_scale
+from mercer.learning.rounds import typical_scale
 from mercer.operators import Gram
 
 REACH = math.log(1e5)
@@ -84,7 +84,7 @@ class _Descent:
     def learn(self, kernel: Kernel, X: Any, y: Any, weights: Any = None) -> LearnedParameters:
         """The kernel with the parameters for which the criterion is least near where it began."""
         sample = Sample.of(kernel.points(X), y, weights)
-        sample = sample.take(drawn_rows(len(sample), self.rows, self.random_state))
+        sample = sample.take(sample.drawn_rows(self.rows, self.random_state))
         if len(sample) < 2:
             raise ValueError("learning parameters needs two rows or more; got n_samples = 1.")
         sample = replace(sample, targets=_standardised(sample))

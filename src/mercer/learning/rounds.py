@@ -26,6 +26,7 @@ from mercer.learning.fits import (
     column_deviations,
     fit_of,
     held_out_error,
+    splits_of,
 )
 from mercer.learning.gradients import average_outer_product
 from mercer.learning.metric import Form, Metric, blocks_of, within_blocks
@@ -178,8 +179,9 @@ class GradientRounds:
                 f"{type(getattr(X, 'data', X)).__name__}: write X.toarray() for a sparse matrix."
             )
         random = np.random.default_rng(self.random_state)
-        drawn = drawn_rows(len(points), self.rows, random)
-        sample = Sample.of(points, y, weights).take(drawn)
+        sample = Sample.of(points, y, weights)
+        drawn = sample.drawn_rows(self.rows, random)
+        sample = sample.take(drawn)
         return _Path(self, kernel, sample, drawn, random).result()
 
 
@@ -203,7 +205,7 @@ class _Path:
         self.metric = Metric.of_columns(self.deviations).normalised(self.deviations)
         self.unit = typical_scale(kernel, self.metric, sample, self.tuning)
         self.predictions = np.empty((0, sample.targets.shape[1]))
-        self.splits = _splits(len(sample), settings.held_out, self._split_count(), random)
+        self.splits = splits_of(len(sample), settings.held_out, self._split_count(), random)
 
     def _split_count(self) -> int:
         if self.settings.splits is not None:
@@ -364,29 +366,6 @@ class _Search:
             self.path.fit(metric, scale, sample)
             for (sample, _), metric in zip(self.parts, self.metrics, strict=True)
         ]
-
-
-def drawn_rows(rows: int, most: int, random_state: Any) -> np.ndarray:
-    """All rows, or as many as may be, drawn at random, in their order."""
-    if rows <= most:
-        return np.arange(rows)
-    return np.sort(np.random.default_rng(random_state).choice(rows, most, replace=False))
-
-
-def _splits(
-    rows: int, held_out: float, count: int, random: np.random.Generator
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of kept and held-out rows; held-out parts overlap only where they must."""
-    held = max(1, round(held_out * rows))
-    if rows - held < 1:
-        raise ValueError(f"learning a metric needs two rows or more; got n_samples = {rows}.")
-    pairs, order = [], np.empty(0, int)
-    for _ in range(count):
-        if len(order) < held:
-            order = random.permutation(rows)
-        out, order = order[:held], order[held:]
-        pairs.append((np.setdiff1d(np.arange(rows), out), np.sort(out)))
-    return pairs
 
 
 def typical_scale(kernel: Kernel, metric: Metric, sample: Sample, tuning: Tuning = TUNING) -> float:
