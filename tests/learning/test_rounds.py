@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mercer.kernels import Exponential, Gaussian, Laplacian, Linear
-from mercer.learning import GradientRounds, Metric, fits
+from mercer.learning import GradientRounds, Metric, Race, fits, raced
 from mercer.learning.fits import FitOnCentres, RidgeFit, Sample
 from mercer.learning.gradients import average_outer_product
 from mercer.learning.metric import blocks_of, within_blocks
@@ -209,3 +211,17 @@ def test_rows_without_weight_do_not_count():
     learned, same = (once.learn(Exponential(), X, t, weights) for t in (wild, y))
     assert learned.kernel == same.kernel
     assert learned.held_out[0].max() < 200
+
+
+def test_a_close_race_has_two_finalists():
+    candidates = [(Gaussian(), "diagonal"), (Exponential(), "diagonal"), (Laplacian(), "full")]
+    assert Race(candidates, np.array([2.0, 1.0, 1.01])).finalists == [candidates[1], candidates[2]]
+    assert Race(candidates, np.array([2.0, 1.0, 1.1])).finalists == [candidates[1]]
+    y = np.sin(X[:, 0])
+    settings = GradientRounds(rounds=1, rows=100, splits=1)
+    learned, race = raced(candidates[:2], settings, X[:120], y[:120])
+    finalists = [replace(settings, form=f).learn(k, X[:120], y[:120]) for k, f in race.finalists]
+    assert learned.error == min(one.error for one in finalists)
+    only, race = raced(candidates[:1], settings, X[:120], y[:120])
+    assert race.finalists == candidates[:1]
+    assert only.kernel == settings.learn(Gaussian(), X[:120], y[:120]).kernel

@@ -210,7 +210,7 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         """Learn the metric, then fit f to targets y, one or several for each row of X."""
         begun = time.perf_counter()
         X, y, weights = admit_numbers(self, X, y, sample_weight)
-        task = FitTask.root(self, X, y, weights, self.rounds + 1)
+        task = FitTask.root(self, X, y, weights, None)
         found = self._learn(X, _standardised(y), weights, task)
         fitted = self._ridge(X, y, weights, found, begun)
         for name, value in fitted.items():
@@ -281,7 +281,7 @@ class LearnedKernelClassifier(_Learned, Classes, ClassifierMixin, BaseEstimator)
         X, y, weights = admit_labels(self, X, y, sample_weight)
         classes, labels, weights = self._encoded(y, weights)
         targets = signed_targets(labels, len(classes))
-        task = FitTask.root(self, X, y, weights, self.rounds + 1)
+        task = FitTask.root(self, X, y, weights, None)
 
         def calibrated(rows: np.ndarray, scores: np.ndarray) -> tuple[Calibration, float]:
             own = None if weights is None else weights[rows]

@@ -28,6 +28,7 @@ Sums of two of them had no lower test error than the better one."""
 RACE_ROWS = 1200  # that candidates are fitted to; up to RACE_HELD_OUT others tell which is best
 RACE_HELD_OUT = 2000
 RACE_ROUNDS = 2
+NEAR = 1.02  # times the least loss in a race, which noise cannot tell from it
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +39,11 @@ class Race:
     errors: np.ndarray
 
     @property
-    def winner(self) -> Candidate:
-        return self.candidates[int(np.argmin(self.errors))]
+    def finalists(self) -> list[Candidate]:
+        """The best, and the second where it is nearly as good: more rows decide between them."""
+        first, *others = np.argsort(self.errors, kind="stable")
+        near = [i for i in others[:1] if self.errors[i] <= NEAR * self.errors[first]]
+        return [self.candidates[i] for i in (first, *near)]
 
 
 def raced(
@@ -52,28 +56,34 @@ def raced(
 ) -> tuple[LearnedKernel, Race]:
     """What the best candidate learns, and the race; a single candidate does not race.
 
+    Two that are nearly equal in the race are both learned from all rows that are asked for.
     `loss(rows, predictions)` of held-out rows tells which is best; by default the mean square.
     """
+
+    def judged(learned: LearnedKernel) -> float:
+        return learned.error if loss is None else loss(*learned.held_out)
+
     errors = np.zeros(len(candidates))
     if len(candidates) > 1:
         rows = min(len(y), RACE_ROWS + RACE_HELD_OUT)
-        held_out = max(settings.held_out, 1.0 - RACE_ROWS / rows)
         short = replace(
             settings,
             rows=rows,
-            held_out=held_out,
+            held_out=max(settings.held_out, 1.0 - RACE_ROWS / rows),
             rounds=min(settings.rounds, RACE_ROUNDS),
             splits=1 if rows > RACE_ROWS else settings.splits,
-            time_limit=_part(settings.time_limit, 0.5 / len(candidates)),
+            time_limit=_part(settings.time_limit, 0.4 / len(candidates)),
             callback=None,
         )
         for i, (kernel, form) in enumerate(candidates):
-            learned = replace(short, form=form).learn(kernel, X, y, weights)
-            errors[i] = learned.error if loss is None else loss(*learned.held_out)
+            errors[i] = judged(replace(short, form=form).learn(kernel, X, y, weights))
     race = Race(candidates, errors)
-    kernel, form = race.winner
-    limit = _part(settings.time_limit, 0.5 if len(candidates) > 1 else 1.0)
-    return replace(settings, form=form, time_limit=limit).learn(kernel, X, y, weights), race
+    limit = _part(settings.time_limit, 0.6 / len(race.finalists) if len(candidates) > 1 else 1.0)
+    learned = [
+        replace(settings, form=form, time_limit=limit).learn(kernel, X, y, weights)
+        for kernel, form in race.finalists
+    ]
+    return min(learned, key=judged), race
 
 
 def _part(limit: float | None, share: float) -> float | None:
