@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import warnings
@@ -28,7 +27,6 @@ from mercer.learning.fits import RidgeFit, Sample
 from mercer.learning.gradients import average_outer_product
 
 OURS = "LearnedKernel"
-STORED = peers.STORED.with_name("learned_ours.json")
 
 
 def ours(classes: bool) -> Any:
@@ -36,22 +34,11 @@ def ours(classes: bool) -> Any:
     return (LearnedKernelClassifier if classes else LearnedKernelRegressor)(time_limit=limit)
 
 
-def fitted(rows: int, table: str, number: int, fresh: bool) -> list[float]:
-    """Error and seconds of our estimator on a split; stored, unless it is asked for anew."""
-    found = json.loads(STORED.read_text("utf-8")) if STORED.is_file() else {}
-    place = found.setdefault(str(rows), {}).setdefault(table, {})
-    if fresh or str(number) not in place:
-        split = peers.split_of(table, rows, number)
-        place[str(number)] = [round(x, 6) for x in peers.error_of(ours(split[-1]), split)]
-        STORED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return place[str(number)]
-
-
 def tables(effort: Effort) -> Iterator[Row]:
     """Ranks among all methods whose results are stored, on the tables and splits that all have."""
-    rows = int(os.environ.get("LEARNED_ROWS", "10000"))
-    fresh = bool(os.environ.get("LEARNED_FRESH"))
-    stored = peers.stored().get(str(rows), {})
+    everything = peers.stored()
+    rows = max(map(int, everything), default=0)
+    stored = everything.get(str(rows), {})
     names = [name for name in peers.METHODS if any(name in of for of in stored.values())]
     ranks: dict[str, list[float]] = {OURS: []} | {name: [] for name in names}
     seconds = 0.0
@@ -60,7 +47,8 @@ def tables(effort: Effort) -> Iterator[Row]:
         if set(errors) < set(names):
             continue
         splits = min(len(found) for found in errors.values())
-        own = [fitted(rows, table, number, fresh) for number in range(splits)]
+        parts = (peers.split_of(table, rows, number) for number in range(splits))
+        own = [peers.error_of(ours(split[-1]), split) for split in parts]
         means = {OURS: float(np.mean([error for error, _ in own]))}
         means |= {n: float(np.mean([e for e, _ in found[:splits]])) for n, found in errors.items()}
         seconds = max(seconds, *(taken for _, taken in own))

@@ -42,7 +42,7 @@ class Tuning:
     ridge_step: float = math.sqrt(10.0)
     first_ridge: float = 1e-2  # α over the mean of k(x, x)
     scales: tuple[int, int] = (-8, 10)  # steps from the first that may be reached
-    ridges: tuple[int, int] = (-10, 6)
+    ridges: tuple[int, int] = (-10, 10)
     gain: float = 0.995  # of the error, to go on: the valley of good settings is long and flat
     patience: int = 2  # rounds without a lower error after which no other is tried
     gradient_rows: int = 1000  # that are averaged over, at least where there are more
