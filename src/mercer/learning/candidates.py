@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,28 +64,28 @@ def raced(
     def judged(learned: LearnedKernel) -> float:
         return learned.error if loss is None else loss(*learned.held_out)
 
-    errors = np.zeros(len(candidates))
+    begun, errors = time.perf_counter(), np.zeros(len(candidates))
     if len(candidates) > 1:
-        rows = min(len(y), RACE_ROWS + RACE_HELD_OUT)
+        rows, limit = min(len(y), RACE_ROWS + RACE_HELD_OUT), settings.time_limit
         short = replace(
             settings,
             rows=rows,
             held_out=max(settings.held_out, 1.0 - RACE_ROWS / rows),
             rounds=min(settings.rounds, RACE_ROUNDS),
             splits=1 if rows > RACE_ROWS else settings.splits,
-            time_limit=_part(settings.time_limit, 0.4 / len(candidates)),
+            time_limit=limit and 0.4 * limit / len(candidates),
             callback=None,
         )
         for i, (kernel, form) in enumerate(candidates):
             errors[i] = judged(replace(short, form=form).learn(kernel, X, y, weights))
     race = Race(candidates, errors)
-    limit = _part(settings.time_limit, 0.6 / len(race.finalists) if len(candidates) > 1 else 1.0)
-    learned = [
-        replace(settings, form=form, time_limit=limit).learn(kernel, X, y, weights)
-        for kernel, form in race.finalists
-    ]
+    learned: list[LearnedKernel] = []
+    for kernel, form in race.finalists:
+        limit, left = settings.time_limit, len(race.finalists) - len(learned)
+        if limit is not None:
+            limit = max(1e-3, (limit - (time.perf_counter() - begun)) / left)
+            if learned and limit == 1e-3:
+                break
+        own = replace(settings, form=form, time_limit=limit)
+        learned.append(own.learn(kernel, X, y, weights))
     return min(learned, key=judged), race
-
-
-def _part(limit: float | None, share: float) -> float | None:
-    return None if limit is None else share * limit

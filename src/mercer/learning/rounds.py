@@ -186,7 +186,7 @@ class GradientRounds:
 
 
 class _Path:
-    """The rounds on the splits of a sample, and once more on all of it."""
+    """The rounds on the splits of a sample, and once more on all of it where there is time."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class _Path:
         self.deviations = column_deviations(sample)
         self.metric = Metric.of_columns(self.deviations).normalised(self.deviations)
         self.unit = typical_scale(kernel, self.metric, sample, self.tuning)
-        self.predictions = np.empty((0, sample.targets.shape[1]))
+        self.predictions, self.kept_metric = np.empty((0, sample.targets.shape[1])), self.metric
         self.splits = splits_of(len(sample), settings.held_out, self._split_count(), random)
 
     def _split_count(self) -> int:
@@ -220,8 +220,8 @@ class _Path:
     def result(self) -> LearnedKernel:
         rounds = self.searched()
         chosen = int(np.argmin([one.error for one in rounds]))
-        metric = self.metric
-        for one in rounds[:chosen]:
+        metric = self.kept_metric if self.late else self.metric
+        for one in [] if self.late else rounds[:chosen]:
             metric = self.next_metric(self.fit(metric, one.scale, self.sample), one)
         best = rounds[chosen]
         fit = self.fit(metric, best.scale, self.sample)
@@ -253,7 +253,7 @@ class _Path:
             ended = bool(call(number, rounds[-1])) if call is not None else False
             least = int(np.argmin([one.error for one in rounds]))
             if least == number:
-                self.predictions = search.predictions(place)
+                self.predictions, self.kept_metric = search.predictions(place), metrics[0]
             if ended or self.late or number - least >= self.tuning.patience:
                 break
             if number < self.settings.rounds:
