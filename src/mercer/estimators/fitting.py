@@ -22,7 +22,7 @@ from mercer.errors import (
 )
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.progress import FitTask, with_progress
-from mercer.features.centres import Given, Uniform
+from mercer.features.centres import Given, drawn
 from mercer.functions import RKHSFunction
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
@@ -216,7 +216,7 @@ def formulation(
         _warn_of_centres(choice)
     if centres is None or isinstance(centres, Integral):
         assert count is not None
-        centres = Uniform(min(count, len(points)), random_state)
+        centres = drawn(min(count, len(points)), kernel, points, random_state)
     chosen = centres.choose(kernel, points).points
     cross = cross_gram(kernel, points, chosen)
     return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint)
@@ -238,12 +238,13 @@ def formulation_on_blocks(
         chosen = centres.choose(kernel, kernel.points(centres.points)).points
     else:
         count = automatic.default_centres(rows) if centres is None else _count_of(centres)
+        count = min(count, rows)
         first = kernel.points(next(iter(blocks)))  # any columns will do to read rows
-        drawn = np.arange(rows)
-        if count < rows:
-            random = np.random.default_rng(random_state)
-            drawn = np.sort(random.choice(rows, count, replace=False))
-        chosen = BlockedGram(kernel, blocks, first, rows).take(drawn)
+        choice = drawn(count, kernel, first, random_state, rows=rows)
+        pool = getattr(choice, "pool", count)
+        numbers = np.sort(np.random.default_rng(random_state).choice(rows, pool, replace=False))
+        among = BlockedGram(kernel, blocks, first, rows).take(numbers)
+        chosen = among if pool == count else choice.choose(kernel, among).points
     own = Newton() if is_automatic(solver) else solver
     cross = BlockedGram(kernel, blocks, chosen, rows)
     return Formulation(kernel, cross, chosen, own, None, False, checkpoint)

@@ -81,10 +81,10 @@ def stores_faster(gram: Any, width: int = 64, share: float = 0.4) -> bool:
 
 
 def column_memory(gram: Any) -> Memory:
-    """The memory budget for columns of K: most of what is free on a device, if none was set."""
+    """The memory budget for columns of K: half of what is free on a device, if none was set."""
     if gram.memory is not None or not on_device(gram):
         return gram.memory
-    return int(0.7 * gram.x.free_memory())
+    return gram.x.free_memory() // 2
 
 
 def check_host_only(solver: Any, problem: Problem) -> None:

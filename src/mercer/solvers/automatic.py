@@ -24,7 +24,6 @@ from mercer.solvers.direct import Direct
 from mercer.solvers.direct import Tuning as DirectTuning
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.newton import Newton, default_tolerance
-from mercer.solvers.preconditioners import TUNING as LOW_RANK
 from mercer.solvers.preconditioners import (
     RankBudget,
     default_rank,
@@ -32,6 +31,7 @@ from mercer.solvers.preconditioners import (
     memory_needed,
     most_columns,
     sample_size,
+    value_cost,
 )
 from mercer.solvers.problem import Solver
 from mercer.solvers.splitting import Splitting
@@ -380,7 +380,7 @@ def _iterative(
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
-    memory = (1.2 if _on_card(points) else 2.0) * size * n * rank + 16.0 * rank**2
+    memory = (1.1 if _on_card(points) else 2.0) * size * n * rank + 16.0 * rank**2
     memory += 64.0 * n * outputs
     return Candidate("ConjugateGradient", solver, seconds, memory, True, None, obstacle, False)
 
@@ -393,15 +393,14 @@ def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, 
     sample = points.take(np.linspace(0, n - 1, min(n, TUNING.spectrum)).astype(int))
     matrix = on_host(Gram(kernel, sample).astype(np.float64).dense())
     values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
-    entry = LOW_RANK.value_cost(getattr(points, "width", 0), device)
-    entry *= 1.0 if device else 0.5  # iterations are in float32
     gram = Gram(kernel, points)
+    entry = value_cost(gram) * (1.0 if device else 0.5)  # iterations are in float32
     budget = RankBudget(ridge, solver.goal(gram), n, entry)
     most = most_columns(n, 4, column_memory(gram))
     if device:
         most = min(most, int(solver.tuning.spread * math.sqrt(n)))
     rank, iterations = budget.foreseen(values[: len(values) // 3], most)
-    return min(n, int(1.5 * rank)), iterations  # they are added some at a time
+    return min(most, int(1.5 * rank)), iterations  # they are added some at a time
 
 
 def _of_loss(

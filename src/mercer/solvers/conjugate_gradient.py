@@ -25,6 +25,7 @@ from mercer.solvers.preconditioners import (
     RankBudget,
     grown,
     most_columns,
+    value_cost,
 )
 from mercer.solvers.problem import Problem, require_square_loss, require_squared_norm
 from mercer.solvers.ridge_system import RidgeSystem
@@ -73,7 +74,7 @@ class Tuning:
     preconditioner_share: float = 1 / 3
 
 
-TOLERANCES = {"float64": 1e-6, "float32": 1e-4}
+TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float32 on a card": 1e-3}
 
 
 @dataclass(eq=False)
@@ -85,8 +86,7 @@ class RidgeState(State):
 
     x: Array = None
     correction: Array = None
-    dtype: str = "float64"  # of the products of iterations
-    judged: str = "float64"  # of those that residuals are computed by
+    dtype: str = "float64"
     corrections: int = 0
     singles: int = 0  # iterations in float32
     residual: Array = field(default=None, repr=False, metadata=NOT_STORED)
@@ -105,7 +105,8 @@ class ConjugateGradient:
     Parameters
     ----------
     tolerance : float, optional
-        The true residual, relative to y, to reach; by default 1e-6, and 1e-4 for float32.
+        The true residual, relative to y, to reach; by default 1e-6, 1e-4 for float32, and 1e-3
+        for float32 on a card, where less takes corrections in float64, which are slow there.
     rank : int, optional
         Columns of F, which takes n·rank numbers; by default as many as pay, within the memory
         budget.
@@ -172,7 +173,8 @@ class ConjugateGradient:
 
     def goal(self, gram: Gram) -> float:
         """The relative residual to reach."""
-        return self.tolerance or TOLERANCES[str(gram.dtype)]
+        card = "float32 on a card" if admission.float64_is_dear(gram) else str(gram.dtype)
+        return self.tolerance or TOLERANCES[card]
 
     def mixes(self, gram: Gram) -> bool:
         """Whether float32 is used where rounding allows it."""
@@ -190,12 +192,12 @@ class ConjugateGradient:
         """
         system, gram, n = System(ConjugateGradient, problem), problem.gram, problem.rows
         dtype = np.dtype(self._precision(system, self.tuning.column_rounding))
-        device, width = admission.on_device(gram), getattr(gram.x, "width", 0)
+        device = admission.on_device(gram)
         most = min(n, self.rank or most_columns(n, dtype.itemsize, admission.column_memory(gram)))
         if device and self.rank is None:
             most = min(most, max(LOW_RANK.fewest, int(self.tuning.spread * math.sqrt(n))))
         product = np.dtype(self._precision(system, self.tuning.product_rounding))
-        entry = LOW_RANK.value_cost(width, device) * (1.0 if device else product.itemsize / 8)
+        entry = value_cost(gram) * (1.0 if device else product.itemsize / 8)
         budget = RankBudget(system.ridge, self.goal(gram), n, math.inf if self.rank else entry)
         kernel: Any = gram.kernel
         factors = RandomlyPivoted(most, self.random_state).growing(kernel, gram.x, dtype)
@@ -245,40 +247,23 @@ class ConjugateGradient:
             system.preconditioner = shared.columns.preconditioner(system.ridge)
             system.shared = shared
         x = system.started(start) if shared is None or shared.x is None else shared.x
-        dtype = self._precision(system, self.tuning.product_rounding)
-        split = dtype == "float32" and admission.float64_is_dear(system.gram)
         state = RidgeState(
             work=system,
             x=x,
             correction=0.0 * x,
-            dtype=dtype,
-            judged="split" if split else "float64",
+            dtype=self._precision(system, self.tuning.product_rounding),
         )
         state.history |= {"residual": [], "seconds": []}
         self._look(state)
         return state
 
     def _look(self, state: RidgeState) -> None:
-        """The residual of x, and whether it is small enough."""
-        moved = bool(state.work.xp.any(state.x != 0))
-        state.residual = self._residual(state, state.x) if moved else state.work.sides
-        self._judge(state)
-
-    def _residual(self, state: RidgeState, x: Array) -> Array:
-        return state.work.sides - state.work.multiply(x, state.judged)
-
-    def _judge(self, state: RidgeState) -> None:
-        """Whether the residual is small enough, also in float64 on sampled rows where it is not."""
-        system, goal = state.work, self.goal(state.work.gram)
-        if system.size(state.residual) > goal:
-            return
-        if state.judged == "split":
-            at = system.coefficients(state.x)
-            if ridge_residual(system.problem, *at).claimed > goal:
-                state.judged = "float64"
-                state.residual = self._residual(state, state.x)
-                return
-        state.finished = "the tolerance is reached"
+        """The residual of x in float64, and whether that is small enough."""
+        system, xp = state.work, state.work.xp
+        moved = bool(xp.any(state.x != 0))
+        state.residual = system.sides - system.multiply(state.x) if moved else system.sides
+        if system.size(state.residual) <= self.goal(system.gram):
+            state.finished = "the tolerance is reached"
 
     def step(self, state: RidgeState) -> RidgeState:
         """One iteration; where a correction is good enough, it is added and judged."""
@@ -312,20 +297,26 @@ class ConjugateGradient:
 
     def _correct(self, state: RidgeState) -> None:
         """Take the correction where it lowers residual or energy; then see whether to go on."""
-        system = state.work
+        system, goal = state.work, self.goal(state.work.gram)
         candidate = system.as_stored(state.x + state.correction)
-        rest = self._residual(state, candidate)
+        state.correction, state.steps = 0.0 * state.x, None
+        state.corrections += 1
+        if admission.float64_is_dear(system.gram):  # sampled rows may tell that it is enough
+            sampled = ridge_residual(system.problem, *system.coefficients(candidate))
+            if sampled.claimed <= goal:
+                state.x, state.finished = candidate, "the tolerance is reached"
+                return
+        rest = system.sides - system.multiply(candidate)
         before, after = system.size(state.residual), system.size(rest)
         better = system.energy(candidate, rest) < system.energy(state.x, state.residual)
         if after < before or better:
             state.x, state.residual = candidate, rest
-        state.correction, state.steps = 0.0 * state.x, None
-        state.corrections += 1
-        self._judge(state)
-        if not state.finished and after > self.tuning.stalled * before:
-            if state.dtype == "float64":
-                state.finished = "rounding"
-            state.dtype = state.judged = "float64"
+        if system.size(state.residual) <= goal:
+            state.finished = "the tolerance is reached"
+        elif after > self.tuning.stalled * before and state.dtype == "float64":
+            state.finished = "rounding"
+        elif after > self.tuning.stalled * before:
+            state.dtype = "float64"
         if state.corrections >= self.tuning.refinements:
             state.finished = state.finished or "rounding"
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, namespace, to_precision
-from mercer.operators import MixedPrecision, StoredGram
+from mercer.operators import StoredGram
 from mercer.solvers import admission
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution
@@ -35,16 +35,10 @@ class RidgeSystem:
         self._rounding: float | None = None
 
     def multiply(self, c: Array, dtype: str = "float64") -> Array:
-        """A c, with kernel values and their sums in `dtype`.
-
-        "split" has the values of float32, and loses no digit of c.
-        """
-        single = dtype != "float64"
-        operator = self.single if single else self.gram.astype("float64")
-        if dtype == "split":
-            operator = MixedPrecision(operator)
-        c_low = to_precision(self.roots * c, "float32" if dtype == "float32" else "float64")
-        return self.roots * to_precision(operator @ c_low, "float64") + self.ridge * c
+        """A c, with kernel values and their sums in `dtype`."""
+        operator = self.single if dtype == "float32" else self.gram.astype("float64")
+        image = operator @ to_precision(self.roots * c, dtype)
+        return self.roots * to_precision(image, "float64") + self.ridge * c
 
     @cached_property
     def single(self) -> Any:
