@@ -18,6 +18,7 @@ from mercer.features import Nystroem
 from mercer.features.centres import AnyChoice, Given, Uniform
 from mercer.features.inputs import KernelInput, length
 from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.runtime.threads import spans
 
@@ -82,7 +83,7 @@ class KernelCCA(KernelInput, BaseEstimator):
     _: KW_ONLY
     regularization: float | Sequence[float] = 0.1
     kernel: Any = "rbf"
-    gamma: float | str | None = None
+    gamma: float | None = None
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
@@ -155,7 +156,10 @@ class KernelCCA(KernelInput, BaseEstimator):
         elif not hasattr(choice, "choose"):
             check_count(self, "centres", choice)
             choice = Uniform(min(int(choice), length(view)), self.random_state)
-        named = {n: getattr(self, n) for n in ("gamma", "degree", "coef0", "kernel_params")}
+        named: dict[str, Any] = {}
+        if not isinstance(kernel, Kernel):
+            names = ("gamma", "degree", "coef0", "kernel_params")
+            named = {name: getattr(self, name) for name in names}
         return Nystroem(kernel, centres=choice, **named).fit(view)
 
     def _for_each(self, name: str, count: int) -> list[Any]:

@@ -117,7 +117,7 @@ class KernelKMeans(_Clusters):
     n_init: int = 3
     max_iter: int = 300
     tol: float = 1e-6
-    features: Any = None
+    features: int | FeatureMap | None = None
     random_state: Seed = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -314,7 +314,7 @@ class SpectralClustering(_Clusters):
     n_components: int | None = None
     n_init: int = 10
     eigen_tol: float = 1e-8
-    features: Any = None
+    features: int | FeatureMap | None = None
     random_state: Seed = None
 
     def fit(self, X: Any, y: Any = None) -> Self:

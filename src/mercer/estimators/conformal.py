@@ -103,7 +103,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     True
     """
 
-    estimator: Any
+    estimator: BaseEstimator
     coverage: float = 0.9
     calibration: float = 0.25
     scaled: bool = False

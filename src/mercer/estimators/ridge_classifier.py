@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.checks import check_positive
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at
 from mercer.estimators.ridge import KernelRidge
+from mercer.estimators.uncertainty import RidgeSmoother
 from mercer.features.centres import AnyChoice
-from mercer.features.inputs import KernelInput, KernelLike
+from mercer.features.inputs import KernelLike
 from mercer.kernels.measures import Seed
 from mercer.solvers.problem import Solver
 
@@ -23,7 +24,7 @@ LEARNED = ("function_", "solution_", "kernel_", "dual_coef_", "X_fit_", "interce
 
 
 @dataclass(eq=False, repr=False)
-class KernelRidgeClassifier(KernelInput, ClassifierMixin, BaseEstimator):
+class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
     """Classification by kernel ridge regression: targets are 1 for a class and −1 for the others.
 
     It is scikit-learn's `RidgeClassifier` with a kernel: one linear system for all classes, and
@@ -94,6 +95,7 @@ class KernelRidgeClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         ridge.fit(X, signed(np.minimum(np.searchsorted(classes, y), len(classes) - 1)), weights)
         for name in LEARNED:
             setattr(self, name, getattr(ridge, name))
+        self._remember(ridge._problems)
         self.classes_ = classes
         return self
 
