@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_positive
+from mercer.estimators.certified import Certified
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.uncertainty import RidgeSmoother
@@ -24,7 +25,7 @@ LEARNED = ("function_", "solution_", "kernel_", "dual_coef_", "X_fit_", "interce
 
 
 @dataclass(eq=False, repr=False)
-class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
+class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstimator):
     """Classification by kernel ridge regression: targets are 1 for a class and −1 for the others.
 
     It is scikit-learn's `RidgeClassifier` with a kernel: one linear system for all classes, and
