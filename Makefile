@@ -4,6 +4,7 @@
 #   make test     tests and doctests
 #   make check    what a change must pass: style, types, imports, tests with their coverage
 #   make test-gpu the code of the GPU on the CPU, through Triton's interpreter; installs torch
+#   make fuzz     random inputs, problems and interruptions, for MINUTES=60
 #   make bench    measured ratios against other libraries
 #   make docs     the documentation, in docs/_build/html
 #   make clean    forget everything that was built, the environment too
@@ -23,7 +24,7 @@ installed := $(VENV)/.installed
 pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist loadfile
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-gpu test-gpu-quick check format lint types imports coverage bench docs clean
+.PHONY: demo test test-gpu test-gpu-quick check format lint types imports coverage fuzz bench docs clean
 
 demo: $(installed)-cli
 	$(bin)/mercer demo
@@ -51,6 +52,9 @@ imports: $(installed)-dev
 coverage: $(installed)-dev
 	@$(MAKE) --no-print-directory test MEASURE='--cov --cov-report='
 	$(bin)/coverage report --fail-under $(COVERAGE)
+
+fuzz: $(installed)-test
+	$(bin)/python -m tests.fuzz $(MINUTES)
 
 bench: $(installed)-plot
 	$(bin)/python -m benchmarks

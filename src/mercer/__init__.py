@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # so that editors and mypy see what `__getattr__` gives
     from mercer import losses as losses
     from mercer import online as online
     from mercer import operators as operators
+    from mercer import persistence as persistence
     from mercer import plotting as plotting
     from mercer import report as report
     from mercer import solvers as solvers
@@ -34,11 +35,13 @@ if TYPE_CHECKING:  # so that editors and mypy see what `__getattr__` gives
     from mercer import workflow as workflow
     from mercer.estimators import (
         SVC,
+        SVCCV,
         SVR,
         ConditionalMeanEmbedding,
         ConformalRegressor,
         KernelCCA,
         KernelClassifier,
+        KernelClassifierCV,
         KernelDensity,
         KernelKMeans,
         KernelLogisticRegression,
@@ -71,6 +74,7 @@ _HOMES = {
     "Gram": "mercer.operators",
     "KernelCCA": "mercer.estimators",
     "KernelClassifier": "mercer.estimators",
+    "KernelClassifierCV": "mercer.estimators",
     "KernelDensity": "mercer.estimators",
     "KernelKMeans": "mercer.estimators",
     "KernelLogisticRegression": "mercer.estimators",
@@ -88,6 +92,7 @@ _HOMES = {
     "OneClassSVM": "mercer.estimators",
     "RKHSFunction": "mercer.functions",
     "SVC": "mercer.estimators",
+    "SVCCV": "mercer.estimators",
     "SVR": "mercer.estimators",
     "SpectralClustering": "mercer.estimators",
     "estimators": "mercer.estimators",
@@ -116,12 +121,14 @@ _HOMES = {
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
     "ConditionalMeanEmbedding",
     "ConformalRegressor",
     "Gram",
     "KernelCCA",
     "KernelClassifier",
+    "KernelClassifierCV",
     "KernelDensity",
     "KernelKMeans",
     "KernelLogisticRegression",

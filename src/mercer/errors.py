@@ -43,6 +43,10 @@ class LengthscaleWarning(MercerWarning):
     """The lengthscale does not suit the points: to the kernel they are all equal, or unrelated."""
 
 
+class GridEdgeWarning(MercerWarning):
+    """The best of a search lies on the edge of its grid, so that a better one may lie beyond."""
+
+
 class NumericalWarning(MercerWarning):
     """Digits were lost, and the text says how many."""
 

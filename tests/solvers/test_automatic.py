@@ -47,6 +47,16 @@ def test_other_losses_are_solved_by_their_own_solver_or_what_the_caller_knows():
     assert choose(KERNEL, points, Hinge(), rates=RATES, exact=[known]).chosen.name == "Dual"
 
 
+def test_few_rows_are_not_factored_beyond_the_memory_there_is(monkeypatch):
+    """A factor of 3,000 rows takes 72 MB."""
+    points = KERNEL.points(np.random.default_rng(0).standard_normal((3000, 3)))
+    assert choose(KERNEL, points, rates=RATES).chosen.name == "Direct"
+    monkeypatch.setenv("MERCER_MEMORY", "20MB")
+    choice = choose(KERNEL, points, rates=RATES)
+    assert choice.chosen.memory < 45e6
+    assert "more than the 21 MB there are" in choice.explain()
+
+
 def test_where_nothing_fits_the_smallest_is_taken():
     candidates = [
         Candidate("large", None, 1.0, 2e9, True),

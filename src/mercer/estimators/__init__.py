@@ -2,6 +2,7 @@
 
 from mercer.estimators.cca import KernelCCA
 from mercer.estimators.classifier import KernelClassifier, KernelLogisticRegression
+from mercer.estimators.classifier_cv import SVCCV, KernelClassifierCV
 from mercer.estimators.cluster import KernelKMeans, SpectralClustering
 from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.density import KernelDensity
@@ -20,11 +21,13 @@ from mercer.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
     "ConditionalMeanEmbedding",
     "ConformalRegressor",
     "KernelCCA",
     "KernelClassifier",
+    "KernelClassifierCV",
     "KernelDensity",
     "KernelKMeans",
     "KernelLogisticRegression",

@@ -201,7 +201,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
         nearest = isinstance(self.solver, str)
 
         def together(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
-            targets = _targets(loss, labels, len(classes))
+            targets = class_targets(loss, labels, len(classes))
             ridge = regularization_of(self.regularization, loss, labels, weights)
             problem = posed.problem(targets, loss, ridge, weights, bool(self.fit_intercept))
             return posed.solve(problem, task, fitted, nearest)
@@ -253,7 +253,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
             return namespace(probabilities).log(probabilities)
 
 
-def _targets(loss: Loss, labels: np.ndarray, classes: int) -> np.ndarray:
+def class_targets(loss: Loss, labels: np.ndarray, classes: int) -> np.ndarray:
     """Rows of 0 and 1 for a multinomial loss, ±1 otherwise: one column for each class."""
     if loss.is_multiclass:
         return np.asarray(one_hot(labels.astype(np.float64), classes))

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_object
 from mercer.errors import (
     ApproximationWarning,
     IndefiniteKernelWarning,
@@ -26,9 +27,11 @@ from mercer.features.centres import Given, drawn
 from mercer.functions import RKHSFunction
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
+from mercer.kernels.custom import PairKernel, Precomputed
 from mercer.losses import Loss, Squared
 from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
 from mercer.points import PointSet
+from mercer.runtime.budget import memory_budget
 from mercer.solvers import automatic
 from mercer.solvers.definiteness import solved_for_nearest
 from mercer.solvers.newton import Newton
@@ -77,7 +80,7 @@ class Formulation:
     ) -> Problem:
         """The problem for these targets and this λ, on all rows or some."""
         if self.on_all_points:
-            gram = self.operator if rows is None else Gram(self.kernel, self.points.take(rows))
+            gram = self.operator if rows is None else self.operator[rows, rows]
             return Problem(gram, y, loss, regularization, weights, fit_intercept)
         cross = self.operator
         if rows is not None:
@@ -205,7 +208,7 @@ def formulation(
             solver, count = choice.chosen.solver, choice.chosen.centres
     if count is None and centres is None:
         return Formulation(
-            kernel, Gram(kernel, points), points, solver, choice, checkpoint=checkpoint
+            kernel, _gram(kernel, points), points, solver, choice, checkpoint=checkpoint
         )
     if not isinstance(solver, Newton):
         raise ValueError(
@@ -220,6 +223,15 @@ def formulation(
     chosen = centres.choose(kernel, points).points
     cross = cross_gram(kernel, points, chosen)
     return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint)
+
+
+def _gram(kernel: Kernel, points: PointSet) -> Gram:
+    """K of all points; values of a Python function of pairs are computed once, where they fit."""
+    n = len(points)
+    if not isinstance(kernel, PairKernel) or 8 * n * n > memory_budget(None):
+        return Gram(kernel, points)
+    matrix = Precomputed(kernel.triangle(points), kernel.positive_definite)
+    return matrix.gram(np.arange(n))
 
 
 def formulation_on_blocks(
@@ -257,6 +269,12 @@ def is_automatic(solver: Any) -> bool:
             'solver must be "auto" or a solver object, as Newton() or DualAscent(); got '
             f"{solver!r}."
         )
+    check_object("an estimator", "solver", solver)
+    if not (isinstance(solver, str) or callable(getattr(solver, "solve", None))):
+        raise ValueError(
+            'solver must be "auto" or a solver object of mercer.solvers, with a method solve; got '
+            f"{solver!r}."
+        )
     return isinstance(solver, str)
 
 
@@ -266,6 +284,7 @@ def _count_of(centres: Any) -> int:
         if centres < 1:
             raise ValueError(f"centres must be a whole number ≥ 1; got {centres!r}.")
         return int(centres)
+    check_object("an estimator", "centres", centres)
     if hasattr(centres, "choose"):
         return int(getattr(centres, "count", 1000))
     raise ValueError(

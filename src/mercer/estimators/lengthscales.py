@@ -22,9 +22,17 @@ MOST = 0.9  # of the points, or pairs, that must be so
 
 
 def candidate_lengthscales(
-    lengthscales: Any, kernel: Kernel, gamma: Any, X: Any, weights: Any = None
+    lengthscales: Any,
+    kernel: Kernel,
+    gamma: Any,
+    X: Any,
+    weights: Any = None,
+    factors: np.ndarray = FACTORS,
 ) -> np.ndarray | None:
-    """The lengthscales to try; None where the kernel is to stay as it is."""
+    """The lengthscales to try; None where the kernel is to stay as it is.
+
+    `factors` times the median distance are tried by themselves.
+    """
     if lengthscales is None:
         return None
     has_one = np.ndim(kernel.get_params(deep=False).get("lengthscale", [])) == 0
@@ -33,7 +41,7 @@ def candidate_lengthscales(
             raise ValueError(f'lengthscales must be "auto", None or a list; got {lengthscales!r}.')
         if not has_one or gamma is not None or not hasattr(X, "shape"):
             return None
-        return median_distance(X, weights) * FACTORS
+        return median_distance(X, weights) * factors
     if not has_one:
         raise ValueError(
             f"{kernel!r} has no lengthscale to choose; write lengthscales=None, or search over "

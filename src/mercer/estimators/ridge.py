@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from mercer.arrays import is_tensor
+from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.attributes import LearnedByLoss
+from mercer.estimators.centres_path import CentresPath
 from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import (
     Explained,
@@ -31,18 +36,24 @@ from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
-from mercer.features.centres import AnyChoice
-from mercer.features.inputs import KernelLike
+from mercer.features.centres import AnyChoice, Uniform
+from mercer.features.inputs import KernelLike, length
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram
+from mercer.points import PointSet
+from mercer.solvers import automatic
 from mercer.solvers.direct import Direct
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
 FORMULATED = ("solver", "centres", "random_state", "checkpoint")  # which say where f lies
+
+
+EIGEN_SECONDS = 1.8e-10  # of an eigendecomposition for each n³, in one thread: 5 s for n = 3,000
+PATIENCE = 600.0  # seconds of a search beyond which centres are taken
 
 
 class _Ridge(Certified, CallbackSupportMixin, RidgeUncertainty, LearnedByLoss):
@@ -130,7 +141,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     centres: int | AnyChoice | None = None
     random_state: Seed = None
     device: Any = None
-    checkpoint: Any = None
+    checkpoint: str | Path | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -178,6 +189,8 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         forget(self)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         first = np.asarray(next(iter(X), np.empty((0, 1))))
+        if not len(first):
+            raise ValueError("X gives no blocks of rows; pass an iterable of at least one.")
         self.n_features_in_ = first.shape[1]
         return first, y, admit_weights(sample_weight, y.reshape(len(y), -1))
 
@@ -240,6 +253,12 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         Lengthscales to try. "auto" takes ten around the median distance of points where the
         kernel has a lengthscale and `gamma` is not given; None keeps the kernel as it is.
     fit_intercept : bool, default=False
+    centres : int or choice of `mercer.features.centres`, optional
+        Seek f among functions with so many centres, with exact leave-one-out errors for these.
+        Where all points would take ten minutes or more, which is foreseen, 4√n of them are taken,
+        with an `ApproximationWarning`.
+    random_state : int, Generator, RandomState or None
+        Draws the centres.
     device : str, torch.device or None, default=None
         As in `KernelRidge`.
 
@@ -272,6 +291,8 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     kernel_params: dict[str, Any] | None = None
     lengthscales: ArrayLike | str | None = "auto"
     fit_intercept: bool = False
+    centres: Any = None
+    random_state: Any = None
     device: Any = None
 
     @with_callbacks
@@ -283,12 +304,20 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         scales = candidate_lengthscales(self.lengthscales, base, self.gamma, X, weights)
         kernels = [base] if scales is None else [base.with_(lengthscale=s) for s in scales]
         task = FitTask.root(self, X, y, weights, len(kernels))
-        errors, path = _searched(
-            kernels, lambda kernel: self._path(kernel, X, y, weights), alphas / total, task
-        )
+        centres = self._centres(base, X, len(kernels))
+
+        def path_of(kernel: Kernel) -> SpectralPath | CentresPath:
+            if centres is None:
+                return self._path(kernel, X, y, weights)
+            (targets,) = hosted(y)
+            points, constant = kernel.points(X), bool(self.fit_intercept)
+            return CentresPath(kernel, points, centres, targets, weights, constant)
+
+        errors, path = _searched(kernels, path_of, alphas / total, task)
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
         solution = path.solution(float(alphas[column]) / total)
-        posed = Formulation(kernels[row], path.gram, path.gram.x, None)
+        points = path.gram.x if centres is None else centres
+        posed = Formulation(kernels[row], path.gram, points, None, on_all_points=centres is None)
         self._remember(
             [
                 posed.problem(
@@ -315,6 +344,25 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             "sets rows aside, or KernelRidge with values that were chosen on other rows."
         )
 
+    def _centres(self, kernel: Kernel, X: Any, kernels: int) -> PointSet | None:
+        """Centres, where they are asked for or all points would take too long."""
+        n, chosen = length(X), self.centres
+        if chosen is None:
+            seconds = EIGEN_SECONDS * kernels * float(n) ** 3
+            if seconds <= PATIENCE or self._is_precomputed() or is_tensor(X):
+                return None
+            chosen = automatic.default_centres(n)
+            warn(
+                f"{n} rows are too many for {kernels} eigendecompositions, about {seconds:.0f} s, "
+                f"so α and lengthscale are chosen on {chosen} centres. Say centres={chosen} to "
+                "agree, or lengthscales=None to keep the kernel as it is.",
+                ApproximationWarning,
+            )
+        points = self._training_points(kernel, X, chosen)
+        if isinstance(chosen, Integral):
+            chosen = Uniform(min(int(chosen), n), self.random_state)
+        return chosen.choose(kernel, points).points
+
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
         gram = Gram(kernel, self._training_points(kernel, X))
         return SpectralPath.of(
@@ -331,10 +379,10 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 def _searched(
     kernels: Sequence[Kernel],
-    path_of: Callable[[Kernel], SpectralPath],
+    path_of: Callable[[Kernel], SpectralPath | CentresPath],
     ridges: np.ndarray,
     task: FitTask,
-) -> tuple[np.ndarray, SpectralPath]:
+) -> tuple[np.ndarray, SpectralPath | CentresPath]:
     """Leave-one-out errors of all kernels and ridges λ, and the path of the best kernel.
 
     Kernels that are not reached, where the task is told to end, have NaN.

@@ -362,19 +362,20 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
         if self.break_ties:
             scores = _ovr_decision_function(decisions < 0, -decisions, count)
         else:
-            scores = _votes(decisions, count)
+            scores = votes(decisions, count)
         return self.classes_[scores.argmax(axis=1)]
 
 
-def _votes(decisions: np.ndarray, classes: int) -> np.ndarray:
-    votes = np.zeros((len(decisions), classes), np.int64)
+def votes(decisions: np.ndarray, classes: int) -> np.ndarray:
+    """How many pairs each class wins."""
+    wins = np.zeros((len(decisions), classes), np.int64)
     k = 0
     for i in range(classes):
         for j in range(i + 1, classes):
-            votes[:, i] += decisions[:, k] > 0
-            votes[:, j] += decisions[:, k] <= 0
+            wins[:, i] += decisions[:, k] > 0
+            wins[:, j] += decisions[:, k] <= 0
             k += 1
-    return votes
+    return wins
 
 
 def _stacked(coefficients: np.ndarray, pairs: list[Any], counts: np.ndarray) -> np.ndarray:

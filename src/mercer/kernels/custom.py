@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import SlowKernelWarning
+from mercer.errors import SlowKernelWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.points import IndexPoints, PointSet, as_points
 
@@ -67,6 +66,9 @@ class PairKernel(_FromFunction):
         formula(x, y) returns a number; x and y are rows of numbers, or objects of any kind.
     positive_definite : bool, optional
         Whether it is, where the author knows: solvers that need it ask. `kernel.check(X)` tests it.
+    n_jobs : int or None, default=None
+        Processes that compute the matrix of training points, as in scikit-learn; worth it for slow
+        functions that can be pickled. Estimators call the function n(n + 1)/2 times for it.
 
     Examples
     --------
@@ -76,22 +78,68 @@ class PairKernel(_FromFunction):
     4.0
     """
 
+    n_jobs: int | None = None
+
     slow = 250_000  # pairs in one block beyond which a warning is due: a quarter of a second
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        if len(x) * len(y) >= self.slow:
-            warnings.warn(
+        self._warn_of_time(len(x) * len(y))
+        columns = list(_each(y))
+        values = [[self.formula(a, b) for b in columns] for a in _each(x)]
+        return self._numbers(values, (len(x), len(y)))
+
+    def diagonal(self, x: PointSet) -> np.ndarray:
+        return self._numbers([self.formula(point, point) for point in _each(x)], (len(x),))
+
+    def _numbers(self, values: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+        """The values as an array, where each of them is a number."""
+        first: Any = values
+        while isinstance(first, list) and first:
+            first = first[0]
+        if np.size(first) > 1 or isinstance(first, (str, complex)):
+            got = f"an array of shape {np.shape(first)}" if np.ndim(first) else repr(first)
+            raise ValueError(
+                f"{self!r} is a function of two points, and returns a number for them; it returned "
+                f"{got}. Write BlockKernel(function) for one that takes two blocks of points."
+            )
+        return np.array(values, np.float64).reshape(shape)
+
+    def triangle(self, x: PointSet) -> np.ndarray:
+        """The matrix of all k(x_i, x_j), by n(n + 1)/2 calls, in `n_jobs` processes.
+
+        >>> import numpy as np
+        >>> k = PairKernel(lambda a, b: float(a[0] * b[0]))
+        >>> k.triangle(k.points(np.array([[1.0], [2.0]]))).tolist()
+        [[1.0, 2.0], [2.0, 4.0]]
+        """
+        n, points = len(x), list(_each(x))
+        self._warn_of_time(n * n // 2)
+        matrix = np.zeros((n, n))
+        if self.n_jobs in (None, 1):
+            for i in range(n):
+                matrix[i, : i + 1] = _row(self.formula, points, i)
+        else:
+            from joblib import Parallel, delayed  # type: ignore[import-untyped]
+
+            work = (delayed(_row)(self.formula, points, i) for i in range(n))
+            for i, row in enumerate(Parallel(self.n_jobs, batch_size=16)(work)):
+                matrix[i, : i + 1] = row
+        above = np.triu_indices(n, 1)
+        matrix[above] = matrix.T[above]
+        return matrix
+
+    def _warn_of_time(self, calls: int) -> None:
+        if calls >= self.slow:
+            warn(
                 f"{self!r} calls a Python function for each pair; write BlockKernel(function of "
                 "two blocks) to compute many pairs at once.",
                 SlowKernelWarning,
-                stacklevel=2,
             )
-        columns = list(_each(y))
-        values = [[self.formula(a, b) for b in columns] for a in _each(x)]
-        return np.array(values, np.float64).reshape(len(x), len(y))
 
-    def diagonal(self, x: PointSet) -> np.ndarray:
-        return np.array([self.formula(point, point) for point in _each(x)], np.float64)
+
+def _row(formula: Callable[..., Any], points: list[Any], i: int) -> list[float]:
+    """Row i of the lower triangle."""
+    return [float(formula(points[i], points[j])) for j in range(i + 1)]
 
 
 def _each(points: PointSet) -> Any:

@@ -78,10 +78,23 @@ def _stored(source: str, key: str) -> Path | None:
         folder = _private_folder(cache_folder() / __version__)
         path = folder / f"{key}.py"
         if not _holds(path, source):
+            _say_once()
             _write(path, source)
         return path if _holds(path, source) else None
     except (OSError, RuntimeError):
         return None
+
+
+@cache
+def _say_once() -> None:
+    """Tell someone who is waiting why: code that was never compiled here is about to be."""
+    watched = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+    if watched:
+        print(
+            "mercer: compiling for this machine, once, which takes some seconds; "
+            "python -m mercer.warm compiles ahead what common kernels need.",
+            file=sys.stderr,
+        )
 
 
 def _private_folder(folder: Path) -> Path:

@@ -280,7 +280,8 @@ def choose(
     """
     loss = Squared() if loss is None else loss
     n = len(points)
-    if n <= TUNING.small and centres is None and exact is None and isinstance(loss, Squared):
+    simple = centres is None and exact is None and isinstance(loss, Squared)
+    if simple and n <= TUNING.small and 8.0 * n * n <= _limit(memory):
         only = Candidate("Direct", Direct(), 1e-11 * n**3, 8.0 * n * n, True)
         return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
@@ -304,8 +305,7 @@ def choose_among(
     candidates: Sequence[Candidate], asked: int | None, memory: Memory = None, rows: int = 0
 ) -> Choice:
     """The choice among candidates whose times and memories are known."""
-    limited = memory is not None or "MERCER_MEMORY" in os.environ
-    limit = memory_budget(memory) if limited else TUNING.share * free_memory()
+    limit = _limit(memory)
     judged = tuple(_judged(candidate, limit, asked) for candidate in candidates)
     possible = [candidate for candidate in judged if not candidate.obstacle]
     exact = [candidate for candidate in possible if candidate.exact]
@@ -319,6 +319,12 @@ def choose_among(
         return Choice(judged, best, reason, rows)
     best = min(judged, key=lambda candidate: candidate.memory)
     return Choice(judged, best, "Nothing fits; this takes the least memory.", rows)
+
+
+def _limit(memory: Memory) -> float:
+    """Bytes that a solution may take."""
+    limited = memory is not None or "MERCER_MEMORY" in os.environ
+    return memory_budget(memory) if limited else TUNING.share * free_memory()
 
 
 def _reason(best: Candidate, exact: Sequence[Candidate], judged: Sequence[Candidate]) -> str:

@@ -105,14 +105,16 @@ class _Quadratic:
     def _path(self, a: np.ndarray, tolerance: float) -> np.ndarray:
         scale = float(np.abs(self.targets).max()) or 1.0
         z, w, b = np.full(len(a), scale), np.full(len(a), scale), 0.0
+        defect = np.inf
         lower, upper = a - self.low, self.high - a  # kept apart: differences would round to 0
         for _ in range(ITERATIONS):
             fitted = self.features @ (self.features.T @ a) + self.curvature * a
             dual = self._free_of_b(self.targets - fitted + z - w, b)
             product = lower @ z + upper @ w
             objective = 0.5 * a @ fitted - self.targets @ a
-            defect = float(np.abs(dual).max()) / scale
-            if product <= SMALL * tolerance * max(abs(objective), 1e-300) and defect <= tolerance:
+            last, defect = defect, float(np.abs(dual).max()) / scale
+            near = product <= SMALL * tolerance * max(abs(objective), 1e-300)
+            if near and (defect <= tolerance or defect > 0.5 * last):  # or only rounding is left
                 break
             try:
                 system = _System(self, z / lower + w / upper)

@@ -27,6 +27,8 @@ from mercer.solvers.dual.tuning import Tuning
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution, Status
 
+LARGEST = 1e140  # k(x, x) whose square is still a number
+
 
 @dataclass(frozen=True)
 class DualAscent:
@@ -173,6 +175,11 @@ class Work:
         self.exact: Rows | None = None
         self.features: np.ndarray | None = None
         self.peak = peak_of(gram, rows)
+        if not self.peak < LARGEST:
+            raise ValueError(
+                f"{gram.kernel!r} has k(x, x) = {self.peak:.0e} here, and its products overflow: "
+                "scale the columns of X, as StandardScaler does, or lower gamma or the degree."
+            )
 
     def ascend(
         self, terms: Terms, kind: type[Ascent] = Ascent, listener: Listener | None = None

@@ -58,6 +58,16 @@ def add_multiple(values, factor, row):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def sum_rows(alpha, blocks, rows, there, values):  # type: ignore[no-untyped-def]
+    """Kα from scratch."""
+    values[:] = 0.0
+    for k in range(len(alpha)):
+        if alpha[k] != 0.0:
+            needed_row(k, blocks, rows, there)
+            add_multiple(values, alpha[k], rows[k])
+
+
+@compiled
 def offsets_of(k, alpha, low, high, rising, falling):  # type: ignore[no-untyped-def]
     """Infinite where a bound is met, 0 elsewhere: what is added to slopes to the right and left."""
     rising[k] = INFINITE if alpha[k] >= high[k] else 0.0
@@ -112,6 +122,7 @@ def solve_two_classes(blocks, rows, fields, tolerance, limit, alpha, values, lev
     for k in range(m):
         own = first[k, k] if k < split else second[k - split, k - split]
         diagonal[k] = max(own, SMALLEST)
+    sum_rows(alpha, blocks, rows, there, values)
     gap, primal, violation = certificate(
         values, alpha, fields, 0.0, code, group, 1, FINE, up, down, levels
     )
@@ -123,10 +134,7 @@ def solve_two_classes(blocks, rows, fields, tolerance, limit, alpha, values, lev
         )
         steps += taken
         rounds += 1
-        values[:] = 0.0
-        for k in range(m):
-            if alpha[k] != 0.0:
-                add_multiple(values, alpha[k], rows[k])
+        sum_rows(alpha, blocks, rows, there, values)
         gap, primal, violation = certificate(
             values, alpha, fields, 0.0, code, group, 1, FINE, up, down, levels
         )
@@ -155,13 +163,23 @@ class TwoClasses:
         self.numbers = np.empty(points * points)
 
     def solve(
-        self, first: np.ndarray, between: np.ndarray, second: np.ndarray, costs: np.ndarray
+        self,
+        first: np.ndarray,
+        between: np.ndarray,
+        second: np.ndarray,
+        costs: np.ndarray,
+        start: np.ndarray | None = None,
     ) -> tuple[Any, ...]:
-        """α, b, the gap, the primal objective and the steps of min Σ c(1 − y(f + b))₊ + ½‖f‖²."""
+        """α, b, the gap, the primal objective and the steps of min Σ c(1 − y(f + b))₊ + ½‖f‖².
+
+        `start` is an α within the bounds whose sum is 0.
+        """
         split, m = len(first), len(costs)
         fields, alpha, values, levels = np.zeros((5, m)), np.zeros(m), np.zeros(m), np.zeros(1)
         fields[0, :split], fields[0, split:], fields[4] = 1.0, -1.0, costs
         fields[3, :split], fields[2, split:] = costs[:split], -costs[split:]
+        if start is not None:
+            alpha[:] = start
         rows = self.numbers[: m * m].reshape(m, m)
         blocks = first, between, second
         gap, primal, steps, _ = solve_two_classes(

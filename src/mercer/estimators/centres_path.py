@@ -1,0 +1,115 @@
+"""Leave-one-out of ridge regression on centres, for every λ from one eigendecomposition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer import linalg
+from mercer.kernels.base import Kernel
+from mercer.losses import Squared
+from mercer.operators import Gram, cross_gram
+from mercer.points import PointSet
+from mercer.runtime.threads import spans
+from mercer.solvers.newton import Newton
+from mercer.solvers.problem import Problem
+from mercer.solvers.solution import Solution
+
+BLOCK = 4096  # rows of K_nM at a time
+JITTER = 1e-13  # of the mean diagonal of K_MM, below which centres are one
+
+
+class CentresPath:
+    """min Σ_i w_i (y_i − f(x_i) − b)² + ρ‖f‖² over f with the given centres, for all ρ = λΣw.
+
+    With z(x) = L⁻¹k(C, x), LLᵀ = K_MM, it is ridge regression on M features. Their moments
+    G = Σ w zzᵀ = UDUᵀ are summed up block by block; the leverage of a row is
+    h_i = w_i z_iᵀ(G + ρI)⁻¹z_i (and w_i/Σw for b, with centred features), and its leave-one-out
+    error its residual over 1 − h_i, exactly. The centres stay where they are.
+
+    Parameters
+    ----------
+    kernel, points, centres : Kernel, PointSet, PointSet
+    y : array of shape (n,) or (n, outputs)
+    weights : array or None
+    fit_intercept : bool
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: PointSet,
+        centres: PointSet,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        fit_intercept: bool,
+    ) -> None:
+        self.kernel, self.points, self.centres = kernel, points, centres
+        self.y, self.weights, self.fit_intercept = y, weights, fit_intercept
+        self.shares = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
+        self.total = float(self.shares.sum())
+        matrix = np.asarray(Gram(kernel, centres).astype(np.float64).dense())
+        jitter = JITTER * float(np.abs(matrix.diagonal()).mean())
+        self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
+        self._moments()
+
+    def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Features, targets and weights of some rows, around their means."""
+        columns = np.asarray(self.y, np.float64).reshape(len(self.shares), -1)
+        for start, stop in spans(len(self.points), BLOCK):
+            part = Gram(self.kernel, self.points.slice(start, stop), self.centres)
+            block = np.asarray(part.astype(np.float64).dense())
+            features = np.asarray(self.factor.half_solve(block.T)).T
+            yield features, columns[start:stop], self.shares[start:stop]
+
+    def _moments(self) -> None:
+        size, outputs = len(self.centres), int(np.size(self.y) // len(self.shares))
+        gram, cross = np.zeros((size, size)), np.zeros((size, outputs))
+        mean, level = np.zeros(size), np.zeros(outputs)
+        for z, y, w in self._blocks():
+            gram += (z * w[:, None]).T @ z
+            cross += (z * w[:, None]).T @ y
+            mean += w @ z
+            level += w @ y
+        self.mean, self.level = mean / self.total, level / self.total
+        if self.fit_intercept:
+            gram -= self.total * np.outer(self.mean, self.mean)
+            cross -= self.total * np.outer(self.mean, self.level)
+        else:
+            self.mean, self.level = 0.0 * self.mean, 0.0 * self.level
+        values, self.vectors = np.linalg.eigh(gram)
+        self.values, self.cross = np.maximum(values, 0.0), self.vectors.T @ cross
+
+    def leave_one_out_errors(self, regularizations: Sequence[float]) -> np.ndarray:
+        """The weighted mean square of what leave-one-out misses, for each λ and output."""
+        ridges = self.total * np.asarray(regularizations, np.float64)
+        inverses = 1.0 / (self.values[:, None] + ridges)
+        coefficients = inverses[:, :, None] * self.cross[:, None, :]
+        total = np.zeros((len(ridges), self.cross.shape[1]))
+        own = 1.0 / self.total if self.fit_intercept else 0.0
+        for z, y, w in self._blocks():
+            t = (z - self.mean) @ self.vectors
+            leverage = w[:, None] * (own + t**2 @ inverses)
+            fitted = np.einsum("im,mro->iro", t, coefficients, optimize=True)
+            rest = (y - self.level)[:, None, :] - fitted
+            left = rest / np.maximum(1.0 - leverage, np.finfo(float).tiny)[:, :, None]
+            total += np.einsum("i,iro->ro", w, left**2)
+        return total / self.total
+
+    def problem(self, regularization: float) -> Problem:
+        """The problem of one λ."""
+        cross = cross_gram(self.kernel, self.points, self.centres)
+        return Problem.on_centres(
+            cross, self.y, Squared(), regularization, self.weights, self.fit_intercept
+        )
+
+    def solution(self, regularization: float) -> Solution:
+        """Its solution."""
+        return Newton().solve(self.problem(regularization))
+
+    @property
+    def gram(self) -> Any:
+        """K_nM."""
+        return cross_gram(self.kernel, self.points, self.centres)

@@ -1,0 +1,350 @@
+"""Classifiers that choose their regularisation and lengthscale by cross-validation.
+
+A search computes the matrix of each lengthscale once, for all folds and strengths; goes from strong
+to weak regularisation, each from the last solution; and looks at a sample of many rows first, then
+only at what was best there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.errors import GridEdgeWarning, warn
+from mercer.estimators.classifier import KernelClassifier, class_targets
+from mercer.estimators.inputs import admit_labels
+from mercer.estimators.lengthscales import candidate_lengthscales
+from mercer.estimators.losses import FOR_CLASSES, as_loss
+from mercer.estimators.svm import SVC, votes
+from mercer.features.inputs import KernelInput, KernelLike
+from mercer.kernels.base import Kernel
+from mercer.kernels.custom import Precomputed
+from mercer.losses import Loss
+from mercer.operators import Gram
+from mercer.points import PointSet
+from mercer.runtime.threads import single_threaded_blas
+from mercer.solvers.automatic import default_solver
+from mercer.solvers.newton import Newton
+from mercer.solvers.path import regularization_path
+from mercer.solvers.problem import Problem
+
+STRENGTHS = np.logspace(-1, 4, 6)
+FACTORS = 2.0 ** np.arange(-4, 3)  # of the median distance; SVC's own is ½
+SECOND = 2  # times as many rows for the best of the first search and its neighbours
+SEARCH_TOLERANCE = 1e-3  # relative duality gaps that a score does not notice
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some rows: their points, labels as numbers from 0, weights and folds."""
+
+    points: PointSet
+    codes: np.ndarray
+    weights: np.ndarray
+    folds: list[tuple[np.ndarray, np.ndarray]]
+
+    @classmethod
+    def of(
+        cls, points: PointSet, codes: np.ndarray, weights: np.ndarray, rows: int, cv: Any, seed: Any
+    ) -> Sample:
+        """At most so many rows with weight, with classes in their proportions."""
+        counted = isinstance(cv, int)  # splits that are given have numbers of all rows
+        chosen = np.flatnonzero(weights) if counted else np.arange(len(codes))
+        if rows < np.count_nonzero(weights):
+            chosen = np.flatnonzero(weights)
+            split = StratifiedShuffleSplit(1, train_size=rows, random_state=seed)
+            chosen = chosen[np.sort(next(split.split(chosen, codes[chosen]))[0])]
+        codes = codes[chosen]
+        if isinstance(cv, int):
+            cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
+        folds = list(check_cv(cv, codes, classifier=True).split(np.zeros((len(codes), 1)), codes))
+        return cls(points.take(chosen), codes, weights[chosen], folds)
+
+
+@dataclass(eq=False, repr=False)
+class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
+    """The search, and the classifier it ends with."""
+
+    Cs: Any = None
+    _: KW_ONLY
+    kernel: KernelLike = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    lengthscales: Any = "auto"
+    cv: Any = 5
+    subsample: int = 1500
+    random_state: Any = 0
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Search, then fit the best to all rows."""
+        strengths = self._strengths()
+        given, labels, weights = admit_labels(self, X, y, sample_weight)
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs points of at least two classes; got 1 class, "
+                f"{classes[0]!r}."
+            )
+        weights = np.ones(len(codes)) if weights is None else weights
+        base = self._resolved_kernel(given, weights)
+        scales = candidate_lengthscales(
+            self.lengthscales, base, self.gamma, given, weights, FACTORS
+        )
+        kernels = [base] if scales is None else [base.with_(lengthscale=float(s)) for s in scales]
+        points = base.points(given)
+        scores = np.full((len(kernels), len(strengths)), np.nan)
+        cells = np.ones_like(scores, bool)
+        for rows in self._sizes(int(np.count_nonzero(weights))):
+            sample = Sample.of(points, codes, weights, rows, self.cv, self.random_state)
+            scores[cells] = np.nan
+            for row in np.flatnonzero(cells.any(axis=1)):
+                columns = np.flatnonzero(cells[row])
+                scores[row, columns] = self._scores(kernels[row], sample, strengths[columns])
+            best = _best(np.where(cells, scores, np.nan))
+            cells = _around(best, scores.shape)
+        model = self._model(kernels[best[0]], float(strengths[best[1]]), weights)
+        self.best_estimator_ = model.fit(given, labels, sample_weight)
+        self.C_, self.kernel_, self.classes_ = float(strengths[best[1]]), kernels[best[0]], classes
+        self.cv_scores_, self.best_score_ = scores, float(scores[best])
+        self.Cs_, self.lengthscales_ = strengths, scales
+        self._warn_of_edges(best, scores.shape)
+        return self
+
+    def _strengths(self) -> np.ndarray:
+        strengths = STRENGTHS if self.Cs is None else np.atleast_1d(np.asarray(self.Cs, float))
+        if not len(strengths) or not ((strengths > 0) & np.isfinite(strengths)).all():
+            raise ValueError(f"Cs must be positive and finite; got {self.Cs!r}.")
+        return np.sort(strengths)
+
+    def _sizes(self, n: int) -> list[int]:
+        """Rows of one search after the other."""
+        return [n] if n <= self.subsample else [self.subsample, min(n, SECOND * self.subsample)]
+
+    def _scores(self, kernel: Kernel, sample: Sample, strengths: np.ndarray) -> np.ndarray:
+        """The mean accuracy over folds, for each strength."""
+        matrix = np.asarray(Gram(kernel, sample.points).astype(np.float64).dense())
+        right, total = np.zeros(len(strengths)), 0.0
+        for train, test in sample.folds:
+            weights = sample.weights[test]
+            total += weights.sum()
+            columns = matrix[np.ix_(test, train)]
+            path = self._path(matrix[np.ix_(train, train)], columns, sample, train, strengths)
+            for k, predicted in enumerate(path):
+                right[k] += weights @ (predicted == sample.codes[test])
+        return right / total
+
+    def _path(
+        self,
+        matrix: np.ndarray,
+        columns: np.ndarray,
+        sample: Sample,
+        train: np.ndarray,
+        strengths: np.ndarray,
+    ) -> Iterator[np.ndarray]:
+        """Labels of held-out rows for each strength, from the smallest."""
+        raise NotImplementedError
+
+    def _model(self, kernel: Kernel, strength: float, weights: np.ndarray) -> Any:
+        raise NotImplementedError
+
+    def _warn_of_edges(self, best: tuple[int, int], shape: tuple[int, int]) -> None:
+        found = []
+        if shape[1] > 2 and best[1] in (0, shape[1] - 1):
+            found.append(f"C = {self.C_:g}")
+        if self.lengthscales_ is not None and shape[0] > 2 and best[0] in (0, shape[0] - 1):
+            found.append(f"lengthscale = {self.lengthscales_[best[0]]:.3g}")
+        if found:
+            warn(
+                f"{type(self).__name__}: the best {' and '.join(found)} is on the edge of what was "
+                "tried: try values beyond it, by Cs=[…] and lengthscales=[…].",
+                GridEdgeWarning,
+            )
+
+    # ---- the best one ----------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Any:
+        """The labels of the best classifier."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def decision_function(self, X: Any) -> Any:
+        """Its scores."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+
+def _best(scores: np.ndarray) -> tuple[int, int]:
+    """Where the score is largest; of equal ones the smallest C, and the middle lengthscale."""
+    rows, columns = np.nonzero(scores >= np.nanmax(scores) - 1e-12)
+    middle = np.abs(rows - 0.5 * (len(scores) - 1))
+    first = np.lexsort((middle, columns))[0]
+    return int(rows[first]), int(columns[first])
+
+
+def _around(best: tuple[int, int], shape: tuple[int, ...]) -> np.ndarray:
+    """The cell and its neighbours."""
+    cells = np.zeros(shape, bool)
+    cells[max(best[0] - 1, 0) : best[0] + 2, max(best[1] - 1, 0) : best[1] + 2] = True
+    return cells
+
+
+@dataclass(eq=False, repr=False)
+class SVCCV(_SearchedClassifier):
+    """`SVC` whose C and lengthscale are chosen by cross-validation.
+
+    Parameters
+    ----------
+    Cs : array, default=0.1, 1, …, 10,000
+        Values of C to try.
+    kernel : Kernel, str or callable, default="rbf"
+    gamma, degree, coef0, kernel_params :
+        As in `SVC`; a gamma that is given keeps the lengthscale as it is.
+    lengthscales : array, "auto" or None, default="auto"
+        Lengthscales to try. "auto" takes the median distance of points times 1/16, 1/8, …, 4, where
+        the kernel has a lengthscale; None keeps the kernel as it is.
+    cv : int or splitter, default=5
+        Folds, as in scikit-learn.
+    subsample : int, default=1500
+        So many rows are searched first; of more, up to twice as many are searched again around
+        what was best.
+    random_state : int, default=0
+        Draws rows and folds.
+
+    Attributes
+    ----------
+    best_estimator_ : SVC
+        Fitted to all rows with what was best.
+    C_, kernel_ : the choice.
+    best_score_ : float
+        Its mean accuracy on held-out rows.
+    cv_scores_ : array of shape (lengthscales, Cs)
+        The mean accuracies, each from the last search that looked there.
+    Cs_, lengthscales_ : array
+        What was tried. Where the best is on the edge of it, a `GridEdgeWarning` says so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    >>> model = SVCCV([1.0, 10.0, 1000.0]).fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> model.best_score_ > 0.9
+    True
+    """
+
+    def _path(
+        self,
+        matrix: np.ndarray,
+        columns: np.ndarray,
+        sample: Sample,
+        train: np.ndarray,
+        strengths: np.ndarray,
+    ) -> Iterator[np.ndarray]:
+        from mercer.solvers.dual.two_classes import TwoClasses
+
+        codes, weights = sample.codes[train], sample.weights[train]
+        members = [np.flatnonzero(codes == c) for c in range(int(sample.codes.max()) + 1)]
+        pairs = list(combinations(range(len(members)), 2))
+        work = TwoClasses(len(train), SEARCH_TOLERANCE, 1000 * len(train) + 100_000)
+        last: list[Any] = [None] * len(pairs)
+        decisions = np.empty((len(columns), len(pairs)))
+        before = 0.0
+        for strength in strengths:
+            for k, (i, j) in enumerate(pairs):
+                first, second = members[i], members[j]
+                both = np.concatenate([first, second])
+                sides = (first, first), (first, second), (second, second)
+                one, between, other = (matrix[np.ix_(a, b)] for a, b in sides)
+                start = last[k]
+                if start is not None:  # α grows with C: those at the bound stay there
+                    start = start * min(strength / before, 1.0)
+                alpha, b, *_ = work.solve(one, between, other, strength * weights[both], start)
+                last[k], decisions[:, k] = alpha, columns[:, both] @ alpha + b
+            before = strength
+            if len(pairs) == 1:
+                yield (decisions[:, 0] <= 0).astype(int)
+            else:
+                yield votes(decisions, len(members)).argmax(axis=1)
+
+    def _model(self, kernel: Kernel, strength: float, weights: np.ndarray) -> SVC:
+        return SVC(C=strength, kernel=kernel)
+
+
+@dataclass(eq=False, repr=False)
+class KernelClassifierCV(_SearchedClassifier):
+    """`KernelClassifier` whose regularisation and lengthscale are chosen by cross-validation.
+
+    Parameters
+    ----------
+    Cs : array, default=0.1, 1, …, 10,000
+        Values of C = 1/(λΣw) to try.
+    loss : Loss or str, default="log_loss"
+        As in `KernelClassifier`.
+    kernel, gamma, degree, coef0, kernel_params, lengthscales, cv, subsample, random_state :
+        As in `SVCCV`.
+
+    Attributes
+    ----------
+    best_estimator_ : KernelClassifier
+        Fitted to all rows with what was best.
+    C_, kernel_, best_score_, cv_scores_, Cs_, lengthscales_ :
+        As in `SVCCV`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    >>> model = KernelClassifierCV([1.0, 100.0, 1e5]).fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> model.predict_proba(X[:1]).shape, model.best_score_ > 0.9
+    ((1, 2), True)
+    """
+
+    loss: Loss | str = "log_loss"
+
+    def _path(
+        self,
+        matrix: np.ndarray,
+        columns: np.ndarray,
+        sample: Sample,
+        train: np.ndarray,
+        strengths: np.ndarray,
+    ) -> Iterator[np.ndarray]:
+        loss, count = as_loss(self.loss, FOR_CLASSES), int(sample.codes.max()) + 1
+        y = class_targets(loss, sample.codes[train], count)
+        weights = sample.weights[train]
+        gram = Precomputed(matrix, positive_definite=True).gram(np.arange(len(train)))
+        ridges = 1.0 / (strengths * weights.sum())
+        problem = Problem(gram, y, loss, float(ridges[0]), weights, True)
+        for solution in _solutions(problem, ridges, default_solver(loss, SEARCH_TOLERANCE)):
+            values = columns @ solution.coefficients + solution.intercept
+            yield (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+
+    def _model(self, kernel: Kernel, strength: float, weights: np.ndarray) -> KernelClassifier:
+        ridge = 1.0 / (strength * float(weights.sum()))
+        return KernelClassifier(self.loss, ridge, kernel=kernel)
+
+    @available_if(lambda self: hasattr(KernelClassifier(self.loss), "predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classes, where the loss has some."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+
+def _solutions(problem: Problem, ridges: np.ndarray, solver: Any) -> Iterator[Any]:
+    """Solutions from the largest λ on, each from the last one where the solver can."""
+    with single_threaded_blas():
+        if isinstance(solver, Newton):
+            for point in regularization_path(problem, ridges.tolist(), solver):
+                yield point.solution
+            return
+        for ridge in ridges:
+            yield solver.solve(replace(problem, regularization=float(ridge)))

@@ -1,0 +1,52 @@
+"""A Python function of two points is called n(n + 1)/2 times by a fit, and a few to try it."""
+
+from __future__ import annotations
+
+import joblib
+import numpy as np
+import pytest
+
+from mercer import KernelClassifier, KernelQuantileRegressor, KernelRidge
+from mercer.kernels import Gaussian, PairKernel
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 2))
+Y = X[:, 0] + 0.1 * RNG.standard_normal(60)
+THREE = np.digitize(Y, [-0.5, 0.5])
+TRIED = 40  # calls that find out what the function takes
+
+
+def gaussian(a, b):
+    gaussian.calls += 1
+    return float(np.exp(-0.5 * ((a - b) ** 2).sum()))
+
+
+gaussian.calls = 0
+MODELS = [
+    (KernelRidge(alpha=0.1), Y),
+    (KernelClassifier("log_loss"), THREE),
+    (KernelClassifier("hinge", multi_class="ovo"), THREE),
+    (KernelQuantileRegressor([0.2, 0.7]), Y),
+]
+
+
+@pytest.mark.parametrize(("model", "y"), MODELS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("kernel", [gaussian, PairKernel(gaussian, positive_definite=True)])
+def test_each_pair_is_computed_once(model, y, kernel):
+    gaussian.calls = 0
+    model.set_params(kernel=kernel).fit(X, y)
+    assert 60 * 61 / 2 <= gaussian.calls <= 60 * 61 / 2 + TRIED
+    found, known = (model.set_params(kernel=k).fit(X, y).predict(X) for k in (kernel, Gaussian()))
+    assert np.allclose(found, known, atol=1e-4)
+
+
+def doubled(a, b):
+    return 2.0 * float(a @ b)
+
+
+def test_several_jobs_compute_the_same_matrix():
+    points = PairKernel(doubled).points(X)
+    with joblib.parallel_config("threading"):  # processes take seconds to start
+        one, two = (PairKernel(doubled, n_jobs=jobs).triangle(points) for jobs in (None, 2))
+    assert np.array_equal(one, two)
+    assert np.allclose(one, 2.0 * X @ X.T)

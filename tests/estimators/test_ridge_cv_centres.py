@@ -1,0 +1,79 @@
+"""KernelRidgeCV on centres: leave-one-out errors against refits, and the switch for many rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import KernelRidge, KernelRidgeCV
+from mercer.errors import ApproximationWarning
+from mercer.estimators import ridge
+from mercer.features.centres import Given
+from mercer.kernels import Gaussian
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (60, 2))
+Y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * RNG.standard_normal(60)
+CENTRES = Given(points=X[:15])
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_errors_are_those_of_refits_without_each_row(fit_intercept):
+    alphas, scales = [1e-3, 0.1], [0.5, 1.0]
+    model = KernelRidgeCV(
+        alphas, lengthscales=scales, centres=CENTRES, fit_intercept=fit_intercept
+    ).fit(X, Y)
+    expected = np.zeros((2, 2))
+    for i, scale in enumerate(scales):
+        for j, alpha in enumerate(alphas):
+            one = KernelRidge(
+                alpha, kernel=Gaussian(scale), centres=CENTRES, fit_intercept=fit_intercept
+            )
+            for row in range(0, 60, 4):
+                rest = np.delete(np.arange(60), row)
+                gap = one.fit(X[rest], Y[rest]).predict(X[row : row + 1]) - Y[row]
+                expected[i, j] += gap[0] ** 2
+    rows = np.arange(0, 60, 4)
+    assert model.cv_errors_.shape == (2, 2)
+    best = np.unravel_index(model.cv_errors_.argmin(), (2, 2))
+    assert (model.alpha_, model.kernel_.lengthscale) == (alphas[best[1]], scales[best[0]])
+    own = _left_out(model, rows, alphas, scales, fit_intercept)
+    assert np.allclose(own, expected, rtol=1e-4)
+
+
+def _left_out(model, rows, alphas, scales, fit_intercept):
+    """The same errors on some rows, by the formula for leverages of features."""
+    found = np.zeros((2, 2))
+    for i, scale in enumerate(scales):
+        kernel = Gaussian(scale)
+        L = np.linalg.cholesky(kernel(X[:15], X[:15]) + 1e-13 * np.eye(15))
+        Z = np.linalg.solve(L, kernel(X[:15], X)).T
+        A = np.hstack([Z, np.ones((60, 1))]) if fit_intercept else Z
+        for j, alpha in enumerate(alphas):
+            penalty = alpha * np.eye(A.shape[1])
+            if fit_intercept:
+                penalty[-1, -1] = 0.0
+            H = A @ np.linalg.solve(A.T @ A + penalty, A.T)
+            left = (Y - H @ Y) / (1.0 - H.diagonal())
+            assert np.isclose((left**2).mean(), model.cv_errors_[i, j], rtol=1e-6)
+            found[i, j] = (left[rows] ** 2).sum()
+    return found
+
+
+def test_weights_are_repetitions_of_the_fit():
+    weights = RNG.integers(0, 3, 60).astype(float)
+    one = KernelRidgeCV([0.1], lengthscales=[0.7], centres=CENTRES).fit(X, Y, weights)
+    many = np.repeat(np.arange(60), weights.astype(int))
+    other = KernelRidge(0.1, kernel=Gaussian(0.7), centres=CENTRES).fit(X[many], Y[many])
+    assert np.allclose(one.predict(X), other.predict(X), atol=1e-5)
+
+
+def test_many_rows_take_centres_and_say_how_long_all_would_take(monkeypatch):
+    monkeypatch.setattr(ridge, "PATIENCE", 1e-9)
+    monkeypatch.setattr(ridge.automatic, "default_centres", lambda rows: 20)
+    with pytest.warns(
+        ApproximationWarning, match=r"60 rows are too many for 10 eigen.* 20 centres"
+    ):
+        model = KernelRidgeCV(random_state=0).fit(X, Y)
+    assert len(model.X_fit_) == 20
+    assert model.score(X, Y) > 0.9
