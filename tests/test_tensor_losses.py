@@ -170,7 +170,9 @@ REGRESSORS = {
     "huber": KernelRegressor("huber", gamma="scale"),
     "absolute": KernelRegressor("absolute_error", kernel=Gaussian(1.5)),
     "epsilon": KernelRegressor("epsilon_insensitive", kernel=Gaussian(1.5)),
-    "centres": KernelRegressor("huber", kernel=Gaussian(1.5), centres=20, random_state=0),
+    "centres": KernelRegressor(
+        "huber", kernel=Gaussian(1.5), centres=20, random_state=0, solver=Newton(1e-13)
+    ),
     "spread centres": KernelRegressor(
         "squared_error", kernel=Gaussian(1.5), centres=KMeansPlusPlus(20, random_state=0)
     ),
@@ -187,8 +189,10 @@ CLASSIFIERS = {
         "log_loss", multi_class="ovo", kernel=Gaussian(1.5), centres=20, random_state=0
     ),
     "squared": KernelClassifier("squared_error", kernel=Gaussian(1.5)),
-    "hinge": KernelClassifier("hinge", kernel=Gaussian(1.5)),
-    "hinge on centres": KernelClassifier("hinge", kernel=Gaussian(1.5), centres=20, random_state=0),
+    "hinge": KernelClassifier("hinge", 0.01, kernel=Gaussian(1.5)),
+    "hinge on centres": KernelClassifier(
+        "hinge", 0.01, kernel=Gaussian(1.5), centres=20, random_state=0
+    ),
     "logistic regression": KernelLogisticRegression(
         kernel=Gaussian(1.5), class_weight="balanced", tol=1e-9
     ),

@@ -13,9 +13,15 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer.estimators import ConformalRegressor, KernelRidge, KernelRidgeCV
+from mercer.estimators import (
+    ConformalRegressor,
+    KernelRidge,
+    KernelRidgeClassifier,
+    KernelRidgeCV,
+)
 from mercer.features.centres import Given
 from mercer.kernels import Gaussian, Linear
+from mercer.solvers import Direct
 
 ALPHA = 0.3
 KINDS = {
@@ -140,6 +146,19 @@ def test_the_hat_matrix_smooths_targets(kind, fit_intercept):
         np.testing.assert_allclose(model.smoother_weights(new).sum(axis=1), 1.0)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_ridge_classifier_is_a_smoother_too(classes):
+    X, _, new = data()
+    y = np.digitize(X[:, 0], [-0.3, 0.6][: classes - 1])
+    model = KernelRidgeClassifier(ALPHA, kernel=Gaussian(0.9)).fit(X, y)
+    targets = 2.0 * y - 1.0 if classes == 2 else 2.0 * np.eye(classes)[y] - 1.0
+    expected = model.decision_function(new)
+    np.testing.assert_allclose(model.smoother_weights(new) @ targets, expected, rtol=1e-7)
+    plain = KernelRidge(ALPHA, kernel=Gaussian(0.9), fit_intercept=True).fit(X, targets)
+    np.testing.assert_allclose(model.leave_one_out(), plain.leave_one_out())
+    np.testing.assert_allclose(model.hat_matrix(), plain.hat_matrix())
+
+
 def test_outputs_with_alphas_of_their_own():
     X, y, new = data(outputs=2)
     model = ridge(alpha=[0.1, 1.0]).fit(X, y)
@@ -200,6 +219,19 @@ def test_pickles_of_models_on_centres_hold_no_training_rows():
     np.testing.assert_array_equal(again.predict(new), model.predict(new))
     with pytest.raises(ValueError, match="fit it again"):
         again.predict(new, return_std=True)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_kept_factor_serves_the_posterior(monkeypatch, fit_intercept):
+    X, y, new = data()
+    weights = np.linspace(0.0, 2.0, len(y))
+    params = {"fit_intercept": fit_intercept}
+    expected = ridge(**params).fit(X, y, weights).predict(new, return_std=True)
+    model = ridge(solver=Direct(keep_factor=True), **params).fit(X, y, weights)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.solution_.factor is None
+    monkeypatch.setattr("mercer.linalg.cholesky", lambda *_: pytest.fail("factored again"))
+    np.testing.assert_allclose(model.predict(new, return_std=True), expected, rtol=1e-9)
 
 
 def test_rows_in_blocks():

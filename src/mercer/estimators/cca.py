@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import linalg
 from mercer.checks import check_count, check_positive
 from mercer.features import Nystroem
-from mercer.features.centres import Given, Uniform
+from mercer.features.centres import AnyChoice, Given, Uniform
 from mercer.features.inputs import KernelInput, length
 from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.runtime.threads import spans
 
 ROWS = 2048  # of all views, whose features are stored at a time
@@ -79,14 +81,14 @@ class KernelCCA(KernelInput, BaseEstimator):
 
     n_components: int = 2
     _: KW_ONLY
-    regularization: Any = 0.1
+    regularization: float | Sequence[float] = 0.1
     kernel: Any = "rbf"
-    gamma: Any = None
+    gamma: float | str | None = None
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
-    centres: Any = None
-    random_state: Any = None
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
 
     def fit(self, X: Any, *others: Any) -> Self:
         """Find the functions; X and others are the views, as many rows each."""
@@ -148,13 +150,16 @@ class KernelCCA(KernelInput, BaseEstimator):
         return float(self.canonical_correlations(*views).mean())
 
     def _map(self, kernel: Any, view: Any) -> Nystroem:
-        choice = self.centres
+        choice: Any = self.centres
         if choice is None:
             choice = Given(view)
         elif not hasattr(choice, "choose"):
             check_count(self, "centres", choice)
             choice = Uniform(min(int(choice), length(view)), self.random_state)
-        named = {n: getattr(self, n) for n in ("gamma", "degree", "coef0", "kernel_params")}
+        named: dict[str, Any] = {}
+        if not isinstance(kernel, Kernel):
+            names = ("gamma", "degree", "coef0", "kernel_params")
+            named = {name: getattr(self, name) for name in names}
         return Nystroem(kernel, centres=choice, **named).fit(view)
 
     def _for_each(self, name: str, count: int) -> list[Any]:

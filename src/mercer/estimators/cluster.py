@@ -23,7 +23,7 @@ from mercer.features.centres import KMeansPlusPlus, Uniform
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 from mercer.operators import Gram
 from mercer.points import PointSet
 
@@ -35,7 +35,7 @@ class _Clusters(KernelInput, ClusterMixin, BaseEstimator):
     """What both share: a kernel, or a feature map in its place."""
 
     features: Any = None
-    random_state: Any = None
+    random_state: Seed = None
     _allow_indefinite = True
 
     def _map(self, kernel: Kernel, X: Any) -> FeatureMap | None:
@@ -117,8 +117,8 @@ class KernelKMeans(_Clusters):
     n_init: int = 3
     max_iter: int = 300
     tol: float = 1e-6
-    features: Any = None
-    random_state: Any = None
+    features: int | FeatureMap | None = None
+    random_state: Seed = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find clusters. y is not used."""
@@ -314,8 +314,8 @@ class SpectralClustering(_Clusters):
     n_components: int | None = None
     n_init: int = 10
     eigen_tol: float = 1e-8
-    features: Any = None
-    random_state: Any = None
+    features: int | FeatureMap | None = None
+    random_state: Seed = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find clusters. y is not used."""

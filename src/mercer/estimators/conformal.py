@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array, on_host
 from mercer.checks import check_between, check_weights
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 from mercer.solvers.posterior import Posterior
 
 
@@ -103,11 +103,11 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     True
     """
 
-    estimator: Any
+    estimator: BaseEstimator
     coverage: float = 0.9
     calibration: float = 0.25
     scaled: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regressor on some rows, and measure its errors on the others."""

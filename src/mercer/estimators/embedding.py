@@ -12,8 +12,11 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.ridge import KernelRidge
+from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.kernels.radial import Gaussian
 
 
@@ -67,9 +70,9 @@ class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
-    output_kernel: Any = None
-    centres: Any = None
-    random_state: Any = None
+    output_kernel: Kernel | None = None
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
 
     def fit(self, X: Any, Y: Any) -> Self:
         """Learn the weights of the rows; Y may be rows of numbers or a list of objects."""

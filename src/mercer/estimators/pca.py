@@ -18,10 +18,11 @@ from mercer.checks import check_nonnegative, is_count
 from mercer.estimators.inputs import forget
 from mercer.estimators.ridge import KernelRidge
 from mercer.features import Nystroem
-from mercer.features.centres import Given, Uniform
+from mercer.features.centres import AnyChoice, Given, Uniform
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.operators import Gram
 from mercer.points import VectorPoints
 
@@ -34,7 +35,9 @@ class Tuning:
 
     stored: int = 400  # rows up to which a stored matrix is decomposed at once
     share: int = 8  # … and one part of n_components in so many rows from which it is anyway
-    tolerance: float = 64.0  # rounding units of the residual of a pair, relative to the largest
+    tolerance: float = 1e-10  # the residual of a pair relative to the largest, in float64, …
+    units: float = 64.0  # … and at least so many rounding units of the data
+    extra: int = 4  # columns of a block beside the components: two products fewer
     tiny: int = 16  # rows up to which it is so whatever the solver: a block has as many columns
     oversampling: int = 10  # columns of a randomised method beside the components
     batch_centres: int = 500  # drawn from the first batch where nothing is said
@@ -62,11 +65,12 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     fit_inverse_transform : bool, default=False
         Whether to learn approximate pre-images; for vectors only.
     eigen_solver : {"auto", "dense", "arpack", "randomized"}, default="auto"
-        "dense" stores and decomposes the matrix; "arpack" stands for block Lanczos on products, to
-        the precision of the data or `tol`; "randomized" for a few steps of it, `iterated_power`.
+        "dense" stores and decomposes the matrix; "arpack" stands for block Lanczos on products,
+        until residuals are below `tol`; "randomized" for a few steps of it, `iterated_power`.
         "auto" is "dense" for few rows or many components, and else "arpack".
     tol : float, default=0
-        Where block Lanczos stops: the residual ‖Kv − λv‖ relative to the largest eigenvalue.
+        Where block Lanczos stops: the residual ‖Kv − λv‖ relative to the largest eigenvalue; 0
+        stands for 10⁻¹⁰, and eigenvalues are then exact to rounding, their error being its square.
     max_iter : int, optional
         Its products at most.
     iterated_power : int or "auto", default="auto"
@@ -127,10 +131,10 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     max_iter: int | None = None
     iterated_power: int | str = "auto"
     remove_zero_eig: bool = False
-    random_state: Any = None
+    random_state: Seed = None
     copy_X: bool = True
-    n_jobs: Any = None
-    centres: Any = None
+    n_jobs: int | None = None
+    centres: int | AnyChoice | None = None
 
     _allow_indefinite = True
     _tuning = Tuning()
@@ -249,15 +253,15 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
         randomized = solver == "randomized"
         steps = 1 + self._powers(n, count) if randomized else self.max_iter or 300
-        floor = few.tolerance * float(np.finfo(gram.dtype).eps)
+        floor = few.units * float(np.finfo(gram.dtype).eps)
         found = linalg.leading_eigenpairs(
             multiply,
             n,
             count,
-            tolerance=max(float(self.tol), floor),
+            tolerance=max(float(self.tol) or few.tolerance, floor),
             iterations=steps,
             by_size=randomized,
-            extra=few.oversampling if randomized else 0,
+            extra=few.oversampling if randomized else few.extra,
             random_state=self.random_state,
         )
         return means, found.values, found.vectors

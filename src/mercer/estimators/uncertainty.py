@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,91 @@ from mercer.solvers.posterior import Posterior, posterior
 from mercer.solvers.problem import Problem
 
 
-class RidgeUncertainty(KernelInput):
-    """What the ridge estimators share beyond a prediction.
+class RidgeSmoother(KernelInput):
+    """A ridge fit as a smoother: its values are linear in the targets.
 
-    A ridge fit is the mean of a Gaussian process with prior covariance s²k, noise variance s²α/w_i
-    and, where there is an intercept, a flat prior on it; s² is ŝ² = yᵀ(K + αI)⁻¹y/n. `fit` leaves
-    the problems it solved, one for each output where alphas differ, in `_problems`; what follows
-    from them is computed when it is asked for, and kept.
+    `fit` leaves the problems it solved, one for each output where alphas differ, by `_remember`;
+    what follows from them is computed when it is asked for, and kept.
     """
 
     _problems: list[Problem]
     _known: list[Posterior] | None
+    solution_: Any
+
+    def smoother_weights(self, X: Any) -> Any:
+        """W with f(x) + b = Σ_i W(x)_i y_i: one row for each row of X, a column for each target.
+
+        Shape (rows, n), or (outputs, rows, n) where outputs have alphas of their own.
+        """
+        points = evaluation_points(self, X)
+        return self._of_each(lambda known: known.smoother_weights(points))
+
+    def hat_matrix(self) -> Any:
+        """H = W(X_train): the fitted values are H y. It takes n² numbers."""
+        return self._of_each(lambda known: known.hat_matrix())
+
+    def degrees_of_freedom(self) -> Any:
+        """The trace of the hat matrix; one number for each output where alphas differ."""
+        return self._of_each(lambda known: known.degrees_of_freedom)
+
+    def leave_one_out(self) -> np.ndarray:
+        """Predictions of each training target by the fit on all other rows, without refitting.
+
+        With sample weights, a row is left out as a whole; rows without weight have NaN.
+        """
+        parts = []
+        for known in self._posteriors():
+            predictions = known.problem.y_columns - known.leave_one_out_residuals
+            parts += list(on_host(predictions).T)
+        return self._columns(np.stack(parts, axis=1))
+
+    # ---- how it is kept -------------------------------------------------------------------------
+
+    def _posteriors(self) -> list[Posterior]:
+        check_is_fitted(self)
+        if "_problems" not in vars(self):
+            raise ValueError(
+                f"this {type(self).__name__} was pickled on centres or loaded from a file, which "
+                "holds no training rows with their targets, of which intervals and deviations are "
+                "made: fit it again here."
+            )
+        known = getattr(self, "_known", None)
+        if known is None:
+            factor = getattr(self.solution_, "factor", None)
+            known = self._known = [posterior(problem, factor) for problem in self._problems]
+        return known
+
+    def _of_each(self, compute: Any) -> Any:
+        parts = [compute(known) for known in self._posteriors()]
+        return parts[0] if len(parts) == 1 else np.stack([on_host(part) for part in parts])
+
+    def _columns(self, values: np.ndarray) -> Any:
+        """Values with a last axis of outputs, without it where there is one target."""
+        if self._problems[0].single and len(self._problems) == 1:
+            return values[..., 0] if values.ndim > 1 else float(values[0])
+        return values
+
+    def _remember(self, problems: list[Problem]) -> None:
+        self._problems, self._known = problems, None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without factors and, on centres, without training rows: the model does not need them."""
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        state.pop("_known", None)
+        if getattr(state.get("solution_"), "factor", None) is not None:
+            state["solution_"] = replace(state["solution_"], factor=None)
+        problems = state.get("_problems") or []
+        if problems and not problems[0].on_all_points:
+            del state["_problems"]
+        return state
+
+
+class RidgeUncertainty(RidgeSmoother):
+    """What the ridge estimators share beyond a prediction.
+
+    A ridge fit is the mean of a Gaussian process with prior covariance s²k, noise variance s²α/w_i
+    and, where there is an intercept, a flat prior on it; s² is ŝ² = yᵀ(K + αI)⁻¹y/n.
+    """
 
     def predict(
         self,
@@ -124,35 +199,6 @@ class RidgeUncertainty(KernelInput):
         lower, upper = (np.stack(side, axis=1).reshape(shape) for side in zip(*ends, strict=True))
         return lower, upper
 
-    # ---- the fit as a smoother ------------------------------------------------------------------
-
-    def smoother_weights(self, X: Any) -> Any:
-        """W with f(x) + b = Σ_i W(x)_i y_i: one row for each row of X, a column for each target.
-
-        Shape (rows, n), or (outputs, rows, n) where outputs have alphas of their own.
-        """
-        points = evaluation_points(self, X)
-        return self._of_each(lambda known: known.smoother_weights(points))
-
-    def hat_matrix(self) -> Any:
-        """H = W(X_train): the fitted values are H y. It takes n² numbers."""
-        return self._of_each(lambda known: known.hat_matrix())
-
-    def degrees_of_freedom(self) -> Any:
-        """The trace of the hat matrix; one number for each output where alphas differ."""
-        return self._of_each(lambda known: known.degrees_of_freedom)
-
-    def leave_one_out(self) -> np.ndarray:
-        """Predictions of each training target by the fit on all other rows, without refitting.
-
-        With sample weights, a row is left out as a whole; rows without weight have NaN.
-        """
-        parts = []
-        for known in self._posteriors():
-            predictions = known.problem.y_columns - known.leave_one_out_residuals
-            parts += list(on_host(predictions).T)
-        return self._columns(np.stack(parts, axis=1))
-
     # ---- the Gaussian process -------------------------------------------------------------------
 
     def scale(self) -> Any:
@@ -170,39 +216,6 @@ class RidgeUncertainty(KernelInput):
             check_positive(self, "scale", scale)
         known = [on_host(part.log_marginal_likelihood(scale)) for part in self._posteriors()]
         return self._columns(np.concatenate(known))
-
-    # ---- how it is kept -------------------------------------------------------------------------
-
-    def _posteriors(self) -> list[Posterior]:
-        check_is_fitted(self)
-        if "_problems" not in vars(self):
-            raise ValueError(
-                f"this {type(self).__name__} on centres was pickled, and a pickle holds no "
-                "training rows, of which intervals and deviations are made: fit it again here."
-            )
-        known = getattr(self, "_known", None)
-        if known is None:
-            known = self._known = [posterior(problem) for problem in self._problems]
-        return known
-
-    def _of_each(self, compute: Any) -> Any:
-        parts = [compute(known) for known in self._posteriors()]
-        return parts[0] if len(parts) == 1 else np.stack([on_host(part) for part in parts])
-
-    def _columns(self, values: np.ndarray) -> Any:
-        """Values with a last axis of outputs, without it where there is one target."""
-        if self._problems[0].single and len(self._problems) == 1:
-            return values[..., 0] if values.ndim > 1 else float(values[0])
-        return values
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without factors and, on centres, without training rows: the model does not need them."""
-        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
-        state.pop("_known", None)
-        problems = state.get("_problems") or []
-        if problems and not problems[0].on_all_points:
-            del state["_problems"]
-        return state
 
 
 def _root(matrix: np.ndarray) -> np.ndarray:

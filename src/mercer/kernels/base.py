@@ -432,6 +432,9 @@ def _shown(value: Any) -> str:
 
 
 def _operand(value: Any) -> bool:
+    if isinstance(value, type) and issubclass(value, Kernel):
+        raise TypeError(f"kernels are objects; got the class {value.__name__}: write "
+                        f"{value.__name__}(...).")  # fmt: skip
     return isinstance(value, (Kernel, int, float, np.integer, np.floating))
 
 

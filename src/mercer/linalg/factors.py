@@ -71,7 +71,7 @@ class Factor:
         """Whether b is solved for panel by panel: a few columns, L large and on a device."""
         lower, tuning = self.lower, self.tuning
         on_device = is_tensor(lower) and (lower.device.type != "cpu" or tuning.panels_on_host)
-        large = on_device and len(lower) > 2 * tuning.device_panel
+        large = on_device and len(lower) > tuning.device_panel // 2
         return large and b.ndim == 2 and b.shape[1] <= tuning.few_columns and b.dtype == lower.dtype
 
     @cached_property

@@ -89,6 +89,7 @@ class RidgeState(State):
     dtype: str = "float64"
     corrections: int = 0
     singles: int = 0  # iterations in float32
+    certified: Residual | None = field(default=None, metadata=NOT_STORED)  # of x, where known
     residual: Array = field(default=None, repr=False, metadata=NOT_STORED)
     steps: Iterator[Step] | None = field(default=None, repr=False, metadata=NOT_STORED)
 
@@ -304,7 +305,8 @@ class ConjugateGradient:
         if admission.float64_is_dear(system.gram):  # sampled rows may tell that it is enough
             sampled = ridge_residual(system.problem, *system.coefficients(candidate))
             if sampled.claimed <= goal:
-                state.x, state.finished = candidate, "the tolerance is reached"
+                state.x, state.certified = candidate, sampled
+                state.finished = "the tolerance is reached"
                 return
         rest = system.sides - system.multiply(candidate)
         before, after = system.size(state.residual), system.size(rest)
@@ -334,7 +336,10 @@ class ConjugateGradient:
         at = state.best or self.progress(state)
         alpha = to_precision(at.coefficients, precision(system.gram.dtype))
         wide = to_precision(alpha, "float64")
-        residual = ridge_residual(problem, wide, at.intercept)
+        same = state.best is None and problem.weights is None and not problem.fit_intercept
+        residual = state.certified if same else None  # α is x then
+        if residual is None:
+            residual = ridge_residual(problem, wide, at.intercept)
         return Solution(
             coefficients=alpha,
             status=self._status(state, residual),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,9 @@ class Direct:
     primal : bool or None, default=None
         Whether to solve for the weights of the kernel's explicit features, of which there must be
         finitely many; None does where they are fewer than half the points.
+    keep_factor : bool, default=False
+        Whether to factor in the precision of the data and hand the factor back, n² numbers, in the
+        solution: posterior deviations of `KernelRidge` then need no other.
     tuning : Tuning
 
     Examples
@@ -80,6 +83,7 @@ class Direct:
 
     mixed: bool | None = None
     primal: bool | None = None
+    keep_factor: bool = False
     tuning: Tuning = field(default=Tuning(), repr=False)
 
     def solve(self, problem: Problem) -> Solution:
@@ -87,12 +91,15 @@ class Direct:
             return Solution.stacked([self.solve(part) for part in problem.each_output()])
         work = _Factorisation(Direct, problem)
         work.tuning, work.witness = self.tuning, witness_of(problem.gram)
+        work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
             return work.minimum_norm()
         if self.primal or (self.primal is None and has_few_features(problem.gram)):
             return work.in_features()
-        mixed = self.mixed
-        if mixed is None:  # a card for computing has float64 as fast as float32
+        mixed = self.mixed and not self.keep_factor
+        if (
+            self.mixed is None and not self.keep_factor
+        ):  # a card for computing has float64 as fast as float32
             large = problem.rows >= self.tuning.mixed_size
             mixed = large and not admission.on_device(problem.gram)
         refined = work.refined() if mixed and problem.gram.dtype == np.float64 else None
@@ -104,6 +111,7 @@ class _Factorisation(RidgeSystem):
 
     tuning: Tuning
     witness: Any
+    keep_factor: bool
 
     def factored(self) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
@@ -113,7 +121,9 @@ class _Factorisation(RidgeSystem):
         except NotPositiveDefiniteError as refusal:
             return self._indefinite(matrix, refusal.witness)
         solved = to_precision(factor.solve(to_precision(self.sides, self.precision)), "float64")
-        return self._solution(solved, f"Cholesky factorisation in {self.precision}", factor.jitter)
+        note = f"Cholesky factorisation in {self.precision}"
+        solution = self._solution(solved, note, factor.jitter)
+        return replace(solution, factor=factor) if self.keep_factor else solution
 
     def _indefinite(self, matrix: Array, direction: Array) -> Solution:
         """The solution of least norm where K + ρI is not positive definite: not a minimum."""

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, namespace, precision
 from mercer.operators import BlockedGram, FeatureMatrix, Gram
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
@@ -36,8 +36,10 @@ from mercer.solvers.problem import Problem, has_few_features, require_square_los
 ROWS = 2048  # new points, or rows of features, that are treated together
 
 
-def posterior(problem: Problem) -> Posterior:
+def posterior(problem: Problem, factor: linalg.Factor | None = None) -> Posterior:
     """The posterior of a ridge problem on all points, on centres or on features.
+
+    `factor` is that of SKS + ρI in float64, where a solver kept it.
 
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
@@ -51,7 +53,7 @@ def posterior(problem: Problem) -> Posterior:
     """
     require_square_loss(Posterior, problem)
     if problem.on_all_points and not (problem.regularization and has_few_features(problem.gram)):
-        return OnAllPoints(problem)
+        return OnAllPoints(problem, factor)
     return OnFeatures(problem)
 
 
@@ -182,22 +184,28 @@ class OnAllPoints(Posterior):
     weights are SL⁻ᵀ(T + t rᵀ/‖t‖²).
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, factor: linalg.Factor | None = None) -> None:
         super().__init__(problem)
-        gram = problem.gram
-        _check_memory(gram)
         self.roots = self.xp.sqrt(self.weights)[:, None]
-        matrix = problem.array(gram.astype("float64").dense())
-        if problem.weights is not None:
-            matrix = self.roots * matrix * self.roots.T
-        self.factor = linalg.cholesky(linalg.shift_diagonal(matrix, self.ridge), overwrite=True)
+        wide = factor is not None and precision(factor.lower.dtype) == "float64"
+        self.factor = factor if factor is not None and wide else self._factor()
         self.border: Array | None = None
         if problem.fit_intercept:
             self.border = self.factor.half_solve(self.roots)
 
+    def _factor(self) -> linalg.Factor:
+        gram = self.problem.gram
+        _check_memory(gram)
+        matrix = self.problem.array(gram.astype("float64").dense())
+        if self.problem.weights is not None:
+            matrix = self.roots * matrix * self.roots.T
+        return linalg.cholesky(linalg.shift_diagonal(matrix, self.ridge), overwrite=True)
+
     def _sides(self, x: Any) -> tuple[Array, Array | None]:
         """T and r."""
-        sides = self.factor.half_solve(self.roots * self._cross(x))
+        cross = self._cross(x)
+        weighted = cross if self.problem.weights is None else self.roots * cross
+        sides = self.factor.half_solve(weighted)
         if self.border is None:
             return sides, None
         return sides, 1.0 - (self.border.T @ sides)[0, :]

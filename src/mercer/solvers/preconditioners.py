@@ -58,14 +58,15 @@ class Tuning:
         As `entry` on a card, and what a coordinate adds (Gaussian on an H200: 0.3 ps at d = 10 and
         8.6 ps at d = 784, against 0.04 ps for a multiply-add in float32).
     stored_entry : float
-        The same, where K is stored on a card and read: 1.5 ps.
+        The same, where K is stored on a card and read: 1.5 ps, but columns are then chosen on the
+        host, which takes as long as their arithmetic.
     """
 
     fewest: int = 50
     entry: float = 28.0
     device_entry: float = 4.0
     device_coordinate: float = 0.27
-    stored_entry: float = 37.0
+    stored_entry: float = 12.0
     ahead: float = 1.3
     wide: float = 1e4
     floor: float = 1e-14
@@ -312,6 +313,8 @@ class SamplingTuning:
     entry, coordinate, output : float
         What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one
         more coordinate and output add to that (measured on two cores, d from 3 to 90).
+    dear : float
+        Times as long takes a pass in float64 on a card.
     pilot : int
         Rows for each centre of a first sample, from which leverages are estimated.
     sketch : int
@@ -338,6 +341,7 @@ class SamplingTuning:
     entry: float = 25.0
     coordinate: float = 1.7
     output: float = 8.0
+    dear: float = 12.0
     pilot: int = 2
     sketch: int = 8
     looked_at: int = 4096
@@ -587,7 +591,8 @@ class SampledHessians:
         goal = space.solver.goal(space.problem)
         if space.loss.is_multiclass:  # one factor for all classes, which more rows do not mend
             return min(max(active, 1), SAMPLING.factors[0] * space.size)
-        return sample_size(max(active, 1), space.size, goal, width, space.problem.outputs)
+        dear = space.products == "float64" and admission.float64_is_dear(space.operator)
+        return sample_size(max(active, 1), space.size, goal, width, space.problem.outputs, dear)
 
 
 def inclusion_chances(shares: np.ndarray, count: int) -> np.ndarray:
@@ -638,13 +643,16 @@ def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> fl
     return max(1.0, SAMPLING.slower * math.log(goal) / math.log(centres / sample))
 
 
-def sample_size(rows: int, centres: int, tolerance: float, width: int, outputs: int = 1) -> int:
+def sample_size(
+    rows: int, centres: int, tolerance: float, width: int, outputs: int = 1, dear: bool = False
+) -> int:
     """How many rows to take for the preconditioner: more rows cost more, and save steps.
 
     >>> sample_size(1_000, 200, 1e-6, 3), sample_size(10**6, 2_000, 1e-6, 3) > 8_000
     (1000, True)
     """
     entry = SAMPLING.entry + SAMPLING.coordinate * width + SAMPLING.output * (outputs - 1)
+    entry *= SAMPLING.dear if dear else 1.0
 
     def cost(sample: int) -> float:
         steps = expected_steps(rows, centres, sample, tolerance)

@@ -59,6 +59,8 @@ class Solution:
         What was recorded on the way, by name; "objective" holds values of the objective only.
     intercept : float or array
         b, 0 where there is none.
+    factor : Factor or None
+        The Cholesky factor that solved it, where the solver was told to keep it.
     asked : Asked or None
         The problem in a few numbers, where an estimator posed it.
     """
@@ -69,6 +71,7 @@ class Solution:
     gap: float
     history: dict[str, list[Any]] = field(default_factory=dict)
     intercept: Any = 0.0
+    factor: Any = field(default=None, repr=False)
     asked: Asked | None = None
 
     def __repr__(self) -> str:
