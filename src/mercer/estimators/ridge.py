@@ -288,8 +288,8 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     kernel_params: dict[str, Any] | None = None
     lengthscales: ArrayLike | str | None = "auto"
     fit_intercept: bool = False
-    centres: Any = None
-    random_state: Any = None
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
     device: Any = None
 
     @with_callbacks
