@@ -1,6 +1,6 @@
 # One command for each habit. On a fresh machine Python 3.11 or newer and pip are enough:
 #
-#   make demo     fit and draw a first function
+#   make demo     from a table to a model and its report: runs `mercer demo`
 #   make test     tests and doctests
 #   make check    what a change must pass: style, types, imports, tests with their coverage
 #   make test-gpu the code of the GPU on the CPU, through Triton's interpreter; installs torch
@@ -26,8 +26,8 @@ pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist loadfile
 .DELETE_ON_ERROR:
 .PHONY: demo test test-gpu test-gpu-quick check format lint types imports coverage fuzz bench docs clean
 
-demo: $(installed)-plot
-	$(bin)/python -m mercer.demo
+demo: $(installed)-cli
+	$(bin)/mercer demo
 
 # MEASURE=--cov makes the same run count the lines it reached, which takes a third longer.
 test: $(installed)-test

@@ -128,6 +128,7 @@ HIGHLIGHTS = {  # of each set, how the work of a row begins
     "logistic": ("KernelLogisticRegression, 10 classes", "KernelLogisticRegression, two classes"),
     "scale": ("land or sea, 100,000", "land or sea, 1,000,000", "ridge on 20,000 rows"),
     "online": ("budget 200, merging", "samples a second", "streams of 4"),
+    "job": ("mean rank of mercer.tune", "altered model files"),
     "gpu": ("K(X,Y)v Gaussian, n = m = 200,000, d = 10", "ridge on M = 20,000 centres, 1"),
 }
 

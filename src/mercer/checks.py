@@ -14,6 +14,8 @@ import numpy as np
 
 from mercer.arrays import Array, floating, namespace
 
+SMALLEST_LENGTHSCALE = 1e-150  # so that 1/ℓ² is a float
+
 # ---- numbers ------------------------------------------------------------------------------------
 
 
@@ -72,6 +74,15 @@ def check_step(owner: object, step: Any) -> None:
         raise ValueError(f"the proximal map of {_name(owner)} needs a step > 0; got {step!r}.")
 
 
+def check_object(owner: object, name: str, value: Any) -> None:
+    """Refuse a class where one of its objects is meant: Gaussian for Gaussian()."""
+    if isinstance(value, type):
+        raise ValueError(
+            f"{name} of {_name(owner)} must be an object; got the class {value.__name__}: write "
+            f"{value.__name__}(...)."
+        )
+
+
 # ---- lists of numbers ---------------------------------------------------------------------------
 
 
@@ -84,6 +95,7 @@ def check_lengthscale(owner: object, value: Any) -> None:
                 f"{_name(owner)} needs a finite lengthscale > 0; got {value!r}. Write for example "
                 f"{_name(owner)}(lengthscale=1.0)."
             )
+        _check_square(owner, value)
         return
     scales = np.asarray(value)
     if scales.ndim != 1 or scales.dtype.kind not in "fiu" or not len(scales):
@@ -95,6 +107,16 @@ def check_lengthscale(owner: object, value: Any) -> None:
         raise ValueError(
             f"{_name(owner)} needs finite lengthscales > 0; got {value!r}. To leave a column out, "
             "write kernel.on(columns)."
+        )
+    _check_square(owner, float(scales.min()))
+
+
+def _check_square(owner: object, lengthscale: Any) -> None:
+    """Refuse a lengthscale so small that 1/ℓ² overflows."""
+    if lengthscale < SMALLEST_LENGTHSCALE:
+        raise ValueError(
+            f"{_name(owner)} needs lengthscales above {SMALLEST_LENGTHSCALE:g}, beyond which 1/ℓ² "
+            f"overflows; got {lengthscale!r}. Measure the points in a smaller unit."
         )
 
 

@@ -9,7 +9,7 @@ import sklearn
 from drop_in.swapped import VERSION
 
 OTHERWISE = {
-    "test_svr_errors": "a kernel that returns an array for two points is refused in fit already",
+    "test_svr_errors": "a function that gives [[1.0]] for blocks is taken for one of points",
     "test_tweak_params": "it changes a private attribute of libsvm's binding; ours is function_",
     "test_svc_raises_error_internal_representation": "it breaks a private array, which we have not",
     "test_bad_input": "rows to predict at may be sparse though those of fit were dense",

@@ -234,7 +234,7 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="an iterator, which gives them once"):
         BlockedGram(KERNEL, iter([X]), KERNEL.points(CENTRES), N)
     short = BlockedGram(KERNEL, [X[:10]], KERNEL.points(CENTRES), N)
-    with pytest.raises(ValueError, match="gave 10 rows in this pass; expected 300"):
+    with pytest.raises(ValueError, match="blocks of X have 10 rows, and y has 300"):
         Newton().solve(problem_of(Squared(), REAL, short))
     with pytest.raises(ValueError, match="whole number iterations ≥ 1"):
         Newton(iterations=0)

@@ -37,6 +37,14 @@ def test_columns_of_any_scale_are_solved_in_few_steps(name, fit_intercept):
     assert gap.relative < 2e-6
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_digits_do_not_depend_on_the_weights(seed):
+    """Without refinement, or too near the bounds, systems lose all digits for some weights."""
+    weights = np.random.default_rng(seed).integers(0, 3, 300).astype(float)
+    problem = Problem(Linear().gram(X), SIGNS, Hinge(), 1e-3, weights, fit_intercept=True)
+    assert DualAscent(1e-6, max_iterations=30_000).solve(problem).status.converged
+
+
 def test_it_is_the_minimum_that_linear_programming_finds():
     """Quantile regression with hardly any λ is a linear programme."""
     n = len(Y)

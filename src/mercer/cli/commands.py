@@ -30,9 +30,9 @@ COPIES = 4  # of a table in memory while it is encoded and fitted
 
 def fit(options: Any) -> None:
     """Choose, fit, test; write the model and the report."""
-    _check_writable(options.output)
+    check_writable(options.output)
     if not options.no_report:
-        _check_writable(options.report)
+        check_writable(options.report)
     table = _table(options)
     start = time.perf_counter()
     with _limited(options) as (limit, notify):
@@ -88,7 +88,7 @@ def predict(options: Any) -> None:
     """Predictions as CSV: with intervals for numbers, probabilities for classes."""
     model = _model(options.model)
     if options.output:
-        _check_writable(options.output)
+        check_writable(options.output)
     table = _read(options.table)
     columns = _predictions(model, table, options.level)
     if options.json:
@@ -100,16 +100,15 @@ def predict(options: Any) -> None:
     if not options.output:
         sys.stdout.write(text)
         return
-    _write(Path(options.output), text)
+    write_text(Path(options.output), text)
     print(f"{len(lines) - 1:,} predictions in {options.output}", file=sys.stderr)
 
 
 def _predictions(model: Any, table: Any, level: float) -> dict[str, Any]:
     record = model.record_
     if record.task == "regression":
-        return dict(
-            zip((record.target, "low", "high"), model.predict_interval(table, level).T, strict=True)
-        )
+        low, high = model.predict_interval(table, level)
+        return {record.target: model.predict(table), "low": low, "high": high}
     columns: dict[str, Any] = {record.target: model.predict(table)}
     for label, values in zip(model.classes_, model.predict_proba(table).T, strict=True):
         columns[f"p({label})"] = values
@@ -220,7 +219,7 @@ def _model(path: str) -> Any:
     return model
 
 
-def _check_writable(path: str) -> None:
+def check_writable(path: str) -> None:
     """Refuse before the work what could not be written after it."""
     folder = Path(path).resolve().parent
     if not folder.is_dir():
@@ -238,7 +237,8 @@ def _reported(model: Any, path: str) -> Path | None:
         return None
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(text, encoding="utf-8")

@@ -1,65 +1,66 @@
-"""`mercer demo`: the whole way on a table that scikit-learn ships."""
+"""`mercer demo`: the whole way on two tables that scikit-learn ships."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, load_digits
 
-SEVERITY = "progression"
+MEASUREMENTS = (
+    "age", "sex", "bmi", "blood pressure", "cholesterol", "LDL", "HDL", "ratio", "triglycerides",
+    "glucose",
+)  # fmt: skip
 
 
-def table() -> dict[str, Any]:
-    """Diabetes: ten measurements of 442 patients, and how the disease went on after a year.
+def diabetes() -> dict[str, Any]:
+    """Ten measurements of 442 patients, and how the disease went on after a year.
 
-    The sex is a category again, and some blood values are made missing, as in real tables.
+    The sex is a category again, and some values of glucose are made missing, as in real tables.
     """
     rows, target = load_diabetes(return_X_y=True, scaled=False)
-    names = ["age", "sex", "bmi", "blood pressure", "cholesterol", "LDL", "HDL", "ratio",
-             "triglycerides", "glucose"]  # fmt: skip
-    found: dict[str, Any] = {name: rows[:, i] for i, name in enumerate(names)}
+    found: dict[str, Any] = {name: rows[:, i] for i, name in enumerate(MEASUREMENTS)}
     found["sex"] = np.where(found["sex"] == 1, "female", "male").astype(object)
     missing = np.random.default_rng(0).random(len(rows)) < 0.05
     found["glucose"] = np.where(missing, np.nan, found["glucose"])
-    found[SEVERITY] = target
-    return found
+    return {**found, "progression": target}
+
+
+def digits() -> dict[str, Any]:
+    """1,797 images of digits by hand: the ink in 8 × 8 fields, and the digit."""
+    rows, target = load_digits(return_X_y=True)
+    found = {f"row {i // 8} column {i % 8}": rows[:, i] for i in range(64)}
+    return {**found, "digit": target}
 
 
 def run(options: Any) -> None:
-    """Write the table, then run the commands that a user would type."""
-    from mercer.cli import commands
-    from mercer.cli.arguments import parser
+    """Write the tables, then run the commands that a user would type."""
+    from mercer.cli.commands import check_writable, write_text
+    from mercer.cli.main import run_command
 
     folder = Path(options.folder)
-    csv, model = folder / "diabetes.csv", folder / "model.mercer"
-    data = table()
-    lines = [",".join(data)]
-    lines += [",".join(map(_cell, row)) for row in zip(*data.values(), strict=True)]
-    commands._check_writable(str(csv))
-    commands._write(csv, "\n".join(lines) + "\n")
+    check_writable(str(folder / "diabetes.csv"))
+    for name, table in {"diabetes": diabetes(), "digits": digits()}.items():
+        lines = [",".join(table)]
+        lines += [",".join(map(_cell, row)) for row in zip(*table.values(), strict=True)]
+        write_text(folder / f"{name}.csv", "\n".join(lines) + "\n")
+    flags = [flag for flag in ("--json", "--quiet") if getattr(options, flag[2:])]
     for line in (
-        ["fit", str(csv), "--target", SEVERITY, "--time", "20s", "-o", str(model),
-         "--report", str(folder / "report.html")],
-        ["explain", str(model)],
-    ):  # fmt: skip
-        if options.quiet:
-            line.append("--quiet")
-        asked = parser().parse_args(line)
+        "fit diabetes.csv --target progression --time 8s -o diabetes.mercer --report diabetes.html",
+        "explain diabetes.mercer",
+        "fit digits.csv --target digit --time 15s -o digits.mercer --report digits.html",
+    ):
         if not options.json:
-            print(f"$ mercer {' '.join(line)}\n")
-        _run(commands, asked, options)
-
-
-def _run(commands: Any, asked: argparse.Namespace, options: Any) -> None:
-    asked.json = options.json
-    if options.json and asked.command == "explain":
-        return
-    getattr(commands, asked.command)(asked)
+            print(f"\n$ mercer {line}\n", flush=True)
+        words = [str(folder / word) if _is_file(word) else word for word in line.split()]
+        run_command([*words, *flags])
     if not options.json:
-        print()
+        print(f"\nreports worth a look: {folder / 'diabetes.html'} and {folder / 'digits.html'}")
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith((".csv", ".mercer", ".html"))
 
 
 def _cell(value: Any) -> str:

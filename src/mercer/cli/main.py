@@ -14,12 +14,8 @@ DONE, FAILED, REFUSED, NOT_WRITTEN, STOPPED = 0, 1, 3, 4, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code."""
-    options = parser().parse_args(arguments)
-    if getattr(options, "memory", None):
-        os.environ["MERCER_MEMORY"] = options.memory
     try:
-        commands = importlib.import_module("mercer.cli.commands")
-        getattr(commands, options.command)(options)
+        run_command(arguments)
     except KeyboardInterrupt:
         return _said("stopped.", STOPPED)
     except BrokenPipeError:
@@ -29,6 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _said(*_sentence(refusal))
     return DONE
+
+
+def run_command(arguments: Sequence[str] | None) -> None:
+    """Run a command; what it refuses is raised."""
+    options = parser().parse_args(arguments)
+    if getattr(options, "memory", None):
+        os.environ["MERCER_MEMORY"] = options.memory
+    commands = importlib.import_module("mercer.cli.commands")  # heavy, so not for --help
+    getattr(commands, options.command)(options)
 
 
 def _sentence(refusal: Exception) -> tuple[str, int]:

@@ -5,10 +5,12 @@ They are set by `keep`. They stand in classes that are no dataclasses, so that n
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from mercer.estimators.smaller import smaller
+from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
@@ -27,6 +29,24 @@ class Learned(KernelInput):
     intercept_: Any
     n_features_in_: int
     feature_names_in_: np.ndarray
+    compression_error_: float
+
+    def compress(self, centres: int | AnyChoice) -> Self:
+        """A copy of this fitted estimator whose function has few centres, to ship or to speed up.
+
+        Parameters
+        ----------
+        centres : int or choice of `mercer.features.centres`
+            How many: means of groups of the present ones, so that no training row is among them,
+            or some of them where points have no means. A choice picks some of them.
+
+        Returns
+        -------
+        estimator
+            It predicts as this one does; `compression_error_` says how far its function is from f.
+            It does not know training rows by number: `support_` is gone.
+        """
+        return smaller(self, centres)
 
 
 class LearnedByLoss(Learned):

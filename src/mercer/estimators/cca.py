@@ -83,7 +83,7 @@ class KernelCCA(KernelInput, BaseEstimator):
     _: KW_ONLY
     regularization: float | Sequence[float] = 0.1
     kernel: Any = "rbf"
-    gamma: float | None = None
+    gamma: float | str | None = None
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None

@@ -35,7 +35,7 @@ class _Clusters(KernelInput, ClusterMixin, BaseEstimator):
     """What both share: a kernel, or a feature map in its place."""
 
     features: Any = None
-    random_state: Any = None
+    random_state: Seed = None
     _allow_indefinite = True
 
     def _map(self, kernel: Kernel, X: Any) -> FeatureMap | None:

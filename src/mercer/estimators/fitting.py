@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_object
 from mercer.errors import (
     ApproximationWarning,
     IndefiniteKernelWarning,
@@ -268,6 +269,12 @@ def is_automatic(solver: Any) -> bool:
             'solver must be "auto" or a solver object, as Newton() or DualAscent(); got '
             f"{solver!r}."
         )
+    check_object("an estimator", "solver", solver)
+    if not (isinstance(solver, str) or callable(getattr(solver, "solve", None))):
+        raise ValueError(
+            'solver must be "auto" or a solver object of mercer.solvers, with a method solve; got '
+            f"{solver!r}."
+        )
     return isinstance(solver, str)
 
 
@@ -277,6 +284,7 @@ def _count_of(centres: Any) -> int:
         if centres < 1:
             raise ValueError(f"centres must be a whole number ≥ 1; got {centres!r}.")
         return int(centres)
+    check_object("an estimator", "centres", centres)
     if hasattr(centres, "choose"):
         return int(getattr(centres, "count", 1000))
     raise ValueError(

@@ -16,10 +16,13 @@ from mercer.estimators.inputs import admit_labels, admit_numbers, function_value
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.scores import Calibration
+from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput
 from mercer.kernels.base import Kernel
+from mercer.kernels.measures import Seed
 from mercer.learning.candidates import CANDIDATES, Candidate, raced
 from mercer.learning.rounds import GradientRounds, Round
+from mercer.solvers.problem import Solver
 
 
 class _Attributes(KernelInput):
@@ -41,9 +44,9 @@ class _Learned(CallbackSupportMixin, _Attributes):
     rows: int = 4000
     held_out: float = 0.2
     time_limit: float | None = None
-    solver: Any = "auto"
-    centres: Any = None
-    random_state: Any = 0
+    solver: Solver | str = "auto"
+    centres: int | AnyChoice | None = None
+    random_state: Seed = 0
     device: Any = None
 
     def _candidates(self) -> Sequence[Candidate]:

@@ -59,15 +59,21 @@ def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
     Kernels with one lengthscale are looked at, on dense points, of which some are compared with
     some others.
     """
-    scale = kernel.get_params(deep=False).get("lengthscale", [])
-    if np.ndim(scale) or not isinstance(points, DensePoints) or len(points) < FEWEST:
-        return
+    scale: Any = getattr(kernel, "lengthscale", [])
     n = len(points)
-    x, y = (
-        points.take(np.linspace(0, n - 1, min(n, count)).astype(int)) for count in (PROBED, AGAINST)
-    )
-    looks = _looks(kernel, x, y)
-    if not looks:
+    if np.ndim(scale) or not isinstance(points, DensePoints) or n < FEWEST:
+        return
+    x = points.take(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
+    y = points.take(np.linspace(0, n - 1, min(n, AGAINST)).astype(int))
+    apart = scipy.spatial.distance.cdist(x.rows, y.rows, "chebyshev") > 0
+    if not apart.any():  # repeated points do not count
+        return
+    values = np.abs(Gram(kernel, x, y).dense()) / np.abs(Gram(kernel, x).diagonal())[:, None]
+    if np.mean(np.where(apart, values, 0.0).max(axis=1) < UNRELATED) >= MOST:
+        looks = "every point is alone, so that f vanishes away from the training points:"
+    elif np.mean(1.0 - values[apart] < EQUAL) >= MOST:
+        looks = "all points are nearly equal, so that f is nearly constant:"
+    else:
         return
     median = median_distance(points.rows)
     warn(
@@ -76,18 +82,3 @@ def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
         f"lengthscale={median:.2g} or so; columns of different units want a StandardScaler.",
         LengthscaleWarning,
     )
-
-
-def _looks(kernel: Kernel, x: DensePoints, y: DensePoints) -> str:
-    """How points look to the kernel, where that is of no use; repeated points do not count."""
-    rows, others = (np.asarray(points.rows, np.float64) for points in (x, y))
-    apart = scipy.spatial.distance.cdist(rows, others, "chebyshev") > 0
-    if not apart.any():
-        return ""
-    values = np.asarray(Gram(kernel, x, y).dense())
-    values = np.abs(values) / abs(float(kernel(rows[0], rows[0])))  # such kernels are stationary
-    if np.mean(np.where(apart, values, 0.0).max(axis=1) < UNRELATED) >= MOST:
-        return "every point is alone, so that f vanishes away from the training points:"
-    if np.mean(1.0 - values[apart] < EQUAL) >= MOST:
-        return "all points are nearly equal, so that f is nearly constant:"
-    return ""

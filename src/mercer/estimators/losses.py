@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
     random_state: Seed = None
     device: Any = None
     time_limit: float | None = None
-    checkpoint: Any = None
+    checkpoint: str | Path | None = None
 
     def _formulation(self, X: Any, loss: Loss, weights: Any, outputs: int = 1) -> Formulation:
         """Where f is sought, and by which solver."""

@@ -33,27 +33,32 @@ __all__ = ["CallbackSupportMixin", "FitTask", "iterations_of", "with_callbacks",
 Attributes = Callable[[], dict[str, Any]]
 
 
+@dataclasses.dataclass(eq=False)
 class FitTask:
     """One task of a fit: begun, perhaps divided into tasks, ended with what is fitted so far."""
 
-    def __init__(self, estimator: Any, context: Any, data: dict[str, Any]) -> None:
-        self.estimator, self.context, self.data = estimator, context, data
-        callbacks = getattr(estimator, "_skl_callbacks", [])
-        self.has_callbacks = context is not None and bool(callbacks)
-        if context is not None:
-            context.call_on_fit_task_begin(estimator=estimator, **data)
+    estimator: Any
+    context: Any
+    data: dict[str, Any]
+    has_callbacks: bool
 
     @classmethod
     def root(cls, estimator: Any, X: Any, y: Any, weights: Any, parts: int | None) -> FitTask:
         """The whole fit, of so many parts; None where their number is not known."""
         data = {"X": X, "y": y, "metadata": {"sample_weight": weights}}
         start = getattr(estimator, "_init_callback_context", None)
-        return cls(estimator, start and start(max_subtasks=parts), data)
+        context = start and start(max_subtasks=parts)
+        if context is not None:
+            context.call_on_fit_task_begin(estimator=estimator, **data)
+        calls = context is not None and bool(getattr(estimator, "_skl_callbacks", []))
+        return cls(estimator, context, data, calls)
 
     def part(self, name: str, parts: int | None = 0) -> FitTask:
         """The next part of this task."""
         context = self.context and self.context.subcontext(task_name=name, max_subtasks=parts)
-        return FitTask(self.estimator, context, self.data)
+        if context is not None:
+            context.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+        return dataclasses.replace(self, context=context)
 
     def end(self, attributes: Attributes | None = None) -> bool:
         """Say that it is done; whether a callback wants to stop here."""

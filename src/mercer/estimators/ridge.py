@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -47,9 +48,6 @@ from mercer.solvers.direct import Direct
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
-
-FORMULATED = ("solver", "centres", "random_state", "checkpoint")  # which say where f lies
-
 
 EIGEN_SECONDS = 1.8e-10  # of an eigendecomposition for each n³, in one thread: 5 s for n = 3,000
 PATIENCE = 600.0  # seconds of a search beyond which centres are taken
@@ -140,7 +138,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     centres: int | AnyChoice | None = None
     random_state: Seed = None
     device: Any = None
-    checkpoint: Any = None
+    checkpoint: str | Path | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -149,9 +147,13 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         task = FitTask.root(
             self, X, y, weights, iterations_of(posed.solver) if len(ridges) == 1 else len(ridges)
         )
-        problems = self._problems_of(posed, y, weights, ridges)
-        solution = self._solution(posed, X, problems, task)
-        self._remember(problems)
+        if len(ridges) == 1:
+            problem = posed.problem(y, Squared(), ridges[0], weights, self.fit_intercept)
+            solution = posed.solve(problem, task, lambda alpha, b: posed.attributes(X, alpha, b))
+            problems = [problem]
+        else:
+            problems, solution = self._each_target(posed, y, weights, ridges, task)
+        self._problems, self._known = problems, None  # for uncertainty
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
         task.end(lambda: fitted)
@@ -166,7 +168,12 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             X, y, weights = admit_numbers(self, X, y, sample_weight)
         alphas = _checked_alphas(self.alpha, y)
         kernel = self._resolved_kernel(first if on_blocks else X)
-        named: dict[str, Any] = {name: getattr(self, name) for name in FORMULATED}
+        named: dict[str, Any] = {
+            "solver": self.solver,
+            "centres": self.centres,
+            "random_state": self.random_state,
+            "checkpoint": self.checkpoint,
+        }
         if on_blocks:
             posed = formulation_on_blocks(kernel, X, len(y), **named)
         else:
@@ -188,30 +195,25 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         forget(self)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         first = np.asarray(next(iter(X), np.empty((0, 1))))
+        if not len(first):
+            raise ValueError("X gives no blocks of rows; pass an iterable of at least one.")
         self.n_features_in_ = first.shape[1]
         return first, y, admit_weights(sample_weight, y.reshape(len(y), -1))
 
-    def _problems_of(
-        self, posed: Formulation, y: Any, weights: Any, ridges: list[float]
-    ) -> list[Problem]:
-        """One problem for all outputs, or one for each where they have alphas of their own."""
-        columns = [y] if len(ridges) == 1 else y.T
-        return [
+    def _each_target(
+        self, posed: Formulation, y: Any, weights: Any, ridges: list[float], task: FitTask
+    ) -> tuple[list[Problem], Solution]:
+        """A problem for each target, with an α of its own."""
+        problems = [
             posed.problem(column, Squared(), ridge, weights, self.fit_intercept)
-            for column, ridge in zip(columns, ridges, strict=True)
+            for column, ridge in zip(y.T, ridges, strict=True)
         ]
-
-    def _solution(
-        self, posed: Formulation, X: Any, problems: list[Problem], task: FitTask
-    ) -> Solution:
-        if len(problems) == 1:
-            return posed.solve(problems[0], task, lambda alpha, b: posed.attributes(X, alpha, b))
         parts = []
         for problem in problems:
             part = task.part("target")
             parts.append(posed.solve(problem, part))
             part.end()
-        return Solution.stacked(parts)
+        return problems, Solution.stacked(parts)
 
 
 def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
@@ -315,13 +317,9 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         solution = path.solution(float(alphas[column]) / total)
         points = path.gram.x if centres is None else centres
         posed = Formulation(kernels[row], path.gram, points, None, on_all_points=centres is None)
-        self._remember(
-            [
-                posed.problem(
-                    y, Squared(), float(alphas[column]) / total, weights, self.fit_intercept
-                )
-            ]
-        )
+        ridge = float(alphas[column]) / total
+        problem = posed.problem(y, Squared(), ridge, weights, self.fit_intercept)
+        self._problems, self._known = [problem], None  # for uncertainty
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         choice = {
             "alpha_": float(alphas[column]),

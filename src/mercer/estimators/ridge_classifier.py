@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,16 +12,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_positive
+from mercer.estimators.certified import Certified
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.uncertainty import RidgeSmoother
+from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelLike
+from mercer.kernels.measures import Seed
+from mercer.solvers.problem import Solver
 
 LEARNED = ("function_", "solution_", "kernel_", "dual_coef_", "X_fit_", "intercept_", "choice_")
 
 
 @dataclass(eq=False, repr=False)
-class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
+class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstimator):
     """Classification by kernel ridge regression: targets are 1 for a class and −1 for the others.
 
     It is scikit-learn's `RidgeClassifier` with a kernel: one linear system for all classes, and
@@ -70,11 +75,11 @@ class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
     kernel_params: dict[str, Any] | None = None
     fit_intercept: bool = True
     slope: float = 3.0
-    solver: Any = "auto"
-    centres: Any = None
-    random_state: Any = None
+    solver: Solver | str = "auto"
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
     device: Any = None
-    checkpoint: Any = None
+    checkpoint: str | Path | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""

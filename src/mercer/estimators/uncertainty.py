@@ -65,8 +65,9 @@ class RidgeSmoother(KernelInput):
         check_is_fitted(self)
         if "_problems" not in vars(self):
             raise ValueError(
-                f"this {type(self).__name__} on centres was pickled, and a pickle holds no "
-                "training rows, of which intervals and deviations are made: fit it again here."
+                f"this {type(self).__name__} was pickled on centres or loaded from a file, which "
+                "holds no training rows with their targets, of which intervals and deviations are "
+                "made: fit it again here."
             )
         known = getattr(self, "_known", None)
         if known is None:

@@ -188,7 +188,8 @@ class Program:
         numbers = numbers_of(self.expression)
         if any(number.kind != "squared_distance" for number in numbers):
             return None
-        return float(evaluate(self.expression, dict.fromkeys(numbers, np.zeros(()))))
+        at_zero = evaluate(self.expression, dict.fromkeys(numbers, np.zeros(1)))
+        return float(np.ravel(at_zero)[0])
 
     @cached_property
     def views(self) -> tuple[View, ...]:

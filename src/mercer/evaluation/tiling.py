@@ -19,7 +19,7 @@ from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.row_pass import row_pass, row_pass_memory
 from mercer.points import PointSet
-from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
+from mercer.runtime.budget import MEGABYTE, Memory, free_memory, in_words, memory_budget
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
 
@@ -125,9 +125,9 @@ class Tiled:
         budget = memory_budget(self.memory)
         if shared + each > budget:
             raise ValueError(
-                f"a product of this shape takes at least {(shared + each) / MEGABYTE:.0f} MB "
-                f"beside its input and output; the budget is {budget / MEGABYTE:.0f} MB. Raise "
-                "memory= or MERCER_MEMORY."
+                f"a product of this shape takes at least {in_words(shared + each)} beside its "
+                f"input and output; the budget is {in_words(budget)}. Raise memory= or "
+                "MERCER_MEMORY."
             )
         work = self.shape[0] * self.shape[1] if work is None else work
         if not self.parallel or work < self.tuning.threaded_values:

@@ -91,9 +91,11 @@ class KernelInput:
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
             kernel = partial(kernel, **self.kernel_params)
-        named = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        options = {name: value for name, value in named.items() if value is not None}
-        options["weights"] = weights
+        options = {"gamma": self.gamma, "weights": weights}
+        if self.degree is not None:
+            options["degree"] = self.degree
+        if self.coef0 is not None:
+            options["coef0"] = self.coef0
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
 
     def _refuse_ignored(self, what: str, where: str, advice: str = "") -> None:
@@ -124,7 +126,8 @@ class KernelInput:
                 return X
         elif is_tensor(X):
             return self._checked_tensors(X, *y, reset=reset)
-        self._check_kind(X)
+        if not isinstance(X, np.ndarray):
+            self._check_kind(X)
         if self._holds_objects(X):
             if hasattr(X, "columns"):
                 return validate_data(self, X, *y, reset=reset, skip_check_array=True)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
 from mercer.arrays import to_precision
-from mercer.checks import is_count
+from mercer.checks import check_object, is_count
 from mercer.errors import IndefiniteKernelWarning
 from mercer.features.base import FeatureMap, Fill
 from mercer.features.centres import AnyChoice, Uniform
@@ -98,6 +98,7 @@ class Nystroem(FeatureMap):
                 f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
                 "K(X_train, X_train)."
             )
+        check_object(self, "centres", self.centres)
         kernel, choice = self._resolved_kernel(X), self.centres
         if choice is None:
             choice = Uniform(self.n_components, self.random_state)

@@ -54,7 +54,10 @@ class RKHSFunction:
                 f"{len(self.points)} centres; got shape {tuple(coefficients.shape)}."
             )
         if not bool(namespace(coefficients).isfinite(coefficients).all()):
-            raise ValueError("coefficients must be finite; they contain NaN or infinity.")
+            raise ValueError(
+                "coefficients must be finite; they contain NaN or infinity. Where they were fitted "
+                "to finite data, numbers overflowed: scale X or y."
+            )
         object.__setattr__(self, "coefficients", coefficients)
 
     def _double(self) -> Array:

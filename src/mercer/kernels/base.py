@@ -145,7 +145,8 @@ class Kernel(Value):
 
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel."""
-        points = as_vectors(data, self._columns_read() if is_frame(data) else ())
+        frame = not isinstance(data, np.ndarray) and is_frame(data)
+        points = as_vectors(data, self._columns_read() if frame else ())
         self.check_points(points)
         return points
 
@@ -431,6 +432,9 @@ def _shown(value: Any) -> str:
 
 
 def _operand(value: Any) -> bool:
+    if isinstance(value, type) and issubclass(value, Kernel):
+        raise TypeError(f"kernels are objects; got the class {value.__name__}: write "
+                        f"{value.__name__}(...).")  # fmt: skip
     return isinstance(value, (Kernel, int, float, np.integer, np.floating))
 
 

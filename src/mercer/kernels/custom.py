@@ -86,10 +86,23 @@ class PairKernel(_FromFunction):
         self._warn_of_time(len(x) * len(y))
         columns = list(_each(y))
         values = [[self.formula(a, b) for b in columns] for a in _each(x)]
-        return np.array(values, np.float64).reshape(len(x), len(y))
+        return self._numbers(values, (len(x), len(y)))
 
     def diagonal(self, x: PointSet) -> np.ndarray:
-        return np.array([self.formula(point, point) for point in _each(x)], np.float64)
+        return self._numbers([self.formula(point, point) for point in _each(x)], (len(x),))
+
+    def _numbers(self, values: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+        """The values as an array, where each of them is a number."""
+        first: Any = values
+        while isinstance(first, list) and first:
+            first = first[0]
+        if np.size(first) > 1 or isinstance(first, (str, complex)):
+            got = f"an array of shape {np.shape(first)}" if np.ndim(first) else repr(first)
+            raise ValueError(
+                f"{self!r} is a function of two points, and returns a number for them; it returned "
+                f"{got}. Write BlockKernel(function) for one that takes two blocks of points."
+            )
+        return np.array(values, np.float64).reshape(shape)
 
     def triangle(self, x: PointSet) -> np.ndarray:
         """The matrix of all k(x_i, x_j), by n(n + 1)/2 calls, in `n_jobs` processes.

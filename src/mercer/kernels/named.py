@@ -27,7 +27,6 @@ from mercer.points import PointSet, as_points, as_vectors
 
 EUCLIDEAN = ("euclidean", "l2")
 L1 = ("l1", "manhattan", "cityblock")
-FROM_DATA = (None, "auto", "scale", "median")
 DISTANCES_OF = 500  # points whose distances have their median taken
 
 
@@ -51,8 +50,17 @@ class Request:
 
     def positive_gamma(self) -> float:
         """γ as a number: given, or from the data."""
-        named = self.gamma is None or isinstance(self.gamma, str)
-        gamma = self._gamma_from_data() if named and self.gamma in FROM_DATA else self.gamma
+        gamma = self.gamma
+        if isinstance(gamma, str) and gamma in ("scale", "median"):
+            gamma = _scale_gamma(self.X)  # a kernel of inner products has no distances
+        elif gamma is None or (isinstance(gamma, str) and gamma == "auto"):
+            width = self.n_features or self.width()
+            if width is None:
+                raise ValueError(
+                    f"gamma={gamma!r} means 1/n_features, and the number of features is not "
+                    "known: write gamma=0.1, n_features=3 or X=X."
+                )
+            gamma = 1.0 / width
         if isinstance(gamma, Real) and math.isfinite(gamma) and gamma > 0:
             return float(gamma)
         raise ValueError(
@@ -67,17 +75,6 @@ class Request:
         if self.X is None:
             raise ValueError("gamma='median' needs the data: write X=X, or gamma=0.1.")
         return median_distance(as_vectors(self.X).rows, self.weights, metric)
-
-    def _gamma_from_data(self) -> float:
-        if self.gamma in ("scale", "median"):  # a kernel of inner products has no distances
-            return _scale_gamma(self.X)
-        width = self.width()
-        if width is None:
-            raise ValueError(
-                f"gamma={self.gamma!r} means 1/n_features, and the number of features is not "
-                "known: write gamma=0.1, n_features=3 or X=X."
-            )
-        return 1.0 / width
 
     def refuse(self, reason: str, alternative: str) -> None:
         """Refuse what is not positive definite, unless that was asked for."""

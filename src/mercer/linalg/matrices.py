@@ -34,7 +34,9 @@ def require_matrix(matrix: Array, *, square: bool = True, finite: bool = True) -
         bad = int(xp.count_nonzero(~xp.isfinite(matrix)))
         raise ValueError(
             f"Expected finite numbers, got {bad} NaN or infinite entries in a matrix of shape "
-            f"{tuple(matrix.shape)}: remove or impute those points first."
+            f"{tuple(matrix.shape)}. Where it is a Gram matrix of finite points, the kernel "
+            "overflows there: scale the points, as with StandardScaler, or write "
+            "kernel.normalised()."
         )
 
 

@@ -11,7 +11,7 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.checks import check_count, check_weights
+from mercer.checks import check_count, check_object, check_weights
 from mercer.features.bases import BaseEstimator
 from mercer.features.inputs import KernelInput
 from mercer.functions import FeatureFunction, RKHSFunction
@@ -167,7 +167,9 @@ class OnlineMachine(_Learned, BaseEstimator):
         return loss.is_classification
 
     def _refuse_kernel(self) -> None:
-        """Refuse kernels that need all data at once."""
+        """Refuse kernels that need all data at once, and classes for objects."""
+        for name in ("loss", "step", "budget", "averaging"):
+            check_object(self, name, getattr(self, name, None))
         if self._is_precomputed():
             raise ValueError(
                 "a stream has no matrix in advance: pass a kernel, not 'precomputed'. Points known "
@@ -268,8 +270,19 @@ class OnlineMachine(_Learned, BaseEstimator):
     @available_if(lambda self: isinstance(self._loss(), (Logistic, Multinomial)))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, for the logistic and the multinomial loss."""
+        return self._chances(self._points_to_predict(X))
+
+    @available_if(lambda self: isinstance(self._loss(), (Logistic, Multinomial)))
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """The probability of each class at one point; nothing before the first sample."""
+        if not hasattr(self, "stream_"):
+            return {}
+        chances = self._chances(self._one_point(x))[0]
+        return dict(zip(self.classes_.tolist(), chances.tolist(), strict=True))
+
+    def _chances(self, points: PointSet) -> np.ndarray:
         loss: Any = self._loss()
-        chances = loss.probability(self.function_(self._points_to_predict(X)))
+        chances = loss.probability(self.function_(points))
         if chances.ndim == 1:
             return np.stack([1.0 - chances, chances], axis=1)
         return chances if loss.is_multiclass else chances / chances.sum(axis=1, keepdims=True)

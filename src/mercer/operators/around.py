@@ -162,8 +162,9 @@ class BlockedGram(Operator):
             start += len(points)
         if start != self.rows:
             raise ValueError(
-                f"the blocks of X gave {start} rows in this pass; expected {self.rows}, as many as "
-                "targets. Pass an iterable that gives the same blocks every time."
+                f"the blocks of X have {start} rows, and y has {self.rows}: there must be one "
+                "target for each row. Where both are right, the blocks differ between passes: pass "
+                "an iterable that gives the same ones every time."
             )
 
     def __matmul__(self, values: Any) -> Array:

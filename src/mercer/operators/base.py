@@ -10,7 +10,7 @@ import numpy as np
 from mercer.arrays import Array, on_host
 from mercer.checks import is_number
 from mercer.evaluation.execution import RowMap, RowPass
-from mercer.runtime.budget import memory_budget
+from mercer.runtime.budget import in_words, memory_budget
 
 
 class Operator:
@@ -65,8 +65,8 @@ class Operator:
         budget = memory_budget(getattr(self, "memory", None))
         if needed > budget:
             raise MemoryError(
-                f"an array of {self.shape[0]} × {self.shape[1]} numbers takes {needed >> 20:,} MB, "
-                f"and the memory budget is {budget >> 20:,} MB: write .dense() to store it all the "
+                f"an array of {self.shape[0]} × {self.shape[1]} numbers takes {in_words(needed)}, "
+                f"and the memory budget is {in_words(budget)}: write .dense() to store it all the "
                 "same, or multiply by it as it is."
             )
         return np.asarray(on_host(self.dense()), dtype)

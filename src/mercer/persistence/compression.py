@@ -5,14 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import numpy as np
-from sklearn.cluster import MiniBatchKMeans
-
 from mercer.checks import check_count
-from mercer.features import compress
-from mercer.features.centres import Greedy
-from mercer.functions import RKHSFunction
-from mercer.points import DensePoints, PointSet
+from mercer.estimators.smaller import smaller
 
 
 def compressed(model: Any, centres: int) -> Any:
@@ -41,31 +35,8 @@ def compressed(model: Any, centres: int) -> Any:
     """
     check_count("compressed", "centres", centres)
     if hasattr(model, "steps"):
-        smaller = copy.copy(model)
+        copied = copy.copy(model)
         name, last = model.steps[-1]
-        smaller.steps = [*model.steps[:-1], (name, compressed(last, centres))]
-        return smaller
-    f = getattr(model, "function_", None)
-    if not isinstance(f, RKHSFunction) or not hasattr(model, "X_fit_"):
-        raise ValueError(
-            f"{type(model).__name__} has no function on all training rows to make smaller: it is "
-            "not fitted, or has only its support vectors."
-        )
-    if centres >= len(f):
-        return model
-    g: Any = compress(f, _chosen(f, centres)).function
-    smaller = copy.copy(model)
-    smaller.function_, smaller.X_fit_, smaller.dual_coef_ = g, g.centres, g.coefficients
-    return smaller
-
-
-def _chosen(f: RKHSFunction, count: int) -> Any:
-    points: PointSet = f.points
-    if type(points) is not DensePoints:
-        return Greedy(count)
-    rows = np.asarray(points.rows, np.float64)
-    scale = rows.std(axis=0)
-    scale[scale == 0] = 1.0
-    groups = MiniBatchKMeans(count, n_init=1, random_state=0).fit(rows / scale)
-    means = (groups.cluster_centers_ * scale).astype(points.rows.dtype)
-    return DensePoints(means, points.names)
+        copied.steps = [*model.steps[:-1], (name, compressed(last, centres))]
+        return copied
+    return smaller(model, centres)

@@ -39,12 +39,14 @@ class Writer:
 
     def described(self, value: Any, place: str) -> Any:
         """A value as JSON; `place` is where it stands, for refusals."""
-        if value is None or (isinstance(value, (bool, str)) and type(value) in (bool, str)):
+        if value is None or type(value) in (bool, str):
             return value
         if type(value) is int:
             return value if abs(value) < 2**53 else {"integer": str(value)}
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
+        if type(value) is np.str_:
+            return str(value)
         for kind, describe in self.WAYS:
             if isinstance(value, kind):
                 return describe(self, value, place)

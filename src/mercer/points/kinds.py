@@ -75,7 +75,7 @@ class HostPoints:
         >>> IndexPoints(np.arange(2)).vector([1.0, 2.0]).tolist()
         [1.0, 2.0]
         """
-        return on_host(values)
+        return values if isinstance(values, np.ndarray) else on_host(values)
 
     def admitted(self, values: Any, dtype: np.dtype) -> tuple[np.ndarray, Callable[..., Array]]:
         if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
@@ -384,8 +384,9 @@ def check_finite(values: np.ndarray) -> None:
     with np.errstate(invalid="ignore", over="ignore"):
         total = values.sum(dtype=np.float64)
     if not math.isfinite(total) and not np.isfinite(values).all():
-        what = "NaN" if np.isnan(values).any() else "infinity"
-        raise ValueError(
-            f"the points contain {what}: remove those rows, or fill them in first (for example "
-            "with sklearn.impute.SimpleImputer)."
-        )
+        missing = bool(np.isnan(values).any())
+        what, advice = "infinity", "remove those rows, or scale before they overflow."
+        if missing:
+            what, advice = "NaN", "remove those rows, or fill them in first (for example with "
+            advice += "sklearn.impute.SimpleImputer)."
+        raise ValueError(f"the points contain {what}: {advice}")

@@ -33,6 +33,8 @@ def as_vectors(data: Any, names: Sequence[Column] = ()) -> VectorPoints:
     """
     if isinstance(data, VectorPoints):
         return data
+    if isinstance(data, np.ndarray):
+        return _dense_points(data)
     if scipy.sparse.issparse(data):
         return _sparse_points(data)
     if is_tensor(data):

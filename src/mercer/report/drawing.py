@@ -39,7 +39,7 @@ STYLE = {
 SIZE = (4.6, 3.3)
 
 
-MARGINS = {"left": 0.14, "right": 0.97, "bottom": 0.15, "top": 0.91}
+LEFT, RIGHT, BOTTOM, TOP = 0.66, 0.14, 0.5, 0.3  # inches for labels and titles
 
 
 def drawn(
@@ -55,7 +55,13 @@ def drawn(
     with rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained" if fitted else None)
         if not fitted:
-            figure.subplots_adjust(**MARGINS)
+            width, height = size
+            figure.subplots_adjust(
+                left=LEFT / width,
+                right=1.0 - RIGHT / width,
+                bottom=BOTTOM / height,
+                top=1.0 - TOP / height,
+            )
         draw(figure.subplots())
         figure.patch.set_alpha(0.0)
         for axes in figure.axes:

@@ -46,11 +46,6 @@ def residuals(record: Any) -> str:
     return drawn(draw, label="residuals against predictions")
 
 
-def _codes(record: Any) -> tuple[np.ndarray, list[str]]:
-    classes = np.unique(np.concatenate([record.truth, record.predicted]))
-    return np.searchsorted(classes, record.truth), [str(c) for c in classes]
-
-
 def roc(record: Any, classes: np.ndarray) -> str:
     """The rate of right alarms against that of false ones, for each class."""
     codes = np.searchsorted(classes, record.truth)
@@ -202,8 +197,7 @@ def learning_curve(record: Any) -> tuple[str, float] | None:
         axes.set(title=f"error ≈ c · n^{slope:.2f}")
         axes.minorticks_off()
         axes.set_xticks(n, [f"{int(k):,}" for k in n])
-        marks = np.unique(np.array([float(f"{e:.3g}") for e in errors]))
-        axes.set_yticks(marks[:: max(1, len(marks) // 3)])
+        axes.set_yticks(np.unique(np.geomspace(errors.min(), errors.max(), 3)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
 
     return drawn(draw, label="learning curve"), float(slope)
@@ -235,7 +229,7 @@ def history(solution: Any) -> str | None:
 # ---- the function --------------------------------------------------------------------------------
 
 
-def one_slice(record: Any, column: dict[str, Any], x: Any, values: Any, width: float) -> str:
+def one_slice(title: str, column: dict[str, Any], x: Any, values: Any, width: float) -> str:
     """The function along one column, with its band."""
 
     def draw(axes: Any) -> None:
@@ -246,12 +240,12 @@ def one_slice(record: Any, column: dict[str, Any], x: Any, values: Any, width: f
         axes.plot(x, values, color=OURS, linewidth=2)
         for mark in column["quantiles"][1:-1]:
             axes.axvline(mark, color=QUIET, linewidth=0.5, alpha=0.6)
-        axes.set(xlabel=str(column["name"])[:40], title=_ylabel(record))
+        axes.set(xlabel=str(column["name"])[:40], title=title)
 
     return drawn(draw, (3.6, 2.6), label=f"slice along {column['name']}")
 
 
-def plane(record: Any, first: dict[str, Any], second: dict[str, Any], grid: Any) -> str:
+def plane(title: str, first: dict[str, Any], second: dict[str, Any], grid: Any) -> str:
     """The function over two columns."""
     x, y, values = grid
 
@@ -259,11 +253,7 @@ def plane(record: Any, first: dict[str, Any], second: dict[str, Any], grid: Any)
         shown = axes.contourf(x, y, values, 18, cmap="RdBu_r")
         axes.contour(x, y, values, 9, colors="white", linewidths=0.4)
         axes.set(xlabel=str(first["name"])[:40], ylabel=str(second["name"])[:40])
-        axes.set(title=_ylabel(record))
+        axes.set(title=title)
         axes.figure.colorbar(shown, ax=axes).outline.set_visible(False)
 
     return drawn(draw, (4.6, 3.6), label=f"f over {first['name']} and {second['name']}")
-
-
-def _ylabel(record: Any) -> str:
-    return record.target if record.task == "regression" else f"probability, {record.target}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from html import escape
@@ -29,7 +30,7 @@ p { margin: 0.3rem 0 0.7rem; max-width: 46rem; } .quiet { color: var(--quiet); }
   grid-template-columns: repeat(auto-fill, minmax(min(20rem, 100%), 1fr)); }
 .figures > div { background: var(--panel); border-radius: 8px; padding: 0.6rem; min-width: 0; }
 svg.figure { width: 100%; height: auto; display: block; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; margin-bottom: 0.8rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 0.25rem 0.9rem 0.25rem 0; border-bottom: 1px solid var(--panel);
   vertical-align: top; }
@@ -42,8 +43,10 @@ pre { background: var(--panel); border-radius: 8px; padding: 0.8rem; overflow-x:
 
 def write_report(model: Any, record: Any, path: Any) -> Path:
     """Write the report of a fitted model with its record, as a whole or not at all."""
-    text = page(model, record)
     target = Path(path)
+    if not target.resolve().parent.is_dir():  # said before all figures are drawn
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
+    text = page(model, record)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -65,7 +68,7 @@ def page(model: Any, record: Any) -> str:
             _section("The function", _slices_text(record), "", drawn_slices(model, record)),
             _section("Which columns matter", _importance_text(), "", [figures.importance(record)]),
             _section("How it was chosen", _choice_text(record), "", _choice_figures(record, model)),
-            _section("Certificate", _certificate_text(), _certificate(record), []),
+            _section("Certificate", _certificate_text(), _certificate(record, model), []),
             _section("The data", "", _columns(record), []),
             _section("Time", "", _table(["part", "seconds"], _seconds(record)), []),
             _section("The same model in code", "", f"<pre>{escape(record.code)}</pre>", []),
@@ -179,10 +182,19 @@ def _certificate_text() -> str:
     return "What is known of the fitted function; the gap is computed anew, not the solver's own."
 
 
-def _certificate(record: Any) -> str:
+def _certificate(record: Any, model: Any) -> str:
     rows = [[name, value] for name, value in record.figures.items()]
     notes = "".join(f"<p>{escape(note)}</p>" for note in record.notes)
-    return _table(["", ""], rows) + notes
+    stated = [
+        [s.name, "unknown" if s.value is None else f"{s.value:.4g}", s.meaning, _assumed(s)]
+        for s in model.model_.certificate()
+    ]
+    heads = ["what is proved", "value", "meaning", "if"]
+    return _table(["", ""], rows) + notes + _table(heads, stated)
+
+
+def _assumed(statement: Any) -> str:
+    return "; ".join(map(str, statement.assumptions))
 
 
 def _seconds(record: Any) -> list[list[Any]]:

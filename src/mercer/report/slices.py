@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,19 +33,34 @@ def drawn_slices(model: Any, record: Any) -> list[str]:
     """Figures of the columns of numbers that matter most, and of the first two together."""
     columns = _numbers_by_importance(record)
     row = typical_row(record)
+    title, values_of = _values(model, record, row)
     found = []
     for column in columns[:SLICES]:
         x = np.linspace(column["quantiles"][1], column["quantiles"][5], POINTS)
-        values = _values(model, record, _rows(row, {column["name"]: x}, POINTS))
-        found.append(figures.one_slice(record, column, x, values, _width(record)))
+        values = values_of(_rows(row, {column["name"]: x}, POINTS))
+        found.append(figures.one_slice(title, column, x, values, _width(record)))
     if len(columns) >= 2:
         first, second = columns[:2]
         sides = [np.linspace(c["quantiles"][1], c["quantiles"][5], SIDE) for c in (first, second)]
         x, y = np.meshgrid(*sides)
         rows = _rows(row, {first["name"]: x.ravel(), second["name"]: y.ravel()}, SIDE * SIDE)
-        values = _values(model, record, rows).reshape(SIDE, SIDE)
-        found.append(figures.plane(record, first, second, (x, y, values)))
+        grid = x, y, values_of(rows).reshape(SIDE, SIDE)
+        found.append(figures.plane(title, first, second, grid))
     return found
+
+
+def _values(model: Any, record: Any, row: dict[str, Any]) -> tuple[str, Callable[..., np.ndarray]]:
+    """What is drawn, and its values: the target, or the probability of one class.
+
+    Of several classes that is the most probable one of the typical row.
+    """
+    if record.task == "regression":
+        return record.target, lambda rows: np.asarray(model.predict(rows), float)
+    shown = 1
+    if len(model.classes_) > 2:
+        shown = int(model.predict_proba(_rows(row, {}, 1))[0].argmax())
+    title = f"probability that {record.target} is {model.classes_[shown]}"
+    return title[:60], lambda rows: np.asarray(model.predict_proba(rows)[:, shown], float)
 
 
 def _numbers_by_importance(record: Any) -> list[dict[str, Any]]:
@@ -60,12 +76,6 @@ def _numbers_by_importance(record: Any) -> list[dict[str, Any]]:
 
 def _rows(row: dict[str, Any], changed: dict[str, Any], count: int) -> dict[str, Any]:
     return {name: changed.get(name, np.array([value] * count)) for name, value in row.items()}
-
-
-def _values(model: Any, record: Any, rows: dict[str, Any]) -> np.ndarray:
-    if record.task == "regression":
-        return np.asarray(model.predict(rows), float)
-    return np.asarray(model.predict_proba(rows)[:, 1], float)
 
 
 def _width(record: Any) -> float:

@@ -50,6 +50,18 @@ def memory_budget(memory: Memory = None, tuning: Tuning = TUNING) -> int:
     return amount
 
 
+def in_words(amount: float) -> str:
+    """A number of bytes to read, in a unit in which it is not 0.
+
+    >>> in_words(250), in_words(3 * 2**20), in_words(5e12)
+    ('250 bytes', '3 MB', '4,657 GB')
+    """
+    for unit, size in (("GB", 10 * 1024 * MEGABYTE), ("MB", MEGABYTE), ("KB", 1024)):
+        if amount >= size:
+            return f"{amount / min(size, 1024 * MEGABYTE):,.0f} {unit}"
+    return f"{amount:,.0f} bytes"
+
+
 def _bytes(memory: str) -> int:
     match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([a-z]*)\s*", str(memory).lower())
     if match is None or match[2] not in UNITS:

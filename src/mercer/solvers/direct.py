@@ -17,7 +17,7 @@ from mercer.solvers.krylov import conjugate_gradients
 from mercer.solvers.optimality import ridge_residual
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.ridge_system import RidgeSystem
-from mercer.solvers.solution import Solution, Status, plain_intercept
+from mercer.solvers.solution import Solution, Status
 
 
 @dataclass(frozen=True)
@@ -223,5 +223,5 @@ class _Factorisation(RidgeSystem):
             status=status,
             objective=residual.objective,
             gap=residual.claimed,
-            intercept=plain_intercept(b),
+            intercept=b if b.ndim else float(b),
         )

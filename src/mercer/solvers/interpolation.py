@@ -50,17 +50,26 @@ def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> R
     coefficients, rank = linalg.symmetric_solve(gram.dense().astype(np.float64), values)
     missed = np.abs(gram @ coefficients - values)
     if missed.max(initial=0.0) > tolerance * max(np.abs(values).max(initial=0.0), 1e-300):
-        raise ValueError(_reason(points, values, missed, rank))
+        raise ValueError(_reason(kernel, points, values, missed, rank))
     return RKHSFunction(kernel, points, coefficients)
 
 
-def _reason(points: PointSet, values: np.ndarray, missed: np.ndarray, rank: int) -> str:
+def _reason(
+    kernel: Kernel, points: PointSet, values: np.ndarray, missed: np.ndarray, rank: int
+) -> str:
     twins = _contradiction(points, values)
     if twins is not None:
         i, j = twins
         return (
             f"points {i} and {j} coincide, but their values {values[i]} and {values[j]} differ: no "
             "function takes both. Average them, or fit with a regularization > 0."
+        )
+    if kernel.facts(getattr(points, "width", None)).universal.yes:
+        return (
+            "the space holds a function through these values, but not one that float64 can find: "
+            f"the Gram matrix of {len(points)} points is ill-conditioned, of numerical rank "
+            f"{rank}, and what is found misses by {missed.max():.2g}. Choose a smaller lengthscale "
+            "or a rougher kernel (Matern), or fit with a regularization > 0."
         )
     return (
         f"no function of this space takes these values: the Gram matrix of {len(points)} points "

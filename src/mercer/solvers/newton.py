@@ -206,7 +206,8 @@ class Newton:
         if problem.on_all_points and not loss.is_smooth:
             raise ValueError(
                 f"Newton needs a smooth loss; got {loss!r}, which has kinks. Write DualAscent() or "
-                "Splitting(), or Problem.on_centres(...), where kinks are smoothed."
+                "Splitting(), or Problem.on_centres(...) (centres=1000 in an estimator), where "
+                'kinks are smoothed; solver="auto" chooses by itself.'
             )
         if problem.regularization > 0:
             return

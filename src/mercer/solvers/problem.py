@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer.arrays import Array, beside, namespace, to_precision
-from mercer.checks import is_number
+from mercer.checks import check_object, is_number
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
@@ -106,6 +106,7 @@ class Problem:
                 "a problem on all points needs kernel.gram(X), with the same points twice; for "
                 "a cross Gram matrix write Problem.on_centres(...)."
             )
+        check_object("Problem", "loss", self.loss)
         self.loss.check_targets(self.targets)
         if np.ndim(self.targets) not in (1, 2) or np.shape(self.targets)[0] != self.rows:
             raise ValueError(
@@ -243,7 +244,7 @@ class Problem:
     @property
     def asked(self) -> Asked | None:
         """The problem in a few numbers; None for several outputs or another penalty."""
-        if not (self.single and self.has_one_ridge):
+        if self.y.ndim > 1 or not self.has_one_ridge:
             return None
         w = None if self.weights is None else admission.on_host(self.weights)
         return Asked(
@@ -346,7 +347,11 @@ class Solver(Protocol):
 def require_square_loss(solver: type, problem: Problem) -> None:
     """Refuse another loss than the square in a solver of linear equations."""
     if not isinstance(problem.loss, Squared):
-        raise ValueError(f"{solver.__name__} solves the square loss; got {problem.loss!r}.")
+        other = "Newton()" if problem.loss.is_smooth else "DualAscent()"
+        raise ValueError(
+            f"{solver.__name__} solves the square loss; got {problem.loss!r}. Write {other}, or "
+            'solver="auto" in an estimator.'
+        )
 
 
 def require_squared_norm(solver: Any, problem: Problem) -> None:

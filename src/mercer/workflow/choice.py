@@ -28,7 +28,7 @@ SEARCHED_ROWS = 4_000
 STRENGTHS = (1.0, 6.0, 40.0)
 """C of logistic regression times α of least squares: its curvature is at most 1/4, that of the
 square 1, and where labels are certain far less."""
-MOST_STRENGTH = 1e4
+MOST_STRENGTH = 1e3  # beyond which logistic regression takes long, and changes little
 Notify = Callable[[str, float], Any]
 
 
@@ -134,12 +134,13 @@ def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: An
     if plan.loss is not None:
         candidates = candidates[:1] if plan.loss == "squared_error" else candidates[1:]
     losses: list[float] = []
+    limit = plan.limit.share(0.3)
     for model in candidates:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             stated = probabilities_of(clone(model).fit(Z[:cut], fitted.values), Z[cut:], known)
         losses.append(_loss(tested, stated))
-        if not plan.limit.left:
+        if not limit.left:
             break
     return candidates[int(np.argmin(losses))].set_params(**size)
 

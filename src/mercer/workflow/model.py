@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.checks import check_between
+from mercer.estimators.conformal import check_coverage, upper_rank
 from mercer.persistence import save
 from mercer.report import write_report
 from mercer.workflow.columns import as_table, row_count
@@ -105,28 +105,30 @@ class FittedModel(Pipeline):
             del self.record_
         return super().fit(X, y, **params)
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
-        """Predictions with limits: three columns, prediction, low and high.
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals for a new target, by split conformal prediction.
 
-        The limits are the prediction ± a quantile of the absolute residuals of held-out rows. For
-        rows like those of the table they hold with probability `level` or more, up to the change
-        of the model by its last fit to all rows.
+        They are the prediction ± a quantile of the absolute residuals of held-out rows, which no
+        choice has seen. For rows like those of the table they hold with probability `coverage` or
+        more, up to the change of the model by its last fit to all rows.
         """
-        record = self._record()
-        check_between(self, "level", level, 0.0, 1.0)
+        record, coverage = self._record(), check_coverage(self, coverage)
         if record.task != "regression":
             raise ValueError("intervals are for numbers: classes have predict_proba.")
         residuals = np.sort(np.abs(record.truth - record.predicted))
-        place = int(np.ceil((len(residuals) + 1) * level)) - 1
-        width = residuals[place] if place < len(residuals) else np.inf
+        rank = upper_rank(len(residuals), coverage)
+        width = residuals[rank - 1] if rank <= len(residuals) else np.inf
         predicted = self.predict(X)
-        return np.stack([predicted, predicted - width, predicted + width], axis=1)
+        return predicted - width, predicted + width
 
     def certificate(self) -> str:
-        """What is known of the fitted function: objective, gap, norm, errors."""
+        """What is known and proved of the fitted function: errors, gap, norm, bounds.
+
+        Below the figures of the fit stand the statements of the estimator's own `certificate`.
+        """
         record = self._record()
         lines = [f"{name:<28} {value}" for name, value in record.figures.items()]
-        return "\n".join([*lines, *record.notes])
+        return "\n".join([*lines, *record.notes, str(self.model_.certificate())])
 
     def explain(self) -> str:
         """Kernel, errors, certificate, and what the solver did and why."""

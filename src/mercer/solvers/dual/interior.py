@@ -19,6 +19,7 @@ FEWEST = 100  # points below which steps take no time
 MOST_FEATURES = 500  # a step factors a matrix of this order
 ITERATIONS = 100
 BACK = 0.995  # of the way to the nearest bound
+REFINEMENTS = 2  # of each linear system
 SMALL = 1e-3  # of the tolerance: complementarity at which the path is left
 
 
@@ -124,7 +125,10 @@ class _Quadratic:
             dz, dw = -z - z / lower * da, -w + w / upper * da
             step = _reach((lower, da), (upper, -da), (z, dz), (w, dw))
             after = (lower + step * da) @ (z + step * dz) + (upper - step * da) @ (w + step * dw)
-            centre = (after / product) ** 3 * product / (2 * len(a))
+            # no closer to the bounds than the goal asks for: beyond it digits are lost, while the
+            # slopes may still be off
+            enough = 0.1 * SMALL * tolerance * max(abs(objective), 1e-300)
+            centre = max((after / product) ** 3 * product, enough) / (2 * len(a))
             pull, push = (centre - da * dz) / lower, (centre + da * dw) / upper
             da, db = system.solve(dual - z + w + pull - push, a)
             dz, dw = pull - z - z / lower * da, push - w + w / upper * da
@@ -166,8 +170,17 @@ class _System:
         return first - b * second, b
 
     def _apply(self, v: np.ndarray) -> np.ndarray:
-        inner = self.factor.solve((self.scaled.T @ v / self.sizes)[:, None])[:, 0]
-        return self.inverse * v - self.scaled @ (inner / self.sizes)
+        """(ΦΦᵀ + D)⁻¹v, refined.
+
+        Near the end D is tiny for free coefficients, and both terms of the lemma are huge beside
+        their difference.
+        """
+        features, x, rest = self.problem.features, np.zeros_like(v), v
+        for _ in range(1 + REFINEMENTS):
+            inner = self.factor.solve((self.scaled.T @ rest / self.sizes)[:, None])[:, 0]
+            x = x + self.inverse * rest - self.scaled @ (inner / self.sizes)
+            rest = v - x / self.inverse - features @ (features.T @ x)
+        return x
 
 
 def _reach(*pairs: tuple[np.ndarray, np.ndarray]) -> float:

@@ -1,4 +1,4 @@
-"""A first function: `python -m mercer.demo [file.png]` fits two noisy samples and draws them.
+"""First functions: `python examples/first_functions.py [file.png]` fits two noisy samples.
 
 Regularised least squares, by hand: minimise (1/2n) Σ (y_i − f(x_i))² + (λ/2)‖f‖² over the space of
 a kernel. Its solution is f = Σ α_i k(x_i, ·) with (K + nλI) α = y.
