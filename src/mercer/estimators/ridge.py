@@ -356,7 +356,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         points = self._training_points(kernel, X, chosen)
         if isinstance(chosen, Integral):
             chosen = Uniform(min(int(chosen), n), self.random_state)
-        return chosen.choose(kernel, points).points
+        return cast(Any, chosen).choose(kernel, points).points
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
         gram = Gram(kernel, self._training_points(kernel, X))
