@@ -3,7 +3,8 @@
     python -m benchmarks.learned_peers [--rows N] [--splits N] [--tables A,B] [--methods A,B]
 
 A method that is not installed is left out, and one that takes longer than LIMIT seconds on a table
-is not run on its other splits.
+is not run on its other splits. Errors are compared, seconds are stored as a remark: they are those
+of whatever else the machine did.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from mercer import (
     KernelRegressor,
     KernelRidge,
     KernelRidgeCV,
+    LearnedKernelClassifier,
+    LearnedKernelRegressor,
     OneClassSVM,
 )
 from mercer.kernels import Gaussian
@@ -115,6 +117,8 @@ def test_targets_and_lengthscales_are_tasks():
         (KernelQuantileRegressor([0.2, 0.8]), "quantile"),
         (SVC(), "pair"),
         (SVR(), "iteration"),
+        (LearnedKernelRegressor(kernel=Gaussian(), form="diagonal", rounds=1), "round"),
+        (LearnedKernelClassifier(kernel=Gaussian(), form="diagonal", rounds=1), "round"),
     ],
     ids=lambda value: str(value),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
+from mercer.errors import ApproximationWarning
 from mercer.kernels import Exponential, Laplacian
+from mercer.solvers import automatic
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 4))
@@ -24,7 +27,7 @@ def not_for_random_splits(estimator):
 
 
 @parametrize_with_checks(
-    [LearnedKernelRegressor(**SMALL), LearnedKernelClassifier(**SMALL)],
+    [LearnedKernelRegressor(**SMALL, rows=60), LearnedKernelClassifier(**SMALL, rows=60)],
     expected_failed_checks=not_for_random_splits,
 )
 def test_scikit_learn_contract(estimator, check):
@@ -32,7 +35,7 @@ def test_scikit_learn_contract(estimator, check):
 
 
 def test_regressor_is_a_ridge_fit_with_the_learned_kernel():
-    model = LearnedKernelRegressor(rounds=2).fit(X, Y)
+    model = LearnedKernelRegressor(rounds=1, rows=120).fit(X, Y)
     ridge = KernelRidge(model.alpha_, kernel=model.kernel_, fit_intercept=True).fit(X, Y)
     np.testing.assert_allclose(model.predict(X), ridge.predict(X), rtol=1e-9)
     assert next(iter(model.importances())) == 1
@@ -65,7 +68,7 @@ def test_classifier(classes):
     y = np.array(["low", "high", "middle"])[
         np.digitize(score, [0.0] if classes == 2 else [-0.3, 0.3])
     ]
-    model = LearnedKernelClassifier(rounds=2).fit(X, y)
+    model = LearnedKernelClassifier(**SMALL | {"rounds": 2}).fit(X, y)
     assert model.score(X, y) > 0.9
     assert set(list(model.importances())[:2]) == {1, 3}
     probabilities = model.predict_proba(X)
@@ -93,3 +96,27 @@ def test_centres_and_refusals():
         LearnedKernelRegressor(kernel="rbf").fit(X, Y)
     one = LearnedKernelRegressor(kernel=Laplacian(), form=[[0, 1]], rounds=1).fit(X, Y)
     assert one.learned_.metric.matrix[0, 2] == 0.0
+
+
+def test_a_fit_that_would_take_too_long_takes_centres(monkeypatch):
+    real = automatic.choose
+
+    def slow(*arguments, centres=None, **named):
+        choice = real(*arguments, centres=centres, **named)
+        return choice if centres else replace(choice, chosen=replace(choice.chosen, seconds=1e6))
+
+    monkeypatch.setattr(automatic, "choose", slow)
+    monkeypatch.setattr(automatic, "default_centres", lambda rows: 50)
+    model = LearnedKernelRegressor(**SMALL, time_limit=60.0)
+    with pytest.warns(ApproximationWarning, match="would take 1000000 s"):
+        model.fit(X, Y)
+    assert len(model.dual_coef_) == 50
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    model = LearnedKernelRegressor(**SMALL).fit(X, Y)
+    same = LearnedKernelRegressor(**SMALL).fit(torch.as_tensor(X), torch.as_tensor(Y))
+    values = same.predict(torch.as_tensor(X))
+    assert isinstance(values, torch.Tensor)
+    np.testing.assert_allclose(values.numpy(), model.predict(X), rtol=1e-6, atol=1e-8)

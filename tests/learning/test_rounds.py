@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mercer.kernels import Exponential, Gaussian, Laplacian, Linear
-from mercer.learning import GradientRounds, Metric
+from mercer.learning import GradientRounds, Metric, Race, fits, raced
+from mercer.learning.fits import FitOnCentres, RidgeFit, Sample
 from mercer.learning.gradients import average_outer_product
 from mercer.learning.metric import blocks_of, within_blocks
 
@@ -86,7 +89,7 @@ def test_blocks():
 @pytest.mark.parametrize("kernel", [Exponential(), Gaussian()], ids=repr)
 def test_finds_the_columns_that_matter(kernel):
     columns = [2, 11, 17]
-    rows = np.random.default_rng(1).standard_normal((700, 20))
+    rows = np.random.default_rng(1).standard_normal((500, 20))
     y = np.sin(2 * rows[:, 2]) + rows[:, 11] * rows[:, 17]
     learned = GradientRounds(rounds=3, splits=1).learn(kernel, rows, y)
     assert learned.importances[columns].sum() > 0.95
@@ -107,10 +110,11 @@ def test_finds_a_rotated_pair():
 
 def test_same_seed_same_answer_and_scales_do_not_matter():
     y = np.sin(X[:, 0]) + X[:, 1]
-    first, again = (GradientRounds(rounds=1).learn(Exponential(), X, y) for _ in range(2))
+    once = GradientRounds(rounds=1, rows=150, splits=1)
+    first, again = (once.learn(Exponential(), X, y) for _ in range(2))
     assert first.kernel == again.kernel
     units = np.array([1e3, 1.0, 1e-3, 1.0, 10.0, 1.0])
-    other = GradientRounds(rounds=1).learn(Exponential(), X * units, y)
+    other = once.learn(Exponential(), X * units, y)
     np.testing.assert_allclose(other.kernel(X[:9] * units), first.kernel(X[:9]), rtol=1e-8)
     assert other.alpha == pytest.approx(first.alpha)
 
@@ -123,8 +127,6 @@ def test_weights_are_repetitions():
         (X, y, counts.astype(float)),
         (np.repeat(X, counts, axis=0), np.repeat(y, counts), None),
     ):
-        from mercer.learning.fits import RidgeFit, Sample
-
         sample = Sample.of(Exponential().points(rows), targets, weights)
         fit = RidgeFit(Exponential(2.0), sample)
         c = fit.coefficients(0.1)
@@ -139,7 +141,7 @@ def test_weights_are_repetitions():
 
 def test_several_outputs_share_one_metric():
     y = np.stack([np.sin(2 * X[:, 0]), X[:, 4] ** 2 - 1.0], axis=1)
-    learned = GradientRounds(rounds=3).learn(Exponential(), X, y)
+    learned = GradientRounds(rounds=3, splits=1).learn(Exponential(), X, y)
     assert learned.importances[[0, 4]].sum() > 0.9
     assert min(learned.importances[[0, 4]]) > 0.1
 
@@ -152,7 +154,7 @@ def test_callback_and_time_limit_end_the_rounds():
         seen.append(one.error)
         return number == 1
 
-    learned = GradientRounds(rounds=9, callback=stop).learn(Exponential(), X, y)
+    learned = GradientRounds(rounds=9, splits=1, callback=stop).learn(Exponential(), X, y)
     assert len(learned.rounds) == len(seen) == 2
     limited = GradientRounds(rounds=9, time_limit=1e-9).learn(Exponential(), X, y)
     assert len(limited.rounds) == 1
@@ -166,6 +168,8 @@ def test_refusals():
         GradientRounds().learn(Gaussian(), scipy.sparse.csr_array(X), X[:, 0])
     with pytest.raises(ValueError, match="two rows or more"):
         GradientRounds().learn(Gaussian(), X[:1], X[:1, 0])
+    with pytest.raises(ValueError, match=r"for each of 400 rows; got shape \(3,\)"):
+        GradientRounds().learn(Gaussian(), X, np.ones(3))
     with pytest.raises(ValueError, match="rounds ≥ 1"):
         GradientRounds(rounds=-1)
     with pytest.raises(ValueError, match="seconds > 0"):
@@ -173,5 +177,51 @@ def test_refusals():
 
 
 def test_constant_targets_keep_the_first_metric():
-    learned = GradientRounds(rounds=2).learn(Exponential(), X, np.ones(400))
+    learned = GradientRounds(rounds=2, rows=60).learn(Exponential(), X, np.ones(400))
     np.testing.assert_allclose(learned.importances, 1 / 6)
+
+
+def test_fits_on_centres():
+    y = np.sin(2 * X[:, 2])
+    sample = Sample.of(Exponential().points(X), y, None)
+    kernel = Exponential(2.0)
+    fit = FitOnCentres(kernel, sample, 400)
+    c = RidgeFit(kernel, sample).coefficients(0.1)
+    np.testing.assert_allclose(fit.coefficients(0.1), c, atol=2e-3 * np.abs(c).max())
+    learned = GradientRounds(rounds=2, centres=80, splits=1).learn(Exponential(), X, y)
+    assert learned.importances[2] > 0.8
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 1e-4, 1.0])
+def test_factors_in_float32_are_refined(alpha, monkeypatch):
+    monkeypatch.setattr(fits, "MIXED_ROWS", 500)
+    rows = np.random.default_rng(0).standard_normal((600, 3))
+    sample = Sample.of(Gaussian().points(rows), rows[:, :2], np.linspace(0.5, 2.0, 600))
+    fit = RidgeFit(Gaussian(2.0), sample)
+    c = fit.coefficients(alpha)
+    matrix = Gaussian(2.0)(rows) + alpha * np.diag(1 / sample.weights)
+    rest = matrix @ c - (sample.targets - fit.intercept)
+    assert np.linalg.norm(rest) < 1e-6 * np.linalg.norm(sample.targets)
+
+
+def test_rows_without_weight_do_not_count():
+    y, weights = np.sin(X[:, 0]), np.where(np.arange(400) < 200, 1.0, 0.0)
+    once = GradientRounds(rounds=1, splits=1)
+    wild = np.where(weights > 0, y, 1e6)
+    learned, same = (once.learn(Exponential(), X, t, weights) for t in (wild, y))
+    assert learned.kernel == same.kernel
+    assert learned.held_out[0].max() < 200
+
+
+def test_a_close_race_has_two_finalists():
+    candidates = [(Gaussian(), "diagonal"), (Exponential(), "diagonal"), (Laplacian(), "full")]
+    assert Race(candidates, np.array([2.0, 1.0, 1.01])).finalists == [candidates[1], candidates[2]]
+    assert Race(candidates, np.array([2.0, 1.0, 1.1])).finalists == [candidates[1]]
+    y = np.sin(X[:, 0])
+    settings = GradientRounds(rounds=1, rows=100, splits=1)
+    learned, race = raced(candidates[:2], settings, X[:120], y[:120])
+    finalists = [replace(settings, form=f).learn(k, X[:120], y[:120]) for k, f in race.finalists]
+    assert learned.error == min(one.error for one in finalists)
+    only, race = raced(candidates[:1], settings, X[:120], y[:120])
+    assert race.finalists == candidates[:1]
+    assert only.kernel == settings.learn(Gaussian(), X[:120], y[:120]).kernel

@@ -95,6 +95,13 @@ def test_it_is_a_pipeline_that_can_be_cloned_and_stored(model, table, tmp_path):
     assert len(small.model_.function_) == 40
 
 
+def test_a_notebook_shows_errors_and_certificate(model):
+    shown = model._repr_html_()
+    assert "held-out rows" in shown
+    assert "optimality gap" in shown
+    assert "TableEncoder" in shown
+
+
 def test_frames_of_any_library_give_the_same_predictions(model, table):
     ours = model.predict(table)
     assert np.array_equal(model.predict(in_polars(table)), ours)

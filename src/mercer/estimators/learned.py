@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -11,7 +14,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
+from mercer.errors import ApproximationWarning
 from mercer.estimators.classifier import Classes, signed_targets
+from mercer.estimators.fitting import is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.ridge import KernelRidge
@@ -22,7 +27,12 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.learning.candidates import CANDIDATES, Candidate, raced
 from mercer.learning.rounds import GradientRounds, Round
+from mercer.points import PointSet
+from mercer.solvers import automatic
 from mercer.solvers.problem import Solver
+
+LEARNING = 0.6  # of the time, for learning
+SHORT = 1.0  # seconds that a final fit may take in any case: centres would not be quicker
 
 
 class _Attributes(KernelInput):
@@ -76,7 +86,7 @@ class _Learned(CallbackSupportMixin, _Attributes):
             rounds=self.rounds,
             rows=self.rows,
             held_out=self.held_out,
-            time_limit=None if self.time_limit is None else 0.6 * self.time_limit,
+            time_limit=None if self.time_limit is None else LEARNING * self.time_limit,
             random_state=self.random_state,
             callback=progress,
         )
@@ -88,18 +98,40 @@ class _Learned(CallbackSupportMixin, _Attributes):
             "feature_importances_": learned.importances,
         }
 
-    def _ridge(self, X: Any, targets: Any, weights: Any, found: dict[str, Any]) -> dict[str, Any]:
+    def _ridge(
+        self, X: Any, targets: Any, weights: Any, found: dict[str, Any], begun: float
+    ) -> dict[str, Any]:
         """The fit of all rows with the learned kernel."""
+        limit = math.inf if self.time_limit is None else self.time_limit
+        seconds = limit - (time.perf_counter() - begun)
+        kernel = found["learned_"].kernel
         model = KernelRidge(
             found["alpha_"],
-            kernel=found["learned_"].kernel,
+            kernel=kernel,
             fit_intercept=True,
             solver=self.solver,
-            centres=self.centres,
+            centres=self._centres(kernel.points(X), kernel, found["alpha_"], seconds),
             random_state=self.random_state,
         ).fit(X, targets, weights)
         names = ("kernel_", "X_fit_", "dual_coef_", "intercept_", "function_", "solution_")
         return {**found, **{name: getattr(model, name) for name in (*names, "choice_")}}
+
+    def _centres(self, points: PointSet, kernel: Kernel, ridge: float, seconds: float) -> Any:
+        """Centres where an exact fit would take longer than there is time."""
+        given = self.centres is not None or not is_automatic(self.solver)
+        if given or seconds == math.inf:
+            return self.centres
+        chosen = automatic.choose(kernel, points, ridge=ridge).chosen
+        if not chosen.exact or chosen.seconds <= max(seconds, SHORT):
+            return None
+        count = min(len(points), automatic.default_centres(len(points)))
+        text = (
+            f"an exact fit of {len(points)} rows would take {chosen.seconds:.0f} s, longer than "
+            f"time_limit leaves, so f is sought among functions with {count} centres. Say "
+            f"centres={count} to agree, or give more time."
+        )
+        warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
+        return count
 
     def importances(self) -> dict[Any, float]:
         """The part of each column in the learned metric by its name, the largest first.
@@ -145,8 +177,8 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
     held_out : float, default=0.2
         The part of these that decides.
     time_limit : float, optional
-        Seconds after which learning ends and the final fit begins: three fifths of it are for
-        learning.
+        Seconds for the whole fit. Three fifths are for learning, which ends with the best so far;
+        where the final fit would take longer than what is left, it takes centres, and says so.
     solver, centres, device :
         As in `KernelRidge`, for the final fit.
     random_state : int, default=0
@@ -179,9 +211,11 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the metric, then fit f to targets y, one or several for each row of X."""
+        begun = time.perf_counter()
         X, y, weights = admit_numbers(self, X, y, sample_weight)
-        task = FitTask.root(self, X, y, weights, self.rounds + 1)
-        fitted = self._ridge(X, y, weights, self._learn(X, _standardised(y), weights, task))
+        task = FitTask.root(self, X, y, weights, None)
+        found = self._learn(X, _standardised(y), weights, task)
+        fitted = self._ridge(X, y, weights, found, begun)
         for name, value in fitted.items():
             setattr(self, name, value)
         task.end(lambda: fitted)
@@ -246,10 +280,11 @@ class LearnedKernelClassifier(_Learned, Classes, ClassifierMixin, BaseEstimator)
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the metric, then fit f to labels y, of any kind."""
+        begun = time.perf_counter()
         X, y, weights = admit_labels(self, X, y, sample_weight)
         classes, labels, weights = self._encoded(y, weights)
         targets = signed_targets(labels, len(classes))
-        task = FitTask.root(self, X, y, weights, self.rounds + 1)
+        task = FitTask.root(self, X, y, weights, None)
 
         def calibrated(rows: np.ndarray, scores: np.ndarray) -> tuple[Calibration, float]:
             own = None if weights is None else weights[rows]
@@ -258,7 +293,7 @@ class LearnedKernelClassifier(_Learned, Classes, ClassifierMixin, BaseEstimator)
             return calibration, calibration.loss(scores, labels[rows], own)
 
         found = self._learn(X, targets, weights, task, lambda *held: calibrated(*held)[1])
-        fitted = self._ridge(X, targets, weights, found)
+        fitted = self._ridge(X, targets, weights, found, begun)
         calibration, _ = calibrated(*found["learned_"].held_out)
         fitted |= {"classes_": classes, "calibration_": calibration}
         for name, value in fitted.items():

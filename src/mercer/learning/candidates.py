@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +29,7 @@ Sums of two of them had no lower test error than the better one."""
 RACE_ROWS = 1200  # that candidates are fitted to; up to RACE_HELD_OUT others tell which is best
 RACE_HELD_OUT = 2000
 RACE_ROUNDS = 2
+NEAR = 1.02  # times the least loss in a race, which noise cannot tell from it
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +40,11 @@ class Race:
     errors: np.ndarray
 
     @property
-    def winner(self) -> Candidate:
-        return self.candidates[int(np.argmin(self.errors))]
+    def finalists(self) -> list[Candidate]:
+        """The best, and the second where it is nearly as good: more rows decide between them."""
+        first, *others = np.argsort(self.errors, kind="stable")
+        near = [i for i in others[:1] if self.errors[i] <= NEAR * self.errors[first]]
+        return [self.candidates[i] for i in (first, *near)]
 
 
 def raced(
@@ -52,29 +57,35 @@ def raced(
 ) -> tuple[LearnedKernel, Race]:
     """What the best candidate learns, and the race; a single candidate does not race.
 
+    Two that are nearly equal in the race are both learned from all rows that are asked for.
     `loss(rows, predictions)` of held-out rows tells which is best; by default the mean square.
     """
-    errors = np.zeros(len(candidates))
+
+    def judged(learned: LearnedKernel) -> float:
+        return learned.error if loss is None else loss(*learned.held_out)
+
+    begun, errors = time.perf_counter(), np.zeros(len(candidates))
     if len(candidates) > 1:
-        rows = min(len(y), RACE_ROWS + RACE_HELD_OUT)
-        held_out = max(settings.held_out, 1.0 - RACE_ROWS / rows)
+        rows, limit = min(len(y), RACE_ROWS + RACE_HELD_OUT), settings.time_limit
         short = replace(
             settings,
             rows=rows,
-            held_out=held_out,
+            held_out=max(settings.held_out, 1.0 - RACE_ROWS / rows),
             rounds=min(settings.rounds, RACE_ROUNDS),
             splits=1 if rows > RACE_ROWS else settings.splits,
-            time_limit=_part(settings.time_limit, 0.5 / len(candidates)),
+            time_limit=limit and 0.4 * limit / len(candidates),
             callback=None,
         )
         for i, (kernel, form) in enumerate(candidates):
-            learned = replace(short, form=form).learn(kernel, X, y, weights)
-            errors[i] = learned.error if loss is None else loss(*learned.held_out)
+            errors[i] = judged(replace(short, form=form).learn(kernel, X, y, weights))
     race = Race(candidates, errors)
-    kernel, form = race.winner
-    limit = _part(settings.time_limit, 0.5 if len(candidates) > 1 else 1.0)
-    return replace(settings, form=form, time_limit=limit).learn(kernel, X, y, weights), race
-
-
-def _part(limit: float | None, share: float) -> float | None:
-    return None if limit is None else share * limit
+    learned: list[LearnedKernel] = []
+    for kernel, form in race.finalists:
+        limit, left = settings.time_limit, len(race.finalists) - len(learned)
+        if limit is not None:
+            limit = max(1e-3, (limit - (time.perf_counter() - begun)) / left)
+            if learned and limit == 1e-3:
+                break
+        own = replace(settings, form=form, time_limit=limit)
+        learned.append(own.learn(kernel, X, y, weights))
+    return min(learned, key=judged), race

@@ -68,19 +68,30 @@ def slopes(criterion: Criterion, kernel: Kernel, sample: Sample, ridge: float) -
     >>> bool(np.isclose(slope, (at[1] - at[0]) / 2e-6, rtol=1e-6))
     True
     """
+    found, gram = _computed(criterion, kernel, sample, ridge)
+    value, weights = found
+    trace = float(namespace(weights).sum(diagonal(weights)))
+    if sample.weights is not None:
+        roots = namespace(weights).sqrt(sample.weights)
+        weights = roots[:, None] * weights * roots
+    return Slopes(value, trace, gram.parameter_gradient(weights))
+
+
+def value(criterion: Criterion, kernel: Kernel, sample: Sample, ridge: float) -> float:
+    """The criterion alone."""
+    return _computed(criterion, kernel, sample, ridge)[0][0]
+
+
+def _computed(
+    criterion: Criterion, kernel: Kernel, sample: Sample, ridge: float
+) -> tuple[tuple[float, Array], Gram]:
+    """The value with P', and the Gram matrix."""
     gram = Gram(kernel, sample.points).astype("float64")
-    matrix = to_precision(gram.dense(), "float64")
-    xp = namespace(matrix)
-    roots = None if sample.weights is None else xp.sqrt(sample.weights)
-    y = sample.targets
-    if roots is not None:
+    matrix, y = to_precision(gram.dense(), "float64"), sample.targets
+    xp, total = namespace(matrix), float(len(sample))
+    if sample.weights is not None:
+        roots, total = xp.sqrt(sample.weights), float(xp.sum(sample.weights))
         matrix, y = roots[:, None] * matrix * roots, roots[:, None] * y
     factor = linalg.cholesky(linalg.shift_diagonal(matrix, ridge), overwrite=True)
     inverse = factor.inverse()
-    c = inverse @ y
-    total = float(len(y)) if roots is None else float(xp.sum(sample.weights))
-    value, weights = criterion(inverse, c, y, factor.log_determinant(), total)
-    trace = float(xp.sum(diagonal(weights)))
-    if roots is not None:
-        weights = roots[:, None] * weights * roots
-    return Slopes(value, trace, gram.parameter_gradient(weights))
+    return criterion(inverse, inverse @ y, y, factor.log_determinant(), total), gram

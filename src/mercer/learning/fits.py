@@ -11,9 +11,18 @@ import numpy as np
 
 from mercer import linalg
 from mercer.arrays import Array, floating, namespace, on_host, to_precision
+from mercer.checks import check_weights
 from mercer.kernels.base import Kernel
-from mercer.operators import Gram
+from mercer.losses import Squared
+from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet, View
+from mercer.solvers.krylov import conjugate_gradients
+from mercer.solvers.newton import Newton
+from mercer.solvers.problem import Problem
+
+MIXED_ROWS = 2000  # from which a factor in float32 pays
+REFINED = 1e-7  # residual relative to the targets: held-out errors do not need more
+REFINEMENTS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +36,15 @@ class Sample:
     @classmethod
     def of(cls, points: PointSet, targets: Any, weights: np.ndarray | None) -> Sample:
         y = to_precision(floating(points.vector(targets)), "float64")
-        y = y[:, None] if y.ndim == 1 else y
-        return cls(points, y, None if weights is None else points.vector(weights))
+        if y.ndim not in (1, 2) or len(y) != len(points):
+            raise ValueError(
+                f"targets must be one or several numbers for each of {len(points)} rows; got shape "
+                f"{tuple(y.shape)}."
+            )
+        if weights is not None:
+            check_weights(on_host(weights), len(points), "sample_weight")
+            weights = to_precision(floating(points.vector(weights)), "float64")
+        return cls(points, y[:, None] if y.ndim == 1 else y, weights)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -37,6 +53,15 @@ class Sample:
         places = self.points.vector(rows)
         weights = None if self.weights is None else self.weights[places]
         return Sample(self.points.take(rows), self.targets[places], weights)
+
+    def drawn_rows(self, most: int, random_state: Any) -> np.ndarray:
+        """All rows with a weight, or as many as may be, drawn at random, in their order."""
+        rows = np.arange(len(self))
+        if self.weights is not None:
+            rows = np.flatnonzero(on_host(self.weights) > 0)
+        if len(rows) <= most:
+            return rows
+        return np.sort(np.random.default_rng(random_state).choice(rows, most, replace=False))
 
     def mean(self, values: Array) -> Array:
         """The weighted mean over rows."""
@@ -81,20 +106,97 @@ class RidgeFit:
 
     def coefficients(self, alpha: float) -> Array:
         """c, one column for each output."""
-        matrix = linalg.shift_diagonal(1.0 * self.matrix, alpha * self.scale)
         sides = self.weighted(self.sample.targets - self.intercept)
-        return self.weighted(linalg.cholesky(matrix, overwrite=True).solve(sides))
+        solved = self._refined(alpha, sides)
+        if solved is None:
+            matrix = linalg.shift_diagonal(1.0 * self.matrix, alpha * self.scale)
+            solved = linalg.cholesky(matrix, overwrite=True).solve(sides)
+        return self.weighted(solved)
+
+    def _refined(self, alpha: float, sides: Array) -> Array | None:
+        """By a factor in float32, half of the work, and a few steps with the matrix in float64.
+
+        None where there are few rows, on a device, and where float32 does not do.
+        """
+        if len(self.sample) < MIXED_ROWS or self.sample.points.home != "host":
+            return None
+        ridge = alpha * self.scale
+        try:
+            single = linalg.shift_diagonal(to_precision(self.matrix, "float32"), ridge)
+            factor = linalg.cholesky(single, jitter=0.0, overwrite=True)
+        except ValueError:  # not positive definite in float32
+            return None
+        run = conjugate_gradients(
+            lambda v: self.matrix @ v + ridge * v,
+            lambda r: to_precision(factor.solve(to_precision(r, "float32")), "float64"),
+            sides,
+            tolerance=REFINED,
+            iterations=REFINEMENTS,
+        )
+        return run.solution if run.residual <= REFINED else None
+
+    @property
+    def centres(self) -> PointSet:
+        """What f is made of."""
+        return self.sample.points
 
     def predictions_at(self, points: PointSet) -> Callable[[Array], Array]:
         """From c to the values of f at other points; the cross matrix is computed once."""
-        cross = to_precision(Gram(self.kernel, points, self.sample.points).dense(), "float64")
+        cross = to_precision(Gram(self.kernel, points, self.centres).dense(), "float64")
         return lambda c: cross @ c + self.intercept
+
+
+@dataclass(frozen=True, eq=False)
+class FitOnCentres(RidgeFit):
+    """The same over f = Σ_j c_j k(·, z_j) with fewer centres than rows, spread over the sample."""
+
+    count: int = 1000
+
+    @cached_property
+    def centres(self) -> PointSet:
+        places = np.linspace(0, len(self.sample) - 1, self.count).round().astype(int)
+        return self.sample.points.take(places)
+
+    def coefficients(self, alpha: float) -> Array:
+        sample = self.sample
+        total = float(len(sample)) if sample.weights is None else float(sample.weights.sum())
+        problem = Problem.on_centres(
+            cross_gram(self.kernel, sample.points, self.centres),
+            sample.targets - self.intercept,
+            Squared(),
+            alpha * self.scale / total,
+            sample.weights,
+        )
+        return to_precision(Newton().solve(problem).coefficients, "float64")
+
+
+def fit_of(kernel: Kernel, sample: Sample, centres: int) -> RidgeFit:
+    """A fit on all points of a sample, or on centres where it has more."""
+    if len(sample) <= centres:
+        return RidgeFit(kernel, sample)
+    return FitOnCentres(kernel, sample, centres)
 
 
 def held_out_error(fit: RidgeFit, alpha: float, held: Sample, cross: Callable[..., Array]) -> float:
     """The weighted mean square of what the fit misses on other rows, over all outputs."""
     gap = (held.targets - cross(fit.coefficients(alpha))) ** 2
     return float(namespace(gap).mean(held.mean(gap)))
+
+
+def splits_of(
+    rows: int, held_out: float, count: int, random: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of kept and held-out rows; held-out parts overlap only where they must."""
+    held = max(1, round(held_out * rows))
+    if rows - held < 1:
+        raise ValueError(f"learning a metric needs two rows or more; got n_samples = {rows}.")
+    pairs, order = [], np.empty(0, int)
+    for _ in range(count):
+        if len(order) < held:
+            order = random.permutation(rows)
+        out, order = order[:held], order[held:]
+        pairs.append((np.setdiff1d(np.arange(rows), out), np.sort(out)))
+    return pairs
 
 
 def column_deviations(sample: Sample) -> np.ndarray:

@@ -15,11 +15,12 @@ from mercer.arrays import namespace
 from mercer.checks import check_count, check_positive, is_number
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.expression import numbers_of
+from mercer.kernels.algebra import Scaled, Sum
 from mercer.kernels.base import Kernel
 from mercer.learning.criteria import Criterion, leave_one_out, negative_log_likelihood, slopes
 from mercer.learning.fits import Sample, column_deviations
 from mercer.learning.metric import Metric
-from mercer.learning.rounds import drawn_rows, typical_scale
+from mercer.learning.rounds import typical_scale
 from mercer.operators import Gram
 
 REACH = math.log(1e5)
@@ -59,6 +60,7 @@ class _Descent:
     """L-BFGS over the logarithms of all positive parameters and of the ridge."""
 
     columns: bool = True
+    weights: bool = True
     ridge: float = 0.1
     rows: int = 2000
     iterations: int = 100
@@ -82,12 +84,14 @@ class _Descent:
     def learn(self, kernel: Kernel, X: Any, y: Any, weights: Any = None) -> LearnedParameters:
         """The kernel with the parameters for which the criterion is least near where it began."""
         sample = Sample.of(kernel.points(X), y, weights)
-        sample = sample.take(drawn_rows(len(sample), self.rows, self.random_state))
+        sample = sample.take(sample.drawn_rows(self.rows, self.random_state))
         if len(sample) < 2:
             raise ValueError("learning parameters needs two rows or more; got n_samples = 1.")
         sample = replace(sample, targets=_standardised(sample))
         if self.columns:
             kernel = _per_column(kernel, sample)
+        if self.weights and isinstance(kernel, Sum):
+            kernel = _weighted(kernel, 1.0 / _summands(kernel))
         return _Search(self, self._criterion, kernel, sample).result()
 
 
@@ -100,6 +104,9 @@ class LeaveOneOut(_Descent):
     columns : bool, default=True
         Whether a kernel with one lengthscale gets one for each column, which begin where half of
         all pairs have k < e^{−½}, each column in units of its deviation.
+    weights : bool, default=True
+        Whether each summand of a sum of kernels gets a factor ≥ 0 of its own, if it has none: this
+        is multiple kernel learning.
     ridge : float, default=0.1
         Where the ridge begins, for targets of variance 1.
     rows : int, default=2000
@@ -133,8 +140,8 @@ class LeaveOneOut(_Descent):
 class MarginalLikelihood(_Descent):
     """Choose parameters by the log marginal likelihood of a Gaussian process with noise.
 
-    Its variance is learned where the kernel has a factor, as `1.0 * Gaussian()`; else it is that of
-    the targets. Parameters are those of `LeaveOneOut`.
+    The variance of the process is learned where the kernel has a factor, as `1.0 * Gaussian()`;
+    else it is that of the targets. Parameters are those of `LeaveOneOut`.
 
     References
     ----------
@@ -236,6 +243,17 @@ def _standardised(sample: Sample) -> Any:
     xp = namespace(centred)
     deviations = xp.sqrt(sample.mean(centred**2))
     return centred / xp.where(deviations > 0, deviations, 1.0)
+
+
+def _summands(kernel: Kernel) -> int:
+    return _summands(kernel.left) + _summands(kernel.right) if isinstance(kernel, Sum) else 1
+
+
+def _weighted(kernel: Kernel, factor: float) -> Kernel:
+    """A sum whose every summand has a factor."""
+    if isinstance(kernel, Sum):
+        return Sum(_weighted(kernel.left, factor), _weighted(kernel.right, factor))
+    return kernel if isinstance(kernel, Scaled) else Scaled(factor, kernel)
 
 
 def _per_column(kernel: Kernel, sample: Sample) -> Kernel:

@@ -20,7 +20,14 @@ from mercer.arrays import on_host
 from mercer.checks import check_between, check_count, is_number
 from mercer.errors import NotPositiveDefiniteError
 from mercer.kernels.base import Kernel
-from mercer.learning.fits import RidgeFit, Sample, column_deviations, held_out_error
+from mercer.learning.fits import (
+    RidgeFit,
+    Sample,
+    column_deviations,
+    fit_of,
+    held_out_error,
+    splits_of,
+)
 from mercer.learning.gradients import average_outer_product
 from mercer.learning.metric import Form, Metric, blocks_of, within_blocks
 from mercer.operators import Gram
@@ -35,7 +42,7 @@ class Tuning:
     ridge_step: float = math.sqrt(10.0)
     first_ridge: float = 1e-2  # α over the mean of k(x, x)
     scales: tuple[int, int] = (-8, 10)  # steps from the first that may be reached
-    ridges: tuple[int, int] = (-10, 6)
+    ridges: tuple[int, int] = (-10, 10)
     gain: float = 0.995  # of the error, to go on: the valley of good settings is long and flat
     patience: int = 2  # rounds without a lower error after which no other is tried
     gradient_rows: int = 1000  # that are averaged over, at least where there are more
@@ -113,6 +120,8 @@ class GradientRounds:
         At most so many; 0 chooses lengthscale and ridge alone.
     rows : int, default=4000
         Rows that are learned from, at most: a sample of them where there are more.
+    centres : int, default=5000
+        Where more rows than this are learned from, fits have so many centres.
     held_out : float, default=0.2
         The part of these rows that each split holds out.
     splits : int, optional
@@ -142,6 +151,7 @@ class GradientRounds:
     form: Form = "diagonal"
     rounds: int = 5
     rows: int = 4000
+    centres: int = 5000
     held_out: float = 0.2
     splits: int | None = None
     time_limit: float | None = None
@@ -153,6 +163,7 @@ class GradientRounds:
         if self.rounds != 0:
             check_count(self, "rounds", self.rounds)
         check_count(self, "rows", self.rows)
+        check_count(self, "centres", self.centres)
         check_between(self, "held_out", self.held_out, 0.0, 1.0)
         if self.splits is not None:
             check_count(self, "splits", self.splits)
@@ -168,13 +179,14 @@ class GradientRounds:
                 f"{type(getattr(X, 'data', X)).__name__}: write X.toarray() for a sparse matrix."
             )
         random = np.random.default_rng(self.random_state)
-        drawn = drawn_rows(len(points), self.rows, random)
-        sample = Sample.of(points, y, weights).take(drawn)
+        sample = Sample.of(points, y, weights)
+        drawn = sample.drawn_rows(self.rows, random)
+        sample = sample.take(drawn)
         return _Path(self, kernel, sample, drawn, random).result()
 
 
 class _Path:
-    """The rounds on the splits of a sample, and once more on all of it."""
+    """The rounds on the splits of a sample, and once more on all of it where there is time."""
 
     def __init__(
         self,
@@ -192,8 +204,8 @@ class _Path:
         self.deviations = column_deviations(sample)
         self.metric = Metric.of_columns(self.deviations).normalised(self.deviations)
         self.unit = typical_scale(kernel, self.metric, sample, self.tuning)
-        self.predictions = np.empty((0, sample.targets.shape[1]))
-        self.splits = _splits(len(sample), settings.held_out, self._split_count(), random)
+        self.predictions, self.kept_metric = np.empty((0, sample.targets.shape[1])), self.metric
+        self.splits = splits_of(len(sample), settings.held_out, self._split_count(), random)
 
     def _split_count(self) -> int:
         if self.settings.splits is not None:
@@ -208,11 +220,11 @@ class _Path:
     def result(self) -> LearnedKernel:
         rounds = self.searched()
         chosen = int(np.argmin([one.error for one in rounds]))
-        metric = self.metric
-        for one in rounds[:chosen]:
-            metric = self.next_metric(RidgeFit(self.scaled(metric, one.scale), self.sample), one)
+        metric = self.kept_metric if self.late else self.metric
+        for one in [] if self.late else rounds[:chosen]:
+            metric = self.next_metric(self.fit(metric, one.scale, self.sample), one)
         best = rounds[chosen]
-        fit = RidgeFit(self.scaled(metric, best.scale), self.sample)
+        fit = self.fit(metric, best.scale, self.sample)
         return LearnedKernel(
             fit.kernel,
             metric,
@@ -241,7 +253,7 @@ class _Path:
             ended = bool(call(number, rounds[-1])) if call is not None else False
             least = int(np.argmin([one.error for one in rounds]))
             if least == number:
-                self.predictions = search.predictions(place)
+                self.predictions, self.kept_metric = search.predictions(place), metrics[0]
             if ended or self.late or number - least >= self.tuning.patience:
                 break
             if number < self.settings.rounds:
@@ -258,8 +270,8 @@ class _Path:
         factor = tuning.scale_step ** place[0]
         return self.unit * factor, tuning.first_ridge * tuning.ridge_step ** place[1] / factor
 
-    def scaled(self, metric: Metric, scale: float) -> Kernel:
-        return metric.applied(self.kernel, scale)
+    def fit(self, metric: Metric, scale: float, sample: Sample) -> RidgeFit:
+        return fit_of(metric.applied(self.kernel, scale), sample, self.settings.centres)
 
     def next_metric(self, fit: RidgeFit, one: Round) -> Metric:
         sample = fit.sample
@@ -268,7 +280,7 @@ class _Path:
         product = average_outer_product(
             fit.kernel,
             some.points,
-            sample.points,
+            fit.centres,
             fit.coefficients(one.alpha),
             self.deviations,
             weights=some.weights,
@@ -351,32 +363,9 @@ class _Search:
     def fits(self, place: tuple[int, int]) -> list[RidgeFit]:
         scale, _ = self.path.values(place)
         return [
-            RidgeFit(self.path.scaled(metric, scale), sample)
+            self.path.fit(metric, scale, sample)
             for (sample, _), metric in zip(self.parts, self.metrics, strict=True)
         ]
-
-
-def drawn_rows(rows: int, most: int, random_state: Any) -> np.ndarray:
-    """All rows, or as many as may be, drawn at random, in their order."""
-    if rows <= most:
-        return np.arange(rows)
-    return np.sort(np.random.default_rng(random_state).choice(rows, most, replace=False))
-
-
-def _splits(
-    rows: int, held_out: float, count: int, random: np.random.Generator
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of kept and held-out rows; held-out parts overlap only where they must."""
-    held = max(1, round(held_out * rows))
-    if rows - held < 1:
-        raise ValueError(f"learning a metric needs two rows or more; got n_samples = {rows}.")
-    pairs, order = [], np.empty(0, int)
-    for _ in range(count):
-        if len(order) < held:
-            order = random.permutation(rows)
-        out, order = order[:held], order[held:]
-        pairs.append((np.setdiff1d(np.arange(rows), out), np.sort(out)))
-    return pairs
 
 
 def typical_scale(kernel: Kernel, metric: Metric, sample: Sample, tuning: Tuning = TUNING) -> float:

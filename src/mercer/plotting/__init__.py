@@ -1,6 +1,7 @@
 """Pictures of kernels and fitted models; matplotlib is imported when one is drawn."""
 
 from mercer.plotting.history import HistoryDisplay
+from mercer.plotting.metric import MetricDisplay
 from mercer.plotting.models import (
     ComponentsDisplay,
     FittedFunctionDisplay,
@@ -16,6 +17,7 @@ __all__ = [
     "FittedFunctionDisplay",
     "GramDisplay",
     "HistoryDisplay",
+    "MetricDisplay",
     "RegretDisplay",
     "SpectrumDisplay",
     "SupportVectorsDisplay",
