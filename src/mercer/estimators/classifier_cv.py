@@ -7,14 +7,20 @@ only at what was best there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    check_cv,
+)
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -73,17 +79,17 @@ class Sample:
 class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
     """The search, and the classifier it ends with."""
 
-    Cs: Any = None
+    Cs: ArrayLike | None = None
     _: KW_ONLY
     kernel: KernelLike = "rbf"
     gamma: float | str | None = None
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
-    lengthscales: Any = "auto"
-    cv: Any = 5
+    lengthscales: ArrayLike | str | None = "auto"
+    cv: int | BaseCrossValidator | Iterable[Any] = 5
     subsample: int = 1500
-    random_state: Any = 0
+    random_state: int | np.random.RandomState | None = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Search, then fit the best to all rows."""
@@ -236,7 +242,8 @@ class SVCCV(_SearchedClassifier):
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
-    >>> model = SVCCV([1.0, 10.0, 1000.0]).fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> model = SVCCV([1.0, 100.0], lengthscales=[0.3, 0.6]).fit(X, y)
     >>> model.best_score_ > 0.9
     True
     """
@@ -303,7 +310,8 @@ class KernelClassifierCV(_SearchedClassifier):
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
-    >>> model = KernelClassifierCV([1.0, 100.0, 1e5]).fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> model = KernelClassifierCV([1.0, 100.0], lengthscales=[0.3, 0.6]).fit(X, y)
     >>> model.predict_proba(X[:1]).shape, model.best_score_ > 0.9
     ((1, 2), True)
     """

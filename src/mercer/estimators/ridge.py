@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -290,8 +290,8 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     kernel_params: dict[str, Any] | None = None
     lengthscales: ArrayLike | str | None = "auto"
     fit_intercept: bool = False
-    centres: Any = None
-    random_state: Any = None
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
     device: Any = None
 
     @with_callbacks
@@ -356,7 +356,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         points = self._training_points(kernel, X, chosen)
         if isinstance(chosen, Integral):
             chosen = Uniform(min(int(chosen), n), self.random_state)
-        return chosen.choose(kernel, points).points
+        return cast(Any, chosen).choose(kernel, points).points
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
         gram = Gram(kernel, self._training_points(kernel, X))
