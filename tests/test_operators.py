@@ -365,7 +365,7 @@ def test_blocks_are_read_anew_and_counted():
     assert np.allclose(blocks[::10, [2]].dense(), k(X[::10], Y[[2]]))
     with pytest.raises(ValueError, match="an iterator, which gives them once"):
         BlockedGram(k, iter([X]), k.points(Y), 30)
-    with pytest.raises(ValueError, match="gave 30 rows in this pass; expected 31"):
+    with pytest.raises(ValueError, match="have 30 rows, and y has 31"):
         BlockedGram(k, [X], k.points(Y), 31) @ np.ones(20)
 
 

@@ -59,6 +59,7 @@ def data(estimator):
 
 
 @ALL
+@pytest.mark.filterwarnings("ignore::mercer.errors.GridEdgeWarning")
 def test_weights_are_routed_through_pipelines_and_cross_validation(estimator):
     X, y, weights = data(estimator)
     method = "predict" if hasattr(estimator, "predict") else "score_samples"

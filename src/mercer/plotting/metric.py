@@ -30,7 +30,7 @@ class MetricDisplay:
     >>> from mercer.kernels import Exponential
     >>> from mercer.learning import GradientRounds
     >>> X = np.random.default_rng(0).standard_normal((100, 2))
-    >>> learned = GradientRounds(rounds=1).learn(Exponential(), X, X[:, 1])
+    >>> learned = GradientRounds(rounds=1).learn(Exponential(), X, np.sin(3 * X[:, 1]))
     >>> MetricDisplay(learned, ["a", "b"]).order()
     ['b', 'a']
     """
