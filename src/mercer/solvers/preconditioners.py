@@ -556,7 +556,8 @@ class SampledHessians:
         chances = np.full(rows, count / rows)
         fewer = min(count, SAMPLING.pilot * space.size)
         some = random_rows(rows, SAMPLING.looked_at, seed + 1)
-        if not space.solver.sample and len(some) < rows:
+        linear = isinstance(space.loss, Squared)  # others have a new Hessian for every few steps
+        if linear and not space.solver.sample and len(some) < rows:
             chosen = random_rows(rows, fewer, seed)
             pilot = self._of(factors, active, chosen, np.full(fewer, fewer / rows))
             seen = self._leverages(pilot, factors, active[some])
@@ -591,8 +592,12 @@ class SampledHessians:
         goal = space.solver.goal(space.problem)
         if space.loss.is_multiclass:  # one factor for all classes, which more rows do not mend
             return min(max(active, 1), SAMPLING.factors[0] * space.size)
-        dear = space.products == "float64" and admission.float64_is_dear(space.operator)
-        return sample_size(max(active, 1), space.size, goal, width, space.problem.outputs, dear)
+        device = admission.float64_is_dear(space.operator)
+        dear = device and space.products == "float64"
+        count = sample_size(max(active, 1), space.size, goal, width, space.problem.outputs, dear)
+        if device and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
+            return min(count, SAMPLING.factors[2] * space.size)
+        return count
 
 
 def inclusion_chances(shares: np.ndarray, count: int) -> np.ndarray:
