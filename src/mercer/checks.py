@@ -95,9 +95,7 @@ def check_lengthscale(owner: object, value: Any) -> None:
                 f"{_name(owner)} needs a finite lengthscale > 0; got {value!r}. Write for example "
                 f"{_name(owner)}(lengthscale=1.0)."
             )
-        _check_square(owner, value)
-        return
-    scales = np.asarray(value)
+    scales = np.atleast_1d(np.asarray(value))
     if scales.ndim != 1 or scales.dtype.kind not in "fiu" or not len(scales):
         raise ValueError(
             f"{_name(owner)} needs one lengthscale, or a list with one for each column; "
@@ -108,15 +106,10 @@ def check_lengthscale(owner: object, value: Any) -> None:
             f"{_name(owner)} needs finite lengthscales > 0; got {value!r}. To leave a column out, "
             "write kernel.on(columns)."
         )
-    _check_square(owner, float(scales.min()))
-
-
-def _check_square(owner: object, lengthscale: Any) -> None:
-    """Refuse a lengthscale so small that 1/ℓ² overflows."""
-    if lengthscale < SMALLEST_LENGTHSCALE:
+    if scales.min() < SMALLEST_LENGTHSCALE:
         raise ValueError(
             f"{_name(owner)} needs lengthscales above {SMALLEST_LENGTHSCALE:g}, beyond which 1/ℓ² "
-            f"overflows; got {lengthscale!r}. Measure the points in a smaller unit."
+            f"overflows; got {float(scales.min())!r}. Measure the points in a smaller unit."
         )
 
 

@@ -24,7 +24,7 @@ from mercer.estimators.losses import (
     checked_regularization,
     regularization_of,
 )
-from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
+from mercer.estimators.progress import FitTask, with_callbacks
 from mercer.features.bases import BaseEstimator, ClassifierMixin
 from mercer.losses import Logistic, Loss, Multinomial, one_hot
 from mercer.solvers.solution import Solution
@@ -112,7 +112,7 @@ class _Classifier(Classes, LossEstimator):
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
             return {**posed.attributes(X, alpha, b), "loss_": loss, **more}
 
-        steps = iterations_of(posed.solver) if parts is None else parts
+        steps = posed.solver if parts is None else parts
         task = FitTask.root(self, X, y, weights, steps)
         solution = solve(posed, task, fitted)
         attributes = fitted(solution.coefficients, solution.intercept)

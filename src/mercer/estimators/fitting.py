@@ -207,9 +207,8 @@ def formulation(
             )
             solver, count = choice.chosen.solver, choice.chosen.centres
     if count is None and centres is None:
-        return Formulation(
-            kernel, _gram(kernel, points), points, solver, choice, checkpoint=checkpoint
-        )
+        gram = _of_pairs(kernel, points) if isinstance(kernel, PairKernel) else Gram(kernel, points)
+        return Formulation(kernel, gram, points, solver, choice, checkpoint=checkpoint)
     if not isinstance(solver, Newton):
         raise ValueError(
             f'centres are for Newton; got solver={solver!r}: write solver=Newton(), solver="auto", '
@@ -225,10 +224,10 @@ def formulation(
     return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint)
 
 
-def _gram(kernel: Kernel, points: PointSet) -> Gram:
-    """K of all points; values of a Python function of pairs are computed once, where they fit."""
+def _of_pairs(kernel: PairKernel, points: PointSet) -> Gram:
+    """K of a Python function of pairs, whose values are computed once, where they fit."""
     n = len(points)
-    if not isinstance(kernel, PairKernel) or 8 * n * n > memory_budget(None):
+    if 8 * n * n > memory_budget(None):
         return Gram(kernel, points)
     matrix = Precomputed(kernel.triangle(points), kernel.positive_definite)
     return matrix.gram(np.arange(n))
@@ -264,18 +263,20 @@ def formulation_on_blocks(
 
 def is_automatic(solver: Any) -> bool:
     """Whether the solver is to be chosen; another text is refused."""
-    if isinstance(solver, str) and solver != "auto":
+    if isinstance(solver, str):
+        if solver == "auto":
+            return True
         raise ValueError(
             'solver must be "auto" or a solver object, as Newton() or DualAscent(); got '
             f"{solver!r}."
         )
     check_object("an estimator", "solver", solver)
-    if not (isinstance(solver, str) or callable(getattr(solver, "solve", None))):
+    if not callable(getattr(solver, "solve", None)):
         raise ValueError(
             'solver must be "auto" or a solver object of mercer.solvers, with a method solve; got '
             f"{solver!r}."
         )
-    return isinstance(solver, str)
+    return False
 
 
 def _count_of(centres: Any) -> int:

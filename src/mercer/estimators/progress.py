@@ -28,7 +28,7 @@ if not TYPE_CHECKING:  # scikit-learn's have no types, and would hide those of `
         from sklearn.callback import CallbackSupportMixin, with_callbacks
 
 
-__all__ = ["CallbackSupportMixin", "FitTask", "iterations_of", "with_callbacks", "with_progress"]
+__all__ = ["CallbackSupportMixin", "FitTask", "with_callbacks", "with_progress"]
 
 Attributes = Callable[[], dict[str, Any]]
 
@@ -43,8 +43,11 @@ class FitTask:
     has_callbacks: bool
 
     @classmethod
-    def root(cls, estimator: Any, X: Any, y: Any, weights: Any, parts: int | None) -> FitTask:
-        """The whole fit, of so many parts; None where their number is not known."""
+    def root(cls, estimator: Any, X: Any, y: Any, weights: Any, parts: Any) -> FitTask:
+        """The whole fit, of so many parts, or of the steps of a solver; None for not known."""
+        if hasattr(parts, "solve"):
+            steps = getattr(parts, "steps", getattr(parts, "passes", None))
+            parts = steps if hasattr(parts, "callback") else 0
         data = {"X": X, "y": y, "metadata": {"sample_weight": weights}}
         start = getattr(estimator, "_init_callback_context", None)
         context = start and start(max_subtasks=parts)
@@ -82,10 +85,3 @@ def with_progress(solver: Any, task: FitTask, attributes: Callable[[Any], dict[s
         return task.part("iteration").end(lambda: attributes(state)) or stops
 
     return dataclasses.replace(solver, callback=callback)
-
-
-def iterations_of(solver: Any) -> int | None:
-    """The number of steps a solver may take; 0 for one without progress."""
-    if not hasattr(solver, "callback"):
-        return 0
-    return getattr(solver, "steps", getattr(solver, "passes", None))

@@ -20,7 +20,7 @@ from mercer.estimators.losses import (
     regularization_of,
     weighted_quantile,
 )
-from mercer.estimators.progress import FitTask, iterations_of, with_callbacks
+from mercer.estimators.progress import FitTask, with_callbacks
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.losses import Loss, Poisson, Quantile
 from mercer.solvers.solution import Solution
@@ -46,7 +46,7 @@ class _OneLoss(LossEstimator):
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
             return {**posed.attributes(X, alpha, b), "loss_": loss, "choice_": posed.choice}
 
-        task = FitTask.root(self, X, y, weights, iterations_of(posed.solver))
+        task = FitTask.root(self, X, y, weights, posed.solver)
         problem = posed.problem(y, loss, ridge, weights, bool(self.fit_intercept))
         solution = posed.solve(problem, task, fitted, nearest=isinstance(self.solver, str))
         attributes = fitted(solution.coefficients, solution.intercept)

@@ -33,7 +33,7 @@ from mercer.estimators.inputs import (
     is_blocks,
 )
 from mercer.estimators.lengthscales import candidate_lengthscales
-from mercer.estimators.progress import CallbackSupportMixin, FitTask, iterations_of, with_callbacks
+from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import AnyChoice, Uniform
@@ -144,9 +144,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to targets y, one or several for each row of X."""
         posed, X, y, weights, ridges = self._posed(X, y, sample_weight)
-        task = FitTask.root(
-            self, X, y, weights, iterations_of(posed.solver) if len(ridges) == 1 else len(ridges)
-        )
+        task = FitTask.root(self, X, y, weights, posed.solver if len(ridges) == 1 else len(ridges))
         if len(ridges) == 1:
             problem = posed.problem(y, Squared(), ridges[0], weights, self.fit_intercept)
             solution = posed.solve(problem, task, lambda alpha, b: posed.attributes(X, alpha, b))

@@ -68,10 +68,11 @@ class Request:
             f"{self.gamma!r}. Write for example gamma=0.1."
         )
 
-    def lengthscale(self, of_gamma: Callable[[float], float], metric: str) -> float:
-        """ℓ of a kernel of a distance, from γ; gamma="median" is the median distance."""
+    def lengthscale(self, metric: str) -> float:
+        """ℓ with γ = 1/(2ℓ²), for the city-block metric 1/ℓ; gamma="median" is that distance."""
         if not (isinstance(self.gamma, str) and self.gamma == "median"):
-            return of_gamma(self.positive_gamma())
+            gamma = self.positive_gamma()
+            return 1.0 / gamma if metric == "cityblock" else (2.0 * gamma) ** -0.5
         if self.X is None:
             raise ValueError("gamma='median' needs the data: write X=X, or gamma=0.1.")
         return median_distance(as_vectors(self.X).rows, self.weights, metric)
@@ -190,12 +191,12 @@ NAMES: dict[str, Callable[[Request], Kernel]] = {
     "additive_chi2": _additive_chi2,
     "chi2": _chi2,
     "cosine": lambda request: Linear().normalised(),
-    "laplacian": lambda request: Laplacian(request.lengthscale(lambda g: 1.0 / g, "cityblock")),
+    "laplacian": lambda request: Laplacian(request.lengthscale("cityblock")),
     "linear": lambda request: Linear(),
     "poly": _polynomial,
     "polynomial": _polynomial,
     "precomputed": _precomputed,
-    "rbf": lambda request: Gaussian(request.lengthscale(lambda g: (2.0 * g) ** -0.5, "euclidean")),
+    "rbf": lambda request: Gaussian(request.lengthscale("euclidean")),
     "sigmoid": _sigmoid,
 }
 

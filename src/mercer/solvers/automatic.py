@@ -281,7 +281,9 @@ def choose(
     loss = Squared() if loss is None else loss
     n = len(points)
     simple = centres is None and exact is None and isinstance(loss, Squared)
-    if simple and n <= TUNING.small and 8.0 * n * n <= _limit(memory):
+    limited = memory is not None or "MERCER_MEMORY" in os.environ
+    fits = not limited or 8.0 * n * n <= memory_budget(memory)
+    if simple and n <= TUNING.small and fits:
         only = Candidate("Direct", Direct(), 1e-11 * n**3, 8.0 * n * n, True)
         return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
