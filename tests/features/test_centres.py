@@ -14,7 +14,9 @@ from mercer.features.centres import (
     LeverageScores,
     RandomlyPivoted,
     Uniform,
+    drawn,
 )
+from mercer.features.partial_cholesky import Candidates
 from mercer.kernels import Gaussian, Linear, PairKernel, Precomputed
 
 METHODS = {
@@ -212,3 +214,26 @@ def test_a_pool_or_a_small_budget_looks_at_some_points_only():
 def test_refusals(make, text):
     with pytest.raises(ValueError, match=text):
         make()
+
+
+def test_pivots_in_order_are_those_of_a_whole_factorisation():
+    """Accepting by rows of the inverse so far is accepting with all residuals at hand."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    matrix, chances = Gaussian(0.7)(X), rng.random(60)
+    quick, slow = (Candidates(matrix.copy(), np.arange(60)) for _ in range(2))
+    quick.accept_in_order(chances, 1e-12)
+    for i in range(60):
+        if max(chances[i] * slow.before[i], 1e-12) < slow.left[i]:
+            slow.accept(i)
+    assert quick.accepted == slow.accepted
+    np.testing.assert_allclose(quick.lower, slow.lower, atol=1e-10)
+
+
+def test_centres_are_pivots_where_that_pays():
+    k = Gaussian()
+    many, few = k.points(np.zeros((50_000, 2))), k.points(np.zeros((200, 2)))
+    assert isinstance(drawn(100, k, many), RandomlyPivoted)
+    assert isinstance(drawn(100, k, few), Uniform)
+    own = PairKernel(lambda x, y: float(x[0] == y[0]))  # nothing is known of it, and it is slow
+    assert isinstance(drawn(100, own, own.points(np.zeros((50_000, 2)))), Uniform)

@@ -8,6 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.optimize
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mercer.kernels import Gaussian
 from mercer.losses import (
@@ -26,6 +28,7 @@ from mercer.losses import (
 from mercer.operators import BlockedGram, Gram, StoredGram, cross_gram
 from mercer.solvers import Newton, Problem, regularization_path
 from mercer.solvers.optimality import certified_gap
+from mercer.solvers.preconditioners import inclusion_chances
 
 N, M, RIDGE = 300, 12, 1e-3
 KERNEL = Gaussian(0.8)
@@ -366,3 +369,27 @@ def test_many_classes_end_on_their_gap(fit_intercept):
     assert solution.status.converged
     assert len(solution.history["inner_steps"]) < 25
     assert certified_gap(problem, solution.coefficients, solution.intercept).relative < 1e-5
+
+
+def test_with_rows_far_out_the_sample_is_drawn_by_leverage():
+    """A few rows far from all others: the minimiser is that of the normal equations."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40_000, 2)) * np.where(rng.random((40_000, 1)) < 0.01, 6.0, 1.0)
+    grid = np.linspace(-10.0, 10.0, 24)
+    C = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    y, k, ridge = np.sin(X).sum(axis=1), Gaussian(0.6), 1e-5
+    problem = Problem.on_centres(cross_gram(k, k.points(X), k.points(C)), y, Squared(), ridge)
+    solution = Newton(1e-6).solve(problem)
+    K = k(X, C)
+    exact = np.linalg.solve(K.T @ K / len(X) + ridge * k(C), K.T @ y / len(X))
+    assert solution.status.converged
+    assert solution.objective == pytest.approx(problem.objective(exact), rel=1e-6)
+    assert solution.history["preconditioners"] == [2]  # a uniform one, for leverages, and another
+
+
+@given(st.lists(st.floats(1e-9, 1e6), min_size=1, max_size=40), st.integers(1, 40))
+def test_chances_add_up_to_the_count_and_never_exceed_one(shares, count):
+    count = min(count, len(shares))
+    chances = inclusion_chances(np.array(shares), count)
+    assert chances.max() <= 1.0
+    assert chances.sum() == pytest.approx(count, rel=1e-9)

@@ -544,29 +544,28 @@ class SampledHessians:
     def _important(
         self, factors: Array, active: np.ndarray, count: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows by importance, and with which chance each was taken.
+        """Rows by leverage, and with which chance each was taken; uniform where that is as good.
 
         Where few rows have most of the leverage, as those far out in a table with heavy tails, a
         uniform sample misses them, and conjugate gradients pay: with four rows for each of 1,000
         centres of household power 41 steps instead of 26. Leverages are estimated from a small
         uniform sample, first for few rows, to see whether they differ.
         """
-        space, rows = self.space, len(active)
-        seed = space.solver.random_state
-        chances = np.full(rows, count / rows)
-        fewer = min(count, SAMPLING.pilot * space.size)
-        some = random_rows(rows, SAMPLING.looked_at, seed + 1)
+        space, rows, seed = self.space, len(active), self.space.solver.random_state
+        uniform = random_rows(rows, count, seed), np.full(count, count / rows)
         linear = isinstance(space.loss, Squared)  # others have a new Hessian for every few steps
-        if linear and not space.solver.sample and len(some) < rows:
-            chosen = random_rows(rows, fewer, seed)
-            pilot = self._of(factors, active, chosen, np.full(fewer, fewer / rows))
-            seen = self._leverages(pilot, factors, active[some])
-            if np.mean(seen**2) > SAMPLING.uneven * np.mean(seen) ** 2:
-                scores = self._leverages(pilot, factors, active)
-                chances = inclusion_chances(0.5 * scores / scores.sum() + 0.5 / rows, count)
-                chosen = np.flatnonzero(np.random.default_rng(seed).random(rows) < chances)
-                return chosen, chances[chosen]
-        chosen = random_rows(rows, count, seed)
+        if not linear or space.solver.sample or rows <= SAMPLING.looked_at:
+            return uniform
+        fewer = min(count, SAMPLING.pilot * space.size)
+        first = random_rows(rows, fewer, seed), np.full(fewer, fewer / rows)
+        pilot = self._of(factors, active, *first)
+        some = active[random_rows(rows, SAMPLING.looked_at, seed + 1)]
+        seen = self._leverages(pilot, factors, some)
+        if np.mean(seen**2) <= SAMPLING.uneven * np.mean(seen) ** 2:
+            return uniform
+        scores = self._leverages(pilot, factors, active)
+        chances = inclusion_chances(0.5 * scores / scores.sum() + 0.5 / rows, count)
+        chosen = np.flatnonzero(np.random.default_rng(seed).random(rows) < chances)
         return chosen, chances[chosen]
 
     def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray) -> np.ndarray:
