@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+import mercer
 from mercer.cli import main
 from mercer.cli.arguments import parser
 
@@ -108,6 +109,36 @@ def test_refusals_are_sentences_with_exit_codes(folder, capsys, asked, code, sen
     assert sentence in told
     assert "Traceback" not in told
     assert sorted(folder.iterdir()) == before
+
+
+def test_an_extra_that_is_missing_is_named(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    asked = ["fit", str(folder / "t.csv"), "--target", "price", "--time", "1s", "--device", "cuda"]
+    assert main([*asked, "-o", str(folder / "card.mercer")]) == 3
+    assert "mercer[gpu]" in capsys.readouterr().err
+    assert not (folder / "card.mercer").exists()
+
+
+def test_ctrl_c_leaves_the_best_model_so_far(folder, tmp_path):
+    """A signal is sent to a process that is searching: it says so, and writes its model."""
+    out = tmp_path / "m.mercer"
+    asked = ["fit", str(folder / "t.csv"), "--target", "price", "--time", "1h", "-o", str(out)]
+    code = f"""
+import os, signal, sys
+from mercer.cli import main
+from mercer.workflow.search import Search
+own = Search._trial
+def interrupted(self, *parts):
+    if len(self.trials) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    return own(self, *parts)
+Search._trial = interrupted
+sys.exit(main({[*asked, "--no-report"]!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "the best model so far" in done.stderr
+    assert "stopped by hand" in mercer.load(out).certificate()
 
 
 def test_wrong_commands_have_the_code_of_all_programs(capsys):
