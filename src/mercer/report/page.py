@@ -38,7 +38,8 @@ td.number, th.number { text-align: right; } tr.ours td { font-weight: 600; }
 pre { background: var(--panel); border-radius: 8px; padding: 0.8rem; overflow-x: auto;
   font: 13px/1.45 ui-monospace, monospace; overflow-wrap: normal; }
 @media print { body { max-width: none; font-size: 12px; } h2, p { break-after: avoid; }
-  .figures > div, .card, tr, pre { break-inside: avoid; } .figures { grid-template-columns: 1fr 1fr; } }
+  .figures > div, .card, tr, pre { break-inside: avoid; }
+  .figures { grid-template-columns: 1fr 1fr; } }
 """
 
 
