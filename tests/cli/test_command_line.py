@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -14,6 +16,7 @@ import pytest
 import mercer
 from mercer.cli import main
 from mercer.cli.arguments import parser
+from mercer.workflow.search import Search
 
 ROWS = 120
 
@@ -119,25 +122,18 @@ def test_an_extra_that_is_missing_is_named(folder, capsys, monkeypatch):
     assert not (folder / "card.mercer").exists()
 
 
-def test_ctrl_c_leaves_the_best_model_so_far(folder, tmp_path):
-    """A signal is sent to a process that is searching: it says so, and writes its model."""
-    out = tmp_path / "m.mercer"
-    asked = ["fit", str(folder / "t.csv"), "--target", "price", "--time", "1h", "-o", str(out)]
-    code = f"""
-import os, signal, sys
-from mercer.cli import main
-from mercer.workflow.search import Search
-own = Search._trial
-def interrupted(self, *parts):
-    if len(self.trials) == 3:
-        os.kill(os.getpid(), signal.SIGINT)
-    return own(self, *parts)
-Search._trial = interrupted
-sys.exit(main({[*asked, "--no-report"]!r}))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "the best model so far" in done.stderr
+def test_ctrl_c_leaves_the_best_model_so_far(folder, tmp_path, capsys, monkeypatch):
+    own, out = Search._trial, tmp_path / "m.mercer"
+
+    def interrupted(search, *parts):
+        if len(search.trials) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return own(search, *parts)
+
+    monkeypatch.setattr(Search, "_trial", interrupted)
+    asked = ["fit", str(folder / "t.csv"), "--target", "price", "--time", "1h", "--no-report"]
+    assert main([*asked, "-o", str(out)]) == 0
+    assert "the best model so far" in capsys.readouterr().err
     assert "stopped by hand" in mercer.load(out).certificate()
 
 

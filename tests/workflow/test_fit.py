@@ -153,7 +153,9 @@ def test_a_learned_metric_is_taken_where_it_is_better(tmp_path):
     model = mercer.tune(X, y, limit=Limit(1e9))
     chosen = model.record_.trials[-1]
     assert "learned metric" in chosen["kernel"]
-    assert chosen["error"] < min(trial["error"] for trial in model.record_.trials[:-1])
+    new = rng.normal(size=(1000, 3))
+    gap = root_mean_squared_error(np.abs(new[:, 0] + new[:, 1]), model.predict(new))
+    assert gap < 0.03  # 0.04 with lengthscales of columns, 0.02 with a map of them
     space = {"table": pd.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": y})}
     exec(model.code_, space)
     ours = model.predict(X)
