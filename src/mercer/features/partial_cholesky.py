@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -124,6 +124,8 @@ class PartialFactor:
 class Candidates:
     """The residual matrix of a few points, factored pivot by pivot as they are accepted."""
 
+    panel: ClassVar[int] = 32
+
     def __init__(self, matrix: np.ndarray, numbers: np.ndarray) -> None:
         self.matrix, self.numbers = matrix, numbers
         self.left = np.maximum(matrix.diagonal(), 0.0)  # what is left of the diagonal
@@ -139,22 +141,21 @@ class Candidates:
     def accept_in_order(self, chances: np.ndarray, noise: float) -> None:
         """Make candidate i a pivot with chance (residual now)/(residual before), one by one.
 
-        Rows of the factor come from products with its inverse so far: only those of candidates are
-        needed.
+        Those of a panel are taken out of the candidates after it by one product of matrices.
         """
-        inverse, order = np.zeros_like(self.columns), np.empty(len(chances), np.intp)
-        rank = 0
-        for i, least in enumerate(np.maximum(chances * self.before, noise)):
-            row = inverse[:rank, :rank] @ self.matrix[order[:rank], i]
-            left = self.matrix[i, i] - row @ row
-            if left <= least:
-                continue
-            size = math.sqrt(left)
-            self.columns[i, :rank], self.columns[i, rank] = row, size
-            inverse[rank, :rank] = (row @ inverse[:rank, :rank]) / -size
-            inverse[rank, rank], order[rank] = 1.0 / size, i
-            rank += 1
-        self.accepted = order[:rank].tolist()
+        left = self.matrix.copy()
+        thresholds = np.maximum(chances * self.before, noise)
+        for start in range(0, len(chances), self.panel):
+            within = slice(start, min(start + self.panel, len(chances)))
+            pivots, lower = _accepted(left[within, within], thresholds[within])
+            known = slice(len(self.accepted), len(self.accepted) + len(pivots))
+            after = slice(within.stop, len(chances))
+            self.columns[within, known] = lower
+            rows = left[[start + i for i in pivots], after]
+            columns = linalg.triangular_solve(np.ascontiguousarray(lower[pivots]), rows).T
+            self.columns[after, known] = columns
+            left[after, after] -= columns @ columns.T
+            self.accepted += [start + i for i in pivots]
 
     def accept(self, i: int) -> None:
         """Make candidate i a pivot, and know what is left of all others."""
@@ -167,3 +168,21 @@ class Candidates:
         self.left = np.maximum(self.left - column**2, 0.0)
         self.left[i] = 0.0
         self.accepted.append(i)
+
+
+def _accepted(matrix: np.ndarray, thresholds: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """Pivots, in their order, whose residual is above its threshold; their columns of the factor.
+
+    >>> pivots, columns = _accepted(np.array([[4.0, 4.0], [4.0, 5.0]]), np.array([0.0, 2.0]))
+    >>> pivots, columns.ravel().tolist()
+    ([0], [2.0, 2.0])
+    """
+    columns = np.zeros_like(matrix)
+    pivots: list[int] = []
+    for i, threshold in enumerate(thresholds):
+        known = columns[:, : len(pivots)]
+        column = matrix[:, i] - known @ known[i]
+        if column[i] > threshold:
+            columns[i:, len(pivots)] = column[i:] / math.sqrt(column[i])
+            pivots.append(i)
+    return pivots, columns[:, : len(pivots)]
