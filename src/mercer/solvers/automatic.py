@@ -97,6 +97,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+TOO_LONG = f"longer than {TUNING.patience:.0f} s"  # an obstacle
 
 
 @dataclass(frozen=True)
@@ -343,7 +344,7 @@ def _judged(candidate: Candidate, limit: float, asked: int | None) -> Candidate:
     if candidate.memory > limit:
         return replace(candidate, obstacle=f"more than the {limit / 1e6:.0f} MB there are")
     if candidate.exact and candidate.seconds > TUNING.patience:
-        return replace(candidate, obstacle=f"longer than {TUNING.patience:.0f} s")
+        return replace(candidate, obstacle=TOO_LONG)
     return candidate
 
 

@@ -552,6 +552,7 @@ class SampledHessians:
         sampled rows, so that its gradient vanishes. The duality gap ‖g‖²/(2λ) at the slopes as they
         are is larger by the ratio of curvature to λ, and takes many more steps to become small.
         """
+        assert self.current is not None
         space, (rows, bends, weights) = self.space, self.sample
         xp, ridge, size = namespace(gradients[0]), space.ridge, space.size
         part = space.operator[rows, :].astype(np.float64)
