@@ -18,6 +18,7 @@ from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.attributes import LearnedByLoss
 from mercer.estimators.centres_path import CentresPath
 from mercer.estimators.certified import Certified
+from mercer.estimators.early_stopping import stopping_rule
 from mercer.estimators.fitting import (
     Explained,
     Formulation,
@@ -104,6 +105,13 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         A file for the state of a solver that iterates, written every few steps. A fit that was
         killed and is started again with the same data goes on from there; the file is removed at
         the end. A factorisation is one step, and dual ascent stores nothing.
+    early_stopping : bool, default=False
+        Whether to hold rows out and return the iterate that predicts them best. "auto" then takes
+        a solver that iterates, and λ is α/n all the same, n counting the held-out rows.
+    validation_fraction : float, default=0.1
+        The share of rows that is held out.
+    n_iter_no_change : int, default=10
+        Steps without a better score that end the iteration.
 
     Attributes
     ----------
@@ -115,6 +123,10 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         The coefficients, the centres, b, and the kernel object that was used.
     choice_ : Choice or None
         What "auto" chose among.
+    validation_scores_ : array
+        With early stopping, minus the mean loss ½(y − f(x) − b)² of the held-out rows before the
+        first step and after each; `mercer.plotting.HistoryDisplay` draws it. A list of such arrays
+        where there is an α for each output.
 
     Examples
     --------
@@ -139,6 +151,9 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     random_state: Seed = None
     device: Any = None
     checkpoint: str | Path | None = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -171,6 +186,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             "centres": self.centres,
             "random_state": self.random_state,
             "checkpoint": self.checkpoint,
+            "stopping": stopping_rule(self),
         }
         if on_blocks:
             posed = formulation_on_blocks(kernel, X, len(y), **named)

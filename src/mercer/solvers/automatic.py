@@ -245,6 +245,7 @@ def choose(
     exact: Sequence[Candidate] | None = None,
     rates: Rates | None = None,
     tolerance: float | None = None,
+    iterative: bool = False,
 ) -> Choice:
     """The quickest exact solver that fits, and centres where none does in reasonable time.
 
@@ -266,6 +267,8 @@ def choose(
         Speeds of this machine; measured by default.
     tolerance : float, optional
         The relative duality gap at which a solver of another loss than the square stops.
+    iterative : bool
+        Whether a factorisation will not do, as where iterates are judged on held-out rows.
 
     Examples
     --------
@@ -280,7 +283,7 @@ def choose(
     """
     loss = Squared() if loss is None else loss
     n = len(points)
-    simple = centres is None and exact is None and isinstance(loss, Squared)
+    simple = centres is None and exact is None and isinstance(loss, Squared) and not iterative
     limited = memory is not None or "MERCER_MEMORY" in os.environ
     fits = not limited or 8.0 * n * n <= memory_budget(memory)
     if simple and n <= TUNING.small and fits:
@@ -292,10 +295,9 @@ def choose(
     candidates = list(exact or [])
     if exact is None and isinstance(loss, Squared):
         known = None if centres else ridge  # where centres were asked for no spectrum is needed
-        candidates = [
-            _direct(points, outputs, rates),
-            _iterative(kernel, points, outputs, rates, known),
-        ]
+        candidates = [_iterative(kernel, points, outputs, rates, known)]
+        if not iterative:
+            candidates.insert(0, _direct(points, outputs, rates))
     count = min(n, default_centres(n)) if centres is None else centres
     if exact is None and not isinstance(loss, Squared):
         candidates = [_of_loss(points, loss, outputs, rates, tolerance or 1e-6)]
