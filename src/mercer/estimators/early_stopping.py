@@ -15,10 +15,8 @@ from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.solution import Solution
 
 
-def stopping_rule(estimator: Any) -> HeldOut | None:
-    """Which rows to hold out, and for how long to wait; None without early stopping."""
-    if not estimator.early_stopping:
-        return None
+def stopping_rule(estimator: Any) -> HeldOut:
+    """Which rows to hold out, and for how long to wait."""
     fraction, patience = estimator.validation_fraction, estimator.n_iter_no_change
     if not (is_number(fraction) and 0 < fraction < 1):
         raise ValueError(f"validation_fraction must be between 0 and 1; got {fraction!r}.")
@@ -35,10 +33,8 @@ def iterative(solver: Any) -> Any:
     return ConjugateGradient() if isinstance(solver, Direct) else solver
 
 
-def stopped_by(solver: Any, rule: HeldOut | None) -> Any:
+def stopped_by(solver: Any, rule: HeldOut) -> Any:
     """The solver with the rule; one without iterations that could end early is refused."""
-    if rule is None:
-        return solver
     if not hasattr(solver, "stopping"):
         raise ValueError(
             f"early_stopping needs a solver whose iterates can be looked at; got {solver!r}. Write "
@@ -49,13 +45,11 @@ def stopped_by(solver: Any, rule: HeldOut | None) -> Any:
 
 
 def validation_scores(solution: Solution) -> Any:
-    """−(mean loss of held-out rows) before the first step and after each; None without them.
+    """−(mean loss of held-out rows) before the first step and after each.
 
     A solution of several problems has a list for each.
     """
-    risks = solution.history.get("held_out_risk")
-    if not risks:
-        return None
+    risks = solution.history["held_out_risk"]
     if isinstance(risks[0], list):
         return [-np.asarray(part, np.float64) for part in risks]
     return -np.asarray(risks, np.float64)

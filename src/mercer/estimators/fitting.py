@@ -211,7 +211,8 @@ def formulation(
                 iterative=stopping is not None,
             )
             solver, count = choice.chosen.solver, choice.chosen.centres
-    solver = stopped_by(solver, stopping)
+    if stopping is not None:
+        solver = stopped_by(solver, stopping)
     if count is None and centres is None:
         gram = _of_pairs(kernel, points) if isinstance(kernel, PairKernel) else Gram(kernel, points)
         return Formulation(kernel, gram, points, solver, choice, checkpoint=checkpoint)
@@ -263,7 +264,9 @@ def formulation_on_blocks(
         numbers = np.sort(np.random.default_rng(random_state).choice(rows, pool, replace=False))
         among = BlockedGram(kernel, blocks, first, rows).take(numbers)
         chosen = among if pool == count else choice.choose(kernel, among).points
-    own = stopped_by(Newton() if is_automatic(solver) else solver, stopping)
+    own = Newton() if is_automatic(solver) else solver
+    if stopping is not None:
+        own = stopped_by(own, stopping)
     cross = BlockedGram(kernel, blocks, chosen, rows)
     return Formulation(kernel, cross, chosen, own, None, False, checkpoint)
 
@@ -320,9 +323,9 @@ def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
 
     The fit is done, so its checkpoints are removed. Scores of held-out rows are an attribute.
     """
-    scores = validation_scores(attributes["solution_"]) if "solution_" in attributes else None
-    if scores is not None:
-        attributes = {**attributes, "validation_scores_": scores}
+    solution = attributes.get("solution_")
+    if solution is not None and "held_out_risk" in solution.history:
+        attributes = {**attributes, "validation_scores_": validation_scores(solution)}
     for name, value in attributes.items():
         setattr(estimator, name, value)
     part = 0

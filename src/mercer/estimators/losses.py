@@ -110,7 +110,7 @@ class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
             exact_only=self._is_precomputed() or points.home != "host",
             tolerance=float(self.tol) if is_automatic(self.solver) else None,
             checkpoint=self.checkpoint,
-            stopping=stopping_rule(self),
+            stopping=stopping_rule(self) if self.early_stopping else None,
         )
         return replace(posed, solver=self._limited(posed.solver))
 

@@ -186,7 +186,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             "centres": self.centres,
             "random_state": self.random_state,
             "checkpoint": self.checkpoint,
-            "stopping": stopping_rule(self),
+            "stopping": stopping_rule(self) if self.early_stopping else None,
         }
         if on_blocks:
             posed = formulation_on_blocks(kernel, X, len(y), **named)
