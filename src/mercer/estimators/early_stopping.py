@@ -17,15 +17,20 @@ from mercer.solvers.solution import Solution
 
 def stopping_rule(estimator: Any) -> HeldOut:
     """Which rows to hold out, and for how long to wait."""
-    fraction, patience = estimator.validation_fraction, estimator.n_iter_no_change
-    if not (is_number(fraction) and 0 < fraction < 1):
-        raise ValueError(f"validation_fraction must be between 0 and 1; got {fraction!r}.")
+    patience = estimator.n_iter_no_change
     if isinstance(patience, bool) or not isinstance(patience, (int, np.integer)) or patience < 1:
         raise ValueError(f"n_iter_no_change must be a whole number ≥ 1; got {patience!r}.")
-    seed = estimator.random_state
+    return replace(held_out_rule(estimator), patience=int(patience))
+
+
+def held_out_rule(estimator: Any) -> HeldOut:
+    """Which rows to hold out."""
+    fraction, seed = estimator.validation_fraction, estimator.random_state
+    if not (is_number(fraction) and 0 < fraction < 1):
+        raise ValueError(f"validation_fraction must be between 0 and 1; got {fraction!r}.")
     if not isinstance(seed, (int, np.integer)):  # one draw for all problems of a fit
         seed = int(generator(seed).integers(2**31))
-    return HeldOut(float(fraction), int(patience), int(seed))
+    return HeldOut(float(fraction), random_state=int(seed))
 
 
 def iterative(solver: Any) -> Any:

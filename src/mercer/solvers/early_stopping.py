@@ -74,6 +74,31 @@ def _places_in_class(labels: np.ndarray) -> np.ndarray:
     return (places + 0.5) / counts[codes]
 
 
+class HeldOutRows:
+    """A problem without some rows, whose weight is 0 in `rest`, and the loss of these rows."""
+
+    def __init__(self, rule: HeldOut, problem: Problem) -> None:
+        self.problem = problem
+        weights = admission.on_host(problem.sample_weights)
+        hidden = rule.hidden(weights, _labels(problem))
+        self.rows = np.flatnonzero(hidden)
+        self.rest = replace(problem, weights=np.where(hidden, 0.0, weights))
+        places = beside(self.rows, problem.y)
+        self.part, self.y = problem.operator[self.rows, :], problem.y[places]
+        self.weights, self.places = problem.array(weights[self.rows]), places
+
+    def risk(self, coefficients: Any, intercept: Any, values: Any = None) -> float:
+        """Their mean loss; `values` are f(x_i) + b of all rows, where these are known."""
+        if values is None:
+            constants = self.problem.constants(intercept)
+            several = self.problem.null_space is not None
+            values = self.part @ self.problem.array(coefficients)
+            values = values + (constants[self.places] if several else constants)
+        else:
+            values = values[self.places]
+        return float(self.problem.loss.risk(self.y, values, self.weights))
+
+
 class EarlyStopping:
     """Watches the loss of held-out rows, and returns the iterate at which it is least.
 
@@ -81,28 +106,12 @@ class EarlyStopping:
     """
 
     def __init__(self, rule: HeldOut, problem: Problem) -> None:
-        self.rule, self.problem = rule, problem
-        weights = admission.on_host(problem.sample_weights)
-        hidden = rule.hidden(weights, _labels(problem))
-        self.rows = np.flatnonzero(hidden)
-        self.rest = replace(problem, weights=np.where(hidden, 0.0, weights))
-        self.part = problem.operator[self.rows, :]
-        self.weights = problem.array(weights[self.rows])
-        self.y = problem.y[beside(self.rows, problem.y)]
-        shift = problem.null_space
-        self.shift = None if shift is None else problem.array(shift)[beside(self.rows, problem.y)]
+        self.rule, self.problem, self.held = rule, problem, HeldOutRows(rule, problem)
+        self.rest = self.held.rest
 
     def see(self, state: State, progress: Progress) -> Progress:
         """The progress with the held-out risk; the state ends where it has not fallen for long."""
-        problem = self.problem
-        if progress.values is None:
-            values = self.part @ problem.array(progress.coefficients)
-        else:
-            values = progress.values[beside(self.rows, problem.y)]
-        b = problem.array(progress.intercept)
-        if progress.values is None:
-            values = values + (b if self.shift is None else self.shift @ b)
-        risk = float(problem.loss.risk(self.y, values, self.weights))
+        risk = self.held.risk(progress.coefficients, progress.intercept, progress.values)
         risks = state.history.setdefault("held_out_risk", [])
         if not risks or risk < min(risks):
             state.best, state.best_intercept = progress.coefficients, progress.intercept
@@ -123,7 +132,7 @@ class EarlyStopping:
         gap = certified_gap(problem, alpha, state.best_intercept)
         why = state.stopped or state.finished or "the tolerance is reached"
         text = (
-            f"Stopped early: {len(self.rows)} held-out rows are predicted best after "
+            f"Stopped early: {len(self.held.rows)} held-out rows are predicted best after "
             f"{int(np.argmin(risks))} of {len(risks) - 1} steps, with a mean loss of "
             f"{min(risks):.4g}; it ended as {why}; on all rows {gap}."
         )

@@ -547,9 +547,12 @@ class SampledHessians:
         """Rows by leverage, and with which chance each was taken; uniform where that is as good.
 
         Where few rows have most of the leverage, as those far out in a table with heavy tails, a
-        uniform sample misses them, and conjugate gradients pay: with four rows for each of 1,000
-        centres of household power 41 steps instead of 26. Leverages are estimated from a small
-        uniform sample, first for few rows, to see whether they differ.
+        uniform sample misses them, and conjugate gradients pay. Leverages are estimated from a
+        small uniform sample, first for few rows, to see whether they differ. It overestimates them
+        in directions that it misses, so that another small sample, drawn by these estimates, gives
+        better ones; a row has the larger of its two shares. With eight rows for each of 1,000
+        centres of household power P⁻¹H has the condition number 4,000 for uniform rows, 130 after
+        one estimate, 7 after two, and 5 with leverages that are known.
         """
         space, rows, seed = self.space, len(active), self.space.solver.random_state
         uniform = random_rows(rows, count, seed), np.full(count, count / rows)
@@ -563,10 +566,12 @@ class SampledHessians:
         seen = self._leverages(pilot, factors, some)
         if np.mean(seen**2) <= SAMPLING.uneven * np.mean(seen) ** 2:
             return uniform
-        scores = self._leverages(pilot, factors, active)
-        chances = inclusion_chances(0.5 * scores / scores.sum() + 0.5 / rows, count)
-        chosen = np.flatnonzero(np.random.default_rng(seed).random(rows) < chances)
-        return chosen, chances[chosen]
+        first_scores = self._leverages(pilot, factors, active)
+        del pilot  # its memory goes first
+        shares = np.maximum(0.5 / rows, first_scores / first_scores.sum())
+        second = self._of(factors, active, *_drawn_by(shares, fewer, seed))
+        scores = self._leverages(second, factors, active)
+        return _drawn_by(np.maximum(shares, scores / scores.sum()), count, seed)
 
     def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray) -> np.ndarray:
         """d_i z_iᵀP⁻¹z_i, from products with a few random vectors."""
@@ -578,7 +583,8 @@ class SampledHessians:
         beta = to_precision(space.basis.coefficients(directions[:size, :]), part.dtype)
         values = to_precision(part @ beta, "float64") + directions[size:, :].sum(axis=0)
         squares = namespace(values).mean(values**2, axis=1)
-        return admission.on_host(factors[beside(rows, factors)] * squares)
+        leverages = admission.on_host(factors[beside(rows, factors)] * squares)
+        return np.minimum(leverages, 1.0)  # none is larger
 
     def _count(self, active: int) -> int:
         """How many of the rows that bend the objective are sampled."""
@@ -597,6 +603,13 @@ class SampledHessians:
         if device and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
             return min(count, SAMPLING.factors[2] * space.size)
         return count
+
+
+def _drawn_by(shares: np.ndarray, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """About so many rows with chances ∝ shares, and these chances."""
+    chances = inclusion_chances(shares, count)
+    chosen = np.flatnonzero(np.random.default_rng(seed).random(len(shares)) < chances)
+    return chosen, chances[chosen]
 
 
 def inclusion_chances(shares: np.ndarray, count: int) -> np.ndarray:
