@@ -187,7 +187,8 @@ def _on_card(points: PointSet) -> bool:
 class Candidate:
     """A way to solve it: what it takes, and whether it solves the problem that was asked.
 
-    `rounding` says whether the answer is right to rounding, not to a tolerance only.
+    `rounding` says whether the answer is right to rounding, not to a tolerance only; `passes` how
+    often K or K_nM is multiplied by, where that is foreseen.
     """
 
     name: str
@@ -198,6 +199,7 @@ class Candidate:
     centres: int | None = None
     obstacle: str = ""
     rounding: bool = True
+    passes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -222,8 +224,9 @@ class Choice:
             mark = "→" if candidate is self.chosen else " "
             kind = "" if candidate.exact else f", on {candidate.centres} centres"
             why = f"; {candidate.obstacle}" if candidate.obstacle else ""
+            passes = "" if candidate.passes is None else f", {candidate.passes:.0f} passes"
             lines.append(
-                f"{mark} {candidate.name}{kind}: about {_seconds(candidate.seconds)} and "
+                f"{mark} {candidate.name}{kind}: about {_seconds(candidate.seconds)}{passes} and "
                 f"{candidate.memory / 1e6:.0f} MB{why}"
             )
         return "\n".join([*lines, self.reason])
@@ -392,7 +395,10 @@ def _iterative(
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
     memory = (1.1 if _on_card(points) else 2.0) * size * n * rank + 16.0 * rank**2
     memory += 64.0 * n * outputs
-    return Candidate("ConjugateGradient", solver, seconds, memory, True, None, obstacle, False)
+    passes = iterations + TUNING.checks
+    return Candidate(
+        "ConjugateGradient", solver, seconds, memory, True, None, obstacle, False, passes
+    )
 
 
 def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, float]:
@@ -429,7 +435,8 @@ def _of_loss(
         seconds += n**3 / 3 / rates.multiply_adds["float64"]
         seconds += TUNING.splitting_steps * 2 * pairs * outputs / rates.multiply_adds["float64"]
         memory += 8.0 * pairs
-    return Candidate(name, solver, seconds, memory, True, rounding=False)
+    passes = TUNING.products if isinstance(solver, Newton) else None
+    return Candidate(name, solver, seconds, memory, True, rounding=False, passes=passes)
 
 
 def _on_centres(
@@ -451,7 +458,7 @@ def _on_centres(
     value = dict(TUNING.two_sides)[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
     memory = memory_needed(n, count, outputs, points.dtype, loss=loss)
     seconds = factor + passes * n * count * value
-    return Candidate("Newton", solver, seconds, memory, False, centres=count)
+    return Candidate("Newton", solver, seconds, memory, False, centres=count, passes=passes)
 
 
 # ---- without measuring -------------------------------------------------------------------------
