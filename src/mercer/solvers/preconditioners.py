@@ -623,8 +623,10 @@ class SampledHessians:
         directions = pilot.half_solve(space.problem.array(random))
         part = space.operator if len(rows) == space.problem.rows else space.operator[rows, :]
         beta = to_precision(space.basis.coefficients(directions[:size, :]), part.dtype)
-        values = to_precision(part @ beta, "float64") + directions[size:, :].sum(axis=0)
-        squares = namespace(values).mean(values**2, axis=1)
+        values = part @ beta
+        if space.problem.fit_intercept:
+            values = values + to_precision(directions[size:, :], values.dtype)
+        squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
         leverages = admission.on_host(factors[beside(rows, factors)] * squares)
         return np.minimum(leverages, 1.0)  # none is larger
 
