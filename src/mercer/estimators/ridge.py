@@ -39,7 +39,7 @@ from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
-from mercer.features.centres import AnyChoice, Uniform
+from mercer.features.centres import AnyChoice, drawn
 from mercer.features.inputs import KernelLike, length
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
@@ -417,7 +417,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         points = self._training_points(kernel, X, chosen)
         if isinstance(chosen, Integral):
-            chosen = Uniform(min(int(chosen), n), self.random_state)
+            chosen = drawn(min(int(chosen), n), kernel, points, self.random_state)
         return cast(Any, chosen).choose(kernel, points).points
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
