@@ -15,7 +15,8 @@ from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
 from mercer.solvers import admission
-from mercer.solvers.driver import NOT_STORED, Callback, HeldOut, Progress, State, drive
+from mercer.solvers.driver import DERIVED, Callback, Progress, State, drive
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Residual, ridge_residual
 from mercer.solvers.preconditioners import TUNING as LOW_RANK
@@ -89,9 +90,9 @@ class RidgeState(State):
     dtype: str = "float64"
     corrections: int = 0
     singles: int = 0  # iterations in float32
-    certified: Residual | None = field(default=None, metadata=NOT_STORED)  # of x, where known
-    residual: Array = field(default=None, repr=False, metadata=NOT_STORED)
-    steps: Iterator[Step] | None = field(default=None, repr=False, metadata=NOT_STORED)
+    certified: Residual | None = field(default=None, metadata=DERIVED)  # of x, where known
+    residual: Array = field(default=None, repr=False, metadata=DERIVED)
+    steps: Iterator[Step] | None = field(default=None, repr=False, metadata=DERIVED)
 
 
 @dataclass(frozen=True)
@@ -337,10 +338,10 @@ class ConjugateGradient:
             self._correct(state, last=True)
         if system.shared is not None:
             system.shared.x = state.x
-        at = state.best or self.progress(state)
+        at = self.progress(state)
         alpha = to_precision(at.coefficients, precision(system.gram.dtype))
         wide = to_precision(alpha, "float64")
-        same = state.best is None and problem.weights is None and not problem.fit_intercept
+        same = problem.weights is None and not problem.fit_intercept
         residual = state.certified if same else None  # α is x then
         if residual is None:
             residual = ridge_residual(problem, wide, at.intercept)
@@ -361,8 +362,6 @@ class ConjugateGradient:
             f"rank {state.work.preconditioner.columns.rank}; {residual}"
         )
         goal = self.goal(state.work.gram)
-        if state.best is not None:
-            return Status(True, f"Stopped early, where held-out rows are predicted best: {work}.")
         if residual.claimed <= goal:
             return Status(True, f"Solved: {work}.")
         if state.stopped:
