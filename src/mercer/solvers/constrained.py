@@ -11,7 +11,7 @@ import numpy as np
 from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.solvers.optimality import certified_gap
 from mercer.solvers.penalties import Ball
-from mercer.solvers.problem import Problem, require_square_loss
+from mercer.solvers.problem import Problem, refuse_null_space, require_square_loss
 from mercer.solvers.solution import Solution, Status
 from mercer.solvers.spectral import SpectralPath
 
@@ -43,6 +43,7 @@ class Constrained:
 
     def solve(self, problem: Problem) -> Solution:
         require_square_loss(Constrained, problem)
+        refuse_null_space(self, problem)
         ball = problem.penalty
         if not isinstance(ball, Ball):
             raise ValueError(

@@ -252,7 +252,7 @@ class Evaluation:
 def value_errors(problem: Problem, v: Array) -> Array:
     """How far rounding may have moved (Av)_i; √k(x, x) of centres bounds that of other rows."""
     xp = namespace(problem.y)
-    columns = xp.sqrt(xp.abs(problem.diagonal))
+    columns = xp.sqrt(xp.abs(problem.value_sizes))
     rows = columns if problem.on_all_points else xp.max(columns) + 0.0 * problem.shares
     shape = (-1,) + (1,) * (v.ndim - 1)
     return xp.reshape(rows, shape) * sum_error(xp.reshape(columns, shape) * v)
@@ -554,7 +554,9 @@ def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual
     alpha = xp.reshape(problem.array(v), y.shape)
     dear = admission.float64_is_dear(problem.gram)
     fitted = (MixedPrecision(problem.gram) if dear else problem.gram) @ alpha
-    weights, b = problem.sample_weights, problem.array(intercept)
+    weights, b = problem.sample_weights, problem.constants(intercept)
+    if problem.null_space is not None:
+        b = xp.reshape(b, y.shape)
     roots, total = xp.sqrt(weights)[:, None], float(xp.sum(weights))
     ridge, misses = problem.regularization * total, roots * (fitted + b - y)
     risk, square = float(xp.sum(misses**2)) / total, float(xp.sum(alpha * fitted))
@@ -570,7 +572,17 @@ def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual
         rest = roots * (problem.gram @ (roots * misses)) / trace
     computed = float(xp.max(xp.linalg.vector_norm(rest, axis=0) / sizes))
     rounding = float(xp.max(xp.linalg.vector_norm(errors, axis=0) / sizes))
+    if problem.null_space is not None:
+        computed += _off_balance(problem, alpha)
     return Residual(computed + rounding, rounding, objective)
+
+
+def _off_balance(problem: Problem, alpha: Array) -> float:
+    """How far α is from orthogonal to the null space, relative to the sizes that are added."""
+    xp, columns = namespace(alpha), problem.array(problem.null_space)
+    left = xp.abs(columns.T @ alpha)
+    sizes = xp.linalg.vector_norm(columns, axis=0)[:, None] * xp.linalg.vector_norm(alpha, axis=0)
+    return float(xp.max(left / xp.where(sizes > 0, sizes, 1.0)))
 
 
 def _sampled_residual(
@@ -584,6 +596,7 @@ def _sampled_residual(
     some = beside(rows, alpha)
     roots = xp.sqrt(problem.sample_weights)[some][:, None]
     values = gram[rows, :].astype(np.float64) @ alpha
+    b = b if problem.null_space is None else b[some]
     misses = roots * (values + b - problem.y_columns[some])
     squares = (misses + pull[some]) ** 2
     residuals = xp.sqrt(n * xp.mean(squares, axis=0)) / sizes
