@@ -13,6 +13,7 @@ from mercer.theory import (
     effective_dimension,
     fitted_exponent,
     lipschitz_exponent,
+    ridge_conditions,
     ridge_risk,
     risk_exponent,
 )
@@ -74,3 +75,16 @@ def test_exponents_at_their_ends():
         risk_exponent(1.0, 1.0, 2)
     with pytest.raises(ValueError, match="two sizes with risks > 0"):
         fitted_exponent([10], [1.0])
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (6, 40), (10, 10)])
+def test_condition_numbers_of_primal_and_dual_are_those_of_the_matrices(shape):
+    X = np.random.default_rng(0).standard_normal(shape)
+    for ridge in (1e-4, 1.0):
+        shift = shape[0] * ridge
+        found = ridge_conditions(X, ridge)
+        assert np.isclose(found.primal, np.linalg.cond(X.T @ X + shift * np.eye(shape[1])))
+        assert np.isclose(found.dual, np.linalg.cond(X @ X.T + shift * np.eye(shape[0])))
+    limit = ridge_conditions(X, 0.0)
+    assert np.isinf(limit.dual) == (shape[0] > shape[1])
+    assert np.isinf(limit.primal) == (shape[1] > shape[0])

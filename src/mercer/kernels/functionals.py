@@ -14,7 +14,9 @@ import numpy as np
 import scipy.sparse
 
 from mercer.checks import check_count, check_finite
+from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
+from mercer.kernels.calculus import Differentiable, on_functionals
 from mercer.kernels.derivatives import mixed_derivative
 from mercer.kernels.facts import Facts, unknown, yes
 from mercer.points import ObjectPoints, PointSet, VectorPoints
@@ -22,34 +24,48 @@ from mercer.points import ObjectPoints, PointSet, VectorPoints
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)  # exact up to degree 31 on each piece
 
 
-class Functional:
-    """A linear functional of f; functionals add up and take factors.
+class Functional(Differentiable):
+    """A linear functional L of f: L(f) = ⟨f, f_L⟩; its gradient at every f is the representer f_L.
+
+    Functionals add up and take factors.
 
     >>> change = Evaluation([1.0]) - Evaluation([0.0])
     >>> 0.5 * change
     0.5 * Evaluation([1.0]) - 0.5 * Evaluation([0.0])
+    >>> from mercer.kernels import Polynomial
+    >>> change(Polynomial(degree=2, bias=0.0).function([[1.0]], [3.0]))  # f(x) = 3x²
+    3.0
     """
+
+    def representer(self, kernel: Kernel) -> RKHSFunction:
+        """f_L = L_x k(x, ·): k(x, ·) for the evaluation at x."""
+        if isinstance(self, Evaluation):
+            return kernel.function([self.point], [1.0])
+        return kernel.function([self], [1.0])
+
+    def __call__(self, f: RKHSFunction) -> float:
+        if isinstance(self, Evaluation):
+            return float(f([self.point])[0])
+        return float(on_functionals(f)([self])[0])
+
+    def gradient(self, f: RKHSFunction) -> RKHSFunction:
+        space: Any = f.kernel
+        return self.representer(space)
 
     def terms(self) -> list[tuple[float, Functional]]:
         """Factors, and functionals that are no sums."""
         return [(1.0, self)]
 
-    def __add__(self, other: Functional) -> Combination:
+    def __add__(self, other: Any) -> Any:
         if not isinstance(other, Functional):
-            return NotImplemented
+            return super().__add__(other)
         return Combination((*self.terms(), *other.terms()))
 
-    def __mul__(self, factor: float) -> Combination:
+    def __mul__(self, factor: float) -> Functional:
         check_finite("a functional", "factor", factor)
         return Combination(tuple((float(factor) * c, part) for c, part in self.terms()))
 
     __rmul__ = __mul__
-
-    def __neg__(self) -> Combination:
-        return self * -1.0
-
-    def __sub__(self, other: Functional) -> Combination:
-        return self + (-other) if isinstance(other, Functional) else NotImplemented
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,9 @@ class Problem:
     loss : Loss
         ℓ.
     regularization : float, array of shape (outputs,), or Penalty
-        λ ≥ 0, for all outputs or one for each; or `Ball(radius)` or `L1(strength)` in place of
-        (λ/2)‖f‖², or an object with `value` and `conjugate` of your own.
+        λ ≥ 0, for all outputs or one for each; or in place of (λ/2)‖f‖² the constraint
+        `Ball(radius)`, a function of the norm as `PowerOfNorm(strength, power)` or `OfNorm(R, R′)`,
+        `L1(strength)`, or an object with `value` and `conjugate` of your own.
     weights : array of shape (n,), optional
         w ≥ 0, not all zero; 1 where nothing is given.
     fit_intercept : bool, default=False

@@ -34,10 +34,12 @@ from mercer.theory.bounds import (
 )
 from mercer.theory.certificate import Assumption, Certificate, Statement, certify
 from mercer.theory.spectrum import (
+    RidgeConditions,
     RidgeRisk,
     effective_dimension,
     fitted_exponent,
     lipschitz_exponent,
+    ridge_conditions,
     ridge_risk,
     risk_exponent,
 )
@@ -45,6 +47,7 @@ from mercer.theory.spectrum import (
 __all__ = [
     "Assumption",
     "Certificate",
+    "RidgeConditions",
     "RidgeRisk",
     "Split",
     "Statement",
@@ -70,6 +73,7 @@ __all__ = [
     "regret_of_constant_step",
     "regret_of_inverse_steps",
     "regularised_excess",
+    "ridge_conditions",
     "ridge_risk",
     "risk_exponent",
     "stability",

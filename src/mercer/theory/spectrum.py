@@ -87,6 +87,47 @@ def ridge_risk(K: Any, target: Any, noise: float, regularization: float) -> Ridg
     return RidgeRisk(float(lost @ lost) / n, noise**2 * float((shares**2).sum()) / n)
 
 
+class RidgeConditions(NamedTuple):
+    """Condition numbers of XᵀX + nλI and XXᵀ + nλI."""
+
+    primal: float
+    dual: float
+
+
+def ridge_conditions(features: Any, regularization: float) -> RidgeConditions:
+    """The condition numbers of both systems of ridge regression, by the singular values of X.
+
+    Both matrices have the eigenvalues σ² + nλ; the larger one has nλ, too, as often as it is
+    larger. So the smaller system is conditioned no worse, and stays so as λ → 0 where X has full
+    rank. By the matrix inversion lemma (XᵀX + nλI)⁻¹Xᵀ = Xᵀ(XXᵀ + nλI)⁻¹ the solutions agree.
+
+    Parameters
+    ----------
+    features : array of shape (n, p)
+        X, or the features φ(x_i) of a kernel as rows.
+    regularization : float
+        λ ≥ 0; for 0 a singular system has an infinite condition number.
+
+    Examples
+    --------
+    >>> ridge_conditions([[2.0], [0.0]], regularization=0.5)  # 4 + 1 alone; and 1 beside it
+    RidgeConditions(primal=1.0, dual=5.0)
+    """
+    check_nonnegative("ridge_conditions", "regularization", regularization)
+    X = np.asarray(features, np.float64)
+    if X.ndim != 2 or not X.size:
+        raise ValueError(f"ridge_conditions needs a matrix of features; got shape {X.shape}.")
+    rows, columns = X.shape
+    squares = np.linalg.svd(X, compute_uv=False) ** 2
+    ridge = rows * float(regularization)
+
+    def condition(size: int) -> float:
+        least = ridge + (squares[-1] if size <= len(squares) else 0.0)
+        return float((squares[0] + ridge) / least) if least > 0 else float("inf")
+
+    return RidgeConditions(condition(columns), condition(rows))
+
+
 def _spectrum(given: Any) -> tuple[np.ndarray, np.ndarray | None]:
     array = np.asarray(given, np.float64)
     if array.ndim == 2:
