@@ -264,7 +264,8 @@ class Problem:
     @property
     def asked(self) -> Asked | None:
         """The problem in a few numbers; None for several outputs, another penalty or null space."""
-        if self.y.ndim > 1 or not self.has_one_ridge or self.null_space is not None:
+        shifted = self.null_space is not None or self.intercept_cost is not None
+        if self.y.ndim > 1 or not self.has_one_ridge or shifted:
             return None
         w = None if self.weights is None else admission.on_host(self.weights)
         return Asked(
