@@ -305,7 +305,8 @@ def choose(
     count = min(n, default_centres(n)) if centres is None else centres
     if exact is None and not isinstance(loss, Squared):
         candidates = [_of_loss(points, loss, outputs, rates, tolerance or 1e-6)]
-    candidates.append(_on_centres(points, loss, outputs, count, rates, tolerance))
+    if centres is not None or kernel.null_degree() is None:  # splines have no centres
+        candidates.append(_on_centres(points, loss, outputs, count, rates, tolerance))
     return choose_among(candidates, asked=centres, memory=memory, rows=n)
 
 
@@ -390,7 +391,8 @@ def _iterative(
         value = rates.value_seconds
     product = n * n * value * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()
-    known = laws.is_positive_definite(kernel, getattr(points, "width", None))
+    spline = kernel.null_degree() is not None  # positive definite where iterates are
+    known = spline or laws.is_positive_definite(kernel, getattr(points, "width", None))
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
@@ -408,7 +410,7 @@ def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, 
     if not ridge:
         return min(n, 2 * default_rank(n, 4)), TUNING.iterations
     sample = points.take(np.linspace(0, n - 1, min(n, TUNING.spectrum)).astype(int))
-    matrix = on_host(Gram(kernel, sample).astype(np.float64).dense())
+    matrix = on_host(Gram(kernel.anchored(sample), sample).astype(np.float64).dense())
     values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
     gram = Gram(kernel, points)
     entry = value_cost(gram) * (1.0 if device else 0.5)  # iterations are in float32

@@ -27,7 +27,7 @@ import numpy as np
 from mercer.arrays import Array, namespace
 from mercer.solvers import admission
 from mercer.solvers.early_stopping import EarlyStopping, HeldOut
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, refuse_null_space
 from mercer.solvers.solution import Solution
 
 
@@ -138,6 +138,8 @@ def drive(
     shared : object, optional
         What `solver.shared(problem)` made for the problems of a path.
     """
+    if not getattr(solver, "takes_null_space", False):
+        refuse_null_space(solver, problem)
     if problem.has_several_ridges:
         return Solution.stacked([drive(solver, part) for part in problem.each_output()])
     asked, problem = problem, admission.admitted(solver, problem)
