@@ -1,8 +1,10 @@
-"""Mercer's theorem made visible: eigenfunctions, sums that approach the kernel, and spectra.
+"""
+Mercer's theorem: eigenfunctions, sums and spectra
+==================================================
 
 Left: eigenfunctions of the Gaussian kernel for a normal measure. Middle: Σ λ_i φ_i(x) φ_i(0) with
-more and more terms. Right: the spectra of Matérn kernels on a sample decay as their Sobolev orders
-predict. Run with `python examples/mercer_spectra.py`.
+more and more terms approaches the kernel. Right: the spectra of Matérn kernels on a sample decay as
+their Sobolev orders predict. Run with `python examples/mercer_spectra.py`.
 """
 
 import matplotlib.pyplot as plt
