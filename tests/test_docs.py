@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from mercer.version import __version__
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -91,3 +93,8 @@ def test_the_readme_has_at_most_eight_measured_rows():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     table = text.split("<!-- benchmarks:highlights -->")[1].split("<!-- /benchmarks")[0]
     assert 1 <= len(table.strip().splitlines()) - 2 <= 8
+
+
+def test_the_citation_names_this_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {__version__}\n" in citation

@@ -46,6 +46,15 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     ----------
     kernel_ : Kernel
         The kernel that is approximated.
+
+    Examples
+    --------
+    >>> from mercer.features import RandomFourierFeatures
+    >>> from mercer.kernels import Gaussian
+    >>> phi = RandomFourierFeatures(Gaussian(), n_components=2000, random_state=0).fit(np.eye(2))
+    >>> features = phi.transform(np.eye(2))
+    >>> bool(np.abs(features @ features.T - Gaussian()(np.eye(2))).max() < 0.1)
+    True
     """
 
     _instead_of_tensors = ""

@@ -13,7 +13,15 @@ from mercer.arrays import on_host
 
 @runtime_checkable
 class Features(Protocol):
-    """What a feature map owes to a function: its values, and whether another map is the same."""
+    """What a feature map owes to a function: its values, and whether another map is the same.
+
+    >>> import numpy as np
+    >>> from mercer.features import RandomFourierFeatures
+    >>> from mercer.kernels import Gaussian
+    >>> phi = RandomFourierFeatures(Gaussian(), 10, random_state=0).fit(np.eye(2))
+    >>> isinstance(phi, Features), phi.feature_count
+    (True, 10)
+    """
 
     def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
         """⟨φ(x), w⟩ for every point and every column of weights."""

@@ -35,6 +35,15 @@ class Kernel(Value):
     Subclasses are frozen dataclasses. They implement `expression`, or `block` and `diagonal` (and
     `points`, where points are not vectors), and `facts`, or say `positive_definite = True`.
     Everything else is here.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> k = 2.0 * Gaussian(0.5) + Linear()
+    >>> k([0.0, 0.0], [0.0, 0.0])
+    2.0
+    >>> k.gram([[0.0], [1.0]]).shape
+    (2, 2)
+    >>> k.with_(left__scale=3.0)
+    3.0 * Gaussian(lengthscale=0.5) + Linear(bias=0.0)
     """
 
     symmetric: ClassVar[Any] = True

@@ -28,6 +28,12 @@ class Check:
         v with vᵀKv < 0 where there is one beyond rounding.
     pair : (int, int) or None
         Two points with k(x, y) ≠ k(y, x), or with a value that is not finite.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> Gaussian().check(np.eye(3)).passed
+    True
     """
 
     passed: bool

@@ -82,17 +82,29 @@ class Answer:
 
 
 def yes(because: str, payload: Any = None) -> Answer:
-    """The fact holds."""
+    """The fact holds.
+
+    >>> yes("it is an inner product").because
+    'it is an inner product'
+    """
     return Answer(True, because, payload)
 
 
 def no(because: str, payload: Any = None) -> Answer:
-    """The fact does not hold, by a theorem."""
+    """The fact does not hold, by a theorem.
+
+    >>> no("its diagonal is 0").because
+    'its diagonal is 0'
+    """
     return Answer(False, because, payload)
 
 
 def unknown(because: str, payload: Any = None, advice: str = "") -> Answer:
-    """No theorem of the library decides."""
+    """No theorem of the library decides.
+
+    >>> unknown("nothing is known of this function").because
+    'nothing is known of this function'
+    """
     return Answer(None, because, payload, advice)
 
 

@@ -46,6 +46,15 @@ class LearnedParameters:
         The criterion after each iteration.
     message : str
         How the search ended.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.learning import MarginalLikelihood
+    >>> X = np.linspace(0, 1, 30)[:, None]
+    >>> learned = MarginalLikelihood(iterations=3).learn(Gaussian(), X, np.sin(6 * X[:, 0]))
+    >>> learned.history[-1] <= learned.history[0], learned.alpha > 0
+    (True, True)
     """
 
     kernel: Kernel

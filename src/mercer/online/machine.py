@@ -51,6 +51,14 @@ class OnlineMachine(_Learned, BaseEstimator):
     Subclasses are dataclasses of their parameters, of which `_algorithm` is made. They say what is
     otherwise chosen, or which stream `_begin` makes; and their `_loss`, where it is not the
     parameter `loss`.
+
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.online import OnlineKernelMachine
+    >>> machine = OnlineKernelMachine(Gaussian())
+    >>> isinstance(machine, OnlineMachine)
+    True
+    >>> machine.partial_fit([[0.0], [1.0]], [-1, 1], classes=[-1, 1]).n_samples_seen_
+    2
     """
 
     kernel: Any = field(default="rbf", kw_only=False)

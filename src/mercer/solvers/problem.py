@@ -335,7 +335,13 @@ class Problem:
 
 
 class Solver(Protocol):
-    """A dataclass of its settings that turns a problem into a solution."""
+    """A dataclass of its settings that turns a problem into a solution.
+
+    >>> from mercer.solvers import Direct
+    >>> solver: Solver = Direct()
+    >>> callable(solver.solve)
+    True
+    """
 
     def solve(self, problem: Problem) -> Solution:
         """The solution, and how far from optimal it is."""

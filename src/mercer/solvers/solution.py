@@ -17,6 +17,9 @@ class Status:
 
     `witness` is a unit vector v with vᵀKv < 0 where the kernel is not positive definite, so that
     there is no least objective; the message says so, too.
+
+    >>> Status(True, "Solved: 3 iterations.").converged
+    True
     """
 
     converged: bool
@@ -63,6 +66,16 @@ class Solution:
         The Cholesky factor that solved it, where the solver was told to keep it.
     asked : Asked or None
         The problem in a few numbers, where an estimator posed it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
+    >>> from mercer.solvers import Direct, Problem
+    >>> solution = Direct().solve(Problem(Linear().gram(np.eye(2)), np.ones(2), Squared(), 0.5))
+    >>> solution.coefficients, solution.status.converged
+    (array([0.5, 0.5]), True)
     """
 
     coefficients: Array

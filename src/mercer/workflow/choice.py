@@ -64,6 +64,14 @@ class Choice:
         The leave-one-out error on so many rows, and the degrees of freedom there.
     trials, surface, spectrum :
         As in `Record`.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> x = np.linspace(0, 1, 60)
+    >>> model = mercer.fit({"x": x, "y": x**2}, "y", time_limit=1.0)
+    >>> model.record_.trials[0].keys() >= {"kernel", "error"}
+    True
     """
 
     numbers: str

@@ -48,6 +48,14 @@ class Record:
         What took how long.
     code : str
         Public code that makes the same model.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> x = np.linspace(0, 1, 60)
+    >>> record = mercer.fit({"x": x, "y": x**2}, "y", time_limit=1.0).record_
+    >>> record.rows, record.held_out_rows, record.task
+    (60, 12, 'regression')
     """
 
     target: str
@@ -81,6 +89,12 @@ class FittedModel(Pipeline):
 
     It is made by `mercer.fit`. As a `Pipeline` it can be cloned, fitted again, searched over and
     put into other tools of scikit-learn; `record_` belongs to the fit of `mercer.fit`.
+
+    >>> import mercer
+    >>> x = np.linspace(0, 1, 60)
+    >>> model = mercer.fit({"x": x, "y": x**2}, "y", time_limit=1.0)
+    >>> model.predict({"x": [0.5]}).shape
+    (1,)
     """
 
     record_: Record

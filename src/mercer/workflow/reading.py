@@ -36,13 +36,18 @@ def _polars() -> ModuleType:
 
 
 def read_table(source: Any, columns: Sequence[str] | None = None) -> Any:
-    """The table in a file, or in the bytes of a CSV file; a DataFrame of polars, npz a dictionary.
+    r"""The table in a file, or in the bytes of a CSV file; a DataFrame of polars, npz a dictionary.
 
     Parameters
     ----------
     source : path or bytes
     columns : list of str, optional
         All by default.
+
+    Examples
+    --------
+    >>> read_table(b"a,b\n1,2\n").columns
+    ['a', 'b']
     """
     if isinstance(source, bytes):
         return _chosen(_csv(_polars(), io.BytesIO(source), "standard input"), columns)

@@ -51,6 +51,13 @@ class TestResult:
         The kernel that was used; for "aggregate" the one that stood out most, for an independence
         test one for each variable.
     method : str
+
+    Examples
+    --------
+    >>> from mercer import mmd_test
+    >>> X = np.arange(40.0)[:, None]
+    >>> mmd_test(X[:20], X[20:], permutations=99, random_state=0).pvalue
+    0.01
     """
 
     __test__ = False  # for pytest: not a test itself
