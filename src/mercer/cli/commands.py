@@ -1,4 +1,4 @@
-"""What the commands do."""
+"""The commands of the command line: fit, predict, explain, compare, demo, bench."""
 
 from __future__ import annotations
 

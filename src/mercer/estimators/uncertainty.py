@@ -1,4 +1,4 @@
-"""How sure a ridge model is: posterior deviations and draws, jackknife+ intervals, its smoother."""
+"""Uncertainty of a ridge model: posterior deviations and draws, jackknife+ intervals, smoother."""
 
 from __future__ import annotations
 

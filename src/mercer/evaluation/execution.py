@@ -15,7 +15,7 @@ SPLIT_BITS = 24  # of a float32: what rounding takes from a number is below 2⁻
 
 
 class MappedRows(NamedTuple):
-    """What a row map makes of some rows of K V.
+    """The result of a row map on some rows of K V.
 
     >>> import numpy as np
     >>> MappedRows(np.zeros((2, 1))).product.shape
@@ -31,7 +31,7 @@ class RowMap(Protocol):
     """A map of the rows start, …, stop − 1 of K V on their own.
 
     It is a value that can be pickled, may be called from several threads and on other machines,
-    once for each block of rows, and writes nowhere: all it has to say is in what it returns.
+    once for each block of rows, and has no side effects: it only returns values.
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
@@ -45,7 +45,7 @@ class RowMap(Protocol):
 
 
 class RowPass(NamedTuple):
-    """What a pass over the rows of K gives: Kᵀ M(K V) in float64, the sums, the values.
+    """The result of a pass over the rows of K: Kᵀ M(K V) in float64, the sums, the values.
 
     >>> import numpy as np
     >>> RowPass(np.zeros((2, 1))).product.shape
@@ -170,7 +170,7 @@ def joined_halves(rows: Array) -> Array:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a product will do: its execution, its tiles, its threads and its memory.
+    """How a product will be computed: execution, tiles, threads and memory.
 
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian

@@ -13,7 +13,7 @@ from mercer.arrays import on_host
 
 @runtime_checkable
 class Features(Protocol):
-    """What a feature map owes to a function: its values, and whether another map is the same.
+    """The interface of a feature map: its values, and whether another map is the same.
 
     >>> import numpy as np
     >>> from mercer.features import RandomFourierFeatures

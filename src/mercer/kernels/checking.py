@@ -12,7 +12,7 @@ from mercer.points import DensePoints, View
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """What a kernel looks like on points.
+    """The result of checking a kernel on points.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is known of a kernel: answers with their reasons, stated next to the formula.
+"""Facts of a kernel: answers with their reasons, stated next to the formula.
 
 A class states in `facts` what is known of its kernel, and leaves the rest out:
 

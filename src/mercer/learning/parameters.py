@@ -31,7 +31,7 @@ LEAST_RIDGE = 1e-10  # relative to the mean of k(x, x) and the variance of the t
 
 @dataclass(frozen=True, eq=False)
 class LearnedParameters:
-    """What was learned: the kernel, the ridge, and the values of the criterion on the way.
+    """A learned kernel with its ridge, and the values of the criterion along the way.
 
     Attributes
     ----------

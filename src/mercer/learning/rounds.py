@@ -76,7 +76,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class LearnedKernel:
-    """What was learned: the kernel, its metric, the ridge that goes with it, and the path there.
+    """A learned kernel with its metric, its ridge, and the rounds that led to it.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ class _Learned(KernelInput):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OnlineMachine(_Learned, BaseEstimator):
-    """What all online machines share: streams in, predictions out.
+    """The base class of online machines.
 
     Subclasses are dataclasses of their parameters, of which `_algorithm` is made. They say what is
     otherwise chosen, or which stream `_begin` makes; and their `_loss`, where it is not the

@@ -1,4 +1,4 @@
-"""What every operator has: products from both sides, row passes, and the transposed operator."""
+"""The base class of operators: products from both sides, row passes, the transposed operator."""
 
 from __future__ import annotations
 

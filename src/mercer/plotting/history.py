@@ -1,4 +1,4 @@
-"""How a solver got there, as a picture."""
+"""The history of a solver as a picture."""
 
 from __future__ import annotations
 

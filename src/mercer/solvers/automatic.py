@@ -111,7 +111,7 @@ TUNING = Tuning()
 
 @dataclass(frozen=True)
 class Rates:
-    """What this machine does in a second, and what a kernel value costs on these points.
+    """Measured speed: multiply-adds a second, and seconds for a kernel value on these points.
 
     >>> Rates({"float64": 1e10}, value_seconds=1e-9).value_seconds
     1e-09
@@ -199,7 +199,7 @@ def _on_card(points: PointSet) -> bool:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to solve it: what it takes, and whether it solves the problem that was asked.
+    """A solver with its predicted time and memory, and whether it solves the exact problem.
 
     `rounding` says whether the answer is right to rounding, not to a tolerance only.
 

@@ -1,4 +1,4 @@
-"""How far from optimal a solution is: duality gaps, residuals and gradient norms.
+"""Measures of optimality: duality gaps, residuals and gradient norms.
 
 All of them are computed from scratch in float64, of the problem that was asked. With p = w/Σw the
 dual of the problem with the penalty (λ/2)vᵀPv is

@@ -1,4 +1,4 @@
-"""What a solver hands back: coefficients, a truthful status, the gap, the history."""
+"""The result of a solver: coefficients, status, gap and history."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Solution:
     intercept : float or array
         b, 0 where there is none.
     factor : Factor or None
-        The Cholesky factor that solved it, where the solver was told to keep it.
+        The Cholesky factor that solved it, where the solver was asked to store it.
     asked : Asked or None
         The problem in a few numbers, where an estimator posed it.
 

@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was chosen, and what the search has seen, in plain values.
+    """The chosen model and the trials of the search, in plain values.
 
     Attributes
     ----------

@@ -134,7 +134,9 @@ class DateColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """0 and 1 for each frequent category; a category that is missing is one, a rare one is none.
+    """A column of 0 and 1 for each frequent category.
+
+    Missing values are a category of their own; a rare category has 0 in all columns.
 
     >>> CategoryColumn(("Bonn", "Rome")).names("town")
     ['town=Bonn', 'town=Rome']
@@ -185,15 +187,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """Columns of a table as numbers: standardised, one-hot, on circles, with missing values.
 
     Numbers are standardised (or replaced by their place among the training values), and what is
-    missing is the median, told by a column of its own. Categories are one-hot, dates also have
-    their place in the year, the week and the day, texts the leading components of TF-IDF. Columns
-    that are different in every row and no numbers, as names and keys, are left out.
+    missing is replaced by the median, and marked in a column of its own. Categories are
+    one-hot, dates also have their place in the year, the week and the day, texts the leading
+    components of TF-IDF. Columns that are different in every row and no numbers, as names and
+    keys, are left out.
 
     Parameters
     ----------
     numbers : "standard" or "rank", default="standard"
     max_categories : int, default=50
-        The most frequent categories of a column; rarer ones are told apart no longer.
+        The most frequent categories of a column; rarer ones are not distinguished.
     text_components : int, default=30
 
     Attributes

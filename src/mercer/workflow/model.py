@@ -1,4 +1,4 @@
-"""What `mercer.fit` returns: a fitted pipeline that knows how it was made and how good it is."""
+"""The result of `mercer.fit`: a fitted pipeline with a record of how it was made and tested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mercer.workflow.columns import as_table, row_count
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """How a model was made, in plain numbers and texts: it is stored with the model.
+    """The record of a fit, in plain numbers and texts; it is stored with the model.
 
     Attributes
     ----------
