@@ -106,7 +106,7 @@ class Affine:
 
     @property
     def columns(self) -> int:
-        """How many columns are multiplied by Kᵀ."""
+        """The number of columns that are multiplied by Kᵀ."""
         return int(self.added.shape[1]) + self.with_factors
 
 
@@ -227,4 +227,4 @@ class Execution(Protocol):
         """
 
     def plan(self, columns: int) -> Plan:
-        """What a product with so many columns would do, without doing it."""
+        """The plan of a product with so many columns, which is not computed."""

@@ -150,7 +150,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         raise NotImplementedError
 
     def uniform_error(self, radius: float, probability: float = 0.9) -> float:
-        """What |⟨φ(x), φ(y)⟩ − k(x, y)| stays below for all x, y in the ball ‖x‖ ≤ radius.
+        """A bound on |⟨φ(x), φ(y)⟩ − k(x, y)| for all x, y in the ball ‖x‖ ≤ radius.
 
         It does so with at least the given probability over draws. Such bounds rest on worst cases,
         so they are crude, and infinite where none is known.

@@ -80,7 +80,7 @@ class FeatureFunction:
 
     @property
     def outputs(self) -> int:
-        """How many numbers a value f(x) has."""
+        """The number of outputs: the length of a value f(x)."""
         return 1 if self.weights.ndim == 1 else self.weights.shape[1]
 
     def __len__(self) -> int:

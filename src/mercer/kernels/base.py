@@ -106,7 +106,7 @@ class Kernel(Value):
         )
 
     def facts(self, dimension: int | None = None) -> Facts:
-        """What is known of this kernel on points with so many columns, with the reasons.
+        """The facts of this kernel on points with `dimension` columns, with their reasons.
 
         Without a dimension: for every number of columns that it accepts.
 
@@ -117,7 +117,7 @@ class Kernel(Value):
         return Facts(self, dimension)
 
     def columns_needed(self) -> int:
-        """How many columns the points have at least.
+        """The least number of columns that the points must have.
 
         >>> from mercer.kernels import Gaussian
         >>> (
@@ -130,7 +130,7 @@ class Kernel(Value):
         return max([np.size(getattr(self, "lengthscale", 1.0)), *inner])
 
     def feature_count(self, width: int) -> int | None:
-        """How many explicit features k has on points with so many columns; None if infinite."""
+        """The number of explicit features of k on points with so many columns; None if infinite."""
         return None
 
     def features(self, x: PointSet) -> np.ndarray:
@@ -278,7 +278,7 @@ class Kernel(Value):
     def thin(
         self, x: Any, count: int, *, method: str = "thinning", random_state: Any = None
     ) -> Coreset:
-        """So many of the points, with a mean embedding near that of all: see `Coreset`.
+        """Choose `count` of the points, with a mean embedding near that of all: see `Coreset`.
 
         >>> import numpy as np
         >>> from mercer.kernels import Gaussian

@@ -132,7 +132,7 @@ NAMES |= {"separates", "constant", "columns"}
 
 
 class Facts:
-    """What is known of a kernel on points with so many columns.
+    """The facts of a kernel on points with a given number of columns.
 
     Without a dimension an answer is meant for every number of columns that the kernel accepts.
 

@@ -60,7 +60,7 @@ def raced(
     weights: Any = None,
     loss: Callable[[np.ndarray, np.ndarray], float] | None = None,
 ) -> tuple[LearnedKernel, Race]:
-    """What the best candidate learns, and the race; a single candidate does not race.
+    """Compare candidates on few rows, and learn the best on more; a single one is just learned.
 
     Two that are nearly equal in the race are both learned from all rows that are asked for.
     `loss(rows, predictions)` of held-out rows tells which is best; by default the mean square.

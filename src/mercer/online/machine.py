@@ -304,12 +304,12 @@ class OnlineMachine(_Learned, BaseEstimator):
 
     @property
     def n_samples_seen_(self) -> int:
-        """How many samples were learned."""
+        """The number of samples that were learned."""
         return self._of_stream("n_samples_seen_").rounds
 
     @property
     def mistakes_(self) -> int:
-        """How many labels the last f predicted wrongly before they were learned."""
+        """The number of labels that were predicted wrongly before they were learned."""
         return self._of_stream("mistakes_").mistakes
 
     @property

@@ -287,7 +287,7 @@ class MixedPrecision(Operator):
 
 
 class Features(Protocol):
-    """What a feature map owes to an operator."""
+    """The interface of a feature map that an operator needs."""
 
     @property
     def feature_count(self) -> int: ...

@@ -14,7 +14,7 @@ MEASURES = ("residual", "gap", "objective", "progressive_loss")
 
 @dataclass(eq=False)
 class HistoryDisplay:
-    """What a solver recorded, against its iterations or its seconds.
+    """The history of a solver, against its iterations or its seconds.
 
     Parameters
     ----------

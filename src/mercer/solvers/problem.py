@@ -238,7 +238,7 @@ class Problem:
 
     @property
     def outputs(self) -> int:
-        """How many columns of coefficients there are."""
+        """The number of columns of coefficients."""
         return 1 if self.y.ndim == 1 else int(self.y.shape[1])
 
     @property

@@ -88,7 +88,7 @@ class Solution:
     asked: Asked | None = None
 
     def __repr__(self) -> str:
-        """How it ended and how large it is, not thousands of numbers."""
+        """Show the status and the size, not thousands of numbers."""
         numbers = f"objective {self.objective:.6g}, gap {self.gap:.2g}"
         shape = tuple(self.coefficients.shape)
         return f"Solution({self.status}; {numbers}, coefficients of shape {shape})"

@@ -34,7 +34,7 @@ Notify = Callable[[str, float], Any]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What was asked for."""
+    """The arguments of a fit: time limit, loss, held-out share, seed, device, checkpoint."""
 
     limit: Limit
     loss: Any = None

@@ -136,7 +136,7 @@ class FittedModel(Pipeline):
         return predicted - width, predicted + width
 
     def certificate(self) -> str:
-        """What is known and proved of the fitted function: errors, gap, norm, bounds.
+        """Bounds and exact statements on the fitted function: errors, gap, norm.
 
         Below the figures of the fit stand the statements of the estimator's own `certificate`.
         """

@@ -181,7 +181,7 @@ class TableBlocks:
             yield block.to_numpy().astype(np.float64)
 
     def __len__(self) -> int:
-        """How many rows the file has."""
+        """The number of rows in the file."""
         pl, path = _polars(), Path(self.path)
         lazy = pl.scan_parquet(path) if path.suffix == ".parquet" else pl.scan_ipc(path)
         return int(lazy.select(pl.len()).collect().item())
