@@ -43,7 +43,7 @@ from mercer.solvers.solution import Solution
 
 @dataclass(frozen=True, eq=False)
 class Formulation:
-    """Where f is sought, on all points or on centres, and the solver; it poses problems.
+    """A formulation: f on all points or on centres, and the solver; it makes problems.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def formulation(
     checkpoint: Any = None,
     stopping: HeldOut | None = None,
 ) -> Formulation:
-    """Where to seek f, as the parameters of an estimator say, chosen where they leave it open.
+    """The formulation that the parameters of an estimator ask for, or the automatic choice.
 
     `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
     chosen; `exact_only` says that centres will not do, as without regularisation. `tolerance` is

@@ -189,7 +189,7 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         tables each of them is ahead on some, `Laplacian` by half of the error on concrete,
         `Matern(1.5)` with a full metric by more than half on kin40k.
     form : "auto", "diagonal", "full" or list of groups of columns, default="auto"
-        Whether columns are weighed, mapped by any matrix, or mapped within groups; "auto" compares
+        Whether columns are weighted, mapped by any matrix, or mapped within groups; "auto" compares
         the first two.
     rounds : int, default=5
         At most so many rounds of learning.

@@ -444,7 +444,7 @@ def _searched(
 ) -> tuple[np.ndarray, PathOfRidges]:
     """Errors of all kernels and ridges λ, and the path of the best kernel.
 
-    Kernels that are not reached, where the task is told to end, have NaN.
+    Kernels that are not reached, because a callback ended the fit, have NaN.
     """
     errors = np.full((len(kernels), len(ridges)), np.nan)
     best, least = None, math.inf

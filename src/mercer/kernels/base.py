@@ -35,6 +35,15 @@ class Kernel(Value):
     Subclasses are frozen dataclasses. They implement `expression`, or `block` and `diagonal` (and
     `points`, where points are not vectors), and `facts`, or say `positive_definite = True`.
     Everything else is here.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> k = 2.0 * Gaussian(0.5) + Linear()
+    >>> k([0.0, 0.0], [0.0, 0.0])
+    2.0
+    >>> k.gram([[0.0], [1.0]]).shape
+    (2, 2)
+    >>> k.with_(left__scale=3.0)
+    3.0 * Gaussian(lengthscale=0.5) + Linear(bias=0.0)
     """
 
     symmetric: ClassVar[Any] = True
@@ -97,7 +106,7 @@ class Kernel(Value):
         )
 
     def facts(self, dimension: int | None = None) -> Facts:
-        """What is known of this kernel on points with so many columns, with the reasons.
+        """The facts of this kernel on points with `dimension` columns, with their reasons.
 
         Without a dimension: for every number of columns that it accepts.
 
@@ -142,7 +151,7 @@ class Kernel(Value):
         return Anchored(self, np.asarray(own.take(anchors_among(self, own)).data))
 
     def columns_needed(self) -> int:
-        """How many columns the points have at least.
+        """The least number of columns that the points must have.
 
         >>> from mercer.kernels import Gaussian
         >>> (
@@ -155,7 +164,7 @@ class Kernel(Value):
         return max([np.size(getattr(self, "lengthscale", 1.0)), *inner])
 
     def feature_count(self, width: int) -> int | None:
-        """How many explicit features k has on points with so many columns; None if infinite."""
+        """The number of explicit features of k on points with so many columns; None if infinite."""
         return None
 
     def features(self, x: PointSet) -> np.ndarray:
@@ -319,7 +328,7 @@ class Kernel(Value):
     def thin(
         self, x: Any, count: int, *, method: str = "thinning", random_state: Any = None
     ) -> Coreset:
-        """So many of the points, with a mean embedding near that of all: see `Coreset`.
+        """Choose `count` of the points, with a mean embedding near that of all: see `Coreset`.
 
         >>> import numpy as np
         >>> from mercer.kernels import Gaussian

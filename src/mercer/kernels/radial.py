@@ -57,6 +57,18 @@ class Radial(Kernel):
 
     A subclass owes `profile`, and has a field `lengthscale`: one ℓ for all columns, or one for
     each. It says `positive_definite = True` where it is, in every dimension.
+
+    >>> from dataclasses import dataclass
+    >>> from mercer.evaluation.expression import reciprocal_root
+    >>> @dataclass(frozen=True, eq=False, repr=False)
+    ... class InverseMultiquadric(Radial):
+    ...     lengthscale: float = 1.0
+    ...     positive_definite = True
+    ...
+    ...     def profile(self, s):
+    ...         return reciprocal_root(1.0 + s)
+    >>> round(InverseMultiquadric()([0.0], [3.0**0.5]), 12)
+    0.5
     """
 
     def profile(self, s: Expression) -> Expression:

@@ -228,7 +228,7 @@ class ConjugateGradient:
         return "float32" if rounding <= allowed * system.ridge else "float64"
 
     def shared(self, problem: Problem) -> SharedColumns:
-        """What problems with several λ share, of which this one has the smallest."""
+        """Make what problems with several λ share; this one has the smallest."""
         self.check(problem)
         return SharedColumns(self.columns(problem))
 
@@ -384,7 +384,7 @@ class ConjugateGradient:
 
 @dataclass(eq=False)
 class SharedColumns:
-    """What the problems of a path share: columns of the preconditioner, the last solution."""
+    """Shared by the problems of a path: columns of the preconditioner, the last solution."""
 
     columns: Columns
     x: Array | None = None

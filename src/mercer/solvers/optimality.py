@@ -1,4 +1,4 @@
-"""How far from optimal a solution is: duality gaps, residuals and gradient norms.
+"""Measures of optimality: duality gaps, residuals and gradient norms.
 
 All of them are computed from scratch in float64, of the problem that was asked. With p = w/Σw the
 dual of the problem with the penalty (λ/2)vᵀPv is
@@ -99,12 +99,12 @@ class Gap:
 
     @property
     def absolute(self) -> float:
-        """What is claimed: the difference of primal and dual objective, and its rounding."""
+        """The certified gap: the difference of primal and dual objective, plus its rounding."""
         return max(self.difference, 0.0) + self.rounding
 
     @property
     def bound(self) -> float:
-        """What the least objective is no less than."""
+        """A lower bound on the least objective."""
         return self.objective - self.absolute
 
     @property
@@ -538,7 +538,7 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
 
 @dataclass(frozen=True)
 class Residual:
-    """What a relative residual is no more than, how much of that is error, and the objective.
+    """An upper bound on the relative residual, its rounding error, and the objective.
 
     The error is of rounding. Where the residual was computed in float64 on a sample of the rows,
     `rows` says how many, and the error is twice the standard error.

@@ -258,7 +258,7 @@ class Problem:
 
     @property
     def outputs(self) -> int:
-        """How many columns of coefficients there are."""
+        """The number of columns of coefficients."""
         return 1 if self.y.ndim == 1 else int(self.y.shape[1])
 
     @property
@@ -376,7 +376,13 @@ class Problem:
 
 
 class Solver(Protocol):
-    """A dataclass of its settings that turns a problem into a solution."""
+    """A dataclass of its settings that turns a problem into a solution.
+
+    >>> from mercer.solvers import Direct
+    >>> solver: Solver = Direct()
+    >>> callable(solver.solve)
+    True
+    """
 
     def solve(self, problem: Problem) -> Solution:
         """The solution, and how far from optimal it is."""
