@@ -36,7 +36,7 @@ from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
-from mercer.features.centres import AnyChoice, Uniform
+from mercer.features.centres import AnyChoice, drawn
 from mercer.features.inputs import KernelLike, length
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
@@ -255,7 +255,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         Where all points would take ten minutes or more, which is foreseen, 4√n of them are taken,
         with an `ApproximationWarning`.
     random_state : int, Generator, RandomState or None
-        Draws the centres.
+        Draws the centres, as `KernelRidge` does, once for all lengthscales.
     device : str, torch.device or None, default=None
         As in `KernelRidge`.
 
@@ -353,7 +353,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         points = self._training_points(kernel, X, chosen)
         if isinstance(chosen, Integral):
-            chosen = Uniform(min(int(chosen), n), self.random_state)
+            chosen = drawn(min(int(chosen), n), kernel, points, self.random_state)
         return cast(Any, chosen).choose(kernel, points).points
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:

@@ -15,6 +15,7 @@ from mercer.evaluation.expression import (
     Parameter,
     decay,
     log1p,
+    minimum,
     sqrt,
     squared_distance,
     tabulated,
@@ -33,6 +34,8 @@ DECAYING: dict[str, Any] = {  # facts of kernels with k(x, x) = 1 that tend to 0
     "positive_values": True,
     "vanishes": True,
 }
+FEW_FACTORS = 3  # of a polynomial that times 1e-38 is 0 wherever float32 has its square
+FAR = 700.0  # r at which every profile is 0 to rounding
 SMOOTH = yes(
     "its spectral measure has all moments: its functions have derivatives of every order", math.inf
 )
@@ -251,6 +254,8 @@ class Matern(_Decaying):
         factors = half_integer_coefficients(float(self.smoothness))
         if factors is None:
             return tabulated(bessel_table(float(self.smoothness)), r) * decay(r)
+        if len(factors) > FEW_FACTORS:  # e^−r ends at 1e-38 in float32, a polynomial does not
+            r = minimum(r, FAR)
         return decay(r) if len(factors) == 1 else _horner(factors, r) * decay(r)
 
     def facts(self, dimension: int | None = None) -> Facts:

@@ -15,6 +15,8 @@ from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution, Status
 from mercer.solvers.spectral import SpectralPath
 
+TOLERANCE = 1e-4  # relative duality gap from which on the status says solved
+
 
 @dataclass(frozen=True)
 class Constrained:
@@ -53,13 +55,22 @@ class Constrained:
         multiplier = curve.multiplier(ball.radius)
         coefficients, intercept = curve.fit(multiplier)
         coefficients = to_precision(coefficients, precision(problem.gram.dtype))
-        gap = certified_gap(problem, coefficients, intercept)
         norm = math.sqrt(max(sum(problem.norms(coefficients)), 0.0))
+        if norm > ball.radius:  # where eigenvalues are rounded, the norm is off a little
+            coefficients = (ball.radius / norm) * coefficients
+            norm = ball.radius
+        gap = certified_gap(problem, coefficients, intercept)
         where = f"‖f‖ = {norm:.6g} = D" if multiplier else f"‖f‖ = {norm:.6g} ≤ D = {ball.radius:g}"
-        text = f"Solved: {where}, with the multiplier λ = {multiplier:.6g}; {gap}."
+        text = f"{where}, with the multiplier λ = {multiplier:.6g}; {gap}."
+        status = Status(True, f"Solved: {text}")
+        if not gap.relative <= TOLERANCE:
+            advice = (
+                "The Gram matrix is ill-conditioned: scale the columns, or take a smaller ball."
+            )
+            status = Status(False, f"Not solved: {text}", advice)
         return Solution(
             coefficients=coefficients,
-            status=Status(True, text),
+            status=status,
             objective=gap.objective,
             gap=gap.absolute,
             history={"multiplier": [multiplier]},

@@ -27,7 +27,7 @@ import numpy as np
 from mercer.arrays import Array, namespace
 from mercer.checks import check_count, check_positive
 from mercer.solvers import admission
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, require_plain_intercept
 from mercer.solvers.solution import Solution
 
 
@@ -185,6 +185,7 @@ def drive(
     """
     if problem.has_several_ridges:
         return Solution.stacked([drive(solver, part) for part in problem.each_output()])
+    require_plain_intercept(type(solver).__name__, problem)
     asked, problem = problem, admission.admitted(solver, problem)
     stopping = getattr(solver, "stopping", None)
     watch = EarlyStopping(stopping, problem) if isinstance(stopping, HeldOut) else None

@@ -344,8 +344,23 @@ class Solver(Protocol):
 # ---- checks --------------------------------------------------------------------------------------
 
 
+def require_plain_intercept(name: str, problem: Problem) -> None:
+    """Refuse B and c where only an intercept b·1 without a cost is solved for."""
+    for field_, value in (
+        ("null_space", problem.null_space),
+        ("intercept_cost", problem.intercept_cost),
+    ):
+        if value is not None:
+            raise ValueError(
+                f"{name} takes problems whose constant is an intercept without a cost; got "
+                f"{field_}. DualAscent() solves Problem.one_class(...) and "
+                "Problem.nu_classifier(...); a null space of your own is for the objective only."
+            )
+
+
 def require_square_loss(solver: type, problem: Problem) -> None:
     """Refuse another loss than the square in a solver of linear equations."""
+    require_plain_intercept(solver.__name__, problem)
     if not isinstance(problem.loss, Squared):
         other = "Newton()" if problem.loss.is_smooth else "DualAscent()"
         raise ValueError(
