@@ -120,7 +120,9 @@ class KernelInput:
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
         if not self._is_precomputed():
-            return kernel.points(X)
+            points = kernel.points(X)
+            _check_range(kernel, points)
+            return points
         if centres is not None:
             raise ValueError(
                 "centres are points, and a precomputed kernel has none: pass a kernel, or select "
@@ -210,6 +212,20 @@ class KernelInput:
         tags.input_tags.sparse = not self._is_precomputed()
         tags.input_tags.pairwise = self._is_precomputed()
         return tags
+
+
+def _check_range(kernel: Kernel, points: PointSet) -> None:
+    """Refuse points at which a kernel with a formula leaves the range of floats."""
+    if kernel.expression() is None or points.home != "host":
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = kernel.diagonal(points)
+    if not np.isfinite(own).all():
+        raise ValueError(
+            f"{kernel!r} overflows: k(x, x) is beyond {np.finfo(own.dtype).max:.1g}, the largest "
+            f"number of {own.dtype}. Scale the columns of X, as StandardScaler does, or write "
+            "kernel.normalised()."
+        )
 
 
 def _is_default(estimator: Any, name: str) -> bool:
