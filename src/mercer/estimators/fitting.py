@@ -188,6 +188,8 @@ def formulation(
     that of other losses than the square.
     """
     warn_of_lengthscale(kernel, points)
+    if points.home == "cluster" and centres is None:  # as for blocks of rows
+        centres = min(automatic.default_centres(len(points)), len(points))
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):

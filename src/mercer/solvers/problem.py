@@ -114,7 +114,7 @@ class Problem:
                 f"{tuple(np.shape(self.targets))}."
             )
         if self.weights is not None:
-            _check_weights(admission.on_host(self.weights), self.rows)
+            _check_weights(admission.looked_at(self.weights), self.rows)
 
     @classmethod
     def on_centres(
@@ -246,7 +246,7 @@ class Problem:
         """The problem in a few numbers; None for several outputs or another penalty."""
         if self.y.ndim > 1 or not self.has_one_ridge:
             return None
-        w = None if self.weights is None else admission.on_host(self.weights)
+        w = None if self.weights is None else admission.looked_at(self.weights)
         return Asked(
             self.rows,
             self.loss,
@@ -260,8 +260,7 @@ class Problem:
     def sample_weights(self) -> Array:
         """The weights w in float64, 1 where none were given."""
         if self.weights is None:
-            xp = namespace(self.y)
-            return xp.ones(self.rows, dtype=xp.float64, device=self.y.device)
+            return namespace(self.y).ones_like(self.y_columns[:, 0])
         return self.array(self.weights)
 
     @cached_property
