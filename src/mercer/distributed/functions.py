@@ -177,8 +177,11 @@ def _over_rows(function: Callable[..., Any], join: Any) -> Callable[..., Any]:
         rows: Rows, axis: Any = None, keepdims: bool = False, dtype: Any = None, **options: Any
     ) -> Any:
         more = {} if dtype is None else {"dtype": dtype}
-        work = Reduction(function, axis=axis, keepdims=keepdims, **more)
-        return reduced(function.__name__, rows, work, join)
+        key = function, axis, keepdims, dtype
+        if key not in rows.known:
+            work = Reduction(function, axis=axis, keepdims=keepdims, **more)
+            rows.known[key] = reduced(function.__name__, rows, work, join)
+        return np.copy(rows.known[key])[()]  # a number stays a number
 
     return over_rows
 

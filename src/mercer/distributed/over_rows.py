@@ -15,6 +15,8 @@ import numpy as np
 from mercer.distributed.placement import Placement
 from mercer.distributed.rows import Rows, compiled, mapped, spread
 
+FEW = 32  # workers whose small results come here one by one
+
 
 def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: Any) -> Any:
     """What `function` makes of each block, joined two by two, here.
@@ -26,6 +28,8 @@ def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: 
     tasks = [[program, blocks, function, join] for program, blocks in work]
     placement = rows.placement
     parts = placement.each_group(name, _reduce_group, tasks)
+    if len(parts) <= FEW:  # these are small: to add them up on workers would only take time
+        return join(placement.fetched(parts))
     return placement.total(name, parts, join)
 
 

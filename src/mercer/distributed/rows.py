@@ -43,6 +43,7 @@ class Rows(NDArrayOperatorsMixin):
         call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None,
     ) -> None:
         self.placement, self.sample, self._blocks, self.call = placement, sample, blocks, call
+        self.known: dict[Any, Any] = {}  # sums over rows, which are asked for more than once
 
     # ---- what arrays have ------------------------------------------------------------------------
 
@@ -120,6 +121,8 @@ class Rows(NDArrayOperatorsMixin):
             some = _over_rows().chosen(self, first)
         else:
             some = _over_rows().taken(self, first)
+            if np.ndim(first) == 0 and not isinstance(first, slice):
+                return np.asarray(some)[tuple(rest)] if rest else some
         return some[(slice(None), *rest)] if rest else some
 
     # ---- what is on the workers ------------------------------------------------------------------
@@ -128,13 +131,20 @@ class Rows(NDArrayOperatorsMixin):
         """A few bytes that differ where rows differ."""
         return _over_rows().digest(self)
 
+    def heads(self, count: int) -> Rows:
+        """The first rows of each block, where they are."""
+        head = mapped(_head, self, count)
+        lengths = [min(count, length) for length in self.placement.lengths]
+        return Rows(self.placement.with_lengths(lengths), head.sample, head.blocks("heads"))
+
     def placed(self, values: Any) -> Rows:
         """Numbers for each row, where the rows are."""
         return values if isinstance(values, Rows) else spread(np.asarray(values), self.placement)
 
     def __getstate__(self) -> dict[str, Any]:
         """A stored model knows what rows it had, not the rows."""
-        return {"sample": self.sample, "placement": self.placement, "_blocks": None, "call": None}
+        kept = {"sample": self.sample, "placement": self.placement, "known": {}}
+        return kept | {"_blocks": None, "call": None}
 
     def blocks(self, name: str = "values") -> list[Any]:
         """The blocks as futures, computed now if they were not."""
@@ -274,6 +284,10 @@ def compiled(rows: Rows) -> tuple[list[Program], list[list[Any]]]:
 def run_program(program: Program, leaves: Sequence[np.ndarray]) -> np.ndarray:
     """A block of what a program computes; runs on a worker."""
     return np.asarray(program(leaves))
+
+
+def _head(block: np.ndarray, count: int) -> np.ndarray:
+    return np.ascontiguousarray(block[:count])
 
 
 def _indexed(block: np.ndarray, places: Any) -> np.ndarray:

@@ -119,7 +119,8 @@ def admitted(solver: Any, problem: Problem) -> Problem:
     if host_only:
         check_host_only(solver, problem)
     native = host_only or getattr(solver, "library_of_points", False)
-    if not native or isinstance(problem.y, np.ndarray) or on_device(problem.operator):
+    at_home = isinstance(problem.y, np.ndarray) or is_scattered(problem.y)
+    if not native or at_home or on_device(problem.operator):
         return problem
     weights = None if problem.weights is None else on_host(problem.weights)
     return replace(problem, targets=on_host(problem.targets), weights=weights)
