@@ -332,6 +332,8 @@ class SamplingTuning:
         Steps until the gap is small, over those until the objective is.
     stale : float
         Change of the curvatures, relative to their sum, that makes a preconditioner old.
+    corrections : int
+        Solutions with the factor of P for one with P itself: the second mends its rounding.
     """
 
     block_bytes: int = 1 << 25
@@ -350,6 +352,7 @@ class SamplingTuning:
     begin: float = 1e-6
     slower: float = 2.5
     stale: float = 0.2
+    corrections: int = 2
 
 
 SAMPLING = SamplingTuning()
@@ -502,11 +505,13 @@ class SampledHessians:
         self.space = space
         self.current: SampledHessian | DeviceHessian | None = None
         self.used: Any = None  # curvatures of the current one
+        self.sample: Any = None  # its rows, their curvatures, and one over the chance of each
         self.made = 0
 
     def take_over(self, last: SampledHessians) -> None:
         """Begin with that of another λ."""
-        self.current, self.used, last.current = last.current, last.used, None
+        self.current, self.used, self.sample = last.current, last.used, last.sample
+        last.current = None
         if self.current is not None:
             self.current.space = self.space
             self.current.factorise(self.space.ridge)
@@ -523,11 +528,46 @@ class SampledHessians:
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
         active = admission.on_host(xp.nonzero(factors)[0])
         count = self._count(len(active))
+        rows, chances = np.arange(len(active)), np.ones(len(active))
         if count < len(active):
-            self.current = self._of(factors, active, *self._important(factors, active, count))
-        else:
-            self.current = self._of(factors, active, np.arange(len(active)), np.ones(len(active)))
+            rows, chances = self._important(factors, active, count)
+        self.current = self._of(factors, active, rows, chances)
+        self.sample = active[rows], factors[beside(active[rows], factors)], 1.0 / chances
         return self.current
+
+    @property
+    def largest_weight(self) -> float:
+        """w of P ⪯ wH, for the Hessian P on the sampled rows and that on all."""
+        return max(1.0, float(self.sample[2].max()))
+
+    def excess_bounds(self, *gradients: Array) -> list[float]:
+        """Upper bounds of ½gᵀH⁻¹g, which for the square loss is J − min J at a point.
+
+        Whichever rows were sampled, P = Σ w_i p_i z_i z_iᵀ + λI ⪯ max(w)·H; and for any v
+
+            gᵀP⁻¹g = 2gᵀv − vᵀPv + eᵀP⁻¹e ≤ 2gᵀv − vᵀPv + ‖e‖²/λ,    e = g − Pv.
+
+        v comes from the preconditioner, products with P from the sampled rows in float64: nothing
+        is left to the precision of its factor. In other words, the dual point is moved on the
+        sampled rows, so that its gradient vanishes. The duality gap ‖g‖²/(2λ) at the slopes as they
+        are is larger by the ratio of curvature to λ, and takes many more steps to become small.
+        """
+        space, (rows, bends, weights) = self.space, self.sample
+        xp, ridge, size = namespace(gradients[0]), space.ridge, space.size
+        part = space.operator[rows, :].astype(np.float64)
+        bends = (bends * beside(weights, bends))[:, None]
+        g = xp.concat(gradients, axis=1)
+        v, e, nothing = 0.0 * g, g, 0.0 * g[: int(space.problem.fit_intercept), :]
+        for _ in range(SAMPLING.corrections):
+            v = v + self.current.solve(xp.concat([e, nothing]))[:size, :]
+            values = part @ space.basis.coefficients(v)
+            if space.problem.fit_intercept:  # the best constant is part of the Hessian's minimum
+                values = values - xp.sum(bends * values, axis=0) / xp.sum(bends)
+            e = g - space.basis.pull(part.T @ (bends * values)) - ridge * v
+        bounds = xp.sum(g * v - 0.5 * ridge * v**2 + e**2 / (2.0 * ridge), axis=0)
+        bounds = self.largest_weight * (bounds - 0.5 * xp.sum(bends * values**2, axis=0))
+        bounds = admission.on_host(bounds).reshape(len(gradients), -1)
+        return [float(part.sum()) for part in bounds]
 
     def _of(
         self, factors: Array, active: np.ndarray, chosen: np.ndarray, chances: np.ndarray
