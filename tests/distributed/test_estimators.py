@@ -16,9 +16,10 @@ from mercer import (
     KernelRidge,
 )
 from mercer.features import RandomFourierFeatures
-from mercer.features.centres import Given
+from mercer.features.centres import Given, LeverageScores
 from mercer.kernels import Gaussian
 from mercer.losses import Logistic
+from mercer.online import OnlineKernelMachine
 from mercer.operators import Gram
 from mercer.solvers import Newton, Problem
 
@@ -126,3 +127,24 @@ def test_the_plan_is_in_explain(cluster):
     text = KernelRidge(0.1, **ON).explain(scattered(X), scattered(Y))
     assert "t = t₀ + P(nMτ/W + ℓ)" in text
     assert "(2W + 2)Mk = 180 numbers a pass" in text
+
+
+def test_machines_learn_block_by_block(cluster):
+    kernel = Gaussian(1.0)
+    here = OnlineKernelMachine(kernel=kernel, passes=2).fit(X, np.sign(Y))
+    there = OnlineKernelMachine(kernel=kernel, passes=2).fit(scattered(X), scattered(np.sign(Y)))
+    assert there.n_samples_seen_ == here.n_samples_seen_ == 2 * N
+    assert there.classes_.tolist() == [-1.0, 1.0]
+    np.testing.assert_allclose(there.decision_function(X), here.decision_function(X), rtol=1e-9)
+    more = there.partial_fit(scattered(X[:160]), scattered(np.sign(Y[:160])))
+    assert more.n_samples_seen_ == 2 * N + 160
+
+
+def test_centres_by_leverage_are_drawn_where_the_rows_are(cluster):
+    far = np.concatenate([0.01 * X, [[5.0, 5.0]]])  # a point that nothing else is like
+    centres = LeverageScores(10, random_state=0).choose(Gaussian(1.0), scattered(far))
+    assert len(set(centres.indices.tolist())) == 10
+    np.testing.assert_array_equal(centres.points.data, far[centres.indices])
+    assert N in centres.indices
+    again = LeverageScores(10, random_state=0).choose(Gaussian(1.0), scattered(far))
+    np.testing.assert_array_equal(again.indices, centres.indices)

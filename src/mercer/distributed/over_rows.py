@@ -216,3 +216,35 @@ def _marks(block: np.ndarray) -> list[Any]:
     if mask.all():
         return [True]
     return [np.packbits(mask) if mask.any() else False]
+
+
+def smallest(rows: Rows, count: int) -> np.ndarray:
+    """The numbers of the rows with the least values, in order of these; `count` travel a worker."""
+    starts, placement = rows.placement.starts, rows.placement
+    programs, leaves = compiled(rows)
+    tasks = [[programs[i], leaves[i], int(starts[i]), count] for i in range(len(leaves))]
+    parts = placement.each_group("smallest", _smallest_group, tasks)
+    found = np.concatenate(placement.fetched(parts))
+    return found[np.argsort(found[:, 0], kind="stable")[:count], 1].astype(np.int64)
+
+
+def _smallest_group(tasks: list[Any]) -> np.ndarray:
+    """Values and row numbers of the least values in some blocks."""
+    found = []
+    for program, blocks, start, _ in tasks:
+        values = np.asarray(program(blocks), np.float64)
+        found.append(np.stack([values, start + np.arange(len(values), dtype=np.float64)], axis=1))
+    every, count = np.concatenate(found), tasks[0][3]
+    return every[np.argsort(every[:, 0], kind="stable")[:count]]
+
+
+def exponentials(rows: Rows, random: np.random.Generator) -> Rows:
+    """Independent exponential variables, one for each row, drawn where the rows are."""
+    placement = rows.placement
+    seeds = random.integers(2**63, size=len(placement.lengths)).tolist()
+    blocks = placement.each_block("random", _exponentials, seeds, list(placement.lengths))
+    return Rows(placement, np.empty(0), blocks)
+
+
+def _exponentials(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_exponential(count)
