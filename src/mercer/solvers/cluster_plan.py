@@ -23,7 +23,7 @@ from mercer.solvers.newton import default_tolerance
 from mercer.solvers.preconditioners import expected_steps, memory_needed, sample_size
 
 PROBE = 1 << 14  # rows of each block on which a pass is timed
-CERTIFY = 2  # passes in float64 that end a fit in float32
+CERTIFY = 1  # passes in float64 that end a fit
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,18 @@ class ClusterPlan:
     ----------
     rows, centres, outputs, workers, width : int
         n, M, k, W, and the columns of the points.
-    passes, exact_passes : float
-        How many passes are in the precision of the points, and how many more in float64.
+    dtype : str
+        The precision of the points.
+    goal : float
+        The relative duality gap at which the fit ends.
+    newton : int
+        How many Newton steps are foreseen; 1 for the square loss.
     value_seconds, exact_value_seconds : float
         τ in the precision of the points, and in float64.
     latency : float
         ℓ, seconds of a pass without rows.
-    client_seconds : float
-        t₀: centres, K_MM and the preconditioner.
-    itemsize : int
-        Bytes of a coordinate.
+    multiply_adds : float
+        Of a matrix product of the client, in a second.
     """
 
     rows: int
@@ -51,36 +53,52 @@ class ClusterPlan:
     outputs: int
     workers: int
     width: int
-    passes: float
-    exact_passes: float
+    dtype: str
+    goal: float
+    newton: int
     value_seconds: float
     exact_value_seconds: float
     latency: float
-    client_seconds: float
-    itemsize: int
+    multiply_adds: float
 
     def scaled(self, rows: int, workers: int | None = None) -> ClusterPlan:
         """The plan for other rows, on as many workers of the same kind as are said."""
         return replace(self, rows=rows, workers=self.workers if workers is None else workers)
 
     @property
+    def sample(self) -> int:
+        """Rows from which the preconditioner is made."""
+        return sample_size(self.rows, self.centres, self.goal, self.width, self.outputs)
+
+    @property
+    def passes(self) -> float:
+        """P in the precision of the points: where to begin, and the steps."""
+        steps = expected_steps(self.rows, self.centres, self.sample, self.goal)
+        return 1.0 + steps * (1.0 if self.newton == 1 else 0.5 * self.newton)
+
+    @property
+    def client_seconds(self) -> float:
+        """t₀: the preconditioner and K_MM are factored here."""
+        sampled = 1.2 * self.newton * self.sample * self.centres**2
+        return (sampled + self.centres**3) / self.multiply_adds
+
+    @property
     def seconds(self) -> float:
-        """t₀ + P (n M τ / W + ℓ)."""
+        """t₀ + P (n M τ / W + ℓ), with the passes in float64 that certify the answer."""
         values = float(self.rows) * self.centres / self.workers
-        each = self.passes * self.value_seconds + self.exact_passes * self.exact_value_seconds
-        waiting = (self.passes + self.exact_passes) * self.latency
-        return self.client_seconds + values * each + waiting
+        each = self.passes * self.value_seconds + CERTIFY * self.exact_value_seconds
+        return self.client_seconds + values * each + (self.passes + CERTIFY) * self.latency
 
     @property
     def worker_memory(self) -> float:
         """Bytes of rows on each worker: coordinates, and targets, shares, values and slopes."""
-        each = self.itemsize * self.width + 8 * (2 + 5 * self.outputs)
+        each = np.dtype(self.dtype).itemsize * self.width + 8 * (2 + 5 * self.outputs)
         return float(self.rows) * each / self.workers
 
     @property
     def client_memory(self) -> int:
-        """Bytes of what the client holds: factors of M × M, and nothing for each row."""
-        return memory_needed(0, self.centres, self.outputs, f"float{8 * self.itemsize}")
+        """Bytes of what the client holds: factors of M × M, and the numbers of the rows."""
+        return memory_needed(0, self.centres, self.outputs, self.dtype) + 8 * self.rows
 
     @property
     def traffic(self) -> int:
@@ -88,14 +106,14 @@ class ClusterPlan:
         return (2 * self.workers + 2) * self.centres * self.outputs
 
     def __str__(self) -> str:
-        passes = self.passes + self.exact_passes
         return (
-            f"On the cluster: t = t₀ + P(nMτ/W + ℓ) = {_words(self.seconds)}, for P = {passes:.0f} "
-            f"passes over n = {self.rows:,} rows on M = {self.centres:,} centres by W = "
-            f"{self.workers} workers. Measured there: τ = {1e9 * self.value_seconds:.2g} ns for a "
-            f"kernel value, {1e9 * self.exact_value_seconds:.2g} ns in float64, and ℓ = "
+            f"On the cluster: t = t₀ + P(nMτ/W + ℓ) = {_words(self.seconds)}, for P = "
+            f"{self.passes + CERTIFY:.0f} passes over n = {self.rows:,} rows on M = "
+            f"{self.centres:,} centres by W = {self.workers} workers. Measured there: τ = "
+            f"{1e9 * self.value_seconds:.2g} ns for a kernel value, "
+            f"{1e9 * self.exact_value_seconds:.2g} ns in float64, and ℓ = "
             f"{1e3 * self.latency:.0f} ms for a pass without rows; here t₀ = "
-            f"{_words(self.client_seconds)} for the centres and the preconditioner.\n"
+            f"{_words(self.client_seconds)} for the preconditioner.\n"
             f"Memory: {in_words(int(self.worker_memory))} of rows on each worker, "
             f"{in_words(self.client_memory)} here. Traffic: (2W + 2)Mk = {self.traffic:,} numbers "
             "a pass."
@@ -110,31 +128,22 @@ def cluster_plan(
     gram: Gram, loss: Loss, outputs: int = 1, tolerance: float | None = None
 ) -> ClusterPlan:
     """The plan of a fit on centres: a few passes over some of the rows are timed."""
-    points, count = gram.x, gram.shape[1]
-    n, dtype, placement = len(points), str(gram.dtype), points.data.placement
-    goal = max(default_tolerance(loss, dtype), tolerance or 0.0)
-    width = int(getattr(points, "width", 1))
-    sample = sample_size(n, count, goal, width, outputs)
-    newton = 1 if isinstance(loss, Squared) else TUNING.newton_steps
-    steps = expected_steps(n, count, sample, goal) * (1.0 if newton == 1 else 0.5 * newton)
-    single = dtype == "float32"
-    rate = {name: _product_rate(name, gram.y) for name in ("float32", "float64")}
-    client = newton * 1.2 * sample * count**2 / rate[dtype] + count**3 / 2 / rate["float64"]
+    dtype, points = str(gram.dtype), gram.x
     latency, value = measured_pass(gram, dtype, outputs)
-    exact = measured_pass(gram, "float64", outputs)[1] if single else value
+    exact = value if dtype == "float64" else measured_pass(gram, "float64", outputs)[1]
     return ClusterPlan(
-        n,
-        count,
-        outputs,
-        len(placement.groups),
-        width,
-        steps + (0.0 if single else float(CERTIFY)),
-        float(CERTIFY) if single else 0.0,
-        value,
-        exact,
-        latency,
-        client,
-        4 if single else 8,
+        rows=len(points),
+        centres=gram.shape[1],
+        outputs=outputs,
+        workers=len(points.data.placement.groups),
+        width=int(getattr(points, "width", 1)),
+        dtype=dtype,
+        goal=max(default_tolerance(loss, dtype), tolerance or 0.0),
+        newton=1 if isinstance(loss, Squared) else TUNING.newton_steps,
+        value_seconds=value,
+        exact_value_seconds=exact,
+        latency=latency,
+        multiply_adds=_product_rate(dtype, gram.y),
     )
 
 
