@@ -231,7 +231,7 @@ def fingerprint(problem: Problem) -> str:
     """A text that differs for problems with other targets, weights, λ, loss, kernel or size."""
     found = hashlib.sha256()
     for values in (problem.y, problem.sample_weights):
-        found.update(np.ascontiguousarray(admission.on_host(values)).tobytes())
+        found.update(admission.digest(values))
     kernel = getattr(problem.operator, "kernel", None)
     shape = tuple(problem.operator.shape)
     found.update(repr((problem.loss, problem.regularization, kernel, shape)).encode())

@@ -121,7 +121,7 @@ class Problem:
                 f"{tuple(np.shape(self.targets))}."
             )
         if self.weights is not None:
-            _check_weights(admission.on_host(self.weights), self.rows)
+            _check_weights(admission.looked_at(self.weights), self.rows)
 
     def _unpenalised(self) -> Polynomials | None:
         """The polynomials off which alone the kernel is positive definite."""
@@ -267,7 +267,7 @@ class Problem:
         shifted = self.null_space is not None or self.intercept_cost is not None
         if self.y.ndim > 1 or not self.has_one_ridge or shifted:
             return None
-        w = None if self.weights is None else admission.on_host(self.weights)
+        w = None if self.weights is None else admission.looked_at(self.weights)
         return Asked(
             self.rows,
             self.loss,
@@ -281,8 +281,7 @@ class Problem:
     def sample_weights(self) -> Array:
         """The weights w in float64, 1 where none were given."""
         if self.weights is None:
-            xp = namespace(self.y)
-            return xp.ones(self.rows, dtype=xp.float64, device=self.y.device)
+            return namespace(self.y).ones_like(self.y_columns[:, 0])
         return self.array(self.weights)
 
     @cached_property
