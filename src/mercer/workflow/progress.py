@@ -12,7 +12,7 @@ Notify = Callable[[str, float], Any]
 
 @contextlib.contextmanager
 def progress_bar(show: bool) -> Iterator[Notify | None]:
-    """A function that is told a text and the share of the work that is done; None for no bar."""
+    """A callback that takes a text and the share of the work that is done; None for no bar."""
     if not show:
         yield None
         return
