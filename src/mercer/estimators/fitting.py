@@ -187,6 +187,13 @@ def explanation(choice: automatic.Choice | None, solver: Any) -> str:
     return f"{name}The solver was given, or there was nothing to choose."
 
 
+def _centres_of(points: PointSet, centres: Any) -> Any:
+    """What was asked for; rows on a cluster have centres in any case, as blocks of rows do."""
+    if points.home == "cluster" and centres is None:
+        return min(automatic.default_centres(len(points)), len(points))
+    return centres
+
+
 def formulation(
     kernel: Kernel,
     points: PointSet,
@@ -210,8 +217,7 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     """
     warn_of_lengthscale(kernel, points)
-    if points.home == "cluster" and centres is None:  # as for blocks of rows
-        centres = min(automatic.default_centres(len(points)), len(points))
+    centres = _centres_of(points, centres)
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
