@@ -34,7 +34,7 @@ from mercer.solvers.problem import Solver
 
 LEARNING = 0.6  # of the time, for learning
 ENOUGH = 0.5  # of the time that conjugate gradients would need. On household power a tenth of their
-# iterations left a residual of 0.1, with good predictions, and a twentieth one of 0.7, with bad ones
+# iterations left a residual of 0.1 and good predictions, a twentieth one of 0.7 and bad ones
 SOLVING = 0.9  # of the time left, for their iterations: the last one and the residual take longer
 SHORT = 1.0  # seconds that a final fit may take in any case: centres would not be quicker
 
