@@ -25,7 +25,7 @@ from mercer.estimators.early_stopping import iterative, stopped_by, validation_s
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.progress import FitTask, with_progress
 from mercer.features.centres import Given, drawn
-from mercer.functions import RKHSFunction
+from mercer.functions import Polynomials, RKHSFunction, SplineFunction
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import PairKernel, Precomputed
@@ -43,7 +43,7 @@ from mercer.solvers.solution import Solution
 
 @dataclass(frozen=True, eq=False)
 class Formulation:
-    """Where f is sought, on all points or on centres, and the solver; it poses problems.
+    """A formulation: f on all points or on centres, and the solver; it makes problems.
 
     Parameters
     ----------
@@ -119,13 +119,19 @@ class Formulation:
         return replace(solution, asked=problem.asked)
 
     def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
-        """The attributes of a model fitted to X."""
+        """The attributes of a model fitted to X; the polynomial of a spline is part of f."""
+        f = RKHSFunction(self.kernel, self.points, alpha)
+        degree = self.kernel.null_degree()
+        if degree is not None:
+            polynomials = Polynomials.around(self.points, degree)
+            f = SplineFunction(self.kernel, self.points, alpha, polynomials, intercept)
+            intercept = 0.0
         return {
             "kernel_": self.kernel,
             "X_fit_": X if self.on_all_points else self.points.data,
             "dual_coef_": alpha,
             "intercept_": intercept,
-            "function_": RKHSFunction(self.kernel, self.points, alpha),
+            "function_": f,
         }
 
 
@@ -184,7 +190,7 @@ def formulation(
     checkpoint: Any = None,
     stopping: HeldOut | None = None,
 ) -> Formulation:
-    """Where to seek f, as the parameters of an estimator say, chosen where they leave it open.
+    """The formulation that the parameters of an estimator ask for, or the automatic choice.
 
     `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
     chosen; `exact_only` says that centres will not do, as without regularisation. `tolerance` is

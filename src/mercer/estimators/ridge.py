@@ -62,6 +62,7 @@ class _Ridge(Certified, CallbackSupportMixin, RidgeUncertainty, LearnedByLoss):
     """Predictions, their uncertainty, and scores of both ridge estimators."""
 
     _allow_indefinite = True
+    _allow_spline = True
     _instead_of_tensors = ""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -83,7 +84,8 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     Parameters
     ----------
     alpha : float or array of shape (outputs,), default=1.0
-        α ≥ 0; 0 gives the interpolant of least norm.
+        α ≥ 0; 0 gives the interpolant of least norm. For `ThinPlate()` and `Polyharmonic(order)`
+        ‖f‖² is the roughness, and polynomials that have none are part of f.
     kernel : Kernel, str or callable, default="linear"
         A kernel of mercer, a name of scikit-learn's, or a function of two points or two blocks.
     gamma, degree, coef0 :
@@ -442,7 +444,7 @@ def _searched(
 ) -> tuple[np.ndarray, PathOfRidges]:
     """Errors of all kernels and ridges λ, and the path of the best kernel.
 
-    Kernels that are not reached, where the task is told to end, have NaN.
+    Kernels that are not reached, because a callback ended the fit, have NaN.
     """
     errors = np.full((len(kernels), len(ridges)), np.nan)
     best, least = None, math.inf

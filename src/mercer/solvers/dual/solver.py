@@ -25,7 +25,7 @@ from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.dual.tuning import Tuning
 from mercer.solvers.early_stopping import EarlyStopping, HeldOut
-from mercer.solvers.problem import Problem, has_few_features
+from mercer.solvers.problem import Problem, has_few_features, refuse_null_space
 from mercer.solvers.solution import Solution, Status
 
 LARGEST = 1e140  # k(x, x) whose square is still a number
@@ -111,6 +111,8 @@ class DualAscent:
     def solve(self, problem: Problem, rows: Rows | None = None) -> Solution:
         """Solve it; `rows` hands over rows of K that are stored already."""
         check_host_only(self, problem)
+        if problem.polynomials is not None or problem.intercept_cost is None:
+            refuse_null_space(self, problem)
         if self.stopping is not None:
             return self._stopped_early(problem, self.stopping, rows)
         if problem.intercept_cost is not None:
