@@ -142,7 +142,7 @@ class _Learned(CallbackSupportMixin, _Attributes):
             "time_limit leaves, so "
         )
         iterative = [one for one in exact if isinstance(one.solver, ConjugateGradient)]
-        fits = [one for one in iterative if one.obstacle in ("", automatic.TOO_LONG)]
+        fits = [one for one in iterative if one.obstacle in ("", automatic.too_long())]
         if fits and seconds >= ENOUGH * fits[0].seconds:
             text += "conjugate gradients stop early. Give more time for their end."
             warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
