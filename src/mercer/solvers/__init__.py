@@ -6,8 +6,8 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.constrained import Constrained
 from mercer.solvers.descent import Discrepancy, KernelGradientDescent, SubgradientDescent
 from mercer.solvers.direct import Direct
-from mercer.solvers.driver import HeldOut
 from mercer.solvers.dual import DualAscent
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.newton import Newton

@@ -97,6 +97,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+TOO_LONG = f"longer than {TUNING.patience:.0f} s"  # an obstacle
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ def _on_card(points: PointSet) -> bool:
 class Candidate:
     """A way to solve it: what it takes, and whether it solves the problem that was asked.
 
-    `rounding` says whether the answer is right to rounding, not to a tolerance only.
+    `rounding` says whether the answer is right to rounding, not to a tolerance only; `passes` how
+    often K or K_nM is multiplied by, where that is foreseen.
     """
 
     name: str
@@ -198,6 +200,7 @@ class Candidate:
     centres: int | None = None
     obstacle: str = ""
     rounding: bool = True
+    passes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -222,8 +225,9 @@ class Choice:
             mark = "→" if candidate is self.chosen else " "
             kind = "" if candidate.exact else f", on {candidate.centres} centres"
             why = f"; {candidate.obstacle}" if candidate.obstacle else ""
+            passes = "" if candidate.passes is None else f", {candidate.passes:.0f} passes"
             lines.append(
-                f"{mark} {candidate.name}{kind}: about {_seconds(candidate.seconds)} and "
+                f"{mark} {candidate.name}{kind}: about {_seconds(candidate.seconds)}{passes} and "
                 f"{candidate.memory / 1e6:.0f} MB{why}"
             )
         return "\n".join([*lines, self.reason])
@@ -245,6 +249,7 @@ def choose(
     exact: Sequence[Candidate] | None = None,
     rates: Rates | None = None,
     tolerance: float | None = None,
+    iterative: bool = False,
 ) -> Choice:
     """The quickest exact solver that fits, and centres where none does in reasonable time.
 
@@ -266,6 +271,8 @@ def choose(
         Speeds of this machine; measured by default.
     tolerance : float, optional
         The relative duality gap at which a solver of another loss than the square stops.
+    iterative : bool
+        Whether a factorisation will not do, as where iterates are judged on held-out rows.
 
     Examples
     --------
@@ -280,7 +287,7 @@ def choose(
     """
     loss = Squared() if loss is None else loss
     n = len(points)
-    simple = centres is None and exact is None and isinstance(loss, Squared)
+    simple = centres is None and exact is None and isinstance(loss, Squared) and not iterative
     limited = memory is not None or "MERCER_MEMORY" in os.environ
     fits = not limited or 8.0 * n * n <= memory_budget(memory)
     if simple and n <= TUNING.small and fits:
@@ -292,10 +299,9 @@ def choose(
     candidates = list(exact or [])
     if exact is None and isinstance(loss, Squared):
         known = None if centres else ridge  # where centres were asked for no spectrum is needed
-        candidates = [
-            _direct(points, outputs, rates),
-            _iterative(kernel, points, outputs, rates, known),
-        ]
+        candidates = [_iterative(kernel, points, outputs, rates, known)]
+        if not iterative:
+            candidates.insert(0, _direct(points, outputs, rates))
     count = min(n, default_centres(n)) if centres is None else centres
     if exact is None and not isinstance(loss, Squared):
         candidates = [_of_loss(points, loss, outputs, rates, tolerance or 1e-6)]
@@ -344,7 +350,7 @@ def _judged(candidate: Candidate, limit: float, asked: int | None) -> Candidate:
     if candidate.memory > limit:
         return replace(candidate, obstacle=f"more than the {limit / 1e6:.0f} MB there are")
     if candidate.exact and candidate.seconds > TUNING.patience:
-        return replace(candidate, obstacle=f"longer than {TUNING.patience:.0f} s")
+        return replace(candidate, obstacle=TOO_LONG)
     return candidate
 
 
@@ -392,7 +398,10 @@ def _iterative(
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
     memory = (1.1 if _on_card(points) else 2.0) * size * n * rank + 16.0 * rank**2
     memory += 64.0 * n * outputs
-    return Candidate("ConjugateGradient", solver, seconds, memory, True, None, obstacle, False)
+    passes = iterations + TUNING.checks
+    return Candidate(
+        "ConjugateGradient", solver, seconds, memory, True, None, obstacle, False, passes
+    )
 
 
 def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, float]:
@@ -429,7 +438,8 @@ def _of_loss(
         seconds += n**3 / 3 / rates.multiply_adds["float64"]
         seconds += TUNING.splitting_steps * 2 * pairs * outputs / rates.multiply_adds["float64"]
         memory += 8.0 * pairs
-    return Candidate(name, solver, seconds, memory, True, rounding=False)
+    passes = TUNING.products if isinstance(solver, Newton) else None
+    return Candidate(name, solver, seconds, memory, True, rounding=False, passes=passes)
 
 
 def _on_centres(
@@ -451,7 +461,7 @@ def _on_centres(
     value = dict(TUNING.two_sides)[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
     memory = memory_needed(n, count, outputs, points.dtype, loss=loss)
     seconds = factor + passes * n * count * value
-    return Candidate("Newton", solver, seconds, memory, False, centres=count)
+    return Candidate("Newton", solver, seconds, memory, False, centres=count, passes=passes)
 
 
 # ---- without measuring -------------------------------------------------------------------------

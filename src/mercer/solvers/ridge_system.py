@@ -133,6 +133,7 @@ class RidgeSystem:
         if self.problem.fit_intercept:
             means = x[:, outputs:]
             if intercept is None:
-                intercept = (self.roots.T @ c)[0, :] / (self.roots.T @ means)[0, 0]
+                total = (self.roots.T @ means)[0, 0]  # 0 before the first step
+                intercept = (self.roots.T @ c)[0, :] / self.xp.where(total == 0, 1.0, total)
             b, c = intercept, c - means * intercept
         return self.xp.reshape(self.roots * c, shape), self.xp.reshape(b, shape[1:])
