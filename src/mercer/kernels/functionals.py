@@ -163,18 +163,28 @@ class Integral(Functional):
         return np.linspace(self.low, self.high, self.pieces + 1)
 
 
-def Average(points: Any, weights: Any = None) -> Combination:
-    """The mean of f over some points, with weights where given.
+@dataclass(frozen=True)
+class Average(Functional):
+    """Σ w_i f(x_i)/Σw: the mean of f over some points, with weights where given.
 
-    >>> Average([[0.0], [2.0]])
-    0.5 * Evaluation([0.0]) + 0.5 * Evaluation([2.0])
+    >>> Average([[0.0], [2.0]]).terms()
+    [(0.5, Evaluation([0.0])), (0.5, Evaluation([2.0]))]
     """
-    rows = np.atleast_2d(np.asarray(points, np.float64))
-    shares = np.ones(len(rows)) if weights is None else np.asarray(weights, np.float64)
-    if shares.shape != (len(rows),) or not shares.sum():
-        raise ValueError("Average needs one weight for each point, with a sum that is not 0.")
-    shares = shares / shares.sum()
-    return Combination(tuple((float(w), Evaluation(x)) for w, x in zip(shares, rows, strict=True)))
+
+    points: Any
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        rows = np.atleast_2d(np.asarray(self.points, np.float64))
+        weights = np.ones(len(rows)) if self.weights is None else self.weights
+        shares = np.asarray(weights, np.float64)
+        if shares.shape != (len(rows),) or not shares.sum():
+            raise ValueError("Average needs one weight for each point, with a sum that is not 0.")
+        object.__setattr__(self, "points", tuple(map(tuple, rows.tolist())))
+        object.__setattr__(self, "weights", tuple((shares / shares.sum()).tolist()))
+
+    def terms(self) -> list[tuple[float, Functional]]:
+        return [(w, Evaluation(x)) for w, x in zip(self.weights, self.points, strict=True)]
 
 
 def _vector(owner: str, point: Any) -> tuple[float, ...]:
