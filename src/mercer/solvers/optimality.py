@@ -36,7 +36,7 @@ from mercer.losses.numerics import beyond_noise, increasing_root
 from mercer.operators import Identity, MixedPrecision
 from mercer.solvers import admission
 from mercer.solvers.penalties import L1, NormPenalty
-from mercer.solvers.problem import Problem, over_rows
+from mercer.solvers.problem import Problem, over_rows, refuse_null_space
 
 Multiply = Callable[[Array], Array]
 
@@ -153,6 +153,7 @@ def certified_gap(
     >>> certified_gap(problem, np.array([0.5, -0.5])).absolute < 1e-14  # f(x) = x is best
     True
     """
+    refuse_null_space(certified_gap, problem)
     v, xp = problem.array(coefficients), namespace(problem.y)
     fitted = problem.operator @ v if multiply is None else multiply(v)
     b = xp.zeros_like(problem.y[0, ...]) + problem.array(intercept)
@@ -637,6 +638,7 @@ def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> 
     >>> gradient_norm(problem, [0.0]), gradient_norm(problem, [0.5])  # of ½(2 − 2w)² in w
     (4.0, 0.0)
     """
+    refuse_null_space(gradient_norm, problem)
     xp, alpha = namespace(problem.y), problem.array(coefficients)
     values = problem.gram @ alpha + problem.array(intercept)
     push = over_rows(problem.shares, alpha) * slopes(problem, values)

@@ -412,8 +412,9 @@ def refuse_null_space(solver: Any, problem: Problem) -> None:
     if problem.polynomials is not None:
         what = f"the polynomials that {problem.operator.kernel!r} does not penalise"
         advice = ", or kernel.anchored(points), which is positive definite"
+    name = getattr(solver, "__name__", type(solver).__name__)
     raise ValueError(
-        f"{type(solver).__name__} has no place for {what}: write Direct() or ConjugateGradient() "
+        f"{name} has no place for {what}: write Direct() or ConjugateGradient() "
         f"for the square loss{advice}."
     )
 
