@@ -14,7 +14,7 @@ class Certified:
     def certificate(
         self, probability: float = 0.95, target_bound: float | None = None
     ) -> Certificate:
-        """What is known and proved of the fitted function, with the assumptions of each statement.
+        """Bounds and exact statements on the fitted function, with the assumptions of each.
 
         Parameters
         ----------

@@ -98,7 +98,7 @@ class OneVersusOne:
         task: FitTask | None = None,
         costs: np.ndarray | None = None,
     ) -> list[Machine]:
-        """The machines of all pairs, several at a time; one by one where a task is to be told.
+        """The machines of all pairs, several at a time; one by one where there are callbacks.
 
         `costs` says that they are machines with the hinge loss and these factors of it.
         """

@@ -21,6 +21,17 @@ from mercer.kernels.derivatives import mixed_derivative
 from mercer.kernels.facts import Facts, unknown, yes
 from mercer.points import ObjectPoints, PointSet, VectorPoints
 
+__all__ = [
+    "Average",
+    "Combination",
+    "Derivative",
+    "Evaluation",
+    "Functional",
+    "Integral",
+    "OnFunctionals",
+    "are_functionals",
+]
+
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)  # exact up to degree 31 on each piece
 
 
@@ -70,7 +81,11 @@ class Functional(Differentiable):
 
 @dataclass(frozen=True)
 class Combination(Functional):
-    """Σ c_i L_i."""
+    """Σ c_i L_i, made by adding functionals.
+
+    >>> len((Evaluation([0.0]) + 2.0 * Evaluation([1.0])).terms())
+    2
+    """
 
     parts: tuple[tuple[float, Functional], ...]
 
@@ -88,7 +103,12 @@ class Combination(Functional):
 
 @dataclass(frozen=True)
 class Evaluation(Functional):
-    """f(x): the evaluation functional, with the representer k(x, ·)."""
+    """f(x): the evaluation functional, with the representer k(x, ·).
+
+    >>> from mercer.kernels import Linear
+    >>> Evaluation([2.0])(Linear().function([[3.0]], [1.0]))  # f(x) = 3x
+    6.0
+    """
 
     point: Any
 
@@ -109,6 +129,13 @@ class Derivative(Functional):
         x.
     direction : int or array of shape (columns,), default=0
         The number of a column, or u.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Polynomial
+    >>> f = Polynomial(degree=2, bias=0.0).function([[1.0]], [1.0])  # f(x) = x²
+    >>> Derivative([3.0])(f)
+    6.0
     """
 
     point: Any
@@ -146,6 +173,13 @@ class Integral(Functional):
     low, high : float
     pieces : int, default=4
         The interval is cut at least so often; take more where it is many lengthscales long.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Polynomial
+    >>> f = Polynomial(degree=2, bias=0.0).function([[1.0]], [1.0])  # f(x) = x²
+    >>> round(Integral(0.0, 3.0)(f), 12)
+    9.0
     """
 
     low: float
@@ -195,7 +229,11 @@ def _vector(owner: str, point: Any) -> tuple[float, ...]:
 
 
 def are_functionals(data: Any) -> bool:
-    """Whether data are a list of functionals, or one."""
+    """Whether data are a list of functionals, or one.
+
+    >>> are_functionals([Evaluation([0.0])]), are_functionals([[0.0]])
+    (True, False)
+    """
     if isinstance(data, (list, tuple)) and len(data):
         return any(isinstance(item, Functional) for item in data)
     return isinstance(data, Functional)

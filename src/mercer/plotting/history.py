@@ -1,4 +1,4 @@
-"""How a solver got there, as a picture."""
+"""The history of a solver as a picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HELD_OUT = "held_out_risk"  # which is known before the first step, too
 
 @dataclass(eq=False)
 class HistoryDisplay:
-    """What a solver recorded, against its iterations or its seconds.
+    """The history of a solver, against its iterations or its seconds.
 
     Parameters
     ----------

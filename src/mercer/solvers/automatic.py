@@ -36,6 +36,16 @@ from mercer.solvers.preconditioners import (
 from mercer.solvers.problem import Solver
 from mercer.solvers.splitting import Splitting
 
+__all__ = [
+    "Candidate",
+    "Choice",
+    "Rates",
+    "choose",
+    "choose_among",
+    "default_centres",
+    "default_solver",
+]
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -102,7 +112,11 @@ TOO_LONG = f"longer than {TUNING.patience:.0f} s"  # an obstacle
 
 @dataclass(frozen=True)
 class Rates:
-    """What this machine does in a second, and what a kernel value costs on these points."""
+    """Measured speed: multiply-adds a second, and seconds for a kernel value on these points.
+
+    >>> Rates({"float64": 1e10}, value_seconds=1e-9).value_seconds
+    1e-09
+    """
 
     multiply_adds: dict[str, float]  # of a large matrix product, by precision
     value_seconds: float  # for each kernel value of a product
@@ -186,10 +200,13 @@ def _on_card(points: PointSet) -> bool:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to solve it: what it takes, and whether it solves the problem that was asked.
+    """A solver with its predicted time and memory, and whether it solves the exact problem.
 
     `rounding` says whether the answer is right to rounding, not to a tolerance only; `passes` how
     often K or K_nM is multiplied by, where that is foreseen.
+
+    >>> Candidate("factorisation", None, seconds=2.0, memory=1e9, exact=True).exact
+    True
     """
 
     name: str
@@ -205,7 +222,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The candidates, the one that was chosen, and the reason."""
+    """The candidates, the one that was chosen, and the reason.
+
+    >>> import numpy as np
+    >>> from mercer import KernelRidge
+    >>> model = KernelRidge(kernel="rbf").fit(np.eye(5), np.ones(5))
+    >>> "Direct" in str(model.explain())
+    True
+    """
 
     candidates: tuple[Candidate, ...]
     chosen: Candidate
@@ -313,7 +337,13 @@ def choose(
 def choose_among(
     candidates: Sequence[Candidate], asked: int | None, memory: Memory = None, rows: int = 0
 ) -> Choice:
-    """The choice among candidates whose times and memories are known."""
+    """The choice among candidates whose times and memories are known.
+
+    >>> slow = Candidate("one", None, seconds=9.0, memory=1e6, exact=True)
+    >>> fast = Candidate("another", None, seconds=1.0, memory=1e6, exact=True)
+    >>> choose_among([slow, fast], asked=None).chosen.name
+    'another'
+    """
     limit = _limit(memory)
     judged = tuple(_judged(candidate, limit, asked) for candidate in candidates)
     possible = [candidate for candidate in judged if not candidate.obstacle]

@@ -228,7 +228,7 @@ class ConjugateGradient:
         return "float32" if rounding <= allowed * system.ridge else "float64"
 
     def shared(self, problem: Problem) -> SharedColumns:
-        """What problems with several λ share, of which this one has the smallest."""
+        """Make what problems with several λ share; this one has the smallest."""
         self.check(problem)
         return SharedColumns(self.columns(problem))
 
@@ -236,7 +236,7 @@ class ConjugateGradient:
 
     def check(self, problem: Problem) -> None:
         """Refuse what is no problem for conjugate gradients."""
-        require_square_loss(type(self), problem)
+        require_square_loss(type(self), problem, null_space=True)
         require_squared_norm(self, problem)
         if problem.regularization <= 0:
             raise ValueError(
@@ -384,7 +384,7 @@ class ConjugateGradient:
 
 @dataclass(eq=False)
 class SharedColumns:
-    """What the problems of a path share: columns of the preconditioner, the last solution."""
+    """Shared by the problems of a path: columns of the preconditioner, the last solution."""
 
     columns: Columns
     x: Array | None = None

@@ -27,13 +27,13 @@ import numpy as np
 from mercer.arrays import Array, namespace
 from mercer.solvers import admission
 from mercer.solvers.early_stopping import EarlyStopping, HeldOut
-from mercer.solvers.problem import Problem, refuse_null_space
+from mercer.solvers.problem import Problem, require_plain_intercept
 from mercer.solvers.solution import Solution
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Where a solver is, for its progress callback: return True from that to stop.
+    """The progress of a solver, for its callback, which returns True to stop.
 
     `objective` is nan where the solver does not know it.
     """
@@ -54,7 +54,7 @@ DERIVED = {"stored": False, "derived": True}  # made again from what is stored w
 
 @dataclass(eq=False)
 class State:
-    """Where an iterative solver stands. Arrays, numbers and texts are stored in checkpoints.
+    """The state of an iterative solver. Arrays, numbers and texts are stored in checkpoints.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class State:
 
 
 class IterativeSolver(Protocol):
-    """What the driver asks of a solver."""
+    """The interface of a solver that the driver needs."""
 
     def begin(self, problem: Problem, start: Solution | None = None) -> Any:
         """The state from which to iterate."""
@@ -108,10 +108,10 @@ class IterativeSolver(Protocol):
         """The next state, whose `iteration` has advanced; the given one may be used up."""
 
     def progress(self, state: Any) -> Progress:
-        """Where it is: coefficients and, where they are known, the objective and its parts."""
+        """The coefficients and, where they are known, the objective and its parts."""
 
     def solution(self, state: Any) -> Solution:
-        """What is true of a state, from scratch."""
+        """The solution of a state, with everything computed from scratch."""
 
 
 def drive(
@@ -138,8 +138,8 @@ def drive(
     shared : object, optional
         What `solver.shared(problem)` made for the problems of a path.
     """
-    if not getattr(solver, "takes_null_space", False):
-        refuse_null_space(solver, problem)
+    takes = getattr(solver, "takes_null_space", False)
+    require_plain_intercept(type(solver).__name__, problem, null_space=takes)
     if problem.has_several_ridges:
         return Solution.stacked([drive(solver, part) for part in problem.each_output()])
     asked, problem = problem, admission.admitted(solver, problem)
@@ -231,7 +231,7 @@ def fingerprint(problem: Problem) -> str:
     """A text that differs for problems with other targets, weights, λ, loss, kernel or size."""
     found = hashlib.sha256()
     for values in (problem.y, problem.sample_weights):
-        found.update(np.ascontiguousarray(admission.on_host(values)).tobytes())
+        found.update(admission.digest(values))
     kernel = getattr(problem.operator, "kernel", None)
     shape = tuple(problem.operator.shape)
     found.update(repr((problem.loss, problem.regularization, kernel, shape)).encode())

@@ -79,7 +79,7 @@ class NewtonState(State):
 
 @dataclass(eq=False)
 class Shared:
-    """What the problems of a path share: products with K, or a basis, its samples and widths."""
+    """Shared by the problems of a path: products with K, or a basis, its samples and widths."""
 
     products: Products | None = None
     basis: Basis | None = None
@@ -196,7 +196,7 @@ class Newton:
         return default_tolerance(problem.loss, dtype)
 
     def shared(self, problem: Problem) -> Shared:
-        """What problems with several λ share, of which this one has the smallest."""
+        """Make what problems with several λ share; this one has the smallest."""
         self.check(problem)
         if problem.on_all_points:
             return Shared(Products.of(problem, self.root, self.tuning.all_points))

@@ -1,4 +1,4 @@
-"""How far from optimal a solution is: duality gaps, residuals and gradient norms.
+"""Measures of optimality: duality gaps, residuals and gradient norms.
 
 All of them are computed from scratch in float64, of the problem that was asked. With p = w/Σw the
 dual of the problem with the penalty (λ/2)vᵀPv is
@@ -36,7 +36,7 @@ from mercer.losses.numerics import beyond_noise, increasing_root
 from mercer.operators import Identity, MixedPrecision
 from mercer.solvers import admission
 from mercer.solvers.penalties import L1, NormPenalty
-from mercer.solvers.problem import Problem, over_rows, refuse_null_space
+from mercer.solvers.problem import Problem, over_rows, require_plain_intercept
 
 Multiply = Callable[[Array], Array]
 
@@ -99,12 +99,12 @@ class Gap:
 
     @property
     def absolute(self) -> float:
-        """What is claimed: the difference of primal and dual objective, and its rounding."""
+        """The certified gap: the difference of primal and dual objective, plus its rounding."""
         return max(self.difference, 0.0) + self.rounding
 
     @property
     def bound(self) -> float:
-        """What the least objective is no less than."""
+        """A lower bound on the least objective."""
         return self.objective - self.absolute
 
     @property
@@ -153,7 +153,7 @@ def certified_gap(
     >>> certified_gap(problem, np.array([0.5, -0.5])).absolute < 1e-14  # f(x) = x is best
     True
     """
-    refuse_null_space(certified_gap, problem)
+    require_plain_intercept("certified_gap", problem)
     v, xp = problem.array(coefficients), namespace(problem.y)
     fitted = problem.operator @ v if multiply is None else multiply(v)
     b = xp.zeros_like(problem.y[0, ...]) + problem.array(intercept)
@@ -278,7 +278,10 @@ def _gap_off_points(at: Evaluation, u: Array) -> Gap:
     push = over_rows(problem.shares, u) * u
     if isinstance(problem.penalty, L1):
         pull = problem.operator.T @ push
-        largest = problem.penalty.strength / (float(xp.max(xp.abs(pull))) or math.inf)
+        sizes = xp.abs(pull)
+        if problem.on_all_points:  # a bound that rounding alone would break is none
+            sizes = sizes + value_errors(problem, push)
+        largest = problem.penalty.strength / (float(xp.max(sizes)) or math.inf)
         scale = largest if largest < 1.0 else 1.0
         if isinstance(at.loss, Squared):  # the best multiple of u: −Σ p(yu + u²/2) is a parabola
             best = -inner(push, problem.y) / (inner(push, u) or math.inf)
@@ -539,7 +542,7 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
 
 @dataclass(frozen=True)
 class Residual:
-    """What a relative residual is no more than, how much of that is error, and the objective.
+    """An upper bound on the relative residual, its rounding error, and the objective.
 
     The error is of rounding. Where the residual was computed in float64 on a sample of the rows,
     `rows` says how many, and the error is twice the standard error.
@@ -625,11 +628,14 @@ def _sampled_residual(
     return Residual(residual + 2.0 * error, 2.0 * error, objective, len(rows))
 
 
-def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
+def gradient_norm(
+    problem: Problem, coefficients: Any, intercept: Any = 0.0, rounding: bool = False
+) -> float:
     """‖∇J‖ = √(gᵀKg) in the space, g = w·ℓ'/Σw + λα, from scratch in float64.
 
     With an intercept, whose partial derivative is Σg, it is √(gᵀKg + (Σ w·ℓ'/Σw)²). Where λ > 0 and
     there is no intercept, J − min J ≤ ‖∇J‖²/(2λ).
+    With `rounding` it is no less than what rounding may hide.
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
@@ -638,12 +644,18 @@ def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> 
     >>> gradient_norm(problem, [0.0]), gradient_norm(problem, [0.5])  # of ½(2 − 2w)² in w
     (4.0, 0.0)
     """
-    refuse_null_space(gradient_norm, problem)
+    require_plain_intercept("gradient_norm", problem)
     xp, alpha = namespace(problem.y), problem.array(coefficients)
     values = problem.gram @ alpha + problem.array(intercept)
     push = over_rows(problem.shares, alpha) * slopes(problem, values)
     g = push + problem.regularization * alpha
     square = max(inner(g, problem.gram @ g), 0.0)
+    if rounding:
+        roots = over_rows(xp.sqrt(xp.abs(problem.diagonal)), g)
+        square += float(xp.sum(sum_error(roots * g) * xp.linalg.vector_norm(roots * g, axis=0)))
+        moved = over_rows(problem.shares, g) * value_errors(problem, alpha)  # of values, so of g
+        moved = problem.loss.smoothness * roots * moved
+        square += float(xp.sum(xp.linalg.vector_norm(moved, axis=0) ** 2))
     if problem.fit_intercept:
         square += float(xp.sum(xp.sum(push, axis=0) ** 2))
     return math.sqrt(square)

@@ -19,7 +19,15 @@ from mercer.solvers.solution import Solution
 
 @dataclass(frozen=True, eq=False)
 class PathPoint:
-    """One λ of a path: its solution, and the mean loss on held-out points where there are some."""
+    """One λ of a path: its solution, and the mean loss on held-out points where there are some.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
+    >>> problem = Problem(Gaussian().gram(np.eye(3)), np.ones(3), Squared(), 1.0)
+    >>> [point.regularization for point in regularization_path(problem, [1.0, 0.1])]
+    [1.0, 0.1]
+    """
 
     regularization: float
     solution: Solution

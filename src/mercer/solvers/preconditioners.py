@@ -45,7 +45,7 @@ class Tuning:
         coordinate (Gaussian, two cores: 0.9 ns against 0.03 ns).
     ahead : float
         Times as many columns: how far ahead their cost is looked at. Columns come in blocks of
-        about an eighth, so that less than this cannot be told apart.
+        about an eighth, so that smaller differences are noise.
     wide : float
         Columns with squares above ρ times this are multiplied in float64: in float32 the rounding
         of their products would be a tenth of ρ and more.

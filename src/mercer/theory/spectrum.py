@@ -38,7 +38,11 @@ def effective_dimension(eigenvalues: Any, regularization: float, *, power: int =
 
 
 class RidgeRisk(NamedTuple):
-    """Squared bias, variance, and their sum."""
+    """Squared bias, variance, and their sum.
+
+    >>> RidgeRisk(bias=0.5, variance=0.25).total
+    0.75
+    """
 
     bias: float
     variance: float
@@ -129,7 +133,11 @@ def expected_ridge_risk(
 
 
 class RidgeConditions(NamedTuple):
-    """Condition numbers of XᵀX + nλI and XXᵀ + nλI."""
+    """Condition numbers of XᵀX + nλI and XXᵀ + nλI.
+
+    >>> ridge_conditions([[1.0, 0.0]], regularization=1.0).dual
+    1.0
+    """
 
     primal: float
     dual: float
