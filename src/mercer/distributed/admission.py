@@ -167,7 +167,6 @@ def _holders(keys: list[Any], dask_scheduler: Any = None) -> dict[str, Any]:
 def cluster_client() -> Any:
     """The client of the cluster, whose scheduler knows what to do when a worker is lost."""
     from distributed import get_client
-
     from mercer.distributed.heirs import Heirs
 
     try:

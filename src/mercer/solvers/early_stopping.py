@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import beside, to_precision
+from mercer.arrays import beside, namespace, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.solvers import admission
 from mercer.solvers.optimality import certified_gap
