@@ -7,9 +7,11 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 
 from mercer import (
     KernelClassifier,
+    KernelKMeans,
     KernelLogisticRegression,
     KernelPCA,
     KernelRegressor,
@@ -148,3 +150,14 @@ def test_centres_by_leverage_are_drawn_where_the_rows_are(cluster):
     assert N in centres.indices
     again = LeverageScores(10, random_state=0).choose(Gaussian(1.0), scattered(far))
     np.testing.assert_array_equal(again.indices, centres.indices)
+
+
+def test_clusters(cluster):
+    centres = RNG.standard_normal((3, 2)) * 20.0
+    groups = RNG.integers(3, size=N)
+    points = centres[groups] + X
+    model = KernelKMeans(3, kernel=Gaussian(10.0), features=30, random_state=0, n_init=1)
+    model.fit(scattered(points))
+    assert isinstance(model.labels_, np.ndarray)
+    assert adjusted_rand_score(groups, model.labels_) == 1.0
+    np.testing.assert_array_equal(model.predict(scattered(points)).compute(), model.labels_)
