@@ -13,7 +13,6 @@ from sklearn.model_selection import GridSearchCV
 from mercer import (
     KernelClassifier,
     KernelKMeans,
-    KernelLogisticRegression,
     KernelPCA,
     KernelRegressor,
     KernelRidge,
@@ -39,10 +38,8 @@ THREE = np.digitize(Y, [-0.4, 0.4])
 ON = {"kernel": Gaussian(1.0), "centres": Given(X[:30])}
 
 MODELS = {
-    "ridge": (KernelRidge(0.1, fit_intercept=True, **ON), Y, None),
     "targets": (KernelRidge([0.1, 1.0], **ON), np.stack([Y, Y**2], axis=1), WEIGHTS),
     "huber": (KernelRegressor("huber", 1e-3, tol=1e-9, **ON), Y, WEIGHTS),
-    "logistic": (KernelLogisticRegression(1.0, tol=1e-9, **ON), TWO, None),
     "multinomial": (KernelClassifier("multinomial", 1e-2, tol=1e-9, **ON), THREE, None),
     "hinge": (KernelClassifier("hinge", 1.0, tol=0.1, **ON), TWO, None),
 }
