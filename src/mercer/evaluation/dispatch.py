@@ -12,6 +12,7 @@ from mercer.evaluation.blocks import OwnBlocks
 from mercer.evaluation.execution import Execution
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.reference import Reference
+from mercer.evaluation.widened import Widened, leaves_single
 from mercer.points import PointSet, VectorPoints
 from mercer.runtime.budget import Memory
 
@@ -52,6 +53,8 @@ def execution_for(
         return OwnBlocks(kernel, x, y, dtype, memory)
     from mercer.evaluation.cpu.execution import Cpu
 
+    if dtype == "float32" and leaves_single(program, x, y):
+        return Widened(Cpu(kernel, program, x, y, "float64", memory))
     return Cpu(kernel, program, x, y, dtype, memory)
 
 

@@ -162,6 +162,13 @@ class Choice(Value):
     count : int
         How many.
     random_state : int, Generator, RandomState or None
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> choice = Uniform(3, random_state=0)
+    >>> isinstance(choice, Choice), len(choice.choose(Gaussian(), np.eye(10)).indices)
+    (True, 3)
     """
 
     count: int

@@ -54,6 +54,7 @@ class KernelInput:
     coef0: Any = None
     kernel_params: Any = None
     _allow_indefinite = False  # whether "sigmoid" is accepted, as scikit-learn accepts it
+    _allow_spline = False  # whether kernels as ThinPlate() are accepted
     _instead_of_tensors = "KernelRidge, KernelRegressor and KernelClassifier take tensors."
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -94,6 +95,7 @@ class KernelInput:
             return Precomputed(X)
         if isinstance(self.kernel, Kernel):
             self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
+            self._refuse_spline(self.kernel)
             return self.kernel.fitted(X)
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
@@ -104,6 +106,15 @@ class KernelInput:
         if self.coef0 is not None:
             options["coef0"] = self.coef0
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
+
+    def _refuse_spline(self, kernel: Kernel) -> None:
+        """Refuse kernels that are positive definite off polynomials where these have no place."""
+        if not self._allow_spline and kernel.null_degree() is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes positive definite kernels, and {kernel!r} is one off "
+                "polynomials only: KernelRidge and KernelRidgeCV fit it, and "
+                "kernel.anchored(points) makes it positive definite."
+            )
 
     def _refuse_ignored(self, what: str, where: str, advice: str = "") -> None:
         """Refuse parameters of named kernels that another kind of kernel would ignore."""
@@ -116,7 +127,9 @@ class KernelInput:
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
         if not self._is_precomputed():
-            return kernel.points(X)
+            points = kernel.points(X)
+            _check_range(kernel, points)
+            return points
         if centres is not None:
             raise ValueError(
                 "centres are points, and a precomputed kernel has none: pass a kernel, or select "
@@ -229,6 +242,20 @@ class KernelInput:
         tags.input_tags.sparse = not self._is_precomputed()
         tags.input_tags.pairwise = self._is_precomputed()
         return tags
+
+
+def _check_range(kernel: Kernel, points: PointSet) -> None:
+    """Refuse points at which a kernel with a formula leaves the range of floats."""
+    if kernel.expression() is None or points.home != "host":
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = kernel.diagonal(points)
+    if not np.isfinite(own).all():
+        raise ValueError(
+            f"{kernel!r} overflows: k(x, x) is beyond {np.finfo(own.dtype).max:.1g}, the largest "
+            f"number of {own.dtype}. Scale the columns of X, as StandardScaler does, or write "
+            "kernel.normalised()."
+        )
 
 
 def _is_default(estimator: Any, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What kernels on objects share: points held in flat arrays, and the contract of the kernels."""
+"""Shared by kernels on objects: points in flat arrays, and the contract of the kernels."""
 
 from __future__ import annotations
 
@@ -202,6 +202,9 @@ class LogScaleKernel(StructuredKernel):
         rows, columns = (np.where(np.isneginf(own), 0.0, own) for own in (rows, columns))
         logs = self.values(x, y, logs=True) - 0.5 * (rows[:, None] + columns)
         return np.where(both_zero, 1.0, np.exp(np.minimum(logs, 0.0)))
+
+    def log_diagonal(self, x: Any) -> np.ndarray:
+        return self._own(x, logs=True)
 
     def _own(self, x: Any, logs: bool) -> np.ndarray:
         """All k(x_i, x_i), or their logarithms, computed once."""
