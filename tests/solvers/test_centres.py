@@ -384,7 +384,13 @@ def test_with_rows_far_out_the_sample_is_drawn_by_leverage():
     exact = np.linalg.solve(K.T @ K / len(X) + ridge * k(C), K.T @ y / len(X))
     assert solution.status.converged
     assert solution.objective == pytest.approx(problem.objective(exact), rel=1e-6)
-    assert solution.history["preconditioners"] == [2]  # a uniform one, for leverages, and another
+    assert solution.history["preconditioners"] == [3]  # two small ones, for leverages, and another
+    state = Newton(1e-6).begin(problem)
+    P = state.work.hessians.at(state.point, Squared())
+    z = np.linalg.solve(np.tril(state.work.basis.factor.lower), K.T)
+    half = np.linalg.solve(np.tril(P.columns), z @ z.T / len(X) + ridge * np.eye(len(C)))
+    spectrum = np.linalg.eigvalsh(np.linalg.solve(np.tril(P.columns), half.T))
+    assert spectrum[-1] < 3 * spectrum[0]  # 4.5 with leverages of the uniform sample only
 
 
 @given(st.lists(st.floats(1e-9, 1e6), min_size=1, max_size=40), st.integers(1, 40))

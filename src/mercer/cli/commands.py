@@ -1,4 +1,4 @@
-"""What the commands do."""
+"""The commands of the command line: fit, predict, explain, compare, demo, bench."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _quoted(value: Any) -> str:
 
 
 def explain(options: Any) -> None:
-    """What a model is and how good it is."""
+    """Describe a model and its errors."""
     model = _model(options.model)
     if options.report:
         _reported(model, options.report)

@@ -13,7 +13,7 @@ Notify = Callable[[str, float], Any]
 
 @contextlib.contextmanager
 def progress_bar(show: bool) -> Iterator[Notify | None]:
-    """A function that is told a text and the share of the work that is done."""
+    """A callback that takes a text and the share of the work that is done."""
     if not (show and sys.stderr.isatty()):
         yield None
         return

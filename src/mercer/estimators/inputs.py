@@ -1,4 +1,4 @@
-"""What estimators are given and hand out: X, y and weights, checked and placed; values of f.
+"""Inputs and outputs of estimators: X, y and weights, checked and on one device; values of f.
 
 The only module of estimators that asks where an array lives.
 """

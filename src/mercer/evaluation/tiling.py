@@ -290,7 +290,8 @@ class Tiled:
     def block(self) -> np.ndarray:
         """K, stored. Where it is symmetric and costly, each block is computed once and mirrored."""
         (n, m), size = self.shape, self.shape[0] * self.shape[1] * self.dtype.itemsize
-        if size > free_memory():
+        # Asking the system takes as long as a small block.
+        if size > self.tuning.chunk_bytes and size > free_memory():
             raise MemoryError(
                 f"a dense matrix of {n} × {m} takes {size / 2**30:.1f} GB, more than is free: "
                 "multiply by the Gram matrix instead (gram @ v), which never stores it."

@@ -46,6 +46,15 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     ----------
     kernel_ : Kernel
         The kernel that is approximated.
+
+    Examples
+    --------
+    >>> from mercer.features import RandomFourierFeatures
+    >>> from mercer.kernels import Gaussian
+    >>> phi = RandomFourierFeatures(Gaussian(), n_components=2000, random_state=0).fit(np.eye(2))
+    >>> features = phi.transform(np.eye(2))
+    >>> bool(np.abs(features @ features.T - Gaussian()(np.eye(2))).max() < 0.1)
+    True
     """
 
     _instead_of_tensors = ""
@@ -141,7 +150,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         raise NotImplementedError
 
     def uniform_error(self, radius: float, probability: float = 0.9) -> float:
-        """What |⟨φ(x), φ(y)⟩ − k(x, y)| stays below for all x, y in the ball ‖x‖ ≤ radius.
+        """A bound on |⟨φ(x), φ(y)⟩ − k(x, y)| for all x, y in the ball ‖x‖ ≤ radius.
 
         It does so with at least the given probability over draws. Such bounds rest on worst cases,
         so they are crude, and infinite where none is known.

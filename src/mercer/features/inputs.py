@@ -52,6 +52,7 @@ class KernelInput:
     coef0: Any = None
     kernel_params: Any = None
     _allow_indefinite = False  # whether "sigmoid" is accepted, as scikit-learn accepts it
+    _allow_spline = False  # whether kernels as ThinPlate() are accepted
     _instead_of_tensors = "KernelRidge, KernelRegressor and KernelClassifier take tensors."
 
     def set_params(self, **params: Any) -> Self:
@@ -93,6 +94,7 @@ class KernelInput:
             return Precomputed(X)
         if isinstance(self.kernel, Kernel):
             self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
+            self._refuse_spline(self.kernel)
             return self.kernel.fitted(X)
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
@@ -103,6 +105,15 @@ class KernelInput:
         if self.coef0 is not None:
             options["coef0"] = self.coef0
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
+
+    def _refuse_spline(self, kernel: Kernel) -> None:
+        """Refuse kernels that are positive definite off polynomials where these have no place."""
+        if not self._allow_spline and kernel.null_degree() is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes positive definite kernels, and {kernel!r} is one off "
+                "polynomials only: KernelRidge and KernelRidgeCV fit it, and "
+                "kernel.anchored(points) makes it positive definite."
+            )
 
     def _refuse_ignored(self, what: str, where: str, advice: str = "") -> None:
         """Refuse parameters of named kernels that another kind of kernel would ignore."""

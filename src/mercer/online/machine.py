@@ -46,11 +46,19 @@ class _Learned(KernelInput):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OnlineMachine(_Learned, BaseEstimator):
-    """What all online machines share: streams in, predictions out.
+    """The base class of online machines.
 
     Subclasses are dataclasses of their parameters, of which `_algorithm` is made. They say what is
     otherwise chosen, or which stream `_begin` makes; and their `_loss`, where it is not the
     parameter `loss`.
+
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.online import OnlineKernelMachine
+    >>> machine = OnlineKernelMachine(Gaussian())
+    >>> isinstance(machine, OnlineMachine)
+    True
+    >>> machine.partial_fit([[0.0], [1.0]], [-1, 1], classes=[-1, 1]).n_samples_seen_
+    2
     """
 
     kernel: Any = field(default="rbf", kw_only=False)
@@ -296,12 +304,12 @@ class OnlineMachine(_Learned, BaseEstimator):
 
     @property
     def n_samples_seen_(self) -> int:
-        """How many samples were learned."""
+        """The number of samples that were learned."""
         return self._of_stream("n_samples_seen_").rounds
 
     @property
     def mistakes_(self) -> int:
-        """How many labels the last f predicted wrongly before they were learned."""
+        """The number of labels that were predicted wrongly before they were learned."""
         return self._of_stream("mistakes_").mistakes
 
     @property

@@ -53,7 +53,13 @@ def cross_gram(
     memory: Memory = None,
     tuning: Tuning = TUNING,
 ) -> Gram:
-    """K(X, Y) for many row passes: stored where that is quicker and takes half of the budget."""
+    """K(X, Y) for many row passes: stored where that is quicker and takes half of the budget.
+
+    >>> from mercer.kernels import Linear
+    >>> x, y = Linear().points(np.eye(3)), Linear().points(np.eye(3)[:2])
+    >>> cross_gram(Linear(), x, y) @ np.ones(2)
+    array([1., 1., 0.])
+    """
     gram = Gram(kernel, x, y, memory)
     wide = getattr(x, "width", tuning.stored_width) >= tuning.stored_width
     return stored_if_small(gram, tuning) if wide else gram
@@ -79,6 +85,10 @@ class StoredGram(Gram):
     """K(X, Y) in memory, in its own precision; in another one it is computed.
 
     Where points have many coordinates, values cost more than reading them again.
+
+    >>> from mercer.kernels import Linear
+    >>> StoredGram(Linear(), Linear().points(np.eye(3))) @ np.ones(3)
+    array([1., 1., 1.])
     """
 
     def __init__(
@@ -151,6 +161,14 @@ class BlockedGram(Operator):
         How many rows all blocks have together.
     memory : int, str or None
         The budget of a product, as for `Gram`.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> y = Linear().points(np.eye(2))
+    >>> K = BlockedGram(Linear(), [np.eye(2), 3 * np.eye(2)], y, rows=4)
+    >>> K @ np.ones(2)
+    array([1., 1., 3., 3.])
     """
 
     def __init__(
@@ -228,7 +246,14 @@ class BlockedGram(Operator):
 
 
 def check_restartable(blocks: Any) -> None:
-    """Refuse an iterator, which gives its blocks once only."""
+    """Refuse an iterator, which gives its blocks once only.
+
+    >>> check_restartable([np.eye(2)])
+    >>> check_restartable(iter([np.eye(2)]))
+    Traceback (most recent call last):
+        ...
+    ValueError: ...
+    """
     if isinstance(blocks, Iterator):
         raise ValueError(
             "blocks of rows are read again in every pass; got an iterator, which gives them once. "
@@ -241,6 +266,12 @@ class MixedPrecision(Operator):
 
     A vector is its rounding to float32 plus the rest; both are multiplied, the rest times 2²⁴ so
     that no number of it is subnormal.
+
+    >>> from mercer.kernels import Gaussian
+    >>> K = Gaussian().gram(np.arange(3.0)[:, None])
+    >>> mixed, v = MixedPrecision(K.astype("float32")), np.array([1.0, 1e-9, 1.0])
+    >>> bool(np.allclose(mixed @ v, K @ v, rtol=1e-6))
+    True
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -272,7 +303,7 @@ class MixedPrecision(Operator):
 
 
 class Features(Protocol):
-    """What a feature map owes to an operator."""
+    """The interface of a feature map that an operator needs."""
 
     @property
     def feature_count(self) -> int: ...
@@ -335,7 +366,11 @@ class FeatureMatrix(Operator):
 
 
 class Identity(Operator):
-    """The identity of a size."""
+    """The identity of a size.
+
+    >>> Identity(2) @ np.array([3.0, 4.0])
+    array([3., 4.])
+    """
 
     def __init__(self, size: int, dtype: Any = np.float64) -> None:
         self.shape, self.dtype = (size, size), np.dtype(dtype)

@@ -246,11 +246,13 @@ class Direction:
             coupled=space.loss.is_multiclass,
         )
         self.theta, self.taken = 0.0 * point.theta, 0
-        self.before = space.estimated_gap(point.gradient, point.objective)
-        self.goal, self.rounding = goal, 0.0
+        first = preconditioner.solve(-point.gradient)
+        self.first = -inner(point.gradient, first)
+        self.before = space.excess(point.gradient, self.first)
+        self.goal, self.noise = goal, 0.0
         if space.products != "float64":
-            self.rounding = hessian.rounding(preconditioner.solve(-point.gradient))
-        self.first = inner(point.gradient, preconditioner.solve(point.gradient))
+            error = hessian.rounding(first) / (math.sqrt(inner(first, first)) or 1.0)
+            self.noise = space.excess(error, inner(error, preconditioner.solve(error)))
         self.share, self.objective = 0.0, point.objective
         if not isinstance(space.loss, Squared):
             size = max(abs(point.objective), 1e-300)
@@ -263,11 +265,11 @@ class Direction:
         self.theta = step.lifted
         # the quadratic model, which for the square loss is the objective itself
         self.objective = point.objective + 0.5 * inner(step.lifted, point.gradient - step.residual)
-        gap = self.space.estimated_gap(step.residual, self.objective)
         energy = step.energy if isinstance(step.energy, float) else float(step.energy.sum())
-        if gap <= self.space.estimated_gap(self.rounding * step.lifted, self.objective):
+        excess = self.space.excess(step.residual, energy)
+        if excess <= self.noise * inner(step.lifted, step.lifted):
             return True  # what is left is rounding of the products
-        small = gap <= max(0.5 * self.goal, self.share * self.before)
+        small = excess <= max(0.5 * self.goal * abs(self.objective), self.share * self.before)
         enough = max(self.share * self.first, self.goal * abs(point.objective))
         return (small and energy <= enough) or self.taken >= self.space.solver.inner_iterations
 
@@ -285,24 +287,33 @@ class Hessian:
             bends = space.loss.curvature(self.problem.y_columns, point.values)
             self.factors = self.problem.shares[:, None] * bends
 
-    def rounding(self, v: Array) -> float:
-        """‖(H₃₂ − H)v‖/‖v‖ for H as products in float32 have it, estimated from some rows.
+    def rounding(self, v: Array) -> Array:
+        """(H₃₂ − H)v for H as products in float32 have it, a vector of its size, from some rows.
 
-        Errors of rows are independent, so that their squares add up.
+        Errors of rows have a part that is independent, whose squares add up, and a part that all
+        share, as from a centre whose norm is rounded: the product of the errors of two halves.
         """
         space, n = self.space, self.problem.rows
         count = max(space.tuning.noise_rows[0], int(space.tuning.noise_rows[1] * n))
         rows = random_rows(n, count, space.solver.random_state)
-        beta, some = space.basis.coefficients(v[: space.size, :]), beside(rows, v)
-        bends = mean_curvature(self.problem, space.loss, self.point.values)[some][:, None]
+        beta = space.basis.coefficients(v[: space.size, :])
+        curvature = mean_curvature(self.problem, space.loss, self.point.values)
         shift = v[-1:, :] if self.problem.fit_intercept else 0.0 * v[:1, :]
-        row_map, part = Affine(bends, shift), space.operator[rows, :]
-        low, high = (
-            MixedPrecision(part.astype(dtype)).row_pass(beta, row_map).product
-            for dtype in (self.dtype, "float64")
-        )
-        error = space.basis.pull(low - high)
-        return math.sqrt(n / len(rows) * inner(error, error) / (inner(v, v) or 1.0))
+        errors = []
+        for half in (rows[::2], rows[1::2]):
+            row_map = Affine(curvature[beside(half, v)][:, None], shift)
+            part = space.operator[half, :]
+            low, high = (
+                MixedPrecision(part.astype(dtype)).row_pass(beta, row_map).product
+                for dtype in (self.dtype, "float64")
+            )
+            errors.append(space.basis.pull(low - high))
+        times, together = n / len(rows), errors[0] + errors[1]
+        own = times * sum(inner(error, error) for error in errors)
+        shared = (2.0 * times) ** 2 * max(inner(*errors), 0.0)
+        error = math.sqrt((own + shared) / (inner(together, together) or 1.0)) * together
+        constant = 0.0 * v[space.size :, :]  # the sums of an intercept are much more precise
+        return namespace(v).concat([error, constant])
 
     def product(self, v: Array) -> Array:
         """H v, for a column or several."""
@@ -350,12 +361,6 @@ class OnCentres:
 
     def forget(self) -> None:
         self.judged_from = None
-
-    @property
-    def refines(self) -> bool:
-        """Whether float32 products are so much quicker that float64 only corrects them."""
-        stored = getattr(self.operator, "matrix", None) is not None
-        return stored or admission.recomputes_faster(self.operator)
 
     @property
     def note(self) -> str:
@@ -459,14 +464,20 @@ class OnCentres:
 
     # ---- judging ---------------------------------------------------------------------------------
 
-    def estimated_gap(self, gradient: Array, objective: float) -> float:
-        """‖∇J‖²/(2λ), the gap at the slopes, relative to the objective; without the intercept."""
+    def excess(self, gradient: Array, energy: float) -> float:
+        """About what `gap` will say of a point with this gradient g, given gᵀP⁻¹g."""
         part = gradient[: self.size, :]
-        return inner(part, part) / (2.0 * self.ridge) / max(abs(objective), 1e-300)
+        at_slopes = inner(part, part) / (2.0 * self.ridge)
+        if not isinstance(self.loss, Squared) or self.hessians.current is None:
+            return at_slopes
+        return min(at_slopes, 0.5 * self.hessians.largest_weight * energy)
 
     def relative_gap(self, point: Point, goal: float) -> float:
         """The duality gap where it may be at the goal, else an estimate."""
-        estimate = self.estimated_gap(point.gradient, point.objective)
+        energy, current = math.inf, self.hessians.current
+        if current is not None:
+            energy = inner(point.gradient, current.solve(point.gradient))
+        estimate = self.excess(point.gradient, energy) / max(abs(point.objective), 1e-300)
         if estimate > self.tuning.near * goal and self.loss is self.problem.loss:
             return estimate
         return self.gap(point, self.loss).relative
@@ -518,8 +529,6 @@ class OnCentres:
         """The whole step where it lowers the objective enough, else the best on the way."""
         if isinstance(self.loss, Squared):
             self.points = "float64"  # a linear system was solved: the rest is correction
-            if not self.refines:
-                self.products = "float64"
         full = self._at(point.theta + direction.theta)
         slope = inner(point.gradient, direction.theta)
         if full.objective <= point.objective + self.tuning.sufficient * slope:
@@ -561,15 +570,23 @@ class OnCentres:
         """The duality gap; slopes are corrected where an intercept makes their sum matter.
 
         The objective is that of the coefficients as they are stored, the bound that of the slopes
-        before rounding: rounding costs no more than what it adds to the objective. The bound holds
-        for the penalty ‖f‖² + jitter‖β‖²; what the jitter adds is part of the gap.
+        before rounding: rounding costs no more than what it adds to the objective. For the square
+        loss the slopes are moved on some rows where that gives a better bound. The bound holds for
+        the penalty ‖f‖² + jitter‖β‖²; what the jitter adds is part of the gap.
         """
-        ridge, at = self.ridge, self._evaluation(point, loss)
+        at, gamma = self._evaluation(point, loss), point.theta[: self.size, :]
         slopes, moments = self._centred(point)
-        gradient = moments + ridge * at.v
-        noise = self._gradient_noise(gradient, slopes, self.basis.pull) / (2.0 * ridge)
-        distance = inner(gradient, gradient) / (2.0 * ridge)
-        return at.gap(slopes, distance, noise + self._added(at.v))
+        gradient, moved = moments + self.ridge * gamma, at.v - gamma
+        stored = inner(gradient, moved) + 0.5 * self.ridge * inner(moved, moved)
+        error = self.basis.pull(self._moment_errors(slopes))
+        distance, reach = (inner(v, v) / (2.0 * self.ridge) for v in (gradient, error))
+        if isinstance(loss, Squared) and self.hessians.current is not None:
+            goal = self.solver.goal(self.problem) * abs(at.objective)
+            if distance + reach > 0.1 * goal:  # a better dual point is worth its products
+                sampled = self.hessians.excess_bounds(gradient, error)
+                distance, reach = min(distance, sampled[0]), min(reach, sampled[1])
+        noise = 2.0 * math.sqrt(distance * reach) + reach
+        return at.gap(slopes, distance + stored, noise + self._added(at.v))
 
     def _evaluation(self, point: Point, loss: Loss) -> Evaluation:
         values, gamma = point.stored or (point.values, point.theta[: self.size, :])
@@ -605,8 +622,9 @@ class OnCentres:
         beta = self.basis.coefficients(at.v)
         gradient = self.basis.factor.lower @ moments + ridge * (matrix @ beta)
         factor = linalg.cholesky(matrix, overwrite=True)
-        lifted = factor.half_solve(gradient)
-        noise = self._gradient_noise(lifted, slopes, factor.half_solve)
+        lifted, error = map(factor.half_solve, (gradient, self._moment_errors(slopes)))
+        reach = inner(error, error)
+        noise = 2.0 * math.sqrt(inner(lifted, lifted) * reach) + reach
         rest = factor.other_half_solve(lifted)
         hidden = float(factor.jitter) * inner(rest, rest)  # sensitivity to the jitter that is left
         if (noise + hidden) / (2.0 * ridge) <= self.solver.goal(problem) * abs(at.objective):
@@ -620,14 +638,12 @@ class OnCentres:
         errors = sum_error(roots * self.basis.coefficients(gamma))
         return float(self.xp.max(roots)) * errors + 0.0 * self.problem.y_columns
 
-    def _gradient_noise(self, gradient: Array, slopes: Array, pull: Any) -> float:
-        """How far rounding may have moved ‖∇J‖²: sums over rows of random errors, lifted by L⁻¹."""
+    def _moment_errors(self, slopes: Array) -> Array:
+        """How far rounding may have moved K_Mn(pu): sums over rows of random errors."""
         roots = self.xp.sqrt(self.xp.abs(self.problem.diagonal))[:, None]
         errors = float(self.xp.max(roots)) * sum_error(self.problem.shares[:, None] * slopes)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.size, 1))
-        lifted = pull(roots * self.problem.array(signs) * errors)
-        reach = math.sqrt(inner(lifted, lifted))
-        return 2.0 * reach * math.sqrt(inner(gradient, gradient)) + reach**2
+        return roots * self.problem.array(signs) * errors
 
     def _centred(self, point: Point) -> tuple[Array, Array]:
         """Slopes that sum to 0 and L⁻¹K_Mn(pu) of them; a pass, unless the loss is the square."""

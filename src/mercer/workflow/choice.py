@@ -34,7 +34,7 @@ Notify = Callable[[str, float], Any]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What was asked for."""
+    """The arguments of a fit: time limit, loss, held-out share, seed, device, checkpoint."""
 
     limit: Limit
     loss: Any = None
@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was chosen, and what the search has seen, in plain values.
+    """The chosen model and the trials of the search, in plain values.
 
     Attributes
     ----------
@@ -64,6 +64,14 @@ class Choice:
         The leave-one-out error on so many rows, and the degrees of freedom there.
     trials, surface, spectrum :
         As in `Record`.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> x = np.linspace(0, 1, 60)
+    >>> model = mercer.fit({"x": x, "y": x**2}, "y", time_limit=1.0)
+    >>> model.record_.trials[0].keys() >= {"kernel", "error"}
+    True
     """
 
     numbers: str

@@ -347,7 +347,7 @@ class Test:
         }
 
 
-# ---- what is told of the model -------------------------------------------------------------------
+# ---- the description of the model ----------------------------------------------------------------
 
 
 def _importance(model: FittedModel, table: Any) -> dict[str, float]:
