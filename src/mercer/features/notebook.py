@@ -27,7 +27,7 @@ def fitted_html(model: Any) -> str:
     kernel = getattr(model, "kernel_", None)
     if not isinstance(kernel, Kernel):
         return ""
-    solution = getattr(model, "solution_", None)
+    solution: Any = getattr(model, "solution_", None)
     lines = [f"<b>kernel</b> <code>{escaped(short(kernel))}</code>"]
     if hasattr(solution, "status"):
         lines.append(f"<b>solver</b> {escaped(solution.status)}")
@@ -35,18 +35,19 @@ def fitted_html(model: Any) -> str:
 
 
 def _picture(model: Any, kernel: Kernel) -> str:
-    """The function where it has one column, and else the kernel."""
-    function = getattr(model, "function_", None)
-    known = isinstance(function, RKHSFunction) and isinstance(function.points, VectorPoints)
-    if not known or function.points.width != 1 or function.points.home != "host":
+    """The function, where it is one of one column, and the kernel."""
+    function: Any = getattr(model, "function_", None)
+    points = function.points if isinstance(function, RKHSFunction) else None
+    if not isinstance(points, VectorPoints) or points.width != 1 or points.home != "host":
         return kernel_picture(kernel)
-    seen = np.asarray(function.points.data, function.points.dtype)
+    seen = np.asarray(points.data, points.dtype)
     line = np.linspace(seen.min(), seen.max(), POINTS, dtype=seen.dtype)
-    if not len(seen) or not line[-1] > line[0]:
+    if not line[-1] > line[0]:
         return kernel_picture(kernel)
     values = np.asarray(function(line[:, None]), np.float64).reshape(POINTS, -1)
-    if hasattr(model, "predict") and np.ndim(getattr(model, "intercept_", None)) == 0:
-        values = values + float(getattr(model, "intercept_", 0.0))
+    intercept = np.asarray(getattr(model, "intercept_", 0.0))
+    if hasattr(model, "predict") and intercept.ndim == 0:
+        values = values + float(intercept)
     return side_by_side(curves(line, values.T[:3], "fitted function"), kernel_picture(kernel))
 
 

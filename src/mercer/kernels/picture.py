@@ -84,7 +84,7 @@ def _values(kernel: Kernel, line: np.ndarray) -> np.ndarray | None:
 # ---- drawing -------------------------------------------------------------------------------------
 
 
-def curves(x: np.ndarray, lines: Sequence[Any], label: str) -> str:
+def curves(x: np.ndarray, lines: np.ndarray, label: str) -> str:
     """Curves over x as a small SVG, with the ends of both ranges written beside them."""
     values = np.asarray(lines, np.float64)
     low, high = min(float(values.min()), 0.0), float(values.max())
