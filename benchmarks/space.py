@@ -67,7 +67,7 @@ def components(effort: Effort) -> Iterator[Row]:
         "randomized": TheirPCA(count, **params, eigen_solver="randomized", random_state=0),
     }
     works = {name: partial(model.fit, X) for name, model in models.items()}
-    times = interleaved(works, effort.repeats(2))
+    times = interleaved(works, effort.repeats(6))
     for peer in ("arpack", "randomized"):
         yield faster(
             f"KernelPCA, {count} components, n = {n:,}, d = {d}, Gaussian, against {peer}",
@@ -208,8 +208,11 @@ LEVELS: dict[str, Callable[..., Any]] = {
 }
 APPROXIMATE: dict[str, Callable[..., Any]] = {
     "mmd_test, gamma": partial(mmd_test, method="gamma"),
+    "mmd_test, asymptotic": partial(mmd_test, method="asymptotic"),
     "mmd_test, linear": partial(mmd_test, method="linear"),
     "hsic_test, gamma": partial(hsic_test, method="gamma"),
+    "hsic_test, asymptotic": partial(hsic_test, method="asymptotic"),
+    "hsic_test, linear": partial(hsic_test, method="linear"),
 }
 
 
@@ -274,7 +277,7 @@ def posteriors(effort: Effort) -> Iterator[Row]:
         lower, _ = lapack.dpotrf(copies.pop(), lower=1, clean=0, overwrite_a=1)
         blas.dtrsm(1.0, lower, columns.pop(), lower=1, overwrite_b=1)
 
-    repeats, peer = effort.repeats(3), "GaussianProcessRegressor"
+    repeats, peer = effort.repeats(5), "GaussianProcessRegressor"
     copies = [matrix.copy(order="F") for _ in range(repeats + 1)]
     columns = [sides.copy(order="F") for _ in range(repeats + 1)]
     times = interleaved({"mercer": ours, peer: theirs, "LAPACK": bare}, repeats)
