@@ -399,3 +399,32 @@ def test_chances_add_up_to_the_count_and_never_exceed_one(shares, count):
     chances = inclusion_chances(np.array(shares), count)
     assert chances.max() <= 1.0
     assert chances.sum() == pytest.approx(count, rel=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("steps", [2, 5, 9])
+def test_the_gap_of_the_square_loss_bounds_what_is_left_to_gain(steps, dtype, fit_intercept):
+    """However few steps were taken, rows sampled, weights given; and it is no loose bound."""
+    random = np.random.default_rng(steps)
+    X = random.standard_normal((3000, 3)) * np.array([1.0, 1.0, 4.0])
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * random.standard_normal(3000)
+    weights, ridge, kernel = random.integers(0, 3, 3000) + 0.0, 1e-7, Gaussian(1.5)
+    X, centres = X.astype(dtype), X[:80].astype(dtype)
+    problem = Problem.on_centres(
+        kernel.gram(X, centres), y, Squared(), ridge, weights, fit_intercept=fit_intercept
+    )
+    solver = Newton(sample=320, iterations=1, inner_iterations=steps)
+    solution = solver.solve(problem)
+    wide, shares = centres.astype("float64"), weights / weights.sum()
+    rows = kernel(X.astype("float64"), wide)
+    lower = np.linalg.cholesky(kernel(wide) + 1e-13 * np.eye(80))
+    design = np.vstack([np.sqrt(shares)[:, None] * rows, np.sqrt(ridge) * lower.T])
+    targets = np.concatenate([np.sqrt(shares) * y, np.zeros(80)])
+    if fit_intercept:
+        design = np.hstack([design, np.concatenate([np.sqrt(shares), np.zeros(80)])[:, None]])
+    best = np.linalg.lstsq(design, targets, rcond=None)[0]
+    least = 0.5 * float(np.sum((design @ best - targets) ** 2))
+    excess = solution.objective - least
+    assert -1e-9 <= excess <= solution.gap
+    assert solution.gap <= 3000 / 320 * 30 * max(excess, 1e-6 * least)

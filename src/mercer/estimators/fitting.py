@@ -34,6 +34,7 @@ from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.solvers import automatic
+from mercer.solvers.cluster_plan import cluster_plan
 from mercer.solvers.definiteness import solved_for_nearest
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.newton import Newton
@@ -60,6 +61,8 @@ class Formulation:
     checkpoint : path or None
         Where the solver stores its state, and goes on from; a second problem has the file
         `path.1`, and so on.
+    loss, outputs : Loss, int
+        What the problems are, as far as what they take depends on it.
     """
 
     kernel: Kernel
@@ -69,6 +72,8 @@ class Formulation:
     choice: automatic.Choice | None = None
     on_all_points: bool = True
     checkpoint: Any = None
+    loss: Loss = field(default_factory=Squared)
+    outputs: int = 1
     parts: list[Path] = field(default_factory=list, repr=False)
 
     def problem(
@@ -118,6 +123,14 @@ class Formulation:
             return solved_for_nearest(problem, solver)
         return replace(solution, asked=problem.asked)
 
+    def explain(self) -> str:
+        """Which solver, and why; what it takes where the rows are on a cluster."""
+        text = explanation(self.choice, self.solver)
+        if getattr(getattr(self.operator, "x", None), "home", "") != "cluster":
+            return text
+        plan = cluster_plan(self.operator, self.loss, self.outputs, self.solver.tolerance)
+        return f"{text}\n{plan}"
+
     def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
         """The attributes of a model fitted to X; the polynomial of a spline is part of f."""
         f = RKHSFunction(self.kernel, self.points, alpha)
@@ -147,7 +160,7 @@ class Explained:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ApproximationWarning)  # it is said anyway
                 posed = clone(self)._posed(X, y, sample_weight)[0]
-            return explanation(posed.choice, posed.solver)
+            return posed.explain()
         check_is_fitted(self)
         fitted: Any = self
         lines = [explanation(fitted.choice_, None)]
@@ -197,6 +210,8 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     """
     warn_of_lengthscale(kernel, points)
+    if points.home == "cluster" and centres is None:  # as for blocks of rows
+        centres = min(automatic.default_centres(len(points)), len(points))
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
@@ -234,7 +249,7 @@ def formulation(
         centres = drawn(min(count, len(points)), kernel, points, random_state)
     chosen = centres.choose(kernel, points).points
     cross = cross_gram(kernel, points, chosen)
-    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint)
+    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint, loss, outputs)
 
 
 def _of_pairs(kernel: PairKernel, points: PointSet) -> Gram:

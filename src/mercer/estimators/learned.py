@@ -33,7 +33,8 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.problem import Solver
 
 LEARNING = 0.6  # of the time, for learning
-OVERDUE = 3.0  # times the time left that conjugate gradients may need: they predict well before
+OVERDUE = 10.0  # times the time left that conjugate gradients may need to their end: they predict
+# well before, as their first step has seen all rows through the columns of a preconditioner
 SOLVING = 0.9  # of the time left, for their iterations: the last one and the residual take longer
 SHORT = 1.0  # seconds that a final fit may take in any case: centres would not be quicker
 

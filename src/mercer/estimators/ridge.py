@@ -290,7 +290,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         Where all points would take ten minutes or more, which is foreseen, 4√n of them are taken,
         with an `ApproximationWarning`.
     random_state : int, Generator, RandomState or None
-        Draws the centres.
+        Draws the centres, as `KernelRidge` does, once for all lengthscales.
     device : str, torch.device or None, default=None
         As in `KernelRidge`.
     validation_fraction : float or None, default=None

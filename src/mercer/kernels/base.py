@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
+from mercer.evaluation.expression import Expression, numbers_of
 from mercer.functions import Coreset, RKHSFunction, coreset, mean_embedding
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
+from mercer.kernels.normalisation import normalised
 from mercer.operators import Gram
 from mercer.points import Column, PointSet, VectorPoints, as_vectors, is_frame
 from mercer.runtime.budget import Memory
@@ -58,12 +59,7 @@ class Kernel(Value):
     def normalised_expression(self) -> Expression | None:
         """k(x, y)/√(k(x, x) k(y, y)) as an expression; on a log scale where k might overflow."""
         inner = self.expression()
-        if inner is None:
-            return None
-        x, y = own(inner, "x"), own(inner, "y")
-        if x is None or y is None:
-            return None
-        return inner * (reciprocal_root(x) * reciprocal_root(y))
+        return None if inner is None else normalised(inner)
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All values k(x_i, y_j), stored."""
@@ -91,10 +87,20 @@ class Kernel(Value):
         any other.
         """
         rows, columns = (reciprocal_roots(self.diagonal(side)) for side in (x, y))
-        values = rows[:, None] * self.block(x, y) * columns
+        return self._with_zeros(rows[:, None] * self.block(x, y) * columns, x, y)
+
+    def _with_zeros(self, values: np.ndarray, x: PointSet, y: PointSet) -> np.ndarray:
+        """Normalised values, with those that are 0/0 put right."""
+        rows, columns = (np.isneginf(self.log_diagonal(side)) for side in (x, y))
+        values[rows] = values[:, columns] = 0.0
         if not isinstance(x, VectorPoints):
-            values[np.ix_(rows == 0, columns == 0)] = 1.0
+            values[np.ix_(rows, columns)] = 1.0
         return values
+
+    def log_diagonal(self, x: PointSet) -> np.ndarray:
+        """All log k(x_i, x_i), where k itself may overflow; −∞ where k(x, x) = 0."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.log(np.asarray(self.diagonal(x), np.float64))
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """∂k(x_i, y_j)/∂x_i as an array (n, m, columns)."""

@@ -236,7 +236,7 @@ class ConjugateGradient:
 
     def check(self, problem: Problem) -> None:
         """Refuse what is no problem for conjugate gradients."""
-        require_square_loss(type(self), problem)
+        require_square_loss(type(self), problem, null_space=True)
         require_squared_norm(self, problem)
         if problem.regularization <= 0:
             raise ValueError(

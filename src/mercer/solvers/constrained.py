@@ -18,7 +18,7 @@ from mercer.losses import Squared
 from mercer.solvers.automatic import default_solver
 from mercer.solvers.optimality import Gap, certified_gap
 from mercer.solvers.penalties import Ball, NormPenalty
-from mercer.solvers.problem import Problem, Solver, refuse_null_space
+from mercer.solvers.problem import Problem, Solver, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 from mercer.solvers.spectral import SpectralPath
 
@@ -65,7 +65,7 @@ class Constrained:
     solver: Solver | None = None
 
     def solve(self, problem: Problem) -> Solution:
-        refuse_null_space(self, problem)
+        require_plain_intercept("Constrained", problem)
         penalty = problem.penalty
         curve: Curve
         if isinstance(problem.loss, Squared):
@@ -89,6 +89,7 @@ class Constrained:
         """The solution for a multiplier; f = 0 for an infinite one."""
         coefficients, intercept = curve.fit(multiplier)
         coefficients = to_precision(coefficients, precision(problem.gram.dtype))
+        coefficients = self._within(problem, coefficients)
         finite = multiplier if math.isfinite(multiplier) else 0.0
         gap = certified_gap(problem, coefficients, intercept, multiplier=finite)
         return Solution(
@@ -99,6 +100,13 @@ class Constrained:
             history={"multiplier": [multiplier]},
             intercept=intercept,
         )
+
+    def _within(self, problem: Problem, coefficients: Array) -> Array:
+        """Where eigenvalues are rounded, the norm is off a little: back into the ball."""
+        norm = math.sqrt(max(sum(problem.norms(coefficients)), 0.0))
+        if isinstance(problem.penalty, Ball) and norm > problem.penalty.radius:
+            return (problem.penalty.radius / norm) * coefficients
+        return coefficients
 
     def _status(self, problem: Problem, v: Array, multiplier: float, gap: Gap) -> Status:
         norm = math.sqrt(max(sum(problem.norms(v)), 0.0))

@@ -306,7 +306,7 @@ class KernelGradientDescent:
             coefficients=coefficients,
             status=self._status(state, norm),
             objective=problem.objective(coefficients, intercept),
-            gap=norm,
+            gap=gradient_norm(problem, coefficients, intercept, rounding=True),
             history=state.history,
             intercept=intercept,
         )

@@ -27,7 +27,7 @@ import numpy as np
 from mercer.arrays import Array, namespace
 from mercer.solvers import admission
 from mercer.solvers.early_stopping import EarlyStopping, HeldOut
-from mercer.solvers.problem import Problem, refuse_null_space
+from mercer.solvers.problem import Problem, require_plain_intercept
 from mercer.solvers.solution import Solution
 
 
@@ -138,8 +138,8 @@ def drive(
     shared : object, optional
         What `solver.shared(problem)` made for the problems of a path.
     """
-    if not getattr(solver, "takes_null_space", False):
-        refuse_null_space(solver, problem)
+    takes = getattr(solver, "takes_null_space", False)
+    require_plain_intercept(type(solver).__name__, problem, null_space=takes)
     if problem.has_several_ridges:
         return Solution.stacked([drive(solver, part) for part in problem.each_output()])
     asked, problem = problem, admission.admitted(solver, problem)
@@ -231,7 +231,7 @@ def fingerprint(problem: Problem) -> str:
     """A text that differs for problems with other targets, weights, λ, loss, kernel or size."""
     found = hashlib.sha256()
     for values in (problem.y, problem.sample_weights):
-        found.update(np.ascontiguousarray(admission.on_host(values)).tobytes())
+        found.update(admission.digest(values))
     kernel = getattr(problem.operator, "kernel", None)
     shape = tuple(problem.operator.shape)
     found.update(repr((problem.loss, problem.regularization, kernel, shape)).encode())

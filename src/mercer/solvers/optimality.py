@@ -36,7 +36,7 @@ from mercer.losses.numerics import beyond_noise, increasing_root
 from mercer.operators import Identity, MixedPrecision
 from mercer.solvers import admission
 from mercer.solvers.penalties import L1, NormPenalty
-from mercer.solvers.problem import Problem, over_rows
+from mercer.solvers.problem import Problem, over_rows, require_plain_intercept
 
 Multiply = Callable[[Array], Array]
 
@@ -153,6 +153,7 @@ def certified_gap(
     >>> certified_gap(problem, np.array([0.5, -0.5])).absolute < 1e-14  # f(x) = x is best
     True
     """
+    require_plain_intercept("certified_gap", problem)
     v, xp = problem.array(coefficients), namespace(problem.y)
     fitted = problem.operator @ v if multiply is None else multiply(v)
     b = xp.zeros_like(problem.y[0, ...]) + problem.array(intercept)
@@ -277,7 +278,10 @@ def _gap_off_points(at: Evaluation, u: Array) -> Gap:
     push = over_rows(problem.shares, u) * u
     if isinstance(problem.penalty, L1):
         pull = problem.operator.T @ push
-        largest = problem.penalty.strength / (float(xp.max(xp.abs(pull))) or math.inf)
+        sizes = xp.abs(pull)
+        if problem.on_all_points:  # a bound that rounding alone would break is none
+            sizes = sizes + value_errors(problem, push)
+        largest = problem.penalty.strength / (float(xp.max(sizes)) or math.inf)
         scale = largest if largest < 1.0 else 1.0
         if isinstance(at.loss, Squared):  # the best multiple of u: −Σ p(yu + u²/2) is a parabola
             best = -inner(push, problem.y) / (inner(push, u) or math.inf)
@@ -624,11 +628,14 @@ def _sampled_residual(
     return Residual(residual + 2.0 * error, 2.0 * error, objective, len(rows))
 
 
-def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
+def gradient_norm(
+    problem: Problem, coefficients: Any, intercept: Any = 0.0, rounding: bool = False
+) -> float:
     """‖∇J‖ = √(gᵀKg) in the space, g = w·ℓ'/Σw + λα, from scratch in float64.
 
     With an intercept, whose partial derivative is Σg, it is √(gᵀKg + (Σ w·ℓ'/Σw)²). Where λ > 0 and
     there is no intercept, J − min J ≤ ‖∇J‖²/(2λ).
+    With `rounding` it is no less than what rounding may hide.
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
@@ -642,6 +649,12 @@ def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> 
     push = over_rows(problem.shares, alpha) * slopes(problem, values)
     g = push + problem.regularization * alpha
     square = max(inner(g, problem.gram @ g), 0.0)
+    if rounding:
+        roots = over_rows(xp.sqrt(xp.abs(problem.diagonal)), g)
+        square += float(xp.sum(sum_error(roots * g) * xp.linalg.vector_norm(roots * g, axis=0)))
+        moved = over_rows(problem.shares, g) * value_errors(problem, alpha)  # of values, so of g
+        moved = problem.loss.smoothness * roots * moved
+        square += float(xp.sum(xp.linalg.vector_norm(moved, axis=0) ** 2))
     if problem.fit_intercept:
         square += float(xp.sum(xp.sum(push, axis=0) ** 2))
     return math.sqrt(square)

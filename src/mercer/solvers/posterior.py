@@ -51,7 +51,7 @@ def posterior(problem: Problem, factor: linalg.Factor | None = None) -> Posterio
     >>> bool(np.allclose(known.smoother_weights(gram.x), hat))
     True
     """
-    require_square_loss(Posterior, problem)
+    require_square_loss(Posterior, problem, null_space=True)
     if problem.null_space is not None:
         raise ValueError(
             "deviations, intervals and smoother weights are computed for positive definite "

@@ -121,7 +121,7 @@ class Problem:
                 f"{tuple(np.shape(self.targets))}."
             )
         if self.weights is not None:
-            _check_weights(admission.on_host(self.weights), self.rows)
+            _check_weights(admission.looked_at(self.weights), self.rows)
 
     def _unpenalised(self) -> Polynomials | None:
         """The polynomials off which alone the kernel is positive definite."""
@@ -267,7 +267,7 @@ class Problem:
         shifted = self.null_space is not None or self.intercept_cost is not None
         if self.y.ndim > 1 or not self.has_one_ridge or shifted:
             return None
-        w = None if self.weights is None else admission.on_host(self.weights)
+        w = None if self.weights is None else admission.looked_at(self.weights)
         return Asked(
             self.rows,
             self.loss,
@@ -281,8 +281,7 @@ class Problem:
     def sample_weights(self) -> Array:
         """The weights w in float64, 1 where none were given."""
         if self.weights is None:
-            xp = namespace(self.y)
-            return xp.ones(self.rows, dtype=xp.float64, device=self.y.device)
+            return namespace(self.y).ones_like(self.y_columns[:, 0])
         return self.array(self.weights)
 
     @cached_property
@@ -391,8 +390,32 @@ class Solver(Protocol):
 # ---- checks --------------------------------------------------------------------------------------
 
 
-def require_square_loss(solver: type, problem: Problem) -> None:
+def require_plain_intercept(name: str, problem: Problem, *, null_space: bool = False) -> None:
+    """Refuse B and c where only an intercept b·1 without a cost is solved for.
+
+    With `null_space` B is solved for, too.
+    """
+    if problem.intercept_cost is not None:
+        raise ValueError(
+            f"{name} takes problems whose constant is an intercept without a cost; got "
+            "intercept_cost. DualAscent() solves Problem.one_class(...) and "
+            "Problem.nu_classifier(...)."
+        )
+    if problem.null_space is None or null_space:
+        return
+    what, advice = "null_space", ""
+    if problem.polynomials is not None:
+        what = f"the polynomials that {problem.operator.kernel!r} does not penalise"
+        advice = ", or kernel.anchored(points), which is positive definite"
+    raise ValueError(
+        f"{name} has no place for {what}, only for an intercept: write Direct() or "
+        f"ConjugateGradient() for the square loss{advice}."
+    )
+
+
+def require_square_loss(solver: type, problem: Problem, *, null_space: bool = False) -> None:
     """Refuse another loss than the square in a solver of linear equations."""
+    require_plain_intercept(solver.__name__, problem, null_space=null_space)
     if not isinstance(problem.loss, Squared):
         other = "Newton()" if problem.loss.is_smooth else "DualAscent()"
         raise ValueError(
@@ -408,20 +431,6 @@ def require_squared_norm(solver: Any, problem: Problem) -> None:
             f"{type(solver).__name__} takes the penalty (λ/2)‖f‖² with one λ; got "
             f"regularization={problem.regularization!r}."
         )
-
-
-def refuse_null_space(solver: Any, problem: Problem) -> None:
-    """Refuse unpenalised functions other than a constant in a solver that has no place for them."""
-    if problem.null_space is None:
-        return
-    what, advice = "a null space of the penalty", ""
-    if problem.polynomials is not None:
-        what = f"the polynomials that {problem.operator.kernel!r} does not penalise"
-        advice = ", or kernel.anchored(points), which is positive definite"
-    raise ValueError(
-        f"{type(solver).__name__} has no place for {what}: write Direct() or ConjugateGradient() "
-        f"for the square loss{advice}."
-    )
 
 
 def has_few_features(gram: Gram) -> bool:

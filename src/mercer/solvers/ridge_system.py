@@ -27,7 +27,7 @@ class RidgeSystem:
     """A = SKS + ρI as something to multiply by, its right-hand sides, and the way back to α."""
 
     def __init__(self, owner: type, problem: Problem) -> None:
-        require_square_loss(owner, problem)
+        require_square_loss(owner, problem, null_space=True)
         self.problem, self.gram, self.xp = problem, problem.gram, namespace(problem.y)
         self.precision = self.gram.dtype.name
         self.roots = self.xp.sqrt(problem.sample_weights)[:, None]

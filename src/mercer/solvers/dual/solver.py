@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.checks import check_count, check_positive
 from mercer.kernels.custom import Precomputed
-from mercer.losses import Hinge, SquaredHinge
+from mercer.losses import Hinge, Perceptron, SquaredHinge
 from mercer.operators import Gram
 from mercer.runtime.budget import Memory
 from mercer.solvers.admission import check_host_only
@@ -25,7 +25,7 @@ from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.dual.tuning import Tuning
 from mercer.solvers.early_stopping import EarlyStopping, HeldOut
-from mercer.solvers.problem import Problem, has_few_features, refuse_null_space
+from mercer.solvers.problem import Problem, has_few_features, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 
 LARGEST = 1e140  # k(x, x) whose square is still a number
@@ -111,11 +111,13 @@ class DualAscent:
     def solve(self, problem: Problem, rows: Rows | None = None) -> Solution:
         """Solve it; `rows` hands over rows of K that are stored already."""
         check_host_only(self, problem)
-        if problem.polynomials is not None or problem.intercept_cost is None:
-            refuse_null_space(self, problem)
+        if problem.polynomials is not None:
+            require_plain_intercept(type(self).__name__, problem)
+        if problem.intercept_cost is not None or problem.null_space is not None:
+            _check_shares(problem)
         if self.stopping is not None:
             return self._stopped_early(problem, self.stopping, rows)
-        if problem.intercept_cost is not None:
+        if problem.intercept_cost is not None or problem.null_space is not None:
             return self._with_shares(problem, rows)
         check_loss(self, problem.loss)
         y = np.asarray(problem.targets, np.float64)
@@ -189,6 +191,22 @@ class DualAscent:
         y, values = columns.T, np.stack([part.values - part.levels[0] for part in parts], axis=1)
         risk = float(problem.loss.risk(y, values, problem.weights))
         return solution_of(self, problem.gram, parts, risk, 0.0, np.shape(problem.targets))
+
+
+def _check_shares(problem: Problem) -> None:
+    """Refuse a constant with a cost other than those of ν-machines and the one-class machine."""
+    cost, B = np.asarray(problem.intercept_cost), problem.null_space
+    if B is None:
+        known = problem.fit_intercept and cost.ndim == 0 and bool((problem.y == 1).all())
+    else:
+        y = np.asarray(problem.y)
+        known = np.array_equal(np.asarray(B), np.stack([np.ones(len(y)), -y], axis=1))
+        known = known and cost.shape == (2,) and cost[0] == 0 and cost[1] <= 0
+    if not (known and isinstance(problem.loss, Perceptron)):
+        raise ValueError(
+            "DualAscent takes null_space and intercept_cost as Problem.one_class(...) and "
+            "Problem.nu_classifier(...) have them: write one of those."
+        )
 
 
 class Work:
