@@ -207,7 +207,7 @@ def formulation(
             )
             solver, count = choice.chosen.solver, choice.chosen.centres
     if count is None and centres is None:
-        gram = _of_pairs(kernel, points) if isinstance(kernel, PairKernel) else Gram(kernel, points)
+        gram = with_stored_pairs(Gram(kernel, points))
         return Formulation(kernel, gram, points, solver, choice, checkpoint=checkpoint)
     if not isinstance(solver, Newton):
         raise ValueError(
@@ -224,12 +224,12 @@ def formulation(
     return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint)
 
 
-def _of_pairs(kernel: PairKernel, points: PointSet) -> Gram:
+def with_stored_pairs(gram: Gram) -> Gram:
     """K of a Python function of pairs, whose values are computed once, where they fit."""
-    n = len(points)
-    if 8 * n * n > memory_budget(None):
-        return Gram(kernel, points)
-    matrix = Precomputed(kernel.triangle(points), kernel.positive_definite)
+    kernel, n = gram.kernel, gram.shape[0]
+    if not isinstance(kernel, PairKernel) or 8 * n * n > memory_budget(gram.memory):
+        return gram
+    matrix = Precomputed(kernel.triangle(gram.x), kernel.positive_definite)
     return matrix.gram(np.arange(n))
 
 

@@ -23,6 +23,7 @@ from mercer.solvers.preconditioners import (
     Columns,
     LowRank,
     RankBudget,
+    block_bytes,
     grown,
     most_columns,
     value_cost,
@@ -204,8 +205,8 @@ class ConjugateGradient:
         factors = RandomlyPivoted(most, self.random_state).growing(kernel, gram.x, dtype)
         weights = admission.on_host(problem.sample_weights)
         columns = grown(_in_time(factors, until), weights, budget)
-        block_bytes = LOW_RANK.device_bytes if device else LOW_RANK.block_bytes
-        return Columns(gram.x.vector(columns), system.roots, system.ridge, block_bytes)
+        size = LOW_RANK.device_bytes if device else block_bytes(gram.memory)
+        return Columns(gram.x.vector(columns), system.roots, system.ridge, size)
 
     def _precision(self, system: System, share: float) -> str:
         """float32 where it is used, and K in float32 is off by no more than this share of ρ."""

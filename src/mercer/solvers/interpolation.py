@@ -11,6 +11,8 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet, VectorPoints
+from mercer.runtime.budget import in_words
+from mercer.solvers.automatic import memory_limit
 
 
 def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> RKHSFunction:
@@ -46,12 +48,24 @@ def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> R
             f"there must be one value (or row) for each of {len(points)} points; got shape "
             f"{values.shape}."
         )
+    _check_memory(len(points))
     gram = Gram(kernel, points)
     coefficients, rank = linalg.symmetric_solve(gram.dense().astype(np.float64), values)
     missed = np.abs(gram @ coefficients - values)
     if missed.max(initial=0.0) > tolerance * max(np.abs(values).max(initial=0.0), 1e-300):
         raise ValueError(_reason(kernel, points, values, missed, rank))
     return RKHSFunction(kernel, points, coefficients)
+
+
+def _check_memory(n: int) -> None:
+    """Refuse what does not fit: K and its eigenvectors are stored."""
+    needed = 16 * n * n
+    if needed > memory_limit():
+        raise ValueError(
+            f"interpolation stores the Gram matrix of {n} points and its eigenvectors, "
+            f"{in_words(needed)}, and there are {in_words(memory_limit())}: raise MERCER_MEMORY, "
+            "take fewer points, or fit with a small regularization, KernelRidge(alpha=1e-8)."
+        )
 
 
 def _reason(
