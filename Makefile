@@ -6,7 +6,8 @@
 #   make test-gpu the code of the GPU on the CPU, through Triton's interpreter; installs torch
 #   make fuzz     random inputs, problems and interruptions, for MINUTES=60
 #   make bench    measured ratios against other libraries
-#   make docs     the documentation, in docs/_build/html
+#   make docs     the documentation, in docs/_build/html; MERCER_QUICK=1 runs the gallery at a reduced size
+#   make pictures the pictures of docs/images again, from the examples of the same names
 #   make clean    forget everything that was built, the environment too
 
 PYTHON   ?= python3
@@ -24,7 +25,7 @@ installed := $(VENV)/.installed
 pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist loadfile
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-gpu test-gpu-quick check format lint types imports coverage fuzz bench docs clean
+.PHONY: demo test test-gpu test-gpu-quick check format lint types imports coverage fuzz bench docs pictures clean
 
 demo: $(installed)-cli
 	$(bin)/mercer demo
@@ -63,8 +64,12 @@ docs: $(installed)-docs
 	$(bin)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+pictures: $(installed)-docs
+	cd docs/images && for example in $$(ls *.png | sed 's/png$$/py/'); do \
+		test ! -f ../../examples/$$example || MPLBACKEND=agg $(abspath $(bin))/python ../../examples/$$example; done
+
 clean:
-	rm -rf $(VENV) $(VENV)-gpu build dist docs/_build docs/reference/generated
+	rm -rf $(VENV) $(VENV)-gpu build dist docs/_build docs/gallery docs/reference/generated
 	rm -rf .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 

@@ -1,5 +1,9 @@
-"""Rings and moons: kernel components separate them, and clusters find them without labels.
+"""
+Rings and moons: components and clusters
+========================================
 
+Kernel principal components separate two rings, and kernel k-means and spectral clustering find
+rings and moons without labels. A few points, chosen by kernel herding, stand for all of them.
 Run with `python examples/components_and_clusters.py`.
 """
 

@@ -8,6 +8,8 @@ it may stand anywhere, only kernels that count words do. The weights of a linear
 explicit features tell which words were learned. Run with `python examples/dna.py`.
 """
 
+import os
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import cross_val_score
@@ -24,8 +26,9 @@ from mercer.structured import (
     WeightedDegree,
 )
 
+QUICK = bool(os.environ.get("MERCER_QUICK"))  # CI runs every example at a reduced size
 rng = np.random.default_rng(0)
-WORD, LENGTH, COUNT = "TATAAT", 40, 300
+WORD, LENGTH, COUNT = "TATAAT", 40, 60 if QUICK else 300
 
 
 def strings(fixed):

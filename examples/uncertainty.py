@@ -1,8 +1,11 @@
-"""How sure is a fit? Posterior bands and jackknife+ intervals of kernel ridge regression.
+"""
+How sure is a fit? Posterior bands and intervals
+================================================
 
-The band says where f lies if the prior is right, and widens where there is no data. The intervals
-hold nine of ten new targets that come like the data, whatever its distribution; where no data is,
-they promise nothing. Run with `python examples/uncertainty.py`.
+The posterior band says where f lies if the prior is right, and widens where there are no data. The
+jackknife+ intervals hold nine of ten new targets that come from the same distribution as the data,
+whatever that is; where there are no data, they promise nothing.
+Run with `python examples/uncertainty.py`.
 """
 
 import matplotlib.pyplot as plt

@@ -16,6 +16,18 @@ import sys
 import warnings
 from typing import Any
 
+__all__ = [
+    "ApproximationWarning",
+    "GridEdgeWarning",
+    "IndefiniteKernelWarning",
+    "LengthscaleWarning",
+    "MercerWarning",
+    "ModelFileError",
+    "NotPositiveDefiniteError",
+    "NumericalWarning",
+    "SlowKernelWarning",
+]
+
 INSIDE = ("mercer.", "sklearn.")
 
 
@@ -28,31 +40,70 @@ def warn(text: str, category: type[Warning]) -> None:
 
 
 class MercerWarning(UserWarning):
-    """The root of every warning of the library."""
+    """The root of every warning of the library.
+
+    >>> issubclass(ApproximationWarning, MercerWarning), issubclass(MercerWarning, UserWarning)
+    (True, True)
+    """
 
 
 class ApproximationWarning(MercerWarning):
-    """The answer is an approximation, coarser than the one asked for."""
+    """The answer is an approximation, coarser than the one asked for.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", ApproximationWarning)  # stop there instead
+    >>> warnings.resetwarnings()
+    """
 
 
 class SlowKernelWarning(MercerWarning):
-    """The kernel has no fast execution, and is evaluated pair by pair in Python."""
+    """The kernel has no fast execution, and is evaluated pair by pair in Python.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", SlowKernelWarning)
+    """
 
 
 class LengthscaleWarning(MercerWarning):
-    """The lengthscale does not suit the points: to the kernel they are all equal, or unrelated."""
+    """The lengthscale does not suit the points: to the kernel they are all equal, or unrelated.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", LengthscaleWarning)
+    """
 
 
 class GridEdgeWarning(MercerWarning):
-    """The best of a search lies on the edge of its grid, so that a better one may lie beyond."""
+    """The best of a search lies on the edge of its grid, so that a better one may lie beyond.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", GridEdgeWarning)
+    """
 
 
 class NumericalWarning(MercerWarning):
-    """Digits were lost, and the text says how many."""
+    """Digits were lost, and the text says how many.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", NumericalWarning)
+    """
 
 
 class IndefiniteKernelWarning(MercerWarning):
-    """The kernel is not positive definite, so that a solution of the system minimises nothing."""
+    """The kernel is not positive definite, so that a solution of the system minimises nothing.
+
+    >>> import warnings, numpy as np
+    >>> from mercer import KernelRidge
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     _ = KernelRidge(kernel="sigmoid").fit(X, X[:, 0])
+    >>> seen[0].category.__name__
+    'IndefiniteKernelWarning'
+    """
 
 
 class NotPositiveDefiniteError(ValueError):
@@ -77,4 +128,12 @@ class NotPositiveDefiniteError(ValueError):
 
 
 class ModelFileError(ValueError):
-    """A file is no model that can be loaded, or a model cannot be written to a file."""
+    """A file is no model that can be loaded, or a model cannot be written to a file.
+
+    >>> import mercer, tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".mercer") as file:
+    ...     mercer.load(file.name)
+    Traceback (most recent call last):
+        ...
+    mercer.errors.ModelFileError: ...
+    """

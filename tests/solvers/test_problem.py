@@ -179,6 +179,8 @@ PLAIN = [
 @pytest.mark.parametrize("given", [{"null_space": np.ones((4, 2))}, {"intercept_cost": 0.5}])
 @pytest.mark.parametrize("solver", PLAIN, ids=lambda solver: type(solver).__name__)
 def test_no_solver_ignores_a_null_space_or_a_cost(solver, given):
+    if "null_space" in given and isinstance(solver, (Direct, ConjugateGradient)):
+        pytest.skip("it solves for one: test_splines")
     y = np.array([0.0, 1.0, 0.0, 2.0])
     problem = Problem(Gaussian().gram(np.arange(4.0)[:, None]), y, Squared(), 0.1, **given)
     with pytest.raises(ValueError, match=r"null_space|intercept_cost"):
@@ -189,9 +191,15 @@ def test_no_solver_ignores_a_null_space_or_a_cost(solver, given):
 def test_other_ways_to_a_solution_refuse_them_too(given):
     y = np.array([0.0, 1.0, 0.0, 2.0])
     problem = Problem(Gaussian().gram(np.arange(4.0)[:, None]), y, Squared(), 0.1, **given)
-    with pytest.raises(ValueError, match="certified_gap takes problems whose constant"):
+    with pytest.raises(
+        ValueError, match=r"certified_gap (takes problems whose constant|has no place)"
+    ):
         certified_gap(problem, np.zeros(4))
-    with pytest.raises(ValueError, match="Constrained takes problems whose constant"):
+    with pytest.raises(
+        ValueError, match=r"Constrained (takes problems whose constant|has no place)"
+    ):
         Constrained().solve(replace(problem, regularization=Ball(1.0)))
-    with pytest.raises(ValueError, match="SparseExpansion takes problems whose constant"):
+    with pytest.raises(
+        ValueError, match=r"SparseExpansion (takes problems whose constant|has no place)"
+    ):
         SparseExpansion().solve(replace(problem, regularization=L1(1.0)))

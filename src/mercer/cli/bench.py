@@ -19,7 +19,7 @@ TURNS = 3
 
 
 def works(rows: int) -> list[tuple[str, str, Callable[[], Any], Callable[[], Any]]]:
-    """What is done, by whom else, ours and theirs; both return numbers that must agree."""
+    """The comparisons: a title, the peer, our function and theirs, whose numbers must agree."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, 10))
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(rows)

@@ -1,4 +1,4 @@
-"""What the commands do."""
+"""The commands of the command line: fit, predict, explain, compare, demo, bench."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli.progress import progress_bar, stopping
+from mercer.cli.stopping import stopping
 from mercer.persistence import load
 from mercer.runtime.budget import free_memory, memory_budget
 from mercer.structured.encodings import column_names
@@ -22,6 +22,7 @@ from mercer.workflow import fit as fit_table
 from mercer.workflow.columns import row_count, take_rows
 from mercer.workflow.comparison import compare as compare_models
 from mercer.workflow.model import score_table
+from mercer.workflow.progress import progress_bar
 from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
 
@@ -121,7 +122,7 @@ def _quoted(value: Any) -> str:
 
 
 def explain(options: Any) -> None:
-    """What a model is and how good it is."""
+    """Describe a model and its errors."""
     model = _model(options.model)
     if options.report:
         _reported(model, options.report)

@@ -50,17 +50,18 @@ class Learned(KernelInput):
 
 
 class LearnedByLoss(Learned):
-    """What estimators of a loss, of ridge regression and of classes add."""
+    """Fitted attributes of estimators with a loss, of ridge regression and of classifiers."""
 
     X_fit_: Any
     loss_: Loss
     choice_: Choice | None
+    validation_scores_: Any
     classes_: np.ndarray
     order_: np.ndarray
 
 
 class LearnedSupport(Learned):
-    """What support vector machines add."""
+    """Fitted attributes of support vector machines."""
 
     support_: np.ndarray
     support_vectors_: Any
@@ -72,3 +73,4 @@ class LearnedSupport(Learned):
     solutions_: list[Solution]
     offset_: float
     epsilon_: float
+    table_: RKHSFunction  # of many classes: libsvm's table as functions, one for each other class

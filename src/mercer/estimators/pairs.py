@@ -98,7 +98,7 @@ class OneVersusOne:
         task: FitTask | None = None,
         costs: np.ndarray | None = None,
     ) -> list[Machine]:
-        """The machines of all pairs, several at a time; one by one where a task is to be told.
+        """The machines of all pairs, several at a time; one by one where there are callbacks.
 
         `costs` says that they are machines with the hinge loss and these factors of it.
         """
@@ -117,7 +117,8 @@ class OneVersusOne:
             labels = np.repeat([1.0, -1.0], self.sizes[list(pair)])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
             problem = pose(part, labels, self.weights[members])
-            machines[k] = Machine.of(solver.solve(problem, rows_of(pair)))
+            solution = solver.solve(problem, rows_of(pair))
+            machines[k] = Machine.of(replace(solution, asked=problem.asked))
             if part_task:
                 part_task.end()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from mercer.checks import is_number
 from mercer.estimators.attributes import LearnedSupport
 from mercer.estimators.calibration import Probabilities
+from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import keep, with_stored_pairs
 from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points, hosted
 from mercer.estimators.lengthscales import warn_of_lengthscale
@@ -49,7 +50,7 @@ INFINITE = 1e10  # for C = ∞ in regression: no coefficient comes near so large
 
 
 @dataclass(eq=False, repr=False)
-class SupportVectorMachine(CallbackSupportMixin, LearnedSupport):
+class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
     """The parameters, the kernel, the solver and the support vectors of all machines."""
 
     _allow_indefinite = True
@@ -173,7 +174,7 @@ class SupportVectorMachine(CallbackSupportMixin, LearnedSupport):
         return self.function_(X)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "support_" in vars(self)
+        return not {"function_", "table_"}.isdisjoint(vars(self))
 
 
 def masked(sample_weight: Any) -> Any:
@@ -313,7 +314,7 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
         self, gram: Gram, pairs: OneVersusOne, machines: list[Machine]
     ) -> dict[str, Any]:
         table = _stacked(pairs, machines, gram.shape[0])
-        supports = table.any(axis=0)
+        supports: Any = table.any(axis=0)
         support = pairs.order[supports[pairs.order]]
         spans = (pairs.order[slice(*pairs.span(c))] for c in range(pairs.classes))
         counts = np.array([np.count_nonzero(supports[span]) for span in spans], np.int32)
@@ -336,11 +337,13 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
             "solutions_": [machine.solution for machine in machines],
         }
 
-    def __getattr__(self, name: str) -> Any:
-        """With many classes the functions of all pairs are made when they are asked for."""
-        if name == "function_" and "table_" in vars(self):
-            return _of_pairs(self.table_, self.n_support_)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # for which every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """With many classes the functions of all pairs are made when they are asked for."""
+            if name == "function_" and "table_" in vars(self):
+                return _of_pairs(self.table_, self.n_support_)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- predictions ----------------------------------------------------------------------------
 
@@ -351,7 +354,7 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
             return super()._values(X)
         X, f, classes = self._checked(X, reset=False), self.table_, len(self.classes_)
         i, j = np.triu_indices(classes, 1)
-        values, place = 0.0, np.arange(len(i))
+        values, place = np.empty((0, len(i))), np.arange(len(i))
         for c, span in enumerate(_spans(self.n_support_)):
             if self._is_precomputed():
                 sums = X[:, self.support_[span]] @ f.coefficients[span]
@@ -642,7 +645,8 @@ class SVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
     ) -> Solution:
         C = self.C if np.isfinite(self.C) else INFINITE * (1.0 + np.abs(y).max())
         loss = EpsilonInsensitive(float(self.epsilon))
-        return solver.solve(Problem(gram, y, loss, 1.0 / (C * weights.sum()), weights, True))
+        problem = Problem(gram, y, loss, 1.0 / (C * weights.sum()), weights, True)
+        return replace(solver.solve(problem), asked=problem.asked)
 
 
 @dataclass(eq=False, repr=False)

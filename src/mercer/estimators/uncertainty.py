@@ -1,4 +1,4 @@
-"""How sure a ridge model is: posterior deviations and draws, jackknife+ intervals, its smoother."""
+"""Uncertainty of a ridge model: posterior deviations and draws, jackknife+ intervals, smoother."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class RidgeSmoother(KernelInput):
 
 
 class RidgeUncertainty(RidgeSmoother):
-    """What the ridge estimators share beyond a prediction.
+    """Posterior, intervals and smoother, shared by the ridge estimators.
 
     A ridge fit is the mean of a Gaussian process with prior covariance s²k, noise variance s²α/w_i
     and, where there is an intercept, a flat prior on it; s² is ŝ² = yᵀ(K + αI)⁻¹y/n.

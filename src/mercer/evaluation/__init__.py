@@ -1,4 +1,4 @@
-"""How a kernel is computed: one definition, several executions.
+"""Computing kernels: one definition, several executions.
 
 A kernel expression is lowered to a small program (`program`), which runs as plain NumPy
 (`reference`) or as compiled tiles on the CPU (`cpu`). Kernels without a program give blocks

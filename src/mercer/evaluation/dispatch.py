@@ -32,6 +32,10 @@ def execution_for(
     Tensors on the CPU share their memory with NumPy arrays and are computed as such; tensors on a
     GPU stay there.
     """
+    if x.home == "cluster":
+        from mercer.evaluation.cluster import Cluster
+
+        return Cluster(kernel, x, y, dtype, memory, precision)
     if x.home != "host":
         from mercer.evaluation.gpu import execution
 
@@ -97,12 +101,12 @@ def check_pair(x: PointSet, y: PointSet, precision: str | None = None) -> None:
     if (
         isinstance(x, VectorPoints) != isinstance(y, VectorPoints)
         or (not isinstance(x, VectorPoints) and type(x) is not type(y))
-        or (x.home == "host") != (y.home == "host")
+        or not _have_one_home(x, y)
     ):
         raise ValueError(
             f"both sides must be points of one kind; got {type(x).__name__} and {type(y).__name__}."
         )
-    if x.home != y.home:
+    if x.home not in (y.home, "cluster"):
         raise ValueError(
             f"both sides must be on one device; got {x.home} and {y.home}: write X.to({y.home!r})."
         )
@@ -116,3 +120,10 @@ def check_pair(x: PointSet, y: PointSet, precision: str | None = None) -> None:
             f"both sides must have the same columns in the same order; got {list(left)} and "
             f"{list(right)}. Write Y[X.columns]."
         )
+
+
+def _have_one_home(x: PointSet, y: PointSet) -> bool:
+    """Whether both are arrays, or tensors; rows on a cluster have columns here."""
+    if x.home == "cluster":
+        return y.home in ("cluster", "host")
+    return (x.home == "host") == (y.home == "host")

@@ -15,7 +15,12 @@ SPLIT_BITS = 24  # of a float32: what rounding takes from a number is below 2⁻
 
 
 class MappedRows(NamedTuple):
-    """What a row map makes of some rows of K V."""
+    """The result of a row map on some rows of K V.
+
+    >>> import numpy as np
+    >>> MappedRows(np.zeros((2, 1))).product.shape
+    (2, 1)
+    """
 
     product: Array  # rows that are multiplied by Kᵀ; any number of columns
     sums: Array | None = None  # small numbers, which are added over all rows in float64
@@ -26,14 +31,26 @@ class RowMap(Protocol):
     """A map of the rows start, …, stop − 1 of K V on their own.
 
     It is a value that can be pickled, may be called from several threads and on other machines,
-    once for each block of rows, and writes nowhere: all it has to say is in what it returns.
+    once for each block of rows, and has no side effects: it only returns values.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> def doubled(start, stop, rows):
+    ...     return MappedRows(2.0 * rows)
+    >>> Linear().gram(np.eye(2)).row_pass(np.ones((2, 1)), doubled).product.ravel()
+    array([2., 2.])
     """
 
     def __call__(self, start: int, stop: int, rows: Array) -> MappedRows: ...
 
 
 class RowPass(NamedTuple):
-    """What a pass over the rows of K gives: Kᵀ M(K V) in float64, the sums, the values."""
+    """The result of a pass over the rows of K: Kᵀ M(K V) in float64, the sums, the values.
+
+    >>> import numpy as np
+    >>> RowPass(np.zeros((2, 1))).product.shape
+    (2, 1)
+    """
 
     product: Array
     sums: Array = None  # None where the map has none
@@ -89,7 +106,7 @@ class Affine:
 
     @property
     def columns(self) -> int:
-        """How many columns are multiplied by Kᵀ."""
+        """The number of columns that are multiplied by Kᵀ."""
         return int(self.added.shape[1]) + self.with_factors
 
 
@@ -153,7 +170,13 @@ def joined_halves(rows: Array) -> Array:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a product will do: its execution, its tiles, its threads and its memory."""
+    """How a product will be computed: execution, tiles, threads and memory.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> isinstance(Gaussian().gram(np.eye(3)).plan(), Plan)
+    True
+    """
 
     execution: str
     distances: str
@@ -204,4 +227,4 @@ class Execution(Protocol):
         """
 
     def plan(self, columns: int) -> Plan:
-        """What a product with so many columns would do, without doing it."""
+        """The plan of a product with so many columns, which is not computed."""

@@ -27,6 +27,16 @@ class Compressed:
         The same over the root mean square of f(x).
     distance : float or None
         ‖f − g‖ in the space of the kernel, where g lies in it: |f(x) − g(x)| ≤ ‖f − g‖ √k(x, x).
+
+    Examples
+    --------
+    >>> from mercer.features import compress
+    >>> from mercer.features.centres import Uniform
+    >>> from mercer.kernels import Gaussian
+    >>> f = Gaussian().function(np.linspace(0, 1, 30)[:, None], np.ones(30))
+    >>> small = compress(f, Uniform(10, 0))
+    >>> len(small.function), small.relative_error < 1e-3
+    (10, True)
     """
 
     function: RKHSFunction | FeatureFunction

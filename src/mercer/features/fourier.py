@@ -33,7 +33,7 @@ class FourierTuning(Tuning):
 
 
 class FourierFeatures(FeatureMap):
-    """What maps with frequencies ω_1, …, ω_F share: forms, errors and compiled features.
+    """The base class of maps with frequencies ω_1, …, ω_F: forms, errors and compiled features.
 
     Subclasses set `kernel_`, `frequencies_` of shape (F, columns), `amplitude_` = k(0) and, for
     the form with phases, `phases_` in `_draw`. Where frequencies come in blocks that depend on each

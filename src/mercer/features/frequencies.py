@@ -75,7 +75,7 @@ class FrequencySampler:
         return float(self.measure.total)
 
     def draw(self, count: int, random_state: Seed = None) -> np.ndarray:
-        """So many frequencies, in the rows of an array (count, dimension)."""
+        """Draw `count` frequencies, in the rows of an array (count, dimension)."""
         random = generator(random_state)
         if self.sampling == "orthogonal":
             return self._orthogonal(count, random)

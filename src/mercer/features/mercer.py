@@ -113,7 +113,7 @@ class MercerFeatures(FeatureMap):
         return fill
 
     def expected_error(self, X: Any, Y: Any) -> np.ndarray:
-        """Of sampled features the root mean square error, of the leading ones the error itself.
+        """The root mean square error of sampled features; for leading ones, the error itself.
 
         Sampled: ((Σλ) Σ_i λ_i ψ_i(x)² ψ_i(y)² − k(x, y)²)/S, with the sum over the eigenfunctions
         with the 4096 largest eigenvalues. Leading: a bound, √(r(x) r(y)) with

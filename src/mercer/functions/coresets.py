@@ -34,6 +34,13 @@ class Coreset:
         the space the means of f over both differ by at most ‖f‖ times that.
     embedding : RKHSFunction
         μ_S.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> chosen = Gaussian().thin(np.arange(20.0)[:, None], 5, random_state=0)
+    >>> len(chosen.indices), chosen.points.shape
+    (5, (5, 1))
     """
 
     indices: np.ndarray

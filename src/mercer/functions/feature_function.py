@@ -13,7 +13,15 @@ from mercer.arrays import on_host
 
 @runtime_checkable
 class Features(Protocol):
-    """What a feature map owes to a function: its values, and whether another map is the same."""
+    """The interface of a feature map: its values, and whether another map is the same.
+
+    >>> import numpy as np
+    >>> from mercer.features import RandomFourierFeatures
+    >>> from mercer.kernels import Gaussian
+    >>> phi = RandomFourierFeatures(Gaussian(), 10, random_state=0).fit(np.eye(2))
+    >>> isinstance(phi, Features), phi.feature_count
+    (True, 10)
+    """
 
     def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
         """⟨φ(x), w⟩ for every point and every column of weights."""
@@ -72,7 +80,7 @@ class FeatureFunction:
 
     @property
     def outputs(self) -> int:
-        """How many numbers a value f(x) has."""
+        """The number of outputs: the length of a value f(x)."""
         return 1 if self.weights.ndim == 1 else self.weights.shape[1]
 
     def __len__(self) -> int:

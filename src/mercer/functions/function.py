@@ -70,7 +70,7 @@ class RKHSFunction:
 
     @property
     def outputs(self) -> int:
-        """How many numbers a value f(x) has."""
+        """The number of outputs: the length of a value f(x)."""
         return 1 if self.coefficients.ndim == 1 else self.coefficients.shape[1]
 
     def __len__(self) -> int:

@@ -156,6 +156,10 @@ class Sum(_Pair):
     def facts(self, dimension: int | None = None) -> Facts:
         return of_sum(self, self.left.facts(dimension), self.right.facts(dimension))
 
+    def null_degree(self) -> int | None:
+        degrees = [side.null_degree() for side in (self.left, self.right)]
+        return max((degree for degree in degrees if degree is not None), default=None)
+
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
         sides = (self.left, self.right)
         parts = [(s.normalised_block(x, y), s.log_diagonal(x), s.log_diagonal(y)) for s in sides]
@@ -265,6 +269,9 @@ class Scaled(Wrapped, Pointwise):
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_multiple(self, float(self.scale), self.kernel.facts(dimension))
+
+    def null_degree(self) -> int | None:
+        return self.kernel.null_degree() if self.scale else None
 
     def feature_count(self, width: int) -> int | None:
         return self.kernel.feature_count(width)

@@ -36,6 +36,15 @@ class Kernel(Value):
     Subclasses are frozen dataclasses. They implement `expression`, or `block` and `diagonal` (and
     `points`, where points are not vectors), and `facts`, or say `positive_definite = True`.
     Everything else is here.
+
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> k = 2.0 * Gaussian(0.5) + Linear()
+    >>> k([0.0, 0.0], [0.0, 0.0])
+    2.0
+    >>> k.gram([[0.0], [1.0]]).shape
+    (2, 2)
+    >>> k.with_(left__scale=3.0)
+    3.0 * Gaussian(lengthscale=0.5) + Linear(bias=0.0)
     """
 
     symmetric: ClassVar[Any] = True
@@ -103,7 +112,7 @@ class Kernel(Value):
         )
 
     def facts(self, dimension: int | None = None) -> Facts:
-        """What is known of this kernel on points with so many columns, with the reasons.
+        """The facts of this kernel on points with `dimension` columns, with their reasons.
 
         Without a dimension: for every number of columns that it accepts.
 
@@ -113,8 +122,42 @@ class Kernel(Value):
         """
         return Facts(self, dimension)
 
+    def null_degree(self) -> int | None:
+        """The degree of the polynomials off which alone k is positive definite; None for others.
+
+        >>> from mercer.kernels import Gaussian, ThinPlate
+        >>> (0.5 * ThinPlate() + Gaussian()).null_degree(), Gaussian().null_degree()
+        (1, None)
+        """
+        for part in self._parts():
+            if part.null_degree() is not None:
+                raise ValueError(
+                    f"{part!r} is positive definite off polynomials only, which adds up and takes "
+                    f"positive factors, but has no {type(self).__name__}: write "
+                    "kernel.anchored(points) to make it positive definite first."
+                )
+        return None
+
+    def anchored(self, points: Any) -> Kernel:
+        """A positive definite kernel of a conditionally positive definite one: see `Anchored`.
+
+        It is 0 at anchors that are chosen among the points, as many as determine the polynomials.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Polyharmonic
+        >>> k = Polyharmonic(1).anchored([[0.0], [1.0], [2.0]])
+        >>> k.check(np.linspace(-1.0, 3.0, 9)[:, None]).passed
+        True
+        """
+        from mercer.kernels.conditional import Anchored, anchors_among
+
+        if self.null_degree() is None:
+            return self
+        own: Any = self.points(points).host()
+        return Anchored(self, np.asarray(own.take(anchors_among(self, own)).data))
+
     def columns_needed(self) -> int:
-        """How many columns the points have at least.
+        """The least number of columns that the points must have.
 
         >>> from mercer.kernels import Gaussian
         >>> (
@@ -127,7 +170,7 @@ class Kernel(Value):
         return max([np.size(getattr(self, "lengthscale", 1.0)), *inner])
 
     def feature_count(self, width: int) -> int | None:
-        """How many explicit features k has on points with so many columns; None if infinite."""
+        """The number of explicit features of k on points with so many columns; None if infinite."""
         return None
 
     def features(self, x: PointSet) -> np.ndarray:
@@ -239,8 +282,24 @@ class Kernel(Value):
         return learning.learn(self, X, y, by, sample_weight).kernel
 
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
-        """The function f = Σ α_i k(x_i, ·)."""
-        return RKHSFunction(self, self.points(centres), coefficients)
+        """The function f = Σ α_i k(x_i, ·); centres may be functionals, as derivatives at points.
+
+        >>> from mercer.kernels import Gaussian
+        >>> from mercer.kernels.functionals import Derivative
+        >>> f = Gaussian().function([Derivative([0.0])], [1.0])  # of which ⟨f, g⟩ = g′(0)
+        >>> f([[1.0]]).round(6)
+        array([0.606531])
+        """
+        from mercer.kernels.functionals import are_functionals
+
+        space = self.on_functionals() if are_functionals(centres) else self
+        return RKHSFunction(space, space.points(centres), coefficients)
+
+    def on_functionals(self) -> Kernel:
+        """This kernel on functionals: see `OnFunctionals`."""
+        from mercer.kernels.functionals import OnFunctionals
+
+        return self if isinstance(self, OnFunctionals) else OnFunctionals(self)
 
     def mean_embedding(self, x: Any, weights: Any = None) -> RKHSFunction:
         """The mean of k(x, ·) over points, with weights where given: ⟨μ, f⟩ is the mean of f.
@@ -275,7 +334,7 @@ class Kernel(Value):
     def thin(
         self, x: Any, count: int, *, method: str = "thinning", random_state: Any = None
     ) -> Coreset:
-        """So many of the points, with a mean embedding near that of all: see `Coreset`.
+        """Choose `count` of the points, with a mean embedding near that of all: see `Coreset`.
 
         >>> import numpy as np
         >>> from mercer.kernels import Gaussian

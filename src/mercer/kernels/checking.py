@@ -12,7 +12,7 @@ from mercer.points import DensePoints, View
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """What a kernel looks like on points.
+    """The result of checking a kernel on points.
 
     Attributes
     ----------
@@ -28,6 +28,12 @@ class Check:
         v with vᵀKv < 0 where there is one beyond rounding.
     pair : (int, int) or None
         Two points with k(x, y) ≠ k(y, x), or with a value that is not finite.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> Gaussian().check(np.eye(3)).passed
+    True
     """
 
     passed: bool

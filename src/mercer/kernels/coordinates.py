@@ -220,7 +220,7 @@ class ChiSquared(_Nonnegative):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HistogramIntersection(_Nonnegative):
-    """What two histograms have in common, Σ_k min(x_k, y_k), entries being ≥ 0.
+    """The intersection of two histograms, Σ_k min(x_k, y_k), for entries ≥ 0.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What is known of a kernel: answers with their reasons, stated next to the formula.
+"""Facts of a kernel: answers with their reasons, stated next to the formula.
 
 A class states in `facts` what is known of its kernel, and leaves the rest out:
 
@@ -82,17 +82,29 @@ class Answer:
 
 
 def yes(because: str, payload: Any = None) -> Answer:
-    """The fact holds."""
+    """The fact holds.
+
+    >>> yes("it is an inner product").because
+    'it is an inner product'
+    """
     return Answer(True, because, payload)
 
 
 def no(because: str, payload: Any = None) -> Answer:
-    """The fact does not hold, by a theorem."""
+    """The fact does not hold, by a theorem.
+
+    >>> no("its diagonal is 0").because
+    'its diagonal is 0'
+    """
     return Answer(False, because, payload)
 
 
 def unknown(because: str, payload: Any = None, advice: str = "") -> Answer:
-    """No theorem of the library decides."""
+    """No theorem of the library decides.
+
+    >>> unknown("nothing is known of this function").because
+    'nothing is known of this function'
+    """
     return Answer(None, because, payload, advice)
 
 
@@ -120,7 +132,7 @@ NAMES |= {"separates", "constant", "columns"}
 
 
 class Facts:
-    """What is known of a kernel on points with so many columns.
+    """The facts of a kernel on points with a given number of columns.
 
     Without a dimension an answer is meant for every number of columns that the kernel accepts.
 

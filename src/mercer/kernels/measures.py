@@ -65,7 +65,7 @@ class SpectralMeasure:
         return self.total * self._unit_density(rows)
 
     def sample(self, size: int, random_state: Seed = None) -> np.ndarray:
-        """So many frequencies from p/k(0), an array of shape (size, d)."""
+        """Draw `size` frequencies from p/k(0), an array of shape (size, d)."""
         return self._draw(int(size), generator(random_state))
 
     def covariance(self) -> np.ndarray:
@@ -128,7 +128,7 @@ class _Rescaled(SpectralMeasure):
 
 
 class Normal(_Rescaled):
-    """Of the Gaussian kernel: (2π)^{−d/2} e^{−‖u‖²/2}."""
+    """The measure of the Gaussian kernel: (2π)^{−d/2} e^{−‖u‖²/2}."""
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
         return (2.0 * math.pi) ** (-self.dimension / 2) * np.exp(-0.5 * (u * u).sum(axis=1))
@@ -139,7 +139,7 @@ class Normal(_Rescaled):
 
 @dataclass(frozen=True, eq=False)
 class Student(_Rescaled):
-    """Of the Matérn kernel: Student's t with 2ν degrees of freedom.
+    """The measure of the Matérn kernel: Student's t with 2ν degrees of freedom.
 
     Γ(ν + d/2)/(Γ(ν) (2νπ)^{d/2}) · (1 + ‖u‖²/(2ν))^{−(ν + d/2)}.
     """
@@ -162,7 +162,7 @@ class Student(_Rescaled):
 
 @dataclass(frozen=True, eq=False)
 class GammaMixture(_Rescaled):
-    """Of the rational quadratic kernel: N(0, τI) with τ ~ Gamma(α) of mean 1.
+    """The measure of the rational quadratic kernel: N(0, τI) with τ ~ Gamma(α) of mean 1.
 
     2 (2π)^{−d/2} α^α/Γ(α) · (‖u‖²/(2α))^{b/2} K_b(√(2α) ‖u‖) with b = α − d/2.
     """
@@ -185,7 +185,7 @@ class GammaMixture(_Rescaled):
 
 
 class CauchyFrequencies(_Rescaled):
-    """Of the Laplacian kernel: independent columns, Π 1/(π(1 + u_k²))."""
+    """The measure of the Laplacian kernel: independent columns, Π 1/(π(1 + u_k²))."""
 
     variance = math.inf
 
@@ -197,7 +197,7 @@ class CauchyFrequencies(_Rescaled):
 
 
 class LaplaceFrequencies(_Rescaled):
-    """Of the product Cauchy kernel: independent columns, Π e^{−|u_k|}/2."""
+    """The measure of the product Cauchy kernel: independent columns, Π e^{−|u_k|}/2."""
 
     variance = 2.0
 
@@ -251,7 +251,7 @@ class Tabulated(SpectralMeasure):
 
 
 class Zero(SpectralMeasure):
-    """Of a constant: all mass at frequency 0."""
+    """The measure of a constant: all mass at frequency 0."""
 
     has_density = False
     has_formula = False
@@ -265,7 +265,7 @@ class Zero(SpectralMeasure):
 
 @dataclass(frozen=True, eq=False)
 class Mixture(SpectralMeasure):
-    """Of a sum of kernels: the sum of their measures."""
+    """The measure of a sum of kernels: the sum of their measures."""
 
     parts: Sequence[SpectralMeasure]
 

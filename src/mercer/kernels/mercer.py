@@ -24,6 +24,16 @@ from mercer.kernels.eigensystems import Eigensystem, Hermite, Sines, Torus, Tuni
 from mercer.kernels.radial import Gaussian
 from mercer.operators import Gram
 
+__all__ = [
+    "MercerDecomposition",
+    "Normal",
+    "SphericalHarmonics",
+    "UniformCircle",
+    "UniformCube",
+    "UniformSphere",
+    "decomposition",
+]
+
 NODES = 500  # of Gauss and Legendre, for integrals over the angle between points of a sphere
 DEGREES = 250  # of spherical harmonics whose eigenvalues are computed
 TUNING = Tuning()
@@ -34,12 +44,23 @@ TUNING = Tuning()
 
 @dataclass(frozen=True)
 class UniformCircle:
-    """The uniform measure on one column modulo its period: for periodic kernels."""
+    """The uniform measure on one column modulo its period: for periodic kernels.
+
+    >>> from mercer.kernels import PeriodicBernoulli
+    >>> PeriodicBernoulli(1).mercer(UniformCircle(), count=3).eigenvalues.shape
+    (3,)
+    """
 
 
 @dataclass(frozen=True)
 class Normal:
-    """Independent normal variables with mean 0, one for each column: for the Gaussian kernel."""
+    """Independent normal variables with mean 0, one for each column: for the Gaussian kernel.
+
+    >>> from mercer.kernels import Gaussian
+    >>> values = Gaussian().mercer(Normal(), count=3).eigenvalues
+    >>> bool(values[0] > values[1] > values[2])
+    True
+    """
 
     deviation: float = 1.0
     columns: int = 1
@@ -51,7 +72,12 @@ class Normal:
 
 @dataclass(frozen=True)
 class UniformSphere:
-    """The uniform measure on the unit sphere of ℝ^d: for kernels of ⟨x, y⟩ and the norms."""
+    """The uniform measure on the unit sphere of ℝ^d: for kernels of ⟨x, y⟩ and the norms.
+
+    >>> from mercer.kernels import Linear
+    >>> Linear().mercer(UniformSphere(3), count=3).eigenvalues.round(4)  # ⟨x, y⟩ has three features
+    array([0.3333, 0.3333, 0.3333])
+    """
 
     dimension: int = 3
 
@@ -63,7 +89,12 @@ class UniformSphere:
 
 @dataclass(frozen=True)
 class UniformCube:
-    """The uniform measure on [0, 1]^d: for the Brownian kernel."""
+    """The uniform measure on [0, 1]^d: for the Brownian kernel.
+
+    >>> from mercer.kernels import Brownian
+    >>> Brownian().mercer(UniformCube(), count=2).eigenvalues.round(3)  # 1/((j − ½)π)²
+    array([0.405, 0.045])
+    """
 
     columns: int = 1
 
@@ -157,7 +188,12 @@ class MercerDecomposition:
 def decomposition(
     kernel: Kernel, measure: Any, count: int, random_state: Any = 0
 ) -> MercerDecomposition:
-    """The `count` leading eigenpairs of a kernel for a measure; see `Kernel.mercer`."""
+    """The `count` leading eigenpairs of a kernel for a measure; see `Kernel.mercer`.
+
+    >>> from mercer.kernels import Brownian
+    >>> len(decomposition(Brownian(), UniformCube(), 5).eigenvalues)
+    5
+    """
     check_count("mercer", "count", count)
     match measure:
         case UniformSphere():

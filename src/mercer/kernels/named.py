@@ -1,4 +1,4 @@
-"""What users already have, as a kernel: names of scikit-learn, other distances, functions.
+"""Kernels from what users already have: names of scikit-learn, other distances, functions.
 
 One rule for each name stands in `NAMES`. Whether a function takes points or blocks is decided by
 trying it.

@@ -18,6 +18,11 @@ import numpy as np
 from mercer.kernels.base import Kernel
 from mercer.kernels.laws import SpectralMeasure, fourier_weights, spectral_density
 
+__all__ = [
+    "line_norm",
+    "torus_norm",
+]
+
 Transform = Callable[[float], complex]
 
 

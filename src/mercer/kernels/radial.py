@@ -14,12 +14,14 @@ from mercer.evaluation.expression import (
     Expression,
     Parameter,
     decay,
+    is_smooth,
     log1p,
     minimum,
     sqrt,
     squared_distance,
     tabulated,
 )
+from mercer.evaluation.operations import derivative
 from mercer.kernels.base import Kernel
 from mercer.kernels.bessel import bessel_table, half_integer_coefficients
 from mercer.kernels.facts import Answer, Facts, no, yes
@@ -58,11 +60,31 @@ class Radial(Kernel):
 
     A subclass owes `profile`, and has a field `lengthscale`: one ℓ for all columns, or one for
     each. It says `positive_definite = True` where it is, in every dimension.
+
+    >>> from dataclasses import dataclass
+    >>> from mercer.evaluation.expression import reciprocal_root
+    >>> @dataclass(frozen=True, eq=False, repr=False)
+    ... class InverseMultiquadric(Radial):
+    ...     lengthscale: float = 1.0
+    ...     positive_definite = True
+    ...
+    ...     def profile(self, s):
+    ...         return reciprocal_root(1.0 + s)
+    >>> round(InverseMultiquadric()([0.0], [3.0**0.5]), 12)
+    0.5
     """
 
     def profile(self, s: Expression) -> Expression:
         """g(s), s being the scaled squared distance."""
         raise NotImplementedError
+
+    def profile_slope(self, s: Expression) -> Expression | None:
+        """g′(s) without a singularity at s = 0, for derivatives of k in both points; None if none.
+
+        By default it is derived, where g is made of functions that are smooth at 0.
+        """
+        g = self.profile(s)
+        return derivative(g, s) if is_smooth(g) else None
 
     def __post_init__(self) -> None:
         check_lengthscale(self, self.lengthscale)  # type: ignore[attr-defined]
@@ -257,6 +279,14 @@ class Matern(_Decaying):
         if len(factors) > FEW_FACTORS:  # e^−r ends at 1e-38 in float32, a polynomial does not
             r = minimum(r, FAR)
         return decay(r) if len(factors) == 1 else _horner(factors, r) * decay(r)
+
+    def profile_slope(self, s: Expression) -> Expression | None:
+        """−ν/(2(ν − 1)) times the Matérn kernel of smoothness ν − 1 in the same r."""
+        smoothness = float(self.smoothness)
+        if smoothness <= 1.0:
+            return None
+        rougher = Matern(smoothness - 1.0).profile(smoothness / (smoothness - 1.0) * s)
+        return -smoothness / (2.0 * (smoothness - 1.0)) * rougher
 
     def facts(self, dimension: int | None = None) -> Facts:
         known = super().facts(dimension)

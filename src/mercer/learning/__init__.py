@@ -23,5 +23,5 @@ __all__ = [
 
 
 def learn(kernel: Kernel, X: Any, y: Any, by: Any = None, sample_weight: Any = None) -> Any:
-    """What `by` learns for a kernel; see `Kernel.learn`."""
+    """Learn a kernel by the method `by`; see `Kernel.learn`."""
     return (GradientRounds() if by is None else by).learn(kernel, X, y, sample_weight)

@@ -34,7 +34,12 @@ NEAR = 1.02  # times the least loss in a race, which noise cannot tell from it
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """The candidates, and the held-out loss of each on the rows of the race."""
+    """The candidates, and the held-out loss of each on the rows of the race.
+
+    >>> race = Race(CANDIDATES[:2], np.array([0.5, 0.1]))
+    >>> race.finalists == [CANDIDATES[1]]
+    True
+    """
 
     candidates: Sequence[Candidate]
     errors: np.ndarray
@@ -55,10 +60,15 @@ def raced(
     weights: Any = None,
     loss: Callable[[np.ndarray, np.ndarray], float] | None = None,
 ) -> tuple[LearnedKernel, Race]:
-    """What the best candidate learns, and the race; a single candidate does not race.
+    """Compare candidates on few rows, and learn the best on more; a single one is just learned.
 
     Two that are nearly equal in the race are both learned from all rows that are asked for.
     `loss(rows, predictions)` of held-out rows tells which is best; by default the mean square.
+
+    >>> X = np.random.default_rng(0).uniform(size=(80, 2))
+    >>> learned, race = raced(CANDIDATES[:1], GradientRounds(rounds=1), X, X[:, 0])
+    >>> int(learned.importances.argmax())
+    0
     """
 
     def judged(learned: LearnedKernel) -> float:

@@ -1,4 +1,4 @@
-"""How good a kernel's parameters are: leave-one-out error and likelihood, with their gradients.
+"""Criteria for a kernel's parameters: leave-one-out error and likelihood, with their gradients.
 
 With A = SKS + ρI, S = diag(√w), G = A⁻¹ and c = G S y, both are functions of K and ρ, and
 dJ = Σ_ij P_ij dK_ij + (tr P')dρ for a matrix of weights P = S P' S:

@@ -31,7 +31,7 @@ LEAST_RIDGE = 1e-10  # relative to the mean of k(x, x) and the variance of the t
 
 @dataclass(frozen=True, eq=False)
 class LearnedParameters:
-    """What was learned: the kernel, the ridge, and the values of the criterion on the way.
+    """A learned kernel with its ridge, and the values of the criterion along the way.
 
     Attributes
     ----------
@@ -46,6 +46,15 @@ class LearnedParameters:
         The criterion after each iteration.
     message : str
         How the search ended.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.learning import MarginalLikelihood
+    >>> X = np.linspace(0, 1, 30)[:, None]
+    >>> learned = MarginalLikelihood(iterations=3).learn(Gaussian(), X, np.sin(6 * X[:, 0]))
+    >>> learned.history[-1] <= learned.history[0], learned.alpha > 0
+    (True, True)
     """
 
     kernel: Kernel

@@ -79,6 +79,10 @@ def is_negative(values: Array, matrix: Array, dtype: str = "") -> bool:
 
     The limit is the largest jitter that `cholesky` tries, with the rounding unit of `dtype` where
     entries were computed in less precision than they are stored.
+
+    >>> import numpy as np
+    >>> is_negative(np.array([-1.0, 1.0]), np.diag([-1.0, 1.0]))
+    True
     """
     xp = namespace(matrix)
     unit = float(xp.finfo(getattr(xp, dtype)).eps) if dtype else rounding_unit(matrix)

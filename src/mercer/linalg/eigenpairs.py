@@ -25,6 +25,12 @@ class Eigenpairs:
         ‖Av − λv‖ of each pair; an eigenvalue of A lies within that distance of λ.
     products : int
         How often A was multiplied by a block of vectors.
+
+    Examples
+    --------
+    >>> pairs = Eigenpairs(np.array([2.0, 1.0]), np.eye(2), np.zeros(2), products=1)
+    >>> pairs.values
+    array([2., 1.])
     """
 
     values: np.ndarray

@@ -20,6 +20,10 @@ class QuadraticConjugate(NamedTuple):
 
     Losses that consist of straight lines and parabolas have such a conjugate. Their proximal map
     and the steps of dual ascent are closed forms.
+
+    >>> from mercer.losses import Squared
+    >>> Squared().quadratic_conjugate
+    QuadraticConjugate(kink=0.0, curvature=1.0)
     """
 
     kink: float = 0.0
@@ -39,6 +43,10 @@ class Loss(Value):
 
     Targets y and predictions f have one shape, or either is a single number. Answers have the
     precision of f.
+
+    >>> from mercer.losses import Hinge
+    >>> Hinge().value([1.0, -1.0], [0.25, 0.25]), Hinge().lipschitz
+    (array([0.75, 1.25]), 1.0)
     """
 
     is_classification: ClassVar[bool] = False
@@ -199,6 +207,17 @@ class ResidualLoss(Loss):
     """A loss ψ(r) of the residual r = f − y. Subclasses say what ψ is, and ψ*.
 
     The conjugate is ℓ*(y, u) = uy + ψ*(u).
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class DoubledSquare(ResidualLoss):
+    ...     smoothness = 2.0
+    ...     quadratic_conjugate = QuadraticConjugate(curvature=0.5)
+    ...
+    ...     def of_residual(self, r):
+    ...         return r**2
+    >>> DoubledSquare().slope([1.0], [4.0])
+    array([6.])
     """
 
     def of_residual(self, r: Expression) -> Expression:
@@ -222,6 +241,10 @@ class MarginLoss(Loss):
     """A decreasing loss φ(m) of the margin m = yf, for labels y = ±1. Subclasses say φ and φ*.
 
     As y² = 1, the conjugate is φ*(yu), for −lipschitz ≤ yu ≤ 0.
+
+    >>> from mercer.losses import Logistic
+    >>> isinstance(Logistic(), MarginLoss)
+    True
     """
 
     is_classification: ClassVar[bool] = True

@@ -26,7 +26,7 @@ from mercer.losses import numerics
 
 @dataclass(frozen=True)
 class Variable(Expression):
-    """What a loss is a function of."""
+    """A variable of a loss: the target or the prediction."""
 
     name: str
 

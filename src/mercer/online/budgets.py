@@ -36,10 +36,25 @@ from mercer.operators import Gram
 from mercer.points import DensePoints
 from mercer.values import Value
 
+__all__ = [
+    "Budget",
+    "Forget",
+    "LeastLoss",
+    "Merge",
+    "Oldest",
+    "Project",
+    "Random",
+    "Smallest",
+]
+
 
 @dataclass(frozen=True)
 class Budget(Value):
-    """At most `size` bumps."""
+    """At most `size` bumps.
+
+    >>> isinstance(Oldest(100), Budget), Oldest(100).size
+    (True, 100)
+    """
 
     size: int
     policy: ClassVar[int]
@@ -61,7 +76,11 @@ class Oldest(Budget):
 
 @dataclass(frozen=True)
 class Smallest(Budget):
-    """The bump of least norm, |a_i| √k(c_i, c_i), is dropped; not the newest."""
+    """The bump of least norm, |a_i| √k(c_i, c_i), is dropped; not the newest.
+
+    >>> Smallest(100)  # as in OnlineKernelMachine(budget=…)
+    Smallest(size=100)
+    """
 
     policy: ClassVar[int] = SMALLEST
 
@@ -74,6 +93,11 @@ class Random(Budget):
     ----------
     G. Cavallanti, N. Cesa-Bianchi, C. Gentile, Tracking the best hyperplane with a simple budget
     perceptron, 2007.
+
+    Examples
+    --------
+    >>> Random(100)  # as in OnlineKernelMachine(budget=…)
+    Random(size=100)
     """
 
     policy: ClassVar[int] = RANDOMLY
@@ -88,6 +112,11 @@ class LeastLoss(Budget):
     References
     ----------
     J. Weston, A. Bordes, L. Bottou, Online (and offline) on an even tighter budget, 2005.
+
+    Examples
+    --------
+    >>> LeastLoss(100)  # as in OnlineKernelMachine(budget=…)
+    LeastLoss(size=100)
     """
 
     policy: ClassVar[int] = LEAST_LOSS
@@ -103,6 +132,11 @@ class Project(Budget):
     References
     ----------
     F. Orabona, J. Keshet, B. Caputo, The Projectron: a bounded kernel-based perceptron, 2008.
+
+    Examples
+    --------
+    >>> Project(100)  # as in OnlineKernelMachine(budget=…)
+    Project(size=100)
     """
 
     policy: ClassVar[int] = PROJECTION
@@ -119,6 +153,11 @@ class Merge(Budget):
     ----------
     Z. Wang, K. Crammer, S. Vucetic, Breaking the curse of kernelization: budgeted stochastic
     gradient descent for large-scale SVM training, 2012.
+
+    Examples
+    --------
+    >>> Merge(100)  # as in OnlineKernelMachine(budget=…)
+    Merge(size=100)
     """
 
     policy: ClassVar[int] = MERGING
@@ -126,7 +165,11 @@ class Merge(Budget):
 
 @dataclass(frozen=True)
 class Forget(Budget):
-    """The whole f is shrunk so far that its oldest bump can be dropped: see `Forgetron`."""
+    """The whole f is shrunk so far that its oldest bump can be dropped: see `Forgetron`.
+
+    >>> Forget(100).size
+    100
+    """
 
     policy: ClassVar[int] = FORGETTING
 

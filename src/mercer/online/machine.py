@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_object, check_weights
+from mercer.distributed import is_scattered
 from mercer.features.bases import BaseEstimator
 from mercer.features.inputs import KernelInput
 from mercer.functions import FeatureFunction, RKHSFunction
@@ -46,11 +47,19 @@ class _Learned(KernelInput):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OnlineMachine(_Learned, BaseEstimator):
-    """What all online machines share: streams in, predictions out.
+    """The base class of online machines.
 
     Subclasses are dataclasses of their parameters, of which `_algorithm` is made. They say what is
     otherwise chosen, or which stream `_begin` makes; and their `_loss`, where it is not the
     parameter `loss`.
+
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.online import OnlineKernelMachine
+    >>> machine = OnlineKernelMachine(Gaussian())
+    >>> isinstance(machine, OnlineMachine)
+    True
+    >>> machine.partial_fit([[0.0], [1.0]], [-1, 1], classes=[-1, 1]).n_samples_seen_
+    2
     """
 
     kernel: Any = field(default="rbf", kw_only=False)
@@ -116,6 +125,8 @@ class OnlineMachine(_Learned, BaseEstimator):
         find_classes: bool = False,
     ) -> Self:
         """The first samples decide about the kernel, the classes and the number of outputs."""
+        if is_scattered(X):
+            return self._start_by_blocks(X, y, classes, sample_weight, passes)
         try:
             self._refuse_kernel()
             X = self._checked(X, reset=True)
@@ -132,6 +143,18 @@ class OnlineMachine(_Learned, BaseEstimator):
         except BaseException:  # an interrupt, too, leaves nothing half done
             self._forget()
             raise
+        return self
+
+    def _start_by_blocks(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, passes: int
+    ) -> Self:
+        """Rows on a cluster are learned block by block, where they are."""
+        self._refuse_kernel()
+        X, y = self._checked(X, y, reset=True)
+        if classes is None and self._is_classifier():
+            classes = np.unique(y)
+        for _ in range(passes):
+            self.partial_fit(X, y, classes, sample_weight)
         return self
 
     def _start_with_one(self, x: Any, y: Any, classes: Any, weight: float) -> Self:
@@ -296,12 +319,12 @@ class OnlineMachine(_Learned, BaseEstimator):
 
     @property
     def n_samples_seen_(self) -> int:
-        """How many samples were learned."""
+        """The number of samples that were learned."""
         return self._of_stream("n_samples_seen_").rounds
 
     @property
     def mistakes_(self) -> int:
-        """How many labels the last f predicted wrongly before they were learned."""
+        """The number of labels that were predicted wrongly before they were learned."""
         return self._of_stream("mistakes_").mistakes
 
     @property

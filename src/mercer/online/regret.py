@@ -55,6 +55,18 @@ class Regret:
         The best function.
     gap : float
         By how much the least sum of losses may be lower than that of `function`, by duality.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.online import OnlineKernelMachine, regret, schedules
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> machine = OnlineKernelMachine(
+    ...     Gaussian(), regularization=0.0, step=schedules.Constant(0.3), record=True
+    ... ).partial_fit(X, np.where(X[:, 0] > 0.5, 1, -1), classes=[-1, 1])
+    >>> found = regret(machine, radius=2.0)
+    >>> bool((found.regret <= found.bound).all())
+    True
     """
 
     online: np.ndarray

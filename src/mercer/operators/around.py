@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.arrays import Array, namespace, to_precision
+from mercer.distributed import is_scattered
 from mercer.evaluation.execution import (
     RowMap,
     RowPass,
@@ -52,7 +54,13 @@ def cross_gram(
     memory: Memory = None,
     tuning: Tuning = TUNING,
 ) -> Gram:
-    """K(X, Y) for many row passes: stored where that is quicker and takes half of the budget."""
+    """K(X, Y) for many row passes: stored where that is quicker and takes half of the budget.
+
+    >>> from mercer.kernels import Linear
+    >>> x, y = Linear().points(np.eye(3)), Linear().points(np.eye(3)[:2])
+    >>> cross_gram(Linear(), x, y) @ np.ones(2)
+    array([1., 1., 0.])
+    """
     gram = Gram(kernel, x, y, memory)
     wide = getattr(x, "width", tuning.stored_width) >= tuning.stored_width
     size = len(x) * len(y) * gram.dtype.itemsize
@@ -67,6 +75,10 @@ class StoredGram(Gram):
     """K(X, Y) in memory, in its own precision; in another one it is computed.
 
     Where points have many coordinates, values cost more than reading them again.
+
+    >>> from mercer.kernels import Linear
+    >>> StoredGram(Linear(), Linear().points(np.eye(3))) @ np.ones(3)
+    array([1., 1., 1.])
     """
 
     def __init__(
@@ -135,6 +147,14 @@ class BlockedGram(Operator):
         How many rows all blocks have together.
     memory : int, str or None
         The budget of a product, as for `Gram`.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> y = Linear().points(np.eye(2))
+    >>> K = BlockedGram(Linear(), [np.eye(2), 3 * np.eye(2)], y, rows=4)
+    >>> K @ np.ones(2)
+    array([1., 1., 3., 3.])
     """
 
     def __init__(
@@ -212,7 +232,14 @@ class BlockedGram(Operator):
 
 
 def check_restartable(blocks: Any) -> None:
-    """Refuse an iterator, which gives its blocks once only."""
+    """Refuse an iterator, which gives its blocks once only.
+
+    >>> check_restartable([np.eye(2)])
+    >>> check_restartable(iter([np.eye(2)]))
+    Traceback (most recent call last):
+        ...
+    ValueError: ...
+    """
     if isinstance(blocks, Iterator):
         raise ValueError(
             "blocks of rows are read again in every pass; got an iterator, which gives them once. "
@@ -225,6 +252,12 @@ class MixedPrecision(Operator):
 
     A vector is its rounding to float32 plus the rest; both are multiplied, the rest times 2²⁴ so
     that no number of it is subnormal.
+
+    >>> from mercer.kernels import Gaussian
+    >>> K = Gaussian().gram(np.arange(3.0)[:, None])
+    >>> mixed, v = MixedPrecision(K.astype("float32")), np.array([1.0, 1e-9, 1.0])
+    >>> bool(np.allclose(mixed @ v, K @ v, rtol=1e-6))
+    True
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -256,7 +289,7 @@ class MixedPrecision(Operator):
 
 
 class Features(Protocol):
-    """What a feature map owes to an operator."""
+    """The interface of a feature map that an operator needs."""
 
     @property
     def feature_count(self) -> int: ...
@@ -293,14 +326,30 @@ class FeatureMatrix(Operator):
         x = self.x if same else to_precision(self.x, dtype)
         return FeatureMatrix(self.features, x, self.tuning)
 
+    @cached_property
+    def blocks(self) -> Any:
+        """The features of rows on a cluster, computed there; None for other rows."""
+        if not is_scattered(self.x):
+            return None
+        from mercer.evaluation.cluster import OverBlocks
+
+        return OverBlocks(self.x, FeatureBlock, self.features)
+
     def __matmul__(self, values: Any) -> Array:
+        if self.blocks is not None:
+            product = self.blocks.product(np.reshape(values, (len(values), -1)))
+            return product[:, 0] if values.ndim == 1 else product
         product = self.features.values(self.x, values.reshape(len(values), -1))
         return product.reshape((-1, *values.shape[1:]))
 
     def transposed_product(self, values: Any) -> Array:
+        if self.blocks is not None:
+            return self.blocks.transposed_product(self.x.placed(values))
         return self.features.weighted_sum(self.x, values)
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        if self.blocks is not None:
+            return self.blocks.row_pass(values, row_map)
         n, width = self.shape
         sums = Sums(1, n)
         rows = max(1, self.tuning.feature_bytes // (width * self.dtype.itemsize))
@@ -311,15 +360,32 @@ class FeatureMatrix(Operator):
         return sums.total()
 
     def dense(self) -> Array:
-        return self.features.transform(self.x)
+        return self.features.transform(self.x) if self.blocks is None else self.blocks.block()
 
     def __getitem__(self, places: Any) -> FeatureMatrix:
         """The features of some rows."""
         return FeatureMatrix(self.features, self.x[places], self.tuning)
 
 
+class FeatureBlock:
+    """The features of a block of rows, on a worker, with the verbs of an execution."""
+
+    def __init__(self, rows: np.ndarray, features: Features) -> None:
+        self.matrix = FeatureMatrix(features, rows)
+        self.product, self.row_pass = self.matrix.__matmul__, self.matrix.row_pass
+        self.transposed_product = self.matrix.transposed_product
+
+    def block(self) -> Array:
+        """Z."""
+        return self.matrix.dense()
+
+
 class Identity(Operator):
-    """The identity of a size."""
+    """The identity of a size.
+
+    >>> Identity(2) @ np.array([3.0, 4.0])
+    array([3., 4.])
+    """
 
     def __init__(self, size: int, dtype: Any = np.float64) -> None:
         self.shape, self.dtype = (size, size), np.dtype(dtype)

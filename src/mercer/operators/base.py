@@ -1,4 +1,4 @@
-"""What every operator has: products from both sides, row passes, and the transposed operator."""
+"""The base class of operators: products from both sides, row passes, the transposed operator."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ class Operator:
 
     A subclass has `shape` and `dtype` and implements `@` and `transposed_product`, for vectors and
     for matrices of columns, and `row_pass` where it can do better than two products.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> A = Linear().gram(np.eye(3), np.ones((2, 3)))
+    >>> isinstance(A, Operator), (A.T @ np.ones(3)).tolist()
+    (True, [3.0, 3.0])
     """
 
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to __rmatmul__
@@ -138,7 +144,13 @@ class Multiple(Operator):
 
 
 class Transposed(Operator):
-    """Aᵀ of an operator A."""
+    """Aᵀ of an operator A.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> Transposed(Linear().gram(np.eye(3), np.ones((2, 3)))).shape
+    (2, 3)
+    """
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator

@@ -72,7 +72,7 @@ class Gram(Operator):
         self.shape = len(self.x), len(self.y)
         self._executions: dict[str, Execution] = {}
         self.symmetric = self.x is self.y and bool(kernel.symmetric)
-        self.on_tensors = x.home != "host"
+        self.on_tensors = x.home not in ("host", "cluster")
         check_pair(self.x, self.y, precision)
         wide = precision in ("float64", "reference")
         self.dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)
@@ -85,7 +85,7 @@ class Gram(Operator):
         return f"Gram({self.kernel!r}, shape={self.shape}, dtype={self.dtype})"
 
     def execution(self, dtype: Any = None, counted: bool = False) -> Execution:
-        """What computes K in a precision; it is made once, and owns the packed points.
+        """The execution that computes K in a precision; made once, it owns the packed points.
 
         Where it is `counted`, all values of K are about to be computed.
         """
@@ -238,7 +238,7 @@ class Gram(Operator):
         return part.dense()
 
     def plan(self, columns: int = 1) -> Plan:
-        """What a product with so many columns will do: which execution, which tiles, threads."""
+        """The plan of a product with so many columns: execution, tiles, threads."""
         return self.execution().plan(columns)
 
     def astype(self, dtype: Any) -> Gram:

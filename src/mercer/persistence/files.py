@@ -32,6 +32,15 @@ def save(model: Any, path: Any, *, centres: int | None = None) -> Path:
     Returns
     -------
     path : Path
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from mercer import KernelRidge
+    >>> model = KernelRidge(kernel="rbf").fit(np.eye(3), [1.0, 2.0, 3.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/model.mercer").name
+    'model.mercer'
     """
     if centres is not None:
         model = compressed(model, centres)
@@ -53,6 +62,16 @@ def load(path: Any, *, kernels: Sequence[type] = ()) -> Any:
     path : path
     kernels : sequence of classes
         Kernels (and losses) of your own that the model uses.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from mercer import KernelRidge
+    >>> model = KernelRidge(kernel="rbf").fit(np.eye(3), [1.0, 2.0, 3.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = load(save(model, f"{folder}/model.mercer"))
+    >>> bool((again.predict(np.eye(3)) == model.predict(np.eye(3))).all())
+    True
     """
     arrays, texts = container.read(path)
     written = texts.get("format", "")

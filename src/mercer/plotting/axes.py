@@ -1,4 +1,4 @@
-"""What pictures share: axes to draw on, colours, and who imports matplotlib."""
+"""Shared by all displays: axes to draw on, colours, and the import of matplotlib."""
 
 from __future__ import annotations
 

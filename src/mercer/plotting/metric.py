@@ -1,4 +1,4 @@
-"""What a kernel learned: which columns matter, the map, and which rounds helped."""
+"""A learned metric as a picture: the columns that matter, the map, the error of each round."""
 
 from __future__ import annotations
 

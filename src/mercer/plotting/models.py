@@ -31,6 +31,14 @@ class ComponentsDisplay:
     Attributes
     ----------
     ax_, figure_ : after `plot`.
+
+    Examples
+    --------
+    >>> from mercer import KernelPCA
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> pca = KernelPCA(2, kernel="rbf").fit(X)
+    >>> ComponentsDisplay.from_estimator(pca, X).ax_.get_xlabel()[:11]
+    'component 0'
     """
 
     coordinates: np.ndarray
@@ -79,6 +87,14 @@ class ValidationDisplay:
     Attributes
     ----------
     ax_, figure_ : after `plot`.
+
+    Examples
+    --------
+    >>> from mercer import KernelRidgeCV
+    >>> X = np.random.default_rng(0).normal(size=(20, 1))
+    >>> shown = ValidationDisplay.from_estimator(KernelRidgeCV().fit(X, np.sin(X[:, 0])))
+    >>> shown.errors.shape[1] == len(shown.alphas)
+    True
     """
 
     alphas: np.ndarray
@@ -132,6 +148,15 @@ class FittedFunctionDisplay:
     Attributes
     ----------
     ax_, figure_ : after `plot`.
+
+    Examples
+    --------
+    >>> from mercer import KernelRidge
+    >>> X = np.random.default_rng(0).normal(size=(20, 1))
+    >>> model = KernelRidge(0.1, kernel="rbf").fit(X, np.sin(X[:, 0]))
+    >>> shown = FittedFunctionDisplay.from_estimator(model, X, np.sin(X[:, 0]), band="std")
+    >>> bool((shown.lower < shown.upper).all())
+    True
     """
 
     places: np.ndarray
@@ -214,6 +239,15 @@ class SupportVectorsDisplay:
     Attributes
     ----------
     ax_, figure_ : after `plot`.
+
+    Examples
+    --------
+    >>> from mercer import SVC
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> labels = X[:, 0] > 0
+    >>> shown = SupportVectorsDisplay.from_estimator(SVC().fit(X, labels), X, labels)
+    >>> shown.ax_ is not None
+    True
     """
 
     horizontal: np.ndarray

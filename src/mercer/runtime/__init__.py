@@ -1,1 +1,1 @@
-"""What a computation runs on: threads, the memory budget, and compiled code on disk."""
+"""Resources of a computation: threads, the memory budget, and compiled code on disk."""

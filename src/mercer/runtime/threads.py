@@ -76,7 +76,7 @@ def blas() -> tuple[ThreadpoolController, int]:
 
 
 def thread_count() -> int:
-    """How many threads a product may use now."""
+    """The number of threads that a product may use now."""
     with _state.lock:
         allowed = _state.allowed if _state.holders else blas()[1]
     own = (

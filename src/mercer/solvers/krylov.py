@@ -72,7 +72,7 @@ def conjugate_steps(
 
 @dataclass(frozen=True)
 class Iterates:
-    """Where conjugate gradients ended: x, its true relative residual, and how it got there."""
+    """The result of conjugate gradients: x, its true relative residual, and the history."""
 
     solution: Array
     residual: float

@@ -1,4 +1,4 @@
-"""How far from optimal a solution is: duality gaps, residuals and gradient norms.
+"""Measures of optimality: duality gaps, residuals and gradient norms.
 
 All of them are computed from scratch in float64, of the problem that was asked. With p = w/Σw the
 dual of the problem with the penalty (λ/2)vᵀPv is
@@ -35,7 +35,7 @@ from mercer.losses import Logistic, Loss, Multinomial, Poisson, Squared
 from mercer.losses.numerics import beyond_noise, increasing_root
 from mercer.operators import Identity, MixedPrecision
 from mercer.solvers import admission
-from mercer.solvers.penalties import L1
+from mercer.solvers.penalties import L1, NormPenalty
 from mercer.solvers.problem import Problem, over_rows, require_plain_intercept
 
 Multiply = Callable[[Array], Array]
@@ -99,12 +99,12 @@ class Gap:
 
     @property
     def absolute(self) -> float:
-        """What is claimed: the difference of primal and dual objective, and its rounding."""
+        """The certified gap: the difference of primal and dual objective, plus its rounding."""
         return max(self.difference, 0.0) + self.rounding
 
     @property
     def bound(self) -> float:
-        """What the least objective is no less than."""
+        """A lower bound on the least objective."""
         return self.objective - self.absolute
 
     @property
@@ -124,7 +124,11 @@ class Gap:
 
 
 def certified_gap(
-    problem: Problem, coefficients: Any, intercept: Any = 0.0, multiply: Multiply | None = None
+    problem: Problem,
+    coefficients: Any,
+    intercept: Any = 0.0,
+    multiply: Multiply | None = None,
+    multiplier: float = 0.0,
 ) -> Gap:
     """The objective and the duality gap at v and b: two products with A.
 
@@ -135,6 +139,9 @@ def certified_gap(
         v and b.
     multiply : callable, optional
         V ↦ KV in float64, where the solver of a problem on all points has a stored K.
+    multiplier : float, default=0.0
+        λ > 0 where v solves the problem with (λ/2)‖f‖² in place of another penalty: −λv/p is a
+        dual point, too.
 
     Examples
     --------
@@ -152,7 +159,7 @@ def certified_gap(
     b = xp.zeros_like(problem.y[0, ...]) + problem.array(intercept)
     at = Evaluation(problem, v, b, fitted)
     if problem.on_all_points and not isinstance(problem.penalty, L1):
-        return _gap_on_all_points(at, multiply or problem.operator.__matmul__)
+        return _gap_on_all_points(at, multiply or problem.operator.__matmul__, multiplier)
     u = slopes(problem, at.values)
     if problem.fit_intercept:
         u = centred_slopes(problem, u, at.values if problem.loss.is_smooth else None)
@@ -253,7 +260,7 @@ class Evaluation:
 def value_errors(problem: Problem, v: Array) -> Array:
     """How far rounding may have moved (Av)_i; √k(x, x) of centres bounds that of other rows."""
     xp = namespace(problem.y)
-    columns = xp.sqrt(xp.abs(problem.diagonal))
+    columns = xp.sqrt(xp.abs(problem.value_sizes))
     rows = columns if problem.on_all_points else xp.max(columns) + 0.0 * problem.shares
     shape = (-1,) + (1,) * (v.ndim - 1)
     return xp.reshape(rows, shape) * sum_error(xp.reshape(columns, shape) * v)
@@ -289,7 +296,7 @@ def _gap_off_points(at: Evaluation, u: Array) -> Gap:
     return at.gap(u, inner(g, g) / (2.0 * ridge))
 
 
-def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
+def _gap_on_all_points(at: Evaluation, multiply: Multiply, multiplier: float = 0.0) -> Gap:
     """The smallest gap among the dual points of v; that of u = 0 is always there."""
     problem, xp = at.problem, namespace(at.v)
     zero, p = xp.zeros_like(problem.y), over_rows(problem.shares, at.v)
@@ -297,7 +304,7 @@ def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
         gaps, ridge = [at.gap(zero, at.penalty)], float(problem.regularization)
     else:
         gaps, ridge = [_plain_gap(at, zero, zero, zero)], 0.0
-    points = list(_dual_points(at))
+    points = list(_dual_points(at, ridge or multiplier))
     if not points:
         return gaps[0]
     gradients = [ridge * at.v + p * u for u in points]
@@ -305,9 +312,19 @@ def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
     images = multiply(xp.concat([xp.reshape(g, shape) for g in gradients], axis=1))
     for i, (u, g) in enumerate(zip(points, gradients, strict=True)):
         image = xp.reshape(images[:, i * width : (i + 1) * width], g.shape)
-        squared = ridge > 0
-        gaps.append(at.squared_norm_gap(u, g, image) if squared else _plain_gap(at, u, g, image))
+        if ridge > 0:
+            gaps.append(at.squared_norm_gap(u, g, image))
+            continue
+        scale = _admitted_share(problem, inner(g, image))
+        gaps.append(_plain_gap(at, scale * u, scale * g, scale * image))
     return min(gaps, key=lambda gap: gap.absolute)
+
+
+def _admitted_share(problem: Problem, square: float) -> float:
+    """By which a dual point is shrunk, so that the conjugate of the penalty is finite there."""
+    if not isinstance(problem.penalty, NormPenalty) or square <= 0:
+        return 1.0
+    return min(1.0, problem.penalty.largest_pull() / math.sqrt(square))
 
 
 def _plain_gap(at: Evaluation, u: Array, push: Array, image: Array) -> Gap:
@@ -325,15 +342,14 @@ def _plain_gap(at: Evaluation, u: Array, push: Array, image: Array) -> Gap:
     return Gap(at.objective, difference, 4.0 * EPS * sizes + slope + at._unbalance(u), at.scale)
 
 
-def _dual_points(at: Evaluation) -> Iterator[Array]:
-    """The points of the dual's domain that belong to v on all points."""
+def _dual_points(at: Evaluation, ridge: float) -> Iterator[Array]:
+    """The points of the dual's domain that belong to v on all points, as a solution for a ridge."""
     problem, loss, xp = at.problem, at.loss, namespace(at.v)
     y, p = problem.y, over_rows(problem.shares, at.v)
-    squared = problem.has_one_ridge
-    if squared and problem.regularization == 0:
+    if problem.has_one_ridge and ridge == 0:
         return
-    if squared and not (loss.is_multiclass and problem.fit_intercept):
-        own = xp.where(p > 0, -problem.regularization * at.v / xp.where(p > 0, p, 1.0), 0.0)
+    if ridge > 0 and not (loss.is_multiclass and problem.fit_intercept):
+        own = xp.where(p > 0, -ridge * at.v / xp.where(p > 0, p, 1.0), 0.0)
         if not loss.is_multiclass:
             own = xp.clip(own, *loss.domain(y))
         yield centred(problem, own) if problem.fit_intercept else own
@@ -526,7 +542,7 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
 
 @dataclass(frozen=True)
 class Residual:
-    """What a relative residual is no more than, how much of that is error, and the objective.
+    """An upper bound on the relative residual, its rounding error, and the objective.
 
     The error is of rounding. Where the residual was computed in float64 on a sample of the rows,
     `rows` says how many, and the error is twice the standard error.
@@ -558,7 +574,9 @@ def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual
     alpha = xp.reshape(problem.array(v), y.shape)
     dear = admission.float64_is_dear(problem.gram)
     fitted = (MixedPrecision(problem.gram) if dear else problem.gram) @ alpha
-    weights, b = problem.sample_weights, problem.array(intercept)
+    weights, b = problem.sample_weights, problem.constants(intercept)
+    if problem.null_space is not None:
+        b = xp.reshape(b, y.shape)
     roots, total = xp.sqrt(weights)[:, None], float(xp.sum(weights))
     ridge, misses = problem.regularization * total, roots * (fitted + b - y)
     risk, square = float(xp.sum(misses**2)) / total, float(xp.sum(alpha * fitted))
@@ -574,7 +592,17 @@ def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual
         rest = roots * (problem.gram @ (roots * misses)) / trace
     computed = float(xp.max(xp.linalg.vector_norm(rest, axis=0) / sizes))
     rounding = float(xp.max(xp.linalg.vector_norm(errors, axis=0) / sizes))
+    if problem.null_space is not None:
+        computed += _off_balance(problem, alpha)
     return Residual(computed + rounding, rounding, objective)
+
+
+def _off_balance(problem: Problem, alpha: Array) -> float:
+    """How far α is from orthogonal to the null space, relative to the sizes that are added."""
+    xp, columns = namespace(alpha), problem.array(problem.null_space)
+    left = xp.abs(columns.T @ alpha)
+    sizes = xp.linalg.vector_norm(columns, axis=0)[:, None] * xp.linalg.vector_norm(alpha, axis=0)
+    return float(xp.max(left / xp.where(sizes > 0, sizes, 1.0)))
 
 
 def _sampled_residual(
@@ -588,6 +616,7 @@ def _sampled_residual(
     some = beside(rows, alpha)
     roots = xp.sqrt(problem.sample_weights)[some][:, None]
     values = gram[rows, :].astype(np.float64) @ alpha
+    b = b if problem.null_space is None else b[some]
     misses = roots * (values + b - problem.y_columns[some])
     squares = (misses + pull[some]) ** 2
     residuals = xp.sqrt(n * xp.mean(squares, axis=0)) / sizes
@@ -615,6 +644,7 @@ def gradient_norm(
     >>> gradient_norm(problem, [0.0]), gradient_norm(problem, [0.5])  # of ½(2 − 2w)² in w
     (4.0, 0.0)
     """
+    require_plain_intercept("gradient_norm", problem)
     xp, alpha = namespace(problem.y), problem.array(coefficients)
     values = problem.gram @ alpha + problem.array(intercept)
     push = over_rows(problem.shares, alpha) * slopes(problem, values)

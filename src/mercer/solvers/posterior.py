@@ -1,4 +1,4 @@
-"""What a ridge fit knows about its own error: its smoother, leave-one-out, and posterior variance.
+"""Error estimates of a ridge fit: its smoother, leave-one-out, and posterior variance.
 
 Ridge regression is the mean of a Gaussian process: f has the prior covariance s²k, a target the
 noise variance s²ρ/w_i around f(x_i) + b, and b a flat prior. Three things say all the rest:
@@ -51,7 +51,13 @@ def posterior(problem: Problem, factor: linalg.Factor | None = None) -> Posterio
     >>> bool(np.allclose(known.smoother_weights(gram.x), hat))
     True
     """
-    require_square_loss(Posterior, problem)
+    require_square_loss(Posterior, problem, null_space=True)
+    if problem.null_space is not None:
+        raise ValueError(
+            "deviations, intervals and smoother weights are computed for positive definite "
+            "kernels and a constant; got a null space of the penalty. SpectralPath gives "
+            "leave-one-out predictions and degrees of freedom of splines."
+        )
     if problem.on_all_points and not (problem.regularization and has_few_features(problem.gram)):
         return OnAllPoints(problem, factor)
     return OnFeatures(problem)

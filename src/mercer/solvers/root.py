@@ -44,7 +44,7 @@ class Root:
 
     @property
     def rank(self) -> int:
-        """How many columns Φ has."""
+        """The number of columns of Φ."""
         return self.features.shape[1]
 
     def multiply(self, values: np.ndarray) -> np.ndarray:

@@ -14,9 +14,28 @@ import numpy as np
 
 from mercer.checks import check_count, check_nonnegative, check_positive
 
+__all__ = [
+    "Adaptive",
+    "Aggressive",
+    "Average",
+    "Constant",
+    "InverseSquareRoot",
+    "InverseTime",
+    "Schedule",
+    "average_bound",
+    "step_sizes",
+    "subgradient_bound",
+    "weighted_average_bound",
+]
+
 
 class Schedule(Protocol):
-    """The step sizes η_1 ≥ η_2 ≥ … > 0 of a descent."""
+    """The step sizes η_1 ≥ η_2 ≥ … > 0 of a descent.
+
+    >>> schedule: Schedule = InverseTime(2.0)
+    >>> step_sizes(schedule, 1, 3).round(3).tolist()
+    [2.0, 1.0, 0.667]
+    """
 
     def step(self, t: int) -> float:
         """η_t, for t = 1, 2, and so on."""

@@ -1,4 +1,4 @@
-"""What a solver hands back: coefficients, a truthful status, the gap, the history."""
+"""The result of a solver: coefficients, status, gap and history."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ class Status:
 
     `witness` is a unit vector v with vᵀKv < 0 where the kernel is not positive definite, so that
     there is no least objective; the message says so, too.
+
+    >>> Status(True, "Solved: 3 iterations.").converged
+    True
     """
 
     converged: bool
@@ -60,9 +63,19 @@ class Solution:
     intercept : float or array
         b, 0 where there is none.
     factor : Factor or None
-        The Cholesky factor that solved it, where the solver was told to keep it.
+        The Cholesky factor that solved it, where the solver was asked to store it.
     asked : Asked or None
         The problem in a few numbers, where an estimator posed it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Linear
+    >>> from mercer.losses import Squared
+    >>> from mercer.solvers import Direct, Problem
+    >>> solution = Direct().solve(Problem(Linear().gram(np.eye(2)), np.ones(2), Squared(), 0.5))
+    >>> solution.coefficients, solution.status.converged
+    (array([0.5, 0.5]), True)
     """
 
     coefficients: Array
@@ -75,7 +88,7 @@ class Solution:
     asked: Asked | None = None
 
     def __repr__(self) -> str:
-        """How it ended and how large it is, not thousands of numbers."""
+        """Show the status and the size, not thousands of numbers."""
         numbers = f"objective {self.objective:.6g}, gap {self.gap:.2g}"
         shape = tuple(self.coefficients.shape)
         return f"Solution({self.status}; {numbers}, coefficients of shape {shape})"
@@ -100,10 +113,14 @@ class Solution:
             objective=sum(part.objective for part in parts),
             gap=max(part.gap for part in parts),
             history={name: [part.history.get(name, []) for part in parts] for name in names},
-            intercept=xp.asarray(
-                [float(part.intercept) for part in parts],
-                dtype=xp.float64,
-                device=parts[0].coefficients.device,
+            intercept=xp.stack(
+                [
+                    xp.asarray(
+                        part.intercept, dtype=xp.float64, device=parts[0].coefficients.device
+                    )
+                    for part in parts
+                ],
+                axis=-1,
             ),
         )
 

@@ -1,4 +1,4 @@
-"""What kernels on objects share: points held in flat arrays, and the contract of the kernels."""
+"""Shared by kernels on objects: points in flat arrays, and the contract of the kernels."""
 
 from __future__ import annotations
 

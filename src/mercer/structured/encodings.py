@@ -14,7 +14,7 @@ from mercer.structured.hashing import token_code
 
 PERIODS = {"year": 365.2425, "week": 7.0, "day": 1.0}  # in days
 SUFFIXES = ("%", "?", "#", *(f"@{period}" for period in PERIODS))
-KNOTS = 1024  # values of a column of numbers that are told apart by their place among all
+KNOTS = 1024  # quantiles by which the rank of a number is found
 WORDS = 3.0  # in the mean, from which different texts are texts rather than categories
 
 

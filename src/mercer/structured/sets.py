@@ -127,7 +127,7 @@ class _SetKernel(SparseKernel):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Intersection(_SetKernel, MinimumKernel):
-    """How much two sets share: |A ∩ B|, and Σ_u min(a_u, b_u) for weights a and b.
+    """The size of the intersection of two sets, |A ∩ B|, and Σ_u min(a_u, b_u) for weights a and b.
 
     `Intersection().normalised()` is the cosine of sets, |A ∩ B|/√(|A| |B|).
 

@@ -394,7 +394,7 @@ def _check_columns(frame: Any, wanted: Sequence[str]) -> None:
 def table_kernel(frame: Any, *, main_effects: bool = True, exponent: float = 2.0) -> Table:
     """A kernel for a table: a product over all columns, and functions of single numbers beside it.
 
-    Numbers, categories, dates and texts are told apart by their type; a text is a category unless
+    Numbers, categories, dates and texts are recognised by their type; a text is a category unless
     most of them are different and of several words. Columns of categories that are all different,
     as names and keys, are left out. What it proposes is there to be read and changed:
     `k.kernel` is a kernel on named columns, `k.with_(kernel=...)` another table.

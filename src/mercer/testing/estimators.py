@@ -1,4 +1,4 @@
-"""What estimators owe on objects that are no vectors; scikit-learn's own checks skip those."""
+"""Checks of estimators on objects that are not vectors, which scikit-learn's checks skip."""
 
 from __future__ import annotations
 

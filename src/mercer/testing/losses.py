@@ -3,7 +3,7 @@
 A contract takes a loss on targets and predictions (`LossCase`). A function marked `@contract` joins
 `LOSS_CONTRACTS` and runs on every loss. Contracts use no derivative but the loss's own: a slope is
 right if it supports the values, a curvature if it is what differences of slopes tend to. So they
-hold at kinks too, and need not be told where those are.
+hold at kinks too, and need not know where those are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far rounding may move a kernel value: a running error bound over its expression.
+"""A bound on the rounding error of a kernel value, computed along its expression.
 
 Every operation adds its own rounding to what its arguments carry (Wilkinson's running error
 analysis), so tolerances follow from the unit of the precision and the conditioning of the kernel

@@ -21,6 +21,19 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+__all__ = [
+    "bags",
+    "graphs",
+    "images",
+    "sequences",
+    "series",
+    "sets",
+    "tables",
+    "texts",
+    "trees",
+    "weighted_sets",
+]
+
 Strategy = st.SearchStrategy[list[Any]]
 MOST = 8  # objects in a list
 
@@ -34,23 +47,43 @@ def _numbers() -> st.SearchStrategy[float]:
 
 
 def texts(alphabet: str = "abc", longest: int = 8) -> Strategy:
-    """Lists of texts over an alphabet."""
+    """Lists of texts over an alphabet.
+
+    >>> from hypothesis import find
+    >>> find(texts(), lambda drawn: "ab" in drawn)
+    ['ab']
+    """
     return _lists(st.text(alphabet, max_size=longest))
 
 
 def sequences(longest: int = 6) -> Strategy:
-    """Lists of sequences of tokens: words and whole numbers."""
+    """Lists of sequences of tokens: words and whole numbers.
+
+    >>> from hypothesis import find
+    >>> len(find(sequences(), lambda drawn: len(drawn) > 1))
+    2
+    """
     token = st.sampled_from(["to", "be", "or", "not"]) | st.integers(0, 3)
     return _lists(st.lists(token, max_size=longest).map(tuple))
 
 
 def sets(symbols: Any = ("a", "b", "c", "d", 1, 2)) -> Strategy:
-    """Lists of sets."""
+    """Lists of sets.
+
+    >>> from hypothesis import find
+    >>> len(find(sets(), lambda drawn: len(drawn) > 1))
+    2
+    """
     return _lists(st.frozensets(st.sampled_from(list(symbols))))
 
 
 def weighted_sets(symbols: Any = ("a", "b", "c", 1)) -> Strategy:
-    """Lists of dictionaries from symbols to weights."""
+    """Lists of dictionaries from symbols to weights.
+
+    >>> from hypothesis import find
+    >>> len(find(weighted_sets(), lambda drawn: len(drawn) > 1))
+    2
+    """
     weight = st.sampled_from([0.0, 0.25, 1.0, 2.0, 10.0])
     return _lists(st.dictionaries(st.sampled_from(list(symbols)), weight))
 
@@ -63,17 +96,32 @@ def _arrays(draw: Any, width: int, longest: int) -> np.ndarray:
 
 
 def bags(width: int = 2, longest: int = 4) -> Strategy:
-    """Lists of bags of vectors with so many columns."""
+    """Lists of bags of vectors with so many columns.
+
+    >>> from hypothesis import find
+    >>> find(bags(width=3), lambda drawn: len(drawn[0]) > 0)[0].shape[1]
+    3
+    """
     return _lists(_arrays(width, longest))
 
 
 def series(longest: int = 6) -> Strategy:
-    """Lists of series of numbers."""
+    """Lists of series of numbers.
+
+    >>> from hypothesis import find
+    >>> len(find(series(), lambda drawn: len(drawn) > 1))
+    2
+    """
     return _lists(_arrays(1, longest).map(lambda rows: rows[:, 0]))
 
 
 def trees(labels: str = "ab", most: int = 6) -> Strategy:
-    """Lists of trees as nested tuples, the empty tree too."""
+    """Lists of trees as nested tuples, the empty tree too.
+
+    >>> from hypothesis import find
+    >>> len(find(trees(), lambda drawn: len(drawn) > 1))
+    2
+    """
     leaf = st.sampled_from(labels).map(lambda label: (label,))
 
     def node(children: Any) -> Any:
@@ -97,19 +145,34 @@ def _graph(draw: Any, labels: str | None, width: int, most: int) -> Any:
 
 
 def graphs(labels: str | None = "CNO", width: int = 0, most: int = 6) -> Strategy:
-    """Lists of graphs as (edges, labels), with attributes of so many columns if there are any."""
+    """Lists of graphs as (edges, labels), with attributes of so many columns if there are any.
+
+    >>> from hypothesis import find
+    >>> len(find(graphs(), lambda drawn: len(drawn) > 1))
+    2
+    """
     return _lists(_graph(labels, width, most))
 
 
 def images(side: int = 8) -> Strategy:
-    """Lists of images of up to so many pixels in height and width."""
+    """Lists of images of up to so many pixels in height and width.
+
+    >>> from hypothesis import find
+    >>> find(images(), lambda drawn: True)[0].ndim
+    2
+    """
     size = st.integers(0, side)
     pixels = st.tuples(size, size, st.integers(0, 1000))
     return _lists(pixels.map(lambda p: np.random.default_rng(p[2]).integers(0, 9, p[:2]) / 8.0))
 
 
 def tables(most: int = MOST) -> st.SearchStrategy[dict[str, list[Any]]]:
-    """Tables as dictionaries of columns: numbers, categories and missing values of both."""
+    """Tables as dictionaries of columns: numbers, categories and missing values of both.
+
+    >>> from hypothesis import find
+    >>> isinstance(find(tables(), lambda drawn: True), dict)
+    True
+    """
     number = st.none() | _numbers()
     category = st.none() | st.sampled_from(["Bonn", "Rome", "Oslo"])
     row = st.tuples(number, number, category, st.booleans())

@@ -35,7 +35,11 @@ def approximation_error(weights: Any, coefficients: Any, regularization: float) 
 
 
 class Split(NamedTuple):
-    """What λ costs within the closure of the space, and what lies outside it for every λ."""
+    """What λ costs within the closure of the space, and what lies outside it for every λ.
+
+    >>> Split(inside=0.5, outside=0.0).inside
+    0.5
+    """
 
     inside: float
     outside: float

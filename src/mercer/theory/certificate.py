@@ -22,7 +22,11 @@ MOST_ROWS = 3000  # for which an eigendecomposition is made
 
 @dataclass(frozen=True)
 class Assumption:
-    """What a statement rests on; `holds` is True or False where it was checked, None where not."""
+    """What a statement rests on; `holds` is True or False where it was checked, None where not.
+
+    >>> Assumption("the samples are independent").holds is None
+    True
+    """
 
     text: str
     holds: bool | None = None
@@ -34,7 +38,11 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Statement:
-    """A number with its meaning; None where it is not known, and `meaning` says why."""
+    """A number with its meaning; None where it is not known, and `meaning` says why.
+
+    >>> Statement("norm", 2.0, "‖f‖").value
+    2.0
+    """
 
     name: str
     value: float | None
@@ -95,6 +103,15 @@ def certify(
     probability : float, default=0.95
     target_bound : float, optional
         Y ≥ |y| for all targets, which bounds for regression need.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRidge
+    >>> model = KernelRidge(kernel="rbf").fit(np.eye(4), np.ones(4))
+    >>> certificate = certify(model.function_, model.solution_)
+    >>> bool(np.isclose(certificate["norm"].value, model.function_.norm()))
+    True
     """
     check_between("certify", "probability", probability, 0.0, 1.0)
     if target_bound is not None:

@@ -80,7 +80,12 @@ class Column(Protocol):
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A number, standardised or by its place among the training values; whether it is missing."""
+    """A number, standardised or by its place among the training values; whether it is missing.
+
+    >>> encoder = TableEncoder().fit({"age": [20.0, 30.0, 40.0]})
+    >>> encoder.transform({"age": [30.0]}).tolist()
+    [[0.0]]
+    """
 
     learned: Numbers
     rank: bool
@@ -101,7 +106,13 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class DateColumn:
-    """A date: when it is, and its place in the year, the week and the day, on circles."""
+    """A date: when it is, and its place in the year, the week and the day, on circles.
+
+    >>> days = np.arange("2024-01-01", "2025-12-31", dtype="datetime64[D]")
+    >>> encoder = TableEncoder().fit({"day": days})
+    >>> "cos(day@year)" in encoder.get_feature_names_out()
+    True
+    """
 
     learned: Numbers
     rank: bool
@@ -123,7 +134,15 @@ class DateColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """0 and 1 for each frequent category; a category that is missing is one, a rare one is none."""
+    """A column of 0 and 1 for each frequent category.
+
+    Missing values are a category of their own; a rare category has 0 in all columns.
+
+    >>> CategoryColumn(("Bonn", "Rome")).names("town")
+    ['town=Bonn', 'town=Rome']
+    >>> [column.tolist() for column in CategoryColumn(("Bonn", "Rome")).encoded(["Rome"], "town")]
+    [[0.0], [1.0]]
+    """
 
     kept: tuple[Any, ...]
 
@@ -138,7 +157,12 @@ class CategoryColumn:
 
 @dataclass(frozen=True, eq=False)
 class TextColumn:
-    """The leading components of TF-IDF."""
+    """The leading components of TF-IDF.
+
+    >>> vectorizer = TfidfVectorizer().fit(["red bike", "blue bike"])
+    >>> TextColumn(vectorizer, np.eye(3)[:2]).names("note")
+    ['note~0', 'note~1']
+    """
 
     vectorizer: TfidfVectorizer
     components: np.ndarray
@@ -163,15 +187,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """Columns of a table as numbers: standardised, one-hot, on circles, with missing values.
 
     Numbers are standardised (or replaced by their place among the training values), and what is
-    missing is the median, told by a column of its own. Categories are one-hot, dates also have
-    their place in the year, the week and the day, texts the leading components of TF-IDF. Columns
-    that are different in every row and no numbers, as names and keys, are left out.
+    missing is replaced by the median, and marked in a column of its own. Categories are
+    one-hot, dates also have their place in the year, the week and the day, texts the leading
+    components of TF-IDF. Columns that are different in every row and no numbers, as names and
+    keys, are left out.
 
     Parameters
     ----------
     numbers : "standard" or "rank", default="standard"
     max_categories : int, default=50
-        The most frequent categories of a column; rarer ones are told apart no longer.
+        The most frequent categories of a column; rarer ones are not distinguished.
     text_components : int, default=30
 
     Attributes

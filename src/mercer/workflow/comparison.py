@@ -36,6 +36,10 @@ class Comparison:
     """Errors of models on the same folds, the best first.
 
     `print` shows a table; `errors` holds a row for each model and a column for each fold.
+
+    >>> shown = Comparison("RMSE", ["mercer"], np.array([[1.0, 2.0]]), np.array([0.1]))
+    >>> shown.errors.mean()
+    np.float64(1.5)
     """
 
     measure: str

@@ -1,4 +1,4 @@
-"""What `mercer.fit` returns: a fitted pipeline that knows how it was made and how good it is."""
+"""The result of `mercer.fit`: a fitted pipeline with a record of how it was made and tested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mercer.workflow.columns import as_table, row_count
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """How a model was made, in plain numbers and texts: it is stored with the model.
+    """The record of a fit, in plain numbers and texts; it is stored with the model.
 
     Attributes
     ----------
@@ -48,6 +48,14 @@ class Record:
         What took how long.
     code : str
         Public code that makes the same model.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> x = np.linspace(0, 1, 60)
+    >>> record = mercer.fit({"x": x, "y": x**2}, "y", time_limit=1.0).record_
+    >>> record.rows, record.held_out_rows, record.task
+    (60, 12, 'regression')
     """
 
     target: str
@@ -81,6 +89,12 @@ class FittedModel(Pipeline):
 
     It is made by `mercer.fit`. As a `Pipeline` it can be cloned, fitted again, searched over and
     put into other tools of scikit-learn; `record_` belongs to the fit of `mercer.fit`.
+
+    >>> import mercer
+    >>> x = np.linspace(0, 1, 60)
+    >>> model = mercer.fit({"x": x, "y": x**2}, "y", time_limit=1.0)
+    >>> model.predict({"x": [0.5]}).shape
+    (1,)
     """
 
     record_: Record
@@ -122,7 +136,7 @@ class FittedModel(Pipeline):
         return predicted - width, predicted + width
 
     def certificate(self) -> str:
-        """What is known and proved of the fitted function: errors, gap, norm, bounds.
+        """Bounds and exact statements on the fitted function: errors, gap, norm.
 
         Below the figures of the fit stand the statements of the estimator's own `certificate`.
         """

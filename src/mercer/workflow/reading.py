@@ -36,13 +36,18 @@ def _polars() -> ModuleType:
 
 
 def read_table(source: Any, columns: Sequence[str] | None = None) -> Any:
-    """The table in a file, or in the bytes of a CSV file; a DataFrame of polars, npz a dictionary.
+    r"""The table in a file, or in the bytes of a CSV file; a DataFrame of polars, npz a dictionary.
 
     Parameters
     ----------
     source : path or bytes
     columns : list of str, optional
         All by default.
+
+    Examples
+    --------
+    >>> read_table(b"a,b\n1,2\n").columns
+    ['a', 'b']
     """
     if isinstance(source, bytes):
         return _chosen(_csv(_polars(), io.BytesIO(source), "standard input"), columns)
@@ -176,7 +181,7 @@ class TableBlocks:
             yield block.to_numpy().astype(np.float64)
 
     def __len__(self) -> int:
-        """How many rows the file has."""
+        """The number of rows in the file."""
         pl, path = _polars(), Path(self.path)
         lazy = pl.scan_parquet(path) if path.suffix == ".parquet" else pl.scan_ipc(path)
         return int(lazy.select(pl.len()).collect().item())

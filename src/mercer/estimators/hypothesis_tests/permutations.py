@@ -1,4 +1,4 @@
-"""What both tests share: lengthscales, p-values from permutations, gamma distributions."""
+"""Shared by both tests: lengthscales, p-values from permutations, gamma distributions."""
 
 from __future__ import annotations
 
@@ -38,19 +38,26 @@ TUNING = Tuning()
 
 @dataclass(frozen=True)
 class TestResult:
-    """What a test found.
+    """The result of a permutation test.
 
     Attributes
     ----------
     statistic : float
-        Of the data, for the kernel below.
+        The statistic of the data, for the kernel below.
     pvalue : float
     null_distribution : array or None
         The statistics of all permutations, for that kernel.
     kernels : tuple of Kernel
-        The kernel that was used; for "aggregate" the one that stood out most, for an independence
-        test one for each variable.
+        The kernel that was used; for "aggregate" the one with the most extreme statistic, for an
+        independence test one for each variable.
     method : str
+
+    Examples
+    --------
+    >>> from mercer import mmd_test
+    >>> X = np.arange(40.0)[:, None]
+    >>> mmd_test(X[:20], X[20:], permutations=99, random_state=0).pvalue
+    0.01
     """
 
     __test__ = False  # for pytest: not a test itself

@@ -90,7 +90,7 @@ class MapLaws(Facts):
     @cached_property
     def universal(self) -> Answer:
         if self.one_to_one is False:
-            return no("points that differ may have the same image, and are not told apart")
+            return no("points that differ may have the same image, and look equal to the kernel")
         return super().universal
 
     def dense_on_images(self, inner: Answer) -> Answer:

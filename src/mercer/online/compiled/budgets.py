@@ -1,4 +1,4 @@
-"""What to do with one bump too many: the policies of `mercer.online.budgets`, compiled."""
+"""The policies of `mercer.online.budgets`, compiled: drop, merge or project one bump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How helpers of compiled functions are compiled: as part of what calls them."""
+"""Helpers of compiled functions, which are compiled into their callers."""
 
 from __future__ import annotations
 

@@ -27,6 +27,13 @@ class Graph(NamedTuple):
         Numbers for each node.
     edge_labels : sequence or None
         A label for each edge.
+
+    Examples
+    --------
+    >>> from mercer.structured import WeisfeilerLehman
+    >>> path = Graph([(0, 1), (1, 2)], labels=["C", "C", "O"])
+    >>> WeisfeilerLehman(0)([path])  # two C and one O: 2² + 1²
+    array([[5.]])
     """
 
     edges: Any

@@ -1,4 +1,4 @@
-"""The random walk kernel of graphs: common walks, weighed down by their length."""
+"""The random walk kernel of graphs: common walks, with weights that decay with their length."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class GlobalAlignment(LogScaleKernel):
     lengthscale : float, default=1.0
         σ. A start is the median distance of vectors times the root of the median length.
     band : int, default=0
-        Pairs with |i − j| ≥ band are left out, nearer ones weighed down by 1 − |i − j|/band; 0
+        Pairs with |i − j| ≥ band are left out, nearer ones multiplied by 1 − |i − j|/band; 0
         admits all pairs.
 
     References
