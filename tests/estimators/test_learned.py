@@ -121,7 +121,7 @@ def test_a_fit_that_would_take_too_long_takes_centres(monkeypatch):
 
 
 def test_a_fit_that_takes_a_little_too_long_stops_early(monkeypatch):
-    slowly(monkeypatch, 300.0)
+    slowly(monkeypatch, 100.0)
     model = LearnedKernelRegressor(**SMALL, time_limit=60.0)
     with pytest.warns(ApproximationWarning, match="conjugate gradients stop early"):
         model.fit(X, Y)

@@ -210,8 +210,7 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     """
     warn_of_lengthscale(kernel, points)
-    if points.home == "cluster" and centres is None:  # as for blocks of rows
-        centres = min(automatic.default_centres(len(points)), len(points))
+    centres = _default_centres(points) if centres is None else centres
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
@@ -244,12 +243,26 @@ def formulation(
         )
     if centres is None and choice is not None:
         _warn_of_centres(choice)
+    chosen = _chosen_centres(centres, count, kernel, points, random_state)
+    cross = cross_gram(kernel, points, chosen)
+    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint, loss, outputs)
+
+
+def _chosen_centres(
+    centres: Any, count: int | None, kernel: Kernel, points: PointSet, random_state: Any
+) -> PointSet:
+    """Centres as they were asked for, or so many."""
     if centres is None or isinstance(centres, Integral):
         assert count is not None
         centres = drawn(min(count, len(points)), kernel, points, random_state)
-    chosen = centres.choose(kernel, points).points
-    cross = cross_gram(kernel, points, chosen)
-    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint, loss, outputs)
+    return centres.choose(kernel, points).points
+
+
+def _default_centres(points: PointSet) -> int | None:
+    """How many centres there are where none were asked for: some for rows on a cluster."""
+    if points.home != "cluster":
+        return None
+    return min(automatic.default_centres(len(points)), len(points))
 
 
 def _of_pairs(kernel: PairKernel, points: PointSet) -> Gram:

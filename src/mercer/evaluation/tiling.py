@@ -203,10 +203,13 @@ class Tiled:
         pieces = spans(len(packed), step)
         tasks = [(stripe, piece) for stripe in stripes for piece in pieces]
         partial: dict[tuple[Span, Span], np.ndarray] = {}
+        rows = cache(self.rows) if threads == 1 < len(pieces) else self.rows  # they hold scratch
 
         def add(task: tuple[Span, Span]) -> None:
             stripe, piece = task
-            total = self._stripe_sum(stripe, packed[slice(*piece)], values)
+            left, total = rows(*stripe), np.zeros((stripe[1] - stripe[0], values.shape[1]))
+            for (start, stop), columns in packed[slice(*piece)]:
+                self._add_tile(left, columns, values[start:stop], total)
             if len(pieces) == 1:
                 out[slice(*stripe)] += total
             else:
@@ -225,15 +228,6 @@ class Tiled:
 
         run(pack, range(len(pieces)), threads)
         return packed
-
-    def _stripe_sum(
-        self, stripe: Span, packed: list[tuple[Span, Any]], values: np.ndarray
-    ) -> np.ndarray:
-        rows = self.rows(*stripe)
-        total = np.zeros((stripe[1] - stripe[0], values.shape[1]))
-        for (start, stop), columns in packed:
-            self._add_tile(rows, columns, values[start:stop], total)
-        return total
 
     def _add_tile(self, rows: Any, columns: Any, values: np.ndarray, out: np.ndarray) -> None:
         """Add block @ values to out; one column is reduced as the values are computed."""
