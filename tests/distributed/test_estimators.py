@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 
 from mercer import (
+    SVC,
     KernelClassifier,
     KernelKMeans,
     KernelPCA,
@@ -94,10 +95,16 @@ def test_tables(cluster):
 def test_by_default_f_is_sought_on_centres(cluster):
     model = KernelRidge(0.1, kernel="rbf", gamma="median", random_state=0)
     model.fit(scattered(X), scattered(Y))
+    assert model.score(scattered(X), scattered(Y)) == pytest.approx(model.score(X, Y))
     assert len(model.X_fit_) <= N
     assert float(np.mean((model.predict(X) - Y) ** 2)) < 0.02
     with pytest.raises(ValueError, match="seek f on centres"):
         Gram(Gaussian(), Gaussian().points(scattered(X))) @ np.ones(N)
+
+
+def test_other_estimators_refuse_and_say_which_do_not(cluster):
+    with pytest.raises(ValueError, match="SVC is not fitted to rows on a cluster"):
+        SVC().fit(scattered(X), scattered(TWO))
 
 
 def test_features(cluster):
