@@ -25,7 +25,7 @@ from mercer.kernels import (
     RationalQuadratic,
 )
 from mercer.losses import Squared
-from mercer.solvers import Direct, Problem
+from mercer.solvers import ConjugateGradient, Direct, Problem
 
 CHECKED = 256  # rows that are compared with float64
 REPEATS = 5
@@ -455,7 +455,10 @@ def learned(effort: Effort) -> Iterator[Row]:
 
     X, y, new, truth = household(drop=7)
     model = LearnedKernelRegressor(
-        kernel=StretchedExponential(0.5), form="diagonal", rows=16_000, time_limit=165.0
+        kernel=StretchedExponential(0.5),
+        form="diagonal",
+        rows=16_000,
+        solver=ConjugateGradient(time_limit=215.0),
     )
     clone(model).set_params(rows=1000).fit(X[:20_000].contiguous(), y[:20_000])  # code is compiled
     seconds = wall(lambda: model.fit(X, y))[0]

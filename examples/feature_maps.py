@@ -94,7 +94,8 @@ for (name, make), colour in zip(MAPS.items(), colours, strict=False):
     style = "o-" if name.startswith(("Fourier", "Fastfood", "Mercer, sampled")) else "s--"
     left.loglog(COUNTS, errors, style, label=name, color=colour, linewidth=1.6, markersize=4)
 phi = MAPS["Fourier, independent"](COUNTS[-1], 0).fit(X)
-expected = np.sqrt(np.mean(phi.expected_error(X[:300], X[:300]) ** 2))
+pairs = np.repeat(X[:300], 300, axis=0), np.tile(X[:300], (300, 1))
+expected = np.sqrt(np.mean(phi.expected_error(*pairs) ** 2))
 print(f"theory for independent Fourier features: {expected:.1e}, falling like S^−0.50")
 theory = expected * np.sqrt(COUNTS[-1] / np.array(COUNTS))
 left.loglog(COUNTS, theory, ":", color="black", label="theory, independent")
@@ -104,7 +105,8 @@ left.set_ylabel("root mean square of k̂ − k")
 left.legend(fontsize=8, loc="lower left")
 for (name, make), colour in zip(BUDGETS.items(), colours, strict=False):
     errors = [test_error(make, count) for count in COUNTS]
-    print(f"{name}: error on new points {errors[4]:.3f} with {COUNTS[4]} features")
+    middle = len(COUNTS) // 2
+    print(f"{name}: error on new points {errors[middle]:.3f} with {COUNTS[middle]} features")
     right.loglog(COUNTS, errors, "o-", label=name, color=colour, linewidth=1.6, markersize=4)
 right.set_title("Ridge on equal budgets: error on new points")
 right.set_ylabel("root mean square of f − truth")

@@ -116,6 +116,15 @@ def test_polynomials_are_fitted_exactly_and_cost_nothing():
         assert model.function_.norm() < 1e-6
 
 
+def test_an_intercept_is_a_polynomial_and_outputs_have_penalties_of_their_own():
+    targets = np.stack([Y, Y**2], axis=1)
+    both = KernelRidge(alpha=[0.1, 1.0], kernel=ThinPlate(), fit_intercept=True).fit(X, targets)
+    for k, alpha in enumerate((0.1, 1.0)):
+        one = KernelRidge(alpha=alpha, kernel=ThinPlate()).fit(X, targets[:, k])
+        np.testing.assert_allclose(both.predict(NEW)[:, k], one.predict(NEW), atol=1e-10)
+    assert both.intercept_ == 0.0
+
+
 def test_leave_one_out_of_splines_is_refitting():
     kernel, alpha = Polyharmonic(3), 1e-3
     path = SpectralPath.of(kernel.gram(X), Y)

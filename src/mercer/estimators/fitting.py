@@ -243,12 +243,19 @@ def formulation(
         )
     if centres is None and choice is not None:
         _warn_of_centres(choice)
+    chosen = _chosen_centres(centres, count, kernel, points, random_state)
+    cross = cross_gram(kernel, points, chosen)
+    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint, loss, outputs)
+
+
+def _chosen_centres(
+    centres: Any, count: int | None, kernel: Kernel, points: PointSet, random_state: Any
+) -> PointSet:
+    """Centres as they were asked for, or so many."""
     if centres is None or isinstance(centres, Integral):
         assert count is not None
         centres = drawn(min(count, len(points)), kernel, points, random_state)
-    chosen = centres.choose(kernel, points).points
-    cross = cross_gram(kernel, points, chosen)
-    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint, loss, outputs)
+    return centres.choose(kernel, points).points
 
 
 def _default_centres(points: PointSet) -> int | None:

@@ -33,8 +33,8 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.problem import Solver
 
 LEARNING = 0.6  # of the time, for learning
-FEWEST = 10  # iterations of conjugate gradients that are worth having: even the first has seen all
-# rows, through the columns of the preconditioner
+ENOUGH = 0.5  # of the time that conjugate gradients would need. On household power a tenth of their
+# iterations left a residual of 0.1 and good predictions, a twentieth one of 0.7 and bad ones
 SOLVING = 0.9  # of the time left, for their iterations: the last one and the residual take longer
 SHORT = 1.0  # seconds that a final fit may take in any case: centres would not be quicker
 
@@ -142,8 +142,8 @@ class _Learned(CallbackSupportMixin, _Attributes):
             "time_limit leaves, so "
         )
         iterative = [one for one in exact if isinstance(one.solver, ConjugateGradient)]
-        fits = [one for one in iterative if one.obstacle in ("", automatic.TOO_LONG)]
-        if fits and seconds * (fits[0].passes or 0) >= FEWEST * fits[0].seconds:
+        fits = [one for one in iterative if one.obstacle in ("", automatic.too_long())]
+        if fits and seconds >= ENOUGH * fits[0].seconds:
             text += "conjugate gradients stop early. Give more time for their end."
             warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
             return replace(fits[0].solver, time_limit=SOLVING * seconds), None

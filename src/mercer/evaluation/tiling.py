@@ -18,6 +18,7 @@ import numpy as np
 from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.row_pass import row_pass, row_pass_memory
+from mercer.linalg.thin import thin_product
 from mercer.points import PointSet
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, in_words, memory_budget
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
@@ -202,10 +203,13 @@ class Tiled:
         pieces = spans(len(packed), step)
         tasks = [(stripe, piece) for stripe in stripes for piece in pieces]
         partial: dict[tuple[Span, Span], np.ndarray] = {}
+        rows = cache(self.rows) if threads == 1 < len(pieces) else self.rows  # they hold scratch
 
         def add(task: tuple[Span, Span]) -> None:
             stripe, piece = task
-            total = self._stripe_sum(stripe, packed[slice(*piece)], values)
+            left, total = rows(*stripe), np.zeros((stripe[1] - stripe[0], values.shape[1]))
+            for (start, stop), columns in packed[slice(*piece)]:
+                self._add_tile(left, columns, values[start:stop], total)
             if len(pieces) == 1:
                 out[slice(*stripe)] += total
             else:
@@ -225,21 +229,12 @@ class Tiled:
         run(pack, range(len(pieces)), threads)
         return packed
 
-    def _stripe_sum(
-        self, stripe: Span, packed: list[tuple[Span, Any]], values: np.ndarray
-    ) -> np.ndarray:
-        rows = self.rows(*stripe)
-        total = np.zeros((stripe[1] - stripe[0], values.shape[1]))
-        for (start, stop), columns in packed:
-            self._add_tile(rows, columns, values[start:stop], total)
-        return total
-
     def _add_tile(self, rows: Any, columns: Any, values: np.ndarray, out: np.ndarray) -> None:
         """Add block @ values to out; one column is reduced as the values are computed."""
         if values.shape[1] == 1:
             self.reduce(rows, columns, values[:, 0], out[:, 0])
         else:
-            out += self._filled(rows, columns, len(out), len(values)) @ values
+            out += thin_product(self._filled(rows, columns, len(out), len(values)), values)
 
     def _filled(self, rows: Any, columns: Any, n: int, m: int) -> np.ndarray:
         block = np.empty((n, m), self.dtype)
@@ -269,8 +264,8 @@ class Tiled:
                     self.reduce_both(rows, columns, v[:, 0], w[:, 0], out[:, 0], out_columns[:, 0])
                 else:
                     block = self._filled(rows, columns, len(w), len(v))
-                    out += block @ v
-                    out_columns += block.T @ w
+                    out += thin_product(block, v)
+                    out_columns += thin_product(block.T, w)
 
         for pairs in tournament(len(blocks)):
             run(meet, pairs, threads)

@@ -31,6 +31,8 @@ from mercer.checks import check_finite, check_object, check_weights
 from mercer.functions import RKHSFunction
 from mercer.losses import Loss, one_hot
 
+__all__ = ["Differentiable", "InnerProduct", "Risk", "SquaredNorm"]
+
 
 def on_functionals(f: RKHSFunction) -> RKHSFunction:
     """The same function, with its centres as evaluation functionals."""
@@ -40,7 +42,14 @@ def on_functionals(f: RKHSFunction) -> RKHSFunction:
 
 
 class Differentiable:
-    """A functional J of f, with J(f) and `gradient(f)`; functionals add up and take factors."""
+    """A functional J of f, with J(f) and `gradient(f)`; functionals add up and take factors.
+
+    >>> from mercer.kernels import Gaussian
+    >>> f = Gaussian().function([[0.0]], [2.0])
+    >>> J = 3.0 * SquaredNorm() - InnerProduct(f)
+    >>> J(f), float(J.gradient(f).coefficients.sum())  # 3·4 − 4; 6f − f = 5f
+    (8.0, 10.0)
+    """
 
     def __call__(self, f: RKHSFunction) -> float:
         """J(f)."""
@@ -141,7 +150,13 @@ class SquaredNorm(Differentiable):
 
 @dataclass(frozen=True)
 class InnerProduct(Differentiable):
-    """⟨f, g⟩, with the gradient g."""
+    """⟨f, g⟩, with the gradient g.
+
+    >>> from mercer.kernels import Gaussian
+    >>> g = Gaussian().function([[0.0]], [1.0])
+    >>> InnerProduct(g)(2.0 * g), InnerProduct(g).gradient(2.0 * g) is g
+    (2.0, True)
+    """
 
     other: RKHSFunction
 
@@ -168,6 +183,15 @@ class Risk(Differentiable):
         y; classes 0, 1, … for a loss of several classes.
     weights : array of shape (n,), optional
         w ≥ 0.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
+    >>> f = Gaussian().function([[0.0]], [1.0])
+    >>> J = Risk(Squared(), [[0.0]], [3.0])  # ½(f(0) − 3)²
+    >>> J(f), J.gradient(f).coefficients.tolist()  # (f(0) − 3) k(0, ·)
+    (2.0, [-2.0])
     """
 
     loss: Loss

@@ -21,6 +21,17 @@ from mercer.kernels.derivatives import mixed_derivative
 from mercer.kernels.facts import Facts, unknown, yes
 from mercer.points import ObjectPoints, PointSet, VectorPoints
 
+__all__ = [
+    "Average",
+    "Combination",
+    "Derivative",
+    "Evaluation",
+    "Functional",
+    "Integral",
+    "OnFunctionals",
+    "are_functionals",
+]
+
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)  # exact up to degree 31 on each piece
 
 
@@ -70,7 +81,11 @@ class Functional(Differentiable):
 
 @dataclass(frozen=True)
 class Combination(Functional):
-    """Σ c_i L_i."""
+    """Σ c_i L_i, made by adding functionals.
+
+    >>> len((Evaluation([0.0]) + 2.0 * Evaluation([1.0])).terms())
+    2
+    """
 
     parts: tuple[tuple[float, Functional], ...]
 
@@ -88,7 +103,12 @@ class Combination(Functional):
 
 @dataclass(frozen=True)
 class Evaluation(Functional):
-    """f(x): the evaluation functional, with the representer k(x, ·)."""
+    """f(x): the evaluation functional, with the representer k(x, ·).
+
+    >>> from mercer.kernels import Linear
+    >>> Evaluation([2.0])(Linear().function([[3.0]], [1.0]))  # f(x) = 3x
+    6.0
+    """
 
     point: Any
 
@@ -109,6 +129,13 @@ class Derivative(Functional):
         x.
     direction : int or array of shape (columns,), default=0
         The number of a column, or u.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Polynomial
+    >>> f = Polynomial(degree=2, bias=0.0).function([[1.0]], [1.0])  # f(x) = x²
+    >>> Derivative([3.0])(f)
+    6.0
     """
 
     point: Any
@@ -146,6 +173,13 @@ class Integral(Functional):
     low, high : float
     pieces : int, default=4
         The interval is cut at least so often; take more where it is many lengthscales long.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Polynomial
+    >>> f = Polynomial(degree=2, bias=0.0).function([[1.0]], [1.0])  # f(x) = x²
+    >>> round(Integral(0.0, 3.0)(f), 12)
+    9.0
     """
 
     low: float
@@ -163,18 +197,28 @@ class Integral(Functional):
         return np.linspace(self.low, self.high, self.pieces + 1)
 
 
-def Average(points: Any, weights: Any = None) -> Combination:
-    """The mean of f over some points, with weights where given.
+@dataclass(frozen=True)
+class Average(Functional):
+    """Σ w_i f(x_i)/Σw: the mean of f over some points, with weights where given.
 
-    >>> Average([[0.0], [2.0]])
-    0.5 * Evaluation([0.0]) + 0.5 * Evaluation([2.0])
+    >>> Average([[0.0], [2.0]]).terms()
+    [(0.5, Evaluation([0.0])), (0.5, Evaluation([2.0]))]
     """
-    rows = np.atleast_2d(np.asarray(points, np.float64))
-    shares = np.ones(len(rows)) if weights is None else np.asarray(weights, np.float64)
-    if shares.shape != (len(rows),) or not shares.sum():
-        raise ValueError("Average needs one weight for each point, with a sum that is not 0.")
-    shares = shares / shares.sum()
-    return Combination(tuple((float(w), Evaluation(x)) for w, x in zip(shares, rows, strict=True)))
+
+    points: Any
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        rows = np.atleast_2d(np.asarray(self.points, np.float64))
+        weights = np.ones(len(rows)) if self.weights is None else self.weights
+        shares = np.asarray(weights, np.float64)
+        if shares.shape != (len(rows),) or not shares.sum():
+            raise ValueError("Average needs one weight for each point, with a sum that is not 0.")
+        object.__setattr__(self, "points", tuple(map(tuple, rows.tolist())))
+        object.__setattr__(self, "weights", tuple((shares / shares.sum()).tolist()))
+
+    def terms(self) -> list[tuple[float, Functional]]:
+        return [(w, Evaluation(x)) for w, x in zip(self.weights, self.points, strict=True)]
 
 
 def _vector(owner: str, point: Any) -> tuple[float, ...]:
@@ -185,7 +229,11 @@ def _vector(owner: str, point: Any) -> tuple[float, ...]:
 
 
 def are_functionals(data: Any) -> bool:
-    """Whether data are a list of functionals, or one."""
+    """Whether data are a list of functionals, or one.
+
+    >>> are_functionals([Evaluation([0.0])]), are_functionals([[0.0]])
+    (True, False)
+    """
     if isinstance(data, (list, tuple)) and len(data):
         return any(isinstance(item, Functional) for item in data)
     return isinstance(data, Functional)

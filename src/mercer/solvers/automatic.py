@@ -107,7 +107,6 @@ class Tuning:
 
 
 TUNING = Tuning()
-TOO_LONG = f"longer than {TUNING.patience:.0f} s"  # an obstacle
 
 
 @dataclass(frozen=True)
@@ -372,6 +371,11 @@ def _reason(best: Candidate, exact: Sequence[Candidate], judged: Sequence[Candid
     return f"It is exact{' and the quickest that fits' if len(judged) > 1 else ''}."
 
 
+def too_long() -> str:
+    """The obstacle of what takes longer than anybody waits."""
+    return f"longer than {TUNING.patience:.0f} s"
+
+
 def _judged(candidate: Candidate, limit: float, asked: int | None) -> Candidate:
     if candidate.obstacle:
         return candidate
@@ -380,7 +384,7 @@ def _judged(candidate: Candidate, limit: float, asked: int | None) -> Candidate:
     if candidate.memory > limit:
         return replace(candidate, obstacle=f"more than the {limit / 1e6:.0f} MB there are")
     if candidate.exact and candidate.seconds > TUNING.patience:
-        return replace(candidate, obstacle=TOO_LONG)
+        return replace(candidate, obstacle=too_long())
     return candidate
 
 

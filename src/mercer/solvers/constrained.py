@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.losses import Squared
@@ -154,50 +155,59 @@ def _multiplier_of_ball(curve: Curve, radius: float) -> float:
     """The λ with ‖f_λ‖ = radius; 0 where even ‖f_0‖ is no more."""
     if curve.has_limit and curve.norm(0.0) <= radius:
         return 0.0
+
+    def excess(ridge: float) -> float:  # it grows with λ
+        return -_log(curve.norm(ridge) / radius)
+
     high = low = curve.start
     for _ in range(STEPS):
-        if curve.norm(high) <= radius:
+        if excess(high) >= 0:
             break
         high *= 10.0
     for _ in range(STEPS if curve.has_limit else 10):
-        if curve.norm(low) > radius:
-            break
+        if excess(low) < 0:
+            return _root(excess, low, high, curve.accuracy)
         low *= 0.1
-    else:
-        return low  # the ball holds f_λ for every λ that was tried
-    return _root(lambda ridge: curve.norm(ridge) <= radius, low, high, curve.accuracy)
+    return low  # the ball holds f_λ for every λ that was tried
 
 
 def _multipliers(curve: Curve, penalty: NormPenalty) -> list[float]:
     """All λ > 0 that were found with λ = 2R′(‖f_λ‖²); infinite for f = 0."""
 
-    def above(ridge: float) -> bool:
+    def excess(ridge: float) -> float:  # it grows with λ where r is convex
         norm = curve.norm(ridge)
-        return norm > 0 and ridge >= 2.0 * penalty.slope(norm * norm)
+        return _log(ridge) - _log(2.0 * penalty.slope(norm * norm)) if norm > 0 else -math.inf
 
-    below, reach = 8 if not curve.has_limit else 14, 8
-    grid = curve.start * 10.0 ** np.arange(-below, reach + 1.0)
-    if not penalty.convex:
-        grid = curve.start * 10.0 ** np.arange(-below, reach + 0.1, 0.25)
-    signs = [above(float(ridge)) for ridge in grid]
+    below = 14 if curve.has_limit else 8
+    step = 1.0 if penalty.convex else 0.25
+    grid = curve.start * 10.0 ** np.arange(-below, 8.0 + step, step)
+    values = [excess(float(ridge)) for ridge in grid]
     roots = [
-        _root(above, float(grid[i]), float(grid[i + 1]), curve.accuracy)
+        _root(excess, float(grid[i]), float(grid[i + 1]), curve.accuracy)
         for i in range(len(grid) - 1)
-        if signs[i + 1] and not signs[i]
+        if values[i] < 0 <= values[i + 1]
     ]
-    if signs[0] and not roots:
+    if values[0] >= 0 and not roots:
         roots = [float(grid[0])]
     return roots if penalty.convex and roots else [*roots, math.inf]
 
 
-def _root(above: Callable[[float], bool], low: float, high: float, accuracy: float) -> float:
-    """Where `above` becomes true between low and high, by bisection of log λ."""
-    while math.log(high / low) > accuracy:
-        middle = math.sqrt(low) * math.sqrt(high)
-        if not low < middle < high:
-            break
-        low, high = (low, middle) if above(middle) else (middle, high)
-    return high
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+def _root(excess: Callable[[float], float], low: float, high: float, accuracy: float) -> float:
+    """Where the excess becomes 0 between low and high: by Brent's method in log λ."""
+    bottom = -1e6  # in place of −∞, which f = 0 has
+
+    def clipped(log_ridge: float) -> float:
+        return min(max(excess(math.exp(log_ridge)), bottom), -bottom)
+
+    ends = math.log(low), math.log(high)
+    if clipped(ends[0]) >= 0 or clipped(ends[1]) <= 0:  # a root at an end, up to rounding
+        return low if clipped(ends[0]) >= 0 else high
+    root = scipy.optimize.brentq(clipped, *ends, xtol=accuracy, rtol=4 * np.finfo(float).eps)
+    return math.exp(root)
 
 
 class SolvedCurve:

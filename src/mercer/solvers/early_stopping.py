@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import beside, to_precision
+from mercer.arrays import beside, namespace, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.solvers import admission
 from mercer.solvers.optimality import certified_gap
@@ -84,8 +84,8 @@ class HeldOutRows:
         self.rows = np.flatnonzero(hidden)
         self.rest = replace(problem, weights=np.where(hidden, 0.0, weights))
         places = beside(self.rows, problem.y)
-        self.part, self.y = problem.operator[self.rows, :], problem.y[places]
         self.weights, self.places = problem.array(weights[self.rows]), places
+        self.part, self.y = problem.operator[self.rows, :], self._of_rows(problem.y)
 
     def risk(self, coefficients: Any, intercept: Any, values: Any = None) -> float:
         """Their mean loss; `values` are f(x_i) + b of all rows, where these are known."""
@@ -93,10 +93,13 @@ class HeldOutRows:
             constants = self.problem.constants(intercept)
             several = self.problem.null_space is not None
             values = self.part @ self.problem.array(coefficients)
-            values = values + (constants[self.places] if several else constants)
+            values = values + (self._of_rows(constants) if several else constants)
         else:
-            values = values[self.places]
+            values = self._of_rows(values)
         return float(self.problem.loss.risk(self.y, values, self.weights))
+
+    def _of_rows(self, values: Any) -> Any:
+        return namespace(values).take(values, self.places, axis=0)
 
 
 class EarlyStopping:

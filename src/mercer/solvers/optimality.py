@@ -644,6 +644,7 @@ def gradient_norm(
     >>> gradient_norm(problem, [0.0]), gradient_norm(problem, [0.5])  # of ½(2 − 2w)² in w
     (4.0, 0.0)
     """
+    require_plain_intercept("gradient_norm", problem)
     xp, alpha = namespace(problem.y), problem.array(coefficients)
     values = problem.gram @ alpha + problem.array(intercept)
     push = over_rows(problem.shares, alpha) * slopes(problem, values)

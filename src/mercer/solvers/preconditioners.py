@@ -329,8 +329,10 @@ class SamplingTuning:
         Columns of a product of which only the lower triangle is computed.
     begin : float
         The gap is about one over this at the start, relative to the objective.
-    slower : float
-        Steps over those that a sample by exact leverages would take.
+    inexact : float
+        Times as many rows does a sample by estimated leverages need as one by exact ones.
+    slowest : float
+        Of the excess that a step leaves, at most.
     stale : float
         Change of the curvatures, relative to their sum, that makes a preconditioner old.
     corrections : int
@@ -351,7 +353,8 @@ class SamplingTuning:
     uneven: float = 2.5
     device_panel: int = 4096
     begin: float = 1e-3
-    slower: float = 1.3
+    inexact: float = 2.0
+    slowest: float = 0.8
     stale: float = 0.2
     corrections: int = 2
 
@@ -695,13 +698,16 @@ def random_rows(rows: int, count: int, seed: int) -> np.ndarray:
 def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> float:
     """Steps of conjugate gradients to a relative gap, with a preconditioner of so many rows.
 
+    With m rows for M centres the excess falls by M/m in a step.
+
     >>> expected_steps(1_000, 50, 1_000, 1e-6), round(expected_steps(10**6, 50, 500, 1e-6), 1)
-    (1.0, 11.7)
+    (1.0, 12.9)
     """
     if sample >= rows:
         return 1.0
     goal = SAMPLING.begin * min(tolerance, 1.0)
-    return max(1.0, SAMPLING.slower * math.log(goal) / math.log(centres / sample))
+    left = min(SAMPLING.inexact * centres / sample, SAMPLING.slowest)
+    return max(1.0, math.log(goal) / math.log(left))
 
 
 def sample_size(

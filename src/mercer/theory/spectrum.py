@@ -133,7 +133,11 @@ def expected_ridge_risk(
 
 
 class RidgeConditions(NamedTuple):
-    """Condition numbers of XᵀX + nλI and XXᵀ + nλI."""
+    """Condition numbers of XᵀX + nλI and XXᵀ + nλI.
+
+    >>> ridge_conditions([[1.0, 0.0]], regularization=1.0).dual
+    1.0
+    """
 
     primal: float
     dual: float
