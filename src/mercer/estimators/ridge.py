@@ -159,6 +159,8 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     random_state: Seed = None
     device: Any = None
     checkpoint: str | Path | None = None
+
+    _takes_clusters = True
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10

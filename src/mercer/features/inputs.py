@@ -55,6 +55,7 @@ class KernelInput:
     kernel_params: Any = None
     _allow_indefinite = False  # whether "sigmoid" is accepted, as scikit-learn accepts it
     _allow_spline = False  # whether kernels as ThinPlate() are accepted
+    _takes_clusters = False  # whether it is fitted to rows on a cluster
     _instead_of_tensors = "KernelRidge, KernelRegressor and KernelClassifier take tensors."
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -225,6 +226,12 @@ class KernelInput:
         """Rows on a cluster, and targets beside them; what they hold is checked where they are."""
         from mercer.distributed.admission import admitted, names_of
 
+        if not self._takes_clusters:
+            raise ValueError(
+                f"{type(self).__name__} is not fitted to rows on a cluster: write X.compute() "
+                "where they fit into memory, or take KernelRidge, KernelRegressor or "
+                "KernelClassifier with centres."
+            )
         if self._is_precomputed():
             raise ValueError('kernel="precomputed" takes arrays of NumPy: write K.compute().')
         names, rows = names_of(X), admitted(X)
