@@ -26,6 +26,7 @@ SETS = [  # modules of this folder, each with `run`; a set imports its peers whe
     "job",
     "space",
     "structured",
+    "cluster",
 ]
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -25,7 +25,7 @@ from mercer.kernels import (
     RationalQuadratic,
 )
 from mercer.losses import Squared
-from mercer.solvers import Direct, Problem
+from mercer.solvers import ConjugateGradient, Direct, Problem
 
 CHECKED = 256  # rows that are compared with float64
 REPEATS = 5
@@ -284,7 +284,11 @@ def centres(effort: Effort) -> Iterator[Row]:
     from mercer import KernelRidge
 
     X, y, new, truth = household()
-    marks = {5_000: (0.6, 0.3, 0.171), 20_000: (3.0, 1.2, 0.124)}
+    marks = {
+        5_000: (0.6, 0.3, 0.171),
+        20_000: (3.0, 1.2, 0.124),
+        50_000: (16.0, 6.0, 0.094),
+    }
     for count, (floor, goal, falkon) in marks.items():
         count = effort.size(count)
         alpha = 1e-8 * len(X)
@@ -442,6 +446,38 @@ def whole_losses(effort: Effort) -> Iterator[Row]:
     )
 
 
+def learned(effort: Effort) -> Iterator[Row]:
+    """A learned kernel on all points, without the column that nearly is the target."""
+    from sklearn.base import clone
+
+    from mercer import LearnedKernelRegressor
+    from mercer.kernels import StretchedExponential
+
+    X, y, new, truth = household(drop=7)
+    model = LearnedKernelRegressor(
+        kernel=StretchedExponential(0.5),
+        form="diagonal",
+        rows=16_000,
+        solver=ConjugateGradient(time_limit=215.0),
+    )
+    clone(model).set_params(rows=1000).fit(X[:20_000].contiguous(), y[:20_000])  # code is compiled
+    seconds = wall(lambda: model.fit(X, y))[0]
+    more, _ = wall(lambda: model.predict(new))
+    found = error_of(model, new, truth)
+    yield Row(
+        f"household power without column 7, {len(X):,} × 10, learned kernel, RMSE on the test set",
+        found,
+        "",
+        ours_ms=1e3 * (seconds + more),
+        floor=0.235,
+        goal=0.183,
+        larger_is_better=False,
+        note=f"`{model!r}.fit(X, y)` on tensors, then `predict`: {seconds + more:.0f} s in all "
+        "(240 are allowed); boosted trees have 0.219 after 62 s and 0.183 after 283 s "
+        f"on two cores. {model.solution_.status}",
+    )
+
+
 # ---- ten classes ---------------------------------------------------------------------------------
 
 
@@ -479,6 +515,7 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "digits": digits,
     "centres": centres,
     "exact": all_points,
+    "learned": learned,
     "earth": earth,
     "losses": losses,
     "whole": whole_losses,

@@ -27,6 +27,7 @@ from benchmarks.measure import (
     measured,
     relative_error,
 )
+from mercer import KernelRidge
 from mercer.kernels import Gaussian, Linear, Matern
 
 CHECKED = 64  # rows whose answer is compared with float64
@@ -302,6 +303,35 @@ def _memory(work: str, answer: dict[str, Any]) -> Row:
     return Row(work, extra, " MB", floor=64.0, larger_is_better=False)
 
 
+def quick_calls(effort: Effort) -> Iterator[Row]:
+    """What Python takes around little arithmetic: a small product, and one row predicted."""
+    rng = np.random.default_rng(0)
+    X, v = rng.standard_normal((40, 3)), rng.standard_normal(40)
+    gram = Gaussian().gram(X)
+    many = rng.standard_normal((2000, 10))
+    model = KernelRidge(0.1, kernel=Gaussian(2.0)).fit(many, many[:, 0])
+    row = rng.standard_normal((1, 10))
+    works = {"product": lambda: gram @ v, "predict": lambda: model.predict(row)}
+    times = interleaved(works, effort.repeats(200))
+    exact = np.exp(-0.5 * ((row - many) ** 2).sum(axis=1) / 4.0) @ model.dual_coef_
+    yield Row(
+        "gram @ v of 40 points",
+        1e6 * times["product"],
+        " µs",
+        floor=50.0,
+        larger_is_better=False,
+        error=relative_error(gram @ v, rbf_kernel(X, gamma=0.5) @ v),
+    )
+    yield Row(
+        "KernelRidge.predict of one row, fitted to 2,000 rows of 10 columns",
+        1e3 * times["predict"],
+        " ms",
+        floor=0.15,
+        larger_is_better=False,
+        error=relative_error(model.predict(row), [exact]),
+    )
+
+
 def start_up(effort: Effort) -> Iterator[Row]:
     runs = [fresh_process("imports") for _ in range(effort.repeats(5))]
     loaded = [name for name in ("numba", "torch") if any(run[name] for run in runs)]
@@ -343,6 +373,7 @@ GROUPS: Groups = {
     "dense": dense_matrix,
     "sparse": sparse_products,
     "memory": peak_memory,
+    "quick": quick_calls,
     "start": start_up,
 }
 

@@ -28,6 +28,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
+    "navbar_persistent": ["search-button"],  # the wide field leaves no room for the links
 }
 
 autodoc_default_options = {"members": True, "show-inheritance": True}

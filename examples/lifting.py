@@ -2,9 +2,9 @@
 Lifting: a circle becomes a plane
 =================================
 
-Points inside and outside a circle cannot be told apart by a line in (x, y). With the feature x² +
-y² as a third coordinate they can, by a plane. The kernel ⟨u, v⟩ + ‖u‖²‖v‖² is the inner product
-of lifted points, so that a kernel machine does the same without ever lifting.
+**Claim.** Points inside and outside a circle cannot be told apart by a line in (x, y). With the
+feature x² + y² as a third coordinate they can, by a plane. The kernel ⟨u, v⟩ + ‖u‖²‖v‖² is the
+inner product of lifted points, so that a kernel machine does the same without ever lifting.
 Run with `python examples/lifting.py`.
 """
 
@@ -58,5 +58,6 @@ right.plot_surface(
     u, v, -(space.intercept_[0] + w[0] * u + w[1] * v) / w[2], alpha=0.3, color="grey"
 )
 right.set_title("(x, y, x² + y²)", fontsize=10)
+right.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1], zticks=[0, 2, 4])
 right.view_init(elev=12, azim=-60)
 figure.savefig("lifting.png", dpi=110)

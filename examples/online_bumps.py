@@ -4,8 +4,9 @@ Online learning: three steps as bumps
 
 Three steps of an online kernel machine, as bumps.
 
-Each sample shrinks f and adds one bump, upwards or downwards. Run with
-`python examples/online_bumps.py`.
+**Claim.** Each sample with a loss shrinks f by 1 − ηλ and adds one bump −ηℓ′·k(x, ·), upwards or
+downwards. After three steps of η = 1 with λ = 0.2 and the hinge loss, the coefficients are 0.8²,
+−0.8 and 1. Run with `python examples/online_bumps.py`.
 """
 
 import matplotlib.pyplot as plt
@@ -35,5 +36,6 @@ for axis, (x, y) in zip(axes, samples, strict=True):
     axis.annotate(f"$x$, {y:+d}", (x, 0), (0, -16), textcoords="offset points", ha="center")
     axis.set_title(f"after {len(f)} sample{'s' if len(f) > 1 else ''}", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
+print(f"coefficients {np.round(f.coefficients, 6).tolist()}; theory {[0.8**2, -0.8, 1.0]}")
 axes[0].set_ylabel("f(x)")
 figure.savefig("online_bumps.png", dpi=110)

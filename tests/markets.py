@@ -37,6 +37,7 @@ from mercer.kernels import (
     PairKernel,
     PeriodicBernoulli,
     PeriodicExponential,
+    Polyharmonic,
     Polynomial,
     PolynomialOf,
     Precomputed,
@@ -46,6 +47,7 @@ from mercer.kernels import (
     Spectral,
     Spline,
     StretchedExponential,
+    ThinPlate,
     Weighted,
     direct_sum,
     tensor_product,
@@ -208,6 +210,8 @@ WITHOUT_EXPRESSION: dict[str, tuple[Kernel, Any]] = {
     "normalised-exponential-coordinates": (AllSubsets().exp().normalised(), NONNEGATIVE),
     "polynomial-of-block": (PolynomialOf(BlockKernel(laplace_block), [0.0, 1.0, 2.0]), None),
     "precomputed": (Precomputed(MATRIX), np.arange(12)),
+    "functionals": (Gaussian().on_functionals(), None),
+    "anchored": (Polyharmonic(1).anchored([[0.0, 0.0]]), None),
     "precomputed-plus-constant": (0.5 * Precomputed(MATRIX) + 1.0, [3, 3, 0, 11]),
 }
 ALL_EXPRESSIONS = WITH_EXPRESSION | ON_TWO_COLUMNS
@@ -217,6 +221,8 @@ KERNELS: dict[str, tuple[Kernel, Any]] = {
 KERNELS |= ON_THEIR_POINTS | WITHOUT_EXPRESSION
 INDEFINITE: dict[str, Kernel] = {  # functions of two points, but not positive definite
     "sigmoid": Sigmoid(scale=0.5, bias=-0.2),
+    "thin-plate": ThinPlate(),  # positive definite off polynomials
+    "polyharmonic": Polyharmonic(3),
 }
 
 

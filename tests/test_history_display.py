@@ -29,6 +29,22 @@ def test_the_curve_is_what_was_recorded(solver, centres, against):
     matplotlib.pyplot.close(display.figure_)
 
 
+@pytest.mark.parametrize("against", ["iterations", "seconds"])
+def test_held_out_scores_are_drawn_with_the_iterate_that_was_returned(against):
+    solver = ConjugateGradient(rank=5, tolerance=1e-9)
+    y = np.sin(6 * X[:, 0]) + np.random.default_rng(1).standard_normal(60)
+    model = KernelRidge(
+        1e-6, kernel=Gaussian(0.2), solver=solver, early_stopping=True, random_state=0
+    ).fit(X, y)
+    display = HistoryDisplay.from_estimator(model, against=against)
+    curve, best = display.ax_.lines
+    np.testing.assert_allclose(curve.get_ydata(), -model.validation_scores_)
+    place = int(np.argmax(model.validation_scores_))
+    assert best.get_xdata()[0] == curve.get_xdata()[place]
+    assert curve.get_xdata()[0] == 0
+    matplotlib.pyplot.close(display.figure_)
+
+
 def test_a_factorisation_has_no_history():
     model = KernelRidge(kernel=Gaussian(0.2)).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="no history to draw"):

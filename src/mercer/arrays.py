@@ -16,7 +16,9 @@ def namespace(*arrays: Array) -> Any:
     """The array-API namespace that all of `arrays` share.
 
     Numerics written as ``xp = namespace(x)`` and ``xp.sum(x)`` run unchanged on NumPy arrays, torch
-    tensors, and every library of the array-API standard (https://data-apis.org/array-api).
+    tensors, and every library of the array-API standard (https://data-apis.org/array-api). A
+    library that computes with NumPy's arrays beside its own, as rows on a cluster do, says so by
+    `takes_numpy`, and is the one that both share.
 
     Examples
     --------
@@ -30,6 +32,11 @@ def namespace(*arrays: Array) -> Any:
     for array in arrays:
         xp = np if isinstance(array, np.ndarray) else _namespace_of(array)
         if first is not None and xp is not first:
+            if getattr(first, "takes_numpy", False) and xp is np:
+                continue
+            if getattr(xp, "takes_numpy", False) and first is np:
+                first = xp
+                continue
             raise ValueError(
                 f"Expected arrays of one library, got {_name(first)} and {_name(xp)}: convert "
                 f"one side first, for example with {_name(first)}.asarray(...)."
@@ -94,6 +101,8 @@ def beside(values: Array, like: Array) -> Array:
     xp = namespace(like)
     if xp is np:
         return values if isinstance(values, np.ndarray) else on_host(values)
+    if getattr(xp, "takes_numpy", False):  # what is not a row for each of them stays here
+        return values if hasattr(values, "__array_namespace__") else on_host(values)
     if is_tensor(values):
         return values.to(like.device)
     if hasattr(values, "__array_namespace__") and not isinstance(values, np.ndarray):
@@ -166,3 +175,12 @@ def on_device(values: Array, device: Any) -> Array:
             "(torch.cuda.is_available() is False): write device=None to compute on the CPU."
         )
     return torch.as_tensor(values, device=device)
+
+
+def cards() -> int:
+    """How many GPUs torch can use; 0 without torch."""
+    try:
+        import torch
+    except ImportError:
+        return 0
+    return int(torch.cuda.device_count()) if torch.cuda.is_available() else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.errors import ApproximationWarning
 from mercer.kernels import Exponential, Laplacian
-from mercer.solvers import automatic
+from mercer.solvers import ConjugateGradient, Direct, automatic
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 4))
@@ -98,19 +97,37 @@ def test_centres_and_refusals():
     assert one.learned_.metric.matrix[0, 2] == 0.0
 
 
-def test_a_fit_that_would_take_too_long_takes_centres(monkeypatch):
+def slowly(monkeypatch, seconds):
+    """Exact fits seem to take so long."""
     real = automatic.choose
 
     def slow(*arguments, centres=None, **named):
-        choice = real(*arguments, centres=centres, **named)
-        return choice if centres else replace(choice, chosen=replace(choice.chosen, seconds=1e6))
+        if centres:
+            return real(*arguments, centres=centres, **named)
+        solver = ConjugateGradient()
+        late = automatic.Candidate("ConjugateGradient", solver, seconds, 0.0, exact=True)
+        return automatic.choose_among([late], asked=None)
 
     monkeypatch.setattr(automatic, "choose", slow)
     monkeypatch.setattr(automatic, "default_centres", lambda rows: 50)
+
+
+def test_a_fit_that_would_take_too_long_takes_centres(monkeypatch):
+    slowly(monkeypatch, 1e6)
     model = LearnedKernelRegressor(**SMALL, time_limit=60.0)
     with pytest.warns(ApproximationWarning, match="would take 1000000 s"):
         model.fit(X, Y)
     assert len(model.dual_coef_) == 50
+
+
+def test_a_fit_that_takes_a_little_too_long_stops_early(monkeypatch):
+    slowly(monkeypatch, 100.0)
+    model = LearnedKernelRegressor(**SMALL, time_limit=60.0)
+    with pytest.warns(ApproximationWarning, match="conjugate gradients stop early"):
+        model.fit(X, Y)
+    assert len(model.dual_coef_) == len(X)
+    exact = LearnedKernelRegressor(**SMALL, solver=Direct()).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=1e-5)
 
 
 def test_tensors():

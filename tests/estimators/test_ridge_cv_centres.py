@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from mercer.errors import ApproximationWarning
 from mercer.estimators import ridge
 from mercer.features.centres import Given
 from mercer.kernels import Gaussian
+from mercer.solvers import HeldOut
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
@@ -77,3 +80,58 @@ def test_many_rows_take_centres_and_say_how_long_all_would_take(monkeypatch):
         model = KernelRidgeCV(random_state=0).fit(X, Y)
     assert len(model.X_fit_) == 20
     assert model.score(X, Y) > 0.9
+
+
+# ---- held-out rows in place of leave-one-out -----------------------------------------------------
+
+
+@pytest.mark.parametrize("centres", [None, CENTRES])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_held_out_errors_are_those_of_fits_to_the_other_rows(centres, fit_intercept):
+    alphas, scales = [1e-3, 0.1, 3.0], [0.5, 1.0]
+    y = np.stack([Y, Y**2], axis=1)
+    weights = RNG.uniform(0.5, 2.0, 60)
+    model = KernelRidgeCV(
+        alphas,
+        lengthscales=scales,
+        centres=centres,
+        fit_intercept=fit_intercept,
+        validation_fraction=0.25,
+        random_state=4,
+    ).fit(X, y, weights)
+    hidden = HeldOut(0.25, random_state=4).hidden(weights)
+    assert hidden.sum() == 15
+    rest = ~hidden
+    expected = np.zeros((2, 3))
+    for i, scale in enumerate(scales):
+        for j, alpha in enumerate(alphas):
+            same = alpha * weights[rest].sum() / weights.sum()  # the same λ
+            one = KernelRidge(
+                same, kernel=Gaussian(scale), centres=centres, fit_intercept=fit_intercept
+            ).fit(X[rest], y[rest], weights[rest])
+            missed = ((one.predict(X[hidden]) - y[hidden]) ** 2).mean(axis=1)
+            expected[i, j] = np.average(missed, weights=weights[hidden])
+    np.testing.assert_allclose(model.cv_errors_, expected, rtol=0.02)  # a path is solved roughly
+    best = np.unravel_index(model.cv_errors_.argmin(), (2, 3))
+    assert (model.alpha_, model.kernel_.lengthscale) == (alphas[best[1]], scales[best[0]])
+    assert model.best_score_ == -model.cv_errors_.min()
+    whole = KernelRidge(
+        model.alpha_, kernel=model.kernel_, centres=centres, fit_intercept=fit_intercept
+    ).fit(X, y, weights)
+    np.testing.assert_allclose(model.predict(X), whole.predict(X), rtol=1e-3, atol=1e-3)
+    assert model.solution_.status.converged
+
+
+def test_many_rows_are_judged_on_centres_where_all_would_take_too_long(monkeypatch):
+    from mercer.solvers import automatic
+
+    monkeypatch.setattr(
+        automatic, "TUNING", replace(automatic.TUNING, small=30, patience=1e-9, probe=32)
+    )
+    monkeypatch.setattr(automatic, "default_centres", lambda rows: 20)
+    search = KernelRidgeCV([1e-3, 0.1], lengthscales=[0.7], validation_fraction=0.2, random_state=0)
+    with pytest.warns(ApproximationWarning, match=r"60 rows are too many for conj.* 20 centres"):
+        model = search.fit(X, Y)
+    assert len(model.X_fit_) == 20
+    with pytest.raises(ValueError, match="validation_fraction must be between 0 and 1; got 2"):
+        KernelRidgeCV(validation_fraction=2).fit(X, Y)

@@ -80,7 +80,7 @@ class TestHyperbola:
     def test_size(self, dtype):
         name, table = np.dtype(dtype).name, hyperbola()
         octaves = table.last_octave(dtype) - table.first_octave(dtype)
-        assert table.coefficients(dtype).shape == (octaves * PIECES[name], DEGREE[name] + 1)
+        assert table.coefficients(dtype).shape == (1 + octaves * PIECES[name], DEGREE[name] + 1)
         assert table.coefficients(dtype).dtype == dtype
 
     def test_is_made_once(self, dtype):

@@ -1,15 +1,20 @@
-"""Random small problems: no solver says "solved" where another one is better by more than its gap.
+"""Random small problems: every "solved" holds, of every solver that takes the problem.
 
-Objectives are computed in extended precision from kernel values in extended precision.
+Objectives, dual bounds, residuals and gradients are computed here in extended precision, from
+kernel values in extended precision, by code that shares nothing with the library. What a solver
+claims to be within of the least objective must be proved by the best dual bound that any solution
+gives, and no other solution may be better by more.
 """
 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 
-from mercer.kernels import Gaussian
+from mercer.features import Nystroem
+from mercer.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from mercer.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -20,8 +25,25 @@ from mercer.losses import (
     Squared,
     SquaredHinge,
 )
-from mercer.solvers import Direct, DualAscent, Newton, Problem, Splitting
+from mercer.solvers import (
+    L1,
+    Ball,
+    ConjugateGradient,
+    Constrained,
+    Direct,
+    DualAscent,
+    KernelGradientDescent,
+    MiniBatch,
+    Newton,
+    Problem,
+    SparseExpansion,
+    Splitting,
+    StochasticFunctionalGradient,
+    SubgradientDescent,
+    schedules,
+)
 
+WIDE = np.longdouble
 LOSSES = [
     Squared(),
     Huber(0.5),
@@ -32,12 +54,44 @@ LOSSES = [
     Quantile(0.2),
     EpsilonInsensitive(0.1),
 ]
-SOLVERS = [Direct(), Newton(1e-8), DualAscent(1e-6), Splitting(1e-5)]
-WIDE = np.longdouble
+SOLVERS = [  # with a duality gap
+    Newton(1e-8),
+    DualAscent(1e-6, max_iterations=100_000),
+    Splitting(1e-4, iterations=100),
+    SubgradientDescent(20, schedules.Constant(1e-3)),
+    StochasticFunctionalGradient(2, schedules.Constant(1e-3), random_state=0),
+]
+RESIDUALS = [Direct(), ConjugateGradient(1e-8)]
+GRADIENTS = [KernelGradientDescent(100)]
+ROUNDING = 1e-9  # of the objective: what is allowed beside a claim
+
+
+def products(X, Y):
+    return (X[:, None] * Y[None]).sum(axis=2)
+
+
+def squares(X, Y):
+    return ((X[:, None] - Y[None]) ** 2).sum(axis=2)
+
+
+def matern(X, Y, scale):
+    r = np.sqrt(3 * squares(X, Y)) / scale
+    return (1 + r) * np.exp(-r)
+
+
+KERNELS = [  # of a lengthscale, with their values by definition
+    (Gaussian, lambda X, Y, scale: np.exp(-squares(X, Y) / (2 * scale**2))),
+    (partial(Matern, 1.5), matern),
+    (Laplacian, lambda X, Y, scale: np.exp(-abs(X[:, None] - Y[None]).sum(axis=2) / scale)),
+    (lambda scale: Linear(1.0), lambda X, Y, scale: products(X, Y) + 1),
+    (lambda scale: Polynomial(2), lambda X, Y, scale: (products(X, Y) + 1) ** 2),
+]
+
+
+# ---- losses, their slopes, conjugates and domains, in extended precision -------------------------
 
 
 def value(loss, y, f):
-    """The loss in extended precision, by its definition."""
     r, m = f - y, y * f
     forms = {
         Squared: lambda: r**2 / 2,
@@ -52,20 +106,128 @@ def value(loss, y, f):
     return forms[type(loss)]()
 
 
-def objective(X, y, loss, ridge, scale, weights, solution):
-    wide = X.astype(WIDE)
-    squares = ((wide[:, None] - wide[None]) ** 2).sum(axis=2)
-    K = np.exp(-squares / (2 * WIDE(scale) ** 2))
-    alpha, p = solution.coefficients.astype(WIDE), weights.astype(WIDE) / WIDE(weights.sum())
-    fitted = K @ alpha
-    risk = (p * value(loss, y.astype(WIDE), fitted + WIDE(solution.intercept))).sum()
-    return float(risk + WIDE(ridge) / 2 * (alpha @ fitted))
+def slope(loss, y, f):
+    """The slope in f, at a kink one of them."""
+    r, m = f - y, y * f
+    forms = {
+        Squared: lambda: r,
+        Huber: lambda: np.clip(r, -0.5, 0.5),
+        Logistic: lambda: -y / (1 + np.exp(m)),
+        SquaredHinge: lambda: -2 * y * np.maximum(1 - m, 0),
+        Hinge: lambda: -y * (m < 1),
+        Absolute: lambda: np.sign(r),
+        Quantile: lambda: np.where(r < 0, -WIDE(0.2), WIDE(0.8)),
+        EpsilonInsensitive: lambda: np.sign(r) * (abs(r) > WIDE(0.1)),
+    }
+    return forms[type(loss)]()
 
 
-def attempt(seed):
-    """Solve one random problem by all solvers; the text of what is wrong, or nothing."""
-    random = np.random.default_rng(seed)
-    n, d = int(random.integers(2, 30)), int(random.integers(1, 4))
+def domain(loss, y):
+    """Between which slopes u the conjugate is finite."""
+    ends = {
+        Squared: (-np.inf, np.inf),
+        Huber: (-0.5, 0.5),
+        Absolute: (-1.0, 1.0),
+        EpsilonInsensitive: (-1.0, 1.0),
+        Quantile: (-0.2, 0.8),
+    }
+    if type(loss) in ends:
+        return tuple(np.full(len(y), WIDE(end)) for end in ends[type(loss)])
+    far = np.inf if isinstance(loss, SquaredHinge) else 1.0  # of −uy, from 0 on
+    return np.where(y > 0, -far, 0.0).astype(WIDE), np.where(y > 0, 0.0, far).astype(WIDE)
+
+
+def conjugate(loss, y, u):
+    s = np.clip(-u * y, 0, 1)
+    entropy = sum(np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0) for q in (s, 1 - s))
+    forms = {
+        Squared: lambda: u * y + u**2 / 2,
+        Huber: lambda: u * y + u**2 / 2,
+        Logistic: lambda: entropy,
+        SquaredHinge: lambda: u * y + u**2 / 4,
+        EpsilonInsensitive: lambda: u * y + WIDE(0.1) * abs(u),
+    }
+    return forms.get(type(loss), lambda: u * y)()
+
+
+class Exact:
+    """A problem on all points, in extended precision."""
+
+    def __init__(self, K, y, loss, ridge, weights, intercept):
+        self.K, self.y, self.loss, self.ridge = K, y.astype(WIDE), loss, WIDE(ridge)
+        self.p, self.intercept = weights.astype(WIDE) / WIDE(weights.sum()), intercept
+
+    def values(self, solution):
+        alpha = solution.coefficients.astype(WIDE)
+        return alpha, self.K @ alpha, WIDE(solution.intercept)
+
+    def objective(self, solution):
+        alpha, fitted, b = self.values(solution)
+        risk = (self.p * value(self.loss, self.y, fitted + b)).sum()
+        return risk + self.ridge / 2 * (alpha @ fitted)
+
+    def bound(self, solution):
+        """The best dual objective of the points that belong to a solution."""
+        alpha, fitted, b = self.values(solution)
+        found = [-self.ridge * alpha / self.p, slope(self.loss, self.y, fitted + b)]
+        return max(self.dual(u) for u in found)
+
+    def unsharp(self, solution):
+        """How much the bound may miss since slopes are known to the rounding of Kα only."""
+        sizes = np.sqrt(self.K.diagonal()) * abs(solution.coefficients)
+        error = 1e-15 * np.sqrt(self.K.diagonal().max()) * sizes.sum()
+        push = (self.p * 2 * error * np.sqrt(self.K.diagonal())).sum()
+        return push**2 / (2 * self.ridge)
+
+    def dual(self, u):
+        u = self.balanced(u)
+        push = self.p * u
+        cost = (self.p * conjugate(self.loss, self.y, u)).sum()
+        return -cost - push @ self.K @ push / (2 * self.ridge)
+
+    def balanced(self, u):
+        """The point moved into the domain, and with an intercept to Σ p_i u_i = 0."""
+        low, high = domain(self.loss, self.y)
+        moved = np.clip(u, low, high)
+        if not self.intercept:
+            return moved
+        reach = abs(u).max() + 2
+        ends = [-reach, reach]
+        for _ in range(90):
+            middle = (ends[0] + ends[1]) / 2
+            ends[int((self.p * np.clip(u - middle, low, high)).sum() < 0)] = middle
+        return np.clip(u - ends[0], low, high)
+
+    def residual(self, solution):
+        """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ with S² = w and ρ = λΣw."""
+        alpha, fitted, b = self.values(solution)
+        roots = np.sqrt(self.p)
+        rest = roots * (fitted + b - self.y) + self.ridge * alpha / roots
+        return np.linalg.norm(rest.astype(float)) / np.linalg.norm((roots * self.y).astype(float))
+
+    def gradient(self, solution):
+        alpha, fitted, b = self.values(solution)
+        push = self.p * slope(self.loss, self.y, fitted + b)
+        g = push + self.ridge * alpha
+        return np.sqrt(max(g @ self.K @ g, WIDE(0)) + self.intercept * push.sum() ** 2)
+
+
+# ---- problems ------------------------------------------------------------------------------------
+
+
+def solved(solver, problem):
+    """The solution, or nothing where the problem is refused."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return solver.solve(problem)
+        except ValueError:  # it does not take this loss
+            return None
+
+
+def drawn(random):
+    """Points, targets, weights, λ and a kernel with its values in extended precision."""
+    n, d = int(random.integers(2, 25)), int(random.integers(1, 4))
     X = random.standard_normal((n, d)) * 10.0 ** random.integers(-2, 3)
     if random.random() < 0.3:
         X[n // 2 :] = X[: n - n // 2]  # repeated points
@@ -75,21 +237,126 @@ def attempt(seed):
         y = np.where(np.arange(n) % 2, 1.0, -1.0)
     weights = random.integers(1, 4, n).astype(float)
     ridge, scale = 10.0 ** random.integers(-6, 2), 10.0 ** random.integers(-1, 2)
-    problem = Problem(Gaussian(scale).gram(X), y, loss, ridge, weights, bool(random.integers(2)))
-    found = {}
-    for solver in SOLVERS:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            try:
-                solution = solver.solve(problem)
-            except ValueError:  # it does not take this loss
-                continue
-        true = objective(X, y, loss, ridge, scale, weights, solution)
-        found[type(solver).__name__] = solution, true
-    least = min(true for _, true in found.values())
-    for name, (solution, true) in found.items():
-        rounding = 1e-9 * max(abs(true), abs(least), 1e-300)
-        claimed = max(float(solution.gap), 0.0) if solution.gap is not None else 0.0
-        if solution.status.converged and true - least > claimed + rounding:
-            return f"seed {seed}, {loss!r}: {name} says {solution.status} and is {true - least:.2e}"
+    kernel, values = KERNELS[random.choice(5, p=[0.6, 0.1, 0.1, 0.1, 0.1])]
+    return X, y, weights, loss, ridge, kernel(scale), partial(values, scale=WIDE(scale))
+
+
+def attempt_on_points(random):
+    X, y, weights, loss, ridge, kernel, values = drawn(random)
+    intercept = bool(random.integers(2))
+    problem = Problem(kernel.gram(X), y, loss, ridge, weights, intercept)
+    wide = X.astype(WIDE)
+    exact = Exact(values(wide, wide), y, loss, ridge, weights, intercept)
+    found = [(solver, solved(solver, problem)) for solver in [*SOLVERS, *RESIDUALS, *GRADIENTS]]
+    found = [(solver, solution) for solver, solution in found if solution is not None]
+    bound = max(exact.bound(solution) for _, solution in found)
+    least = min(exact.objective(solution) for _, solution in found)
+    zero = (exact.p * value(loss, exact.y, 0 * exact.y)).sum()
+    for solver, solution in found:
+        if not solution.status.converged:
+            continue
+        if solver in RESIDUALS:
+            off, allowed = exact.residual(solution), solution.gap * (1 + ROUNDING) + 1e-15
+        elif solver in GRADIENTS:
+            off, allowed = exact.gradient(solution), solution.gap * (1 + ROUNDING)
+            allowed += 1e-12 * float(np.sqrt(exact.K.max()) * abs(exact.y).max())
+        else:
+            objective = exact.objective(solution)
+            allowed = solution.gap + ROUNDING * max(abs(objective), zero)
+            off = max(objective - least, objective - bound - exact.unsharp(solution))
+        if not off <= allowed:
+            return f"{loss!r}, {kernel!r}: {solver} says {solution.status} and is {float(off):.2e}"
     return ""
+
+
+def attempt_on_centres(random):
+    """f on centres: what is solved is no worse than what another solver or λ finds."""
+    X, y, weights, loss, ridge, kernel, values = drawn(random)
+    intercept = bool(random.integers(2))
+    centres = np.unique(X, axis=0)[: max(1, len(X) // 2)]
+    problem = Problem.on_centres(kernel.gram(X, centres), y, loss, ridge, weights, intercept)
+    wide, few = X.astype(WIDE), centres.astype(WIDE)
+    cross, own = values(wide, few), values(few, few)
+    p = weights.astype(WIDE) / WIDE(weights.sum())
+
+    def objective(solution, factor=1.0):
+        beta = WIDE(factor) * solution.coefficients.astype(WIDE)
+        f = cross @ beta + WIDE(solution.intercept)
+        risk = (p * value(loss, y.astype(WIDE), f)).sum()
+        return float(risk + WIDE(ridge) / 2 * (beta @ own @ beta))
+
+    solutions = [solved(Newton(tolerance), problem) for tolerance in (1e-3, 1e-10)]
+    solutions = [solution for solution in solutions if solution is not None]
+    least = min((objective(s, f) for s in solutions for f in (0.0, 0.9, 1.0, 1.1)), default=0.0)
+    for solution in solutions:
+        off = objective(solution) - least
+        if solution.status.converged and off > solution.gap + ROUNDING * max(abs(least), 1e-300):
+            return f"on centres, {loss!r}, {kernel!r}: {solution.status} and is {off:.2e}"
+    return ""
+
+
+def attempt_with_penalty(random):
+    """‖f‖ ≤ R against λ‖f‖²/2, and the lasso against its dual."""
+    X, y, weights, loss, ridge, kernel, values = drawn(random)
+    wide = X.astype(WIDE)
+    K, p = values(wide, wide), weights.astype(WIDE) / WIDE(weights.sum())
+    exact = Exact(K, y, loss, ridge, weights, False)
+    if K.max() > 1e6:  # residuals of 1e-11 have no digit that the bounds below could use
+        return ""
+    if random.random() < 0.5:
+        radius = float(10.0 ** random.uniform(-2, 1))
+        solution = solved(Constrained(), Problem(kernel.gram(X), y, loss, Ball(radius), weights))
+        if solution is None or not solution.status.converged:
+            return ""
+        alpha, fitted, _ = exact.values(solution)
+        risk, norm = (p * value(loss, exact.y, fitted)).sum(), np.sqrt(alpha @ fitted)
+        least = np.inf
+        for power in range(-6, 3):  # Lagrange: some λ has the least risk in the ball
+            other = solved(Newton(1e-8), Problem(kernel.gram(X), y, loss, 10.0**power, weights))
+            beta, image, _ = exact.values(other)
+            shrink = min(WIDE(1), WIDE(radius) / np.sqrt(beta @ image))
+            least = min(least, (p * value(loss, exact.y, shrink * image)).sum())
+        allowed = max(solution.gap, 0.0) + ROUNDING * max(float(least), 1e-300)
+        sizes = float((np.sqrt(K.diagonal()) * abs(alpha)).sum()) ** 2  # of what ‖f‖² is a sum of
+        if norm**2 > radius**2 * (1 + 1e-9) + 1e-15 * sizes or risk - least > allowed:
+            return f"{loss!r}, {kernel!r}, ‖f‖ ≤ {radius}: {solution.status}, {risk - least:.2e}"
+        return ""
+    strength = float(10.0 ** random.uniform(-3, 0))
+    problem = Problem(kernel.gram(X), y, Squared(), L1(strength), weights)
+    solution = solved(SparseExpansion(), problem)
+    if solution is None or not solution.status.converged:
+        return ""
+    alpha, fitted, _ = exact.values(solution)
+    rest = exact.y - fitted
+    most = WIDE(strength) / max(abs(K @ (p * rest)).max(), WIDE(1e-4000))
+    best = (p * exact.y * rest).sum() / max((p * rest**2).sum(), WIDE(1e-4000))
+    shrink = np.clip(best, -most, most)  # of the multiples of the residual
+    primal = (p * rest**2).sum() / 2 + WIDE(strength) * abs(alpha).sum()
+    dual = (p * (exact.y * shrink * rest - (shrink * rest) ** 2 / 2)).sum()
+    off, scale = float(primal - dual), float((p * exact.y**2).sum() / 2)
+    within = off <= solution.gap + ROUNDING * scale
+    return "" if within else f"lasso, {kernel!r}: {solution.status} and is {off:.2e}"
+
+
+def attempt_on_features(random):
+    """Batches on the features of a kernel: its gap is proved by `Newton`, its own by the bound."""
+    X, y, weights, loss, ridge, kernel, _ = drawn(random)
+    phi = Nystroem(kernel=kernel, n_components=max(1, len(X) // 2), random_state=0).fit(X)
+    problem = Problem.on_features(phi, X, y, loss, ridge, weights)
+    solver = MiniBatch(3, schedules.Constant(1e-2), batch_size=8)
+    ours, best = solved(solver, problem), solved(Newton(1e-10), problem)
+    if ours is None or best is None or not ours.status.converged:
+        return ""
+    off = problem.objective(ours.coefficients) - problem.objective(best.coefficients)
+    within = off <= ours.gap + ROUNDING * abs(best.objective)
+    return "" if within else f"on features, {loss!r}: {ours.status} and is {off:.2e}"
+
+
+def attempt(seed):
+    """Solve one random problem by all solvers; the text of what is wrong, or nothing."""
+    random = np.random.default_rng(seed)
+    share = random.random()
+    kinds = (attempt_on_points, 0.8), (attempt_on_centres, 0.9), (attempt_with_penalty, 0.97)
+    kind = next((kind for kind, end in kinds if share < end), attempt_on_features)
+    wrong = kind(random)
+    return f"seed {seed}: {wrong}" if wrong else ""

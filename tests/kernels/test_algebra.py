@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from mercer.kernels import (
     Matern,
     PairKernel,
     Polynomial,
+    PolynomialOf,
     Precomputed,
     Product,
     Scaled,
@@ -114,6 +116,29 @@ class TestValues:
         assert isinstance(Gaussian()(X[0], Y[0]), float)
 
 
+# kernels that overflow, and what they are of the matrices of ⟨x, y⟩ and ‖x − y‖²
+OVERFLOWING = {
+    "exponential": (Linear().exp() + Gaussian(), lambda p, s: np.exp(p) + np.exp(-s / 2)),
+    "power": (Polynomial(5) + Linear(), lambda p, s: (p + 1) ** 5 + p),
+    "products": (
+        Polynomial(5) * Linear() + Gaussian(),
+        lambda p, s: (p + 1) ** 5 * p + np.exp(-s / 2),
+    ),
+    "polynomial": (
+        PolynomialOf(Linear(), [1.0, 0.0, 2.0, 0.5]),
+        lambda p, s: 1 + 2 * p**2 + p**3 / 2,
+    ),
+    "inside": (
+        Linear().exp().normalised() + Polynomial(5),
+        lambda p, s: np.exp(-s / 2) + (p + 1) ** 5,
+    ),
+    "nested": (Linear().exp().exp(), None),
+    "exponential-of-sum": ((Linear().exp() + Gaussian()).exp(), None),
+    "exponential-of-power": (Polynomial(3).exp(), lambda p, s: np.exp((p + 1) ** 3)),
+    "matern": (Linear().exp() + Matern(2.2), None),
+}
+
+
 class TestNormalised:
     """k(x, y)/√(k(x, x) k(y, y)) where k itself leaves the range of floats."""
 
@@ -142,6 +167,46 @@ class TestNormalised:
         assert np.allclose(value, cosines**5, rtol=0, atol=40 * np.finfo(np.float32).eps)
         both = (Polynomial(5) * (2.0 * Polynomial(4))).normalised()(large)
         assert np.allclose(both, cosines**9, rtol=0, atol=80 * np.finfo(np.float32).eps)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("scale", [0.5, 30.0, 1e4, 1e6])
+    @pytest.mark.parametrize("name", OVERFLOWING)
+    def test_sums_products_and_powers_of_what_overflows(self, name, scale, dtype):
+        kernel, formula = OVERFLOWING[name]
+        rows = np.concatenate([scale * X, scale * X[:1]]).astype(dtype)  # the last is a duplicate
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            value = kernel.normalised()(rows)
+        unit = np.finfo(dtype).eps
+        assert np.allclose(value.diagonal(), 1.0, rtol=0, atol=16 * unit)
+        assert abs(value[0, -1] - 1.0) <= 16 * unit
+        assert np.abs(value).max() <= 1 + 16 * unit
+        wide = rows.astype(np.longdouble)
+        p = wide @ wide.T
+        s = p.diagonal() + p.diagonal()[:, None] - 2 * p
+        with np.errstate(over="ignore"):
+            k = np.full((1, 1), np.inf) if formula is None else formula(p, s)
+        if np.isfinite(k).all():  # in extended precision it is, up to e^11356
+            own = np.sqrt(k.diagonal())
+            exact = (k / own / own[:, None]).astype(float)
+            lost = float(p.max()) ** 3 if name == "exponential-of-power" else 1.0
+            assert np.allclose(value, exact, rtol=0, atol=60 * max(1.0, lost) * unit)
+
+    def test_sums_of_blocks(self):
+        products = BlockKernel(lambda X, Y: X @ Y.T)
+        far = 40.0 + X
+        kernel = (products.exp() + 2.0 * products).normalised()
+        assert kernel.expression() is None
+        assert np.allclose(kernel(far), Gaussian()(far), rtol=0, atol=1e-11)
+        power = (products**40 + products).normalised()  # 4800^40 is in range, its square is not
+        cosines = (far @ far.T) / np.outer(*[np.linalg.norm(far, axis=1)] * 2)
+        assert np.allclose(power(1e4 * far), cosines**40, rtol=0, atol=1e-11)
+
+    def test_gradients_where_the_kernel_overflows(self):
+        kernel, far = (Linear().exp() + Gaussian()).normalised(), 40.0 + X
+        f = kernel.function(far, np.ones(len(far)))
+        g = (Linear().exp()).normalised().function(far, np.ones(len(far)))
+        assert np.allclose(f.gradient(far), g.gradient(far), rtol=0, atol=1e-9)
 
     def test_blocks_without_an_expression(self):
         products = BlockKernel(lambda X, Y: X @ Y.T)

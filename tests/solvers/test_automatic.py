@@ -181,3 +181,20 @@ def test_iterations_are_foreseen_from_the_spectrum():
             named = {candidate.name: candidate for candidate in choice.candidates}
             seconds[width, ridge] = named["ConjugateGradient"].seconds
     assert seconds[2, 1.0] <= seconds[2, 1e-4] < seconds[20, 1.0] < seconds[20, 1e-4]
+
+
+def test_passes_are_foreseen_within_a_factor_of_two():
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((20_000, 3)).astype(np.float32)
+    y = np.sin(rows[:, 0]) + 0.1 * rng.standard_normal(20_000)
+    model = KernelRidge(1e-2, kernel=Gaussian(1.0), centres=300, random_state=0).fit(rows, y)
+    foreseen, taken = model.choice_.chosen.passes, model.solution_.history["products"][-1]
+    assert 0.5 * taken <= foreseen <= 2.0 * taken
+    assert f"{foreseen:.0f} passes" in model.explain()
+
+
+def test_where_iterates_are_wanted_no_factorisation_is_a_candidate():
+    points = KERNEL.points(np.zeros((5_000, 3), np.float32))
+    choice = choose(KERNEL, points, memory="10GB", rates=RATES, iterative=True)
+    assert [candidate.name for candidate in choice.candidates] == ["ConjugateGradient", "Newton"]
+    assert choice.chosen.name == "ConjugateGradient"

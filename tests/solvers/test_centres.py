@@ -384,7 +384,13 @@ def test_with_rows_far_out_the_sample_is_drawn_by_leverage():
     exact = np.linalg.solve(K.T @ K / len(X) + ridge * k(C), K.T @ y / len(X))
     assert solution.status.converged
     assert solution.objective == pytest.approx(problem.objective(exact), rel=1e-6)
-    assert solution.history["preconditioners"] == [2]  # a uniform one, for leverages, and another
+    assert solution.history["preconditioners"] == [3]  # two small ones, for leverages, and another
+    state = Newton(1e-6).begin(problem)
+    P = state.work.hessians.at(state.point, Squared())
+    z = np.linalg.solve(np.tril(state.work.basis.factor.lower), K.T)
+    half = np.linalg.solve(np.tril(P.columns), z @ z.T / len(X) + ridge * np.eye(len(C)))
+    spectrum = np.linalg.eigvalsh(np.linalg.solve(np.tril(P.columns), half.T))
+    assert spectrum[-1] < 3 * spectrum[0]  # 4.5 with leverages of the uniform sample only
 
 
 @given(st.lists(st.floats(1e-9, 1e6), min_size=1, max_size=40), st.integers(1, 40))
@@ -393,3 +399,32 @@ def test_chances_add_up_to_the_count_and_never_exceed_one(shares, count):
     chances = inclusion_chances(np.array(shares), count)
     assert chances.max() <= 1.0
     assert chances.sum() == pytest.approx(count, rel=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("steps", [2, 5, 9])
+def test_the_gap_of_the_square_loss_bounds_what_is_left_to_gain(steps, dtype, fit_intercept):
+    """However few steps were taken, rows sampled, weights given; and it is no loose bound."""
+    random = np.random.default_rng(steps)
+    X = random.standard_normal((3000, 3)) * np.array([1.0, 1.0, 4.0])
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * random.standard_normal(3000)
+    weights, ridge, kernel = random.integers(0, 3, 3000) + 0.0, 1e-7, Gaussian(1.5)
+    X, centres = X.astype(dtype), X[:80].astype(dtype)
+    problem = Problem.on_centres(
+        kernel.gram(X, centres), y, Squared(), ridge, weights, fit_intercept=fit_intercept
+    )
+    solver = Newton(sample=320, iterations=1, inner_iterations=steps)
+    solution = solver.solve(problem)
+    wide, shares = centres.astype("float64"), weights / weights.sum()
+    rows = kernel(X.astype("float64"), wide)
+    lower = np.linalg.cholesky(kernel(wide) + 1e-13 * np.eye(80))
+    design = np.vstack([np.sqrt(shares)[:, None] * rows, np.sqrt(ridge) * lower.T])
+    targets = np.concatenate([np.sqrt(shares) * y, np.zeros(80)])
+    if fit_intercept:
+        design = np.hstack([design, np.concatenate([np.sqrt(shares), np.zeros(80)])[:, None]])
+    best = np.linalg.lstsq(design, targets, rcond=None)[0]
+    least = 0.5 * float(np.sum((design @ best - targets) ** 2))
+    excess = solution.objective - least
+    assert -1e-9 <= excess <= solution.gap
+    assert solution.gap <= 3000 / 320 * 30 * max(excess, 1e-6 * least)

@@ -11,8 +11,16 @@ import pytest
 from scipy.optimize import minimize
 
 from mercer.kernels import Gaussian, Linear
-from mercer.losses import Hinge, Squared
-from mercer.solvers import Ball, Constrained, Direct, Problem
+from mercer.losses import Absolute, Hinge, Huber, Logistic, Squared
+from mercer.solvers import (
+    Ball,
+    Constrained,
+    Direct,
+    OfNorm,
+    PowerOfNorm,
+    Problem,
+    default_solver,
+)
 from mercer.solvers.constrained import NormCurve
 
 RNG = np.random.default_rng(3)
@@ -204,5 +212,90 @@ def test_refusals():
         Ball(0)
     with pytest.raises(ValueError, match=r"got regularization=0\.1\. Write .*Ball\(radius\)"):
         Constrained().solve(Problem(Linear().gram(X), CURVE, Squared(), 0.1))
-    with pytest.raises(ValueError, match=r"solves the square loss; got Hinge\(\)"):
-        constrained(1.0, Problem(Linear().gram(X), np.sign(CURVE), Hinge(), 0.0))
+
+
+# ---- any loss, and any function of the norm ------------------------------------------------------
+
+LABELS = np.where(CURVE > 1.0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), Huber(0.3), Absolute()])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_ball_for_every_loss_is_the_penalty_of_its_multiplier(loss, intercept):
+    y = LABELS if loss.is_classification else CURVE
+    task = Problem(Gaussian(0.5).gram(X), y, loss, Ball(0.7), fit_intercept=intercept)
+    solution = Constrained().solve(task)
+    assert solution.status.converged
+    assert solution.gap <= 1e-5 * solution.objective
+    assert norm(solution.coefficients) == pytest.approx(0.7, rel=1e-4)
+    multiplier = solution.history["multiplier"][0]
+    penalised = default_solver(loss, 1e-9).solve(replace(task, regularization=multiplier))
+    assert problem_risk(task, penalised) == pytest.approx(solution.objective, rel=1e-4)
+
+
+def problem_risk(task, solution):
+    values = K @ solution.coefficients + solution.intercept
+    return float(task.loss.risk(task.y, values, task.sample_weights))
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        PowerOfNorm(0.05),
+        PowerOfNorm(0.02, 3.0),
+        OfNorm(lambda q: 0.1 * math.expm1(q), lambda q: 0.1 * math.exp(q), convex=True),
+    ],
+)
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_functions_of_the_norm_against_another_optimiser(penalty, loss):
+    y = LABELS if loss.is_classification else CURVE
+    solution = Constrained().solve(Problem(Gaussian(0.5).gram(X), y, loss, penalty))
+    values, vectors = np.linalg.eigh(K)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+
+    def objective(z):
+        f, square = root @ z, float(z @ z)
+        slope = root.T @ loss.slope(y, f) / 30 + 2 * penalty.slope(max(square, 1e-12)) * z
+        return float(loss.value(y, f).mean()) + penalty.of(square), slope
+
+    best = minimize(objective, 0.1 * np.ones(30), jac=True, options={"gtol": 1e-9})
+    assert solution.status.converged
+    assert solution.objective == pytest.approx(best.fun, rel=1e-6)
+    assert solution.gap <= 1e-5 * solution.objective
+
+
+def test_a_large_multiple_of_the_norm_gives_zero():
+    """μ‖f‖ with μ ≥ ‖∇ risk(0)‖."""
+    slope = norm(-CURVE / 30)
+    for factor in (0.9, 1.1):
+        task = replace(problem(), regularization=PowerOfNorm(factor * slope))
+        solution = Constrained().solve(task)
+        assert bool(solution.coefficients.any()) == (factor < 1)
+        assert solution.gap < 1e-9
+
+
+def test_a_function_of_the_norm_that_is_not_convex_is_stationary_and_says_so():
+    """R(q) = log(1 + 50q)/20: among λ = 2R′(‖f_λ‖²) the best one is taken."""
+    penalty = OfNorm(lambda q: math.log1p(50 * q) / 20, lambda q: 2.5 / (1 + 50 * q))
+    solution = Constrained().solve(replace(problem(), regularization=penalty))
+    assert "Stationary, not certified" in str(solution.status)
+    curve = NormCurve.of(problem())
+    q = norm(solution.coefficients) ** 2
+    multiplier = solution.history["multiplier"][0]
+    assert multiplier == pytest.approx(2 * penalty.slope(q), rel=1e-6)
+    ridges = np.logspace(-8, 2, 400)
+    for ridge in ridges:
+        alpha, _ = curve.fit(float(ridge))
+        risk = 0.5 * np.mean((K @ alpha - CURVE) ** 2)
+        assert solution.objective <= risk + penalty.of(norm(alpha) ** 2) + 1e-12
+
+
+def test_conjugates_of_functions_of_the_norm():
+    t = 1.7
+    grid = np.linspace(0, 5, 200_001)
+    for penalty in (PowerOfNorm(0.4, 2.5), OfNorm(math.expm1, math.exp, convex=True)):
+        wanted = max(t * s - penalty.of(s * s) for s in grid[::20])
+        assert penalty.conjugate(None, [t * t]) == pytest.approx(wanted, abs=1e-5)
+    assert PowerOfNorm(2.0).conjugate(None, [t * t]) == 0.0
+    assert math.isinf(PowerOfNorm(1.0).conjugate(None, [t * t]))
+    assert math.isinf(PowerOfNorm(1.0, 0.5).conjugate(None, [t * t]))

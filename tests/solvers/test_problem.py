@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,13 +14,20 @@ from mercer.losses import Hinge, Logistic, Perceptron, Squared
 from mercer.solvers import (
     L1,
     Ball,
+    ConjugateGradient,
     Constrained,
     Direct,
+    DoublyStochastic,
     DualAscent,
+    KernelGradientDescent,
     Newton,
     Problem,
     SparseExpansion,
+    Splitting,
+    StochasticFunctionalGradient,
+    SubgradientDescent,
     certified_gap,
+    schedules,
 )
 
 KERNEL = Gaussian(0.8)
@@ -152,3 +159,47 @@ def test_what_is_not_on_all_points_is_refused_where_it_must_be():
     with pytest.raises(ValueError, match="a number λ or a penalty"):
         Problem(KERNEL.gram(X), Y, Squared(), "strong")
     assert Problem(KERNEL.gram(X), SIGNS, Hinge(), 0.1).outputs == 1
+
+
+# ---- constants with a null space or a cost -------------------------------------------------------
+
+PLAIN = [
+    Direct(),
+    ConjugateGradient(1e-6),
+    Newton(),
+    Splitting(),
+    KernelGradientDescent(3),
+    SubgradientDescent(3, schedules.Constant(0.1)),
+    StochasticFunctionalGradient(1, schedules.Constant(0.1)),
+    DoublyStochastic(2, schedules.Constant(0.1)),
+    DualAscent(),
+]
+
+
+@pytest.mark.parametrize("given", [{"null_space": np.ones((4, 2))}, {"intercept_cost": 0.5}])
+@pytest.mark.parametrize("solver", PLAIN, ids=lambda solver: type(solver).__name__)
+def test_no_solver_ignores_a_null_space_or_a_cost(solver, given):
+    if "null_space" in given and isinstance(solver, (Direct, ConjugateGradient)):
+        pytest.skip("it solves for one: test_splines")
+    y = np.array([0.0, 1.0, 0.0, 2.0])
+    problem = Problem(Gaussian().gram(np.arange(4.0)[:, None]), y, Squared(), 0.1, **given)
+    with pytest.raises(ValueError, match=r"null_space|intercept_cost"):
+        solver.solve(problem)
+
+
+@pytest.mark.parametrize("given", [{"null_space": np.ones((4, 2))}, {"intercept_cost": 0.5}])
+def test_other_ways_to_a_solution_refuse_them_too(given):
+    y = np.array([0.0, 1.0, 0.0, 2.0])
+    problem = Problem(Gaussian().gram(np.arange(4.0)[:, None]), y, Squared(), 0.1, **given)
+    with pytest.raises(
+        ValueError, match=r"certified_gap (takes problems whose constant|has no place)"
+    ):
+        certified_gap(problem, np.zeros(4))
+    with pytest.raises(
+        ValueError, match=r"Constrained (takes problems whose constant|has no place)"
+    ):
+        Constrained().solve(replace(problem, regularization=Ball(1.0)))
+    with pytest.raises(
+        ValueError, match=r"SparseExpansion (takes problems whose constant|has no place)"
+    ):
+        SparseExpansion().solve(replace(problem, regularization=L1(1.0)))

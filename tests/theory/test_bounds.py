@@ -9,8 +9,18 @@ import pytest
 
 from mercer import KernelClassifier
 from mercer.kernels import Gaussian
-from mercer.losses import Hinge
+from mercer.losses import Hinge, Logistic
+from mercer.solvers import (
+    Ball,
+    Constrained,
+    Newton,
+    Problem,
+    StochasticFunctionalGradient,
+    default_solver,
+)
+from mercer.solvers.schedules import Average, InverseTime
 from mercer.theory import (
+    average_bound,
     ball_around,
     deviation,
     deviation_on_ball,
@@ -24,6 +34,7 @@ from mercer.theory import (
     regularised_excess,
     stability,
     stability_deviation,
+    weighted_average_bound,
 )
 
 POINTS = np.linspace(-1, 1, 12)[:, None]  # of a distribution on finitely many points and labels
@@ -103,6 +114,57 @@ def test_regularised_minimisers():
     assert np.mean(risks - np.array(means) > bound) <= 0.1
     assert (norms <= largest_norm(1.0, 1.0, ridge)).all()
     assert regularised_excess(1.0, 1.0, ridge, n) == pytest.approx(32 / (ridge * n))
+
+
+def logistic_risk(values):
+    """E log(1 + e^{−y f(x)}) for f at the points."""
+    losses = POSITIVE * np.logaddexp(0, -values) + (1 - POSITIVE) * np.logaddexp(0, values)
+    return float(CHANCES @ losses)
+
+
+def population(loss, regularization):
+    """The problem of the distribution itself: every point with both labels, by their chances."""
+    weights = (CHANCES[:, None] * np.stack([POSITIVE, 1 - POSITIVE], axis=1)).ravel()
+    gram = KERNEL.gram(np.repeat(POINTS, 2, axis=0))
+    return Problem(gram, np.tile([1.0, -1.0], 12), loss, regularization, weights)
+
+
+def test_the_least_mean_loss_of_a_ball():
+    """E R(f̂) − min over ‖f‖ ≤ D of R(f) ≤ 2GDR/√n for f̂ with the least mean loss of the ball."""
+    random, n, D = np.random.default_rng(0), 30, 2.0
+    least = Constrained().solve(population(Logistic(), Ball(D))).objective
+    risks = []
+    for _ in range(8):
+        places, y = drawn(random, n)
+        problem = Problem(KERNEL.gram(POINTS[places]), y, Logistic(), Ball(D))
+        f = problem.function(Constrained(Newton(1e-6)).solve(problem))
+        risks.append(logistic_risk(f(POINTS)))
+    assert min(risks) >= least - 1e-9
+    assert np.mean(risks) - least <= estimation_error(1.0, D, 1.0, n)
+
+
+def test_one_pass_of_stochastic_gradients_bounds_the_expected_risk():
+    """Each sample is used once, so the objective that is bounded is that of the distribution."""
+    random, n, ridge = np.random.default_rng(0), 80, 0.2
+    best = default_solver(Hinge(), 1e-9).solve(population(Hinge(), ridge))
+    excess = {average_bound: [], weighted_average_bound: []}
+    ways = {
+        average_bound: (InverseTime(1 / ridge), Average()),
+        weighted_average_bound: (InverseTime(2 / ridge, 1.0), Average(1.0)),
+    }
+    for bound, (schedule, averaging) in ways.items():
+        for seed in range(40):
+            places, y = drawn(random, n)
+            problem = Problem(KERNEL.gram(POINTS[places]), y, Hinge(), ridge)
+            solver = StochasticFunctionalGradient(
+                1, schedule, averaging=averaging, random_state=seed
+            )
+            f = problem.function(solver.solve(problem))
+            objective = hinge_risk(f(POINTS)) + 0.5 * ridge * f.norm() ** 2
+            excess[bound].append(objective - best.objective)
+    for bound, gaps in excess.items():
+        assert min(gaps) > -1e-6
+        assert np.mean(gaps) <= bound(1.0, 1.0, ridge, n)
 
 
 def test_the_bound_by_the_approximation_error():

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from mercer import KernelClassifier, KernelLogisticRegression, KernelRegressor, KernelRidge
+from mercer import (
+    SVC,
+    SVR,
+    KernelClassifier,
+    KernelLogisticRegression,
+    KernelRegressor,
+    KernelRidge,
+    NuSVC,
+)
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Huber
 
@@ -104,3 +112,25 @@ def test_certificates_travel_and_read():
         KernelRidge().certificate()
     with pytest.raises(ValueError, match="target_bound > 0"):
         model.certificate(target_bound=0.0)
+
+
+def test_support_vector_machines():
+    """The machine of C is the classifier of λ = 1/(nC), and so is what is proved of it."""
+    labels = np.where(np.sin(3 * X[:, 0]) > 0, "b", "a")
+    model = SVC(C=2.0, kernel=Gaussian(), tol=1e-6).fit(X, labels)
+    twin = KernelClassifier(Hinge(), 1 / 160, kernel=Gaussian(), fit_intercept=True)
+    found, wanted = model.certificate(0.9), twin.fit(X, labels).certificate(0.9)
+    margins = np.where(labels == "b", 1, -1) * model.decision_function(X)
+    assert found["mean loss"].value == pytest.approx(np.maximum(0, 1 - margins).mean(), abs=1e-5)
+    for name in ("norm", "objective", "risk by Rademacher complexity", "error rate"):
+        assert found[name].value == pytest.approx(wanted[name].value, rel=1e-3)
+    regression = SVR(C=2.0, kernel=Gaussian(), epsilon=0.05, tol=1e-6).fit(X, y)
+    assert regression.certificate()["risk"].value is None
+    bounded = regression.certificate(target_bound=2.0)
+    misses = np.maximum(np.abs(y - regression.predict(X)) - 0.05, 0)
+    assert bounded["mean loss"].value == pytest.approx(misses.mean(), abs=1e-5)
+    truth = np.maximum(np.abs(np.sin(2 * NEW[:, 0]) - regression.predict(NEW)) - 0.05, 0).mean()
+    assert truth < bounded["risk by Rademacher complexity"].value
+    assert NuSVC(nu=0.3, kernel=Gaussian()).fit(X, labels).certificate()["risk"].value is None
+    with pytest.raises(ValueError, match="each of 3 pairs of classes"):
+        SVC().fit(X, np.digitize(y, [-0.3, 0.3])).certificate()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli.progress import progress_bar, stopping
+from mercer.cli.stopping import stopping
 from mercer.persistence import load
 from mercer.runtime.budget import free_memory, memory_budget
 from mercer.structured.encodings import column_names
@@ -22,6 +22,7 @@ from mercer.workflow import fit as fit_table
 from mercer.workflow.columns import row_count, take_rows
 from mercer.workflow.comparison import compare as compare_models
 from mercer.workflow.model import score_table
+from mercer.workflow.progress import progress_bar
 from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
 

@@ -55,6 +55,7 @@ class LearnedByLoss(Learned):
     X_fit_: Any
     loss_: Loss
     choice_: Choice | None
+    validation_scores_: Any
     classes_: np.ndarray
     order_: np.ndarray
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.solvers.solution import Solution
 from mercer.theory.certificate import Certificate, certify
 
 
@@ -40,7 +41,19 @@ class Certified:
         check_is_fitted(self)
         return certify(
             self.function_,  # type: ignore[attr-defined]
-            self.solution_,  # type: ignore[attr-defined]
+            self._certified(),
             probability=probability,
             target_bound=target_bound,
         )
+
+    def _certified(self) -> Solution:
+        """The solution that the certificate is about."""
+        many = getattr(self, "solutions_", None)
+        if many is None:
+            return self.solution_  # type: ignore[attr-defined]
+        if len(many) > 1:
+            raise ValueError(
+                f"a certificate is about one function, and this {type(self).__name__} has one for "
+                f"each of {len(many)} pairs of classes: fit two classes, or use KernelClassifier."
+            )
+        return many[0]

@@ -161,6 +161,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
     centres, random_state, device, time_limit, checkpoint :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `KernelRegressor`.
 
     Attributes
@@ -312,6 +313,7 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
     tol : float, default=1e-6
         The relative duality gap at which "auto" stops.
     centres, random_state, device, time_limit, checkpoint :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `KernelRegressor`.
 
     Attributes

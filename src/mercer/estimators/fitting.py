@@ -21,10 +21,11 @@ from mercer.errors import (
     NotPositiveDefiniteError,
     warn,
 )
+from mercer.estimators.early_stopping import iterative, stopped_by, validation_scores
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.progress import FitTask, with_progress
 from mercer.features.centres import Given, drawn
-from mercer.functions import RKHSFunction
+from mercer.functions import Polynomials, RKHSFunction, SplineFunction
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import PairKernel, Precomputed
@@ -33,7 +34,9 @@ from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.solvers import automatic
+from mercer.solvers.cluster_plan import cluster_plan
 from mercer.solvers.definiteness import solved_for_nearest
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution
@@ -58,6 +61,8 @@ class Formulation:
     checkpoint : path or None
         Where the solver stores its state, and goes on from; a second problem has the file
         `path.1`, and so on.
+    loss, outputs : Loss, int
+        What the problems are, as far as what they take depends on it.
     """
 
     kernel: Kernel
@@ -67,6 +72,8 @@ class Formulation:
     choice: automatic.Choice | None = None
     on_all_points: bool = True
     checkpoint: Any = None
+    loss: Loss = field(default_factory=Squared)
+    outputs: int = 1
     parts: list[Path] = field(default_factory=list, repr=False)
 
     def problem(
@@ -116,14 +123,28 @@ class Formulation:
             return solved_for_nearest(problem, solver)
         return replace(solution, asked=problem.asked)
 
+    def explain(self) -> str:
+        """Which solver, and why; what it takes where the rows are on a cluster."""
+        text = explanation(self.choice, self.solver)
+        if getattr(getattr(self.operator, "x", None), "home", "") != "cluster":
+            return text
+        plan = cluster_plan(self.operator, self.loss, self.outputs, self.solver.tolerance)
+        return f"{text}\n{plan}"
+
     def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
-        """The attributes of a model fitted to X."""
+        """The attributes of a model fitted to X; the polynomial of a spline is part of f."""
+        f = RKHSFunction(self.kernel, self.points, alpha)
+        degree = self.kernel.null_degree()
+        if degree is not None:
+            polynomials = Polynomials.around(self.points, degree)
+            f = SplineFunction(self.kernel, self.points, alpha, polynomials, intercept)
+            intercept = 0.0
         return {
             "kernel_": self.kernel,
             "X_fit_": X if self.on_all_points else self.points.data,
             "dual_coef_": alpha,
             "intercept_": intercept,
-            "function_": RKHSFunction(self.kernel, self.points, alpha),
+            "function_": f,
         }
 
 
@@ -139,7 +160,7 @@ class Explained:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ApproximationWarning)  # it is said anyway
                 posed = clone(self)._posed(X, y, sample_weight)[0]
-            return explanation(posed.choice, posed.solver)
+            return posed.explain()
         check_is_fitted(self)
         fitted: Any = self
         lines = [explanation(fitted.choice_, None)]
@@ -166,6 +187,13 @@ def explanation(choice: automatic.Choice | None, solver: Any) -> str:
     return f"{name}The solver was given, or there was nothing to choose."
 
 
+def _centres_of(points: PointSet, centres: Any) -> Any:
+    """What was asked for; rows on a cluster have centres in any case, as blocks of rows do."""
+    if points.home == "cluster" and centres is None:
+        return min(automatic.default_centres(len(points)), len(points))
+    return centres
+
+
 def formulation(
     kernel: Kernel,
     points: PointSet,
@@ -180,21 +208,24 @@ def formulation(
     exact_only: bool = False,
     tolerance: float | None = None,
     checkpoint: Any = None,
+    stopping: HeldOut | None = None,
 ) -> Formulation:
     """The formulation that the parameters of an estimator ask for, or the automatic choice.
 
     `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
     chosen; `exact_only` says that centres will not do, as without regularisation. `tolerance` is
-    that of other losses than the square.
+    that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     """
     warn_of_lengthscale(kernel, points)
+    centres = _centres_of(points, centres)
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
-        few = not isinstance(loss, Squared) and len(points) <= automatic.TUNING.small
+        few = not isinstance(loss, Squared) or stopping is not None
+        few = few and len(points) <= automatic.TUNING.small
         simple = exact_only or few or has_few_features(Gram(kernel, points))
         if centres is None and simple:
-            solver = exact
+            solver = exact if stopping is None else iterative(exact)
         else:
             choice = automatic.choose(
                 kernel,
@@ -204,8 +235,11 @@ def formulation(
                 centres=count,
                 ridge=ridge,
                 tolerance=tolerance,
+                iterative=stopping is not None,
             )
             solver, count = choice.chosen.solver, choice.chosen.centres
+    if stopping is not None:
+        solver = stopped_by(solver, stopping)
     if count is None and centres is None:
         gram = _of_pairs(kernel, points) if isinstance(kernel, PairKernel) else Gram(kernel, points)
         return Formulation(kernel, gram, points, solver, choice, checkpoint=checkpoint)
@@ -216,12 +250,19 @@ def formulation(
         )
     if centres is None and choice is not None:
         _warn_of_centres(choice)
+    chosen = _chosen_centres(centres, count, kernel, points, random_state)
+    cross = cross_gram(kernel, points, chosen)
+    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint, loss, outputs)
+
+
+def _chosen_centres(
+    centres: Any, count: int | None, kernel: Kernel, points: PointSet, random_state: Any
+) -> PointSet:
+    """Centres as they were asked for, or so many."""
     if centres is None or isinstance(centres, Integral):
         assert count is not None
         centres = drawn(min(count, len(points)), kernel, points, random_state)
-    chosen = centres.choose(kernel, points).points
-    cross = cross_gram(kernel, points, chosen)
-    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint)
+    return centres.choose(kernel, points).points
 
 
 def _of_pairs(kernel: PairKernel, points: PointSet) -> Gram:
@@ -242,6 +283,7 @@ def formulation_on_blocks(
     centres: Any,
     random_state: Any,
     checkpoint: Any = None,
+    stopping: HeldOut | None = None,
 ) -> Formulation:
     """f on centres, for rows that come in blocks which are read anew in every pass."""
     check_restartable(blocks)
@@ -257,6 +299,8 @@ def formulation_on_blocks(
         among = BlockedGram(kernel, blocks, first, rows).take(numbers)
         chosen = among if pool == count else choice.choose(kernel, among).points
     own = Newton() if is_automatic(solver) else solver
+    if stopping is not None:
+        own = stopped_by(own, stopping)
     cross = BlockedGram(kernel, blocks, chosen, rows)
     return Formulation(kernel, cross, chosen, own, None, False, checkpoint)
 
@@ -311,8 +355,11 @@ def checkpoint_path(checkpoint: Any, part: int) -> Path:
 def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
     """Set what a fit learned, and warn where a solver did not reach its goal.
 
-    The fit is done, so its checkpoints are removed.
+    The fit is done, so its checkpoints are removed. Scores of held-out rows are an attribute.
     """
+    solution = attributes.get("solution_")
+    if solution is not None and "held_out_risk" in solution.history:
+        attributes = {**attributes, "validation_scores_": validation_scores(solution)}
     for name, value in attributes.items():
         setattr(estimator, name, value)
     part = 0

@@ -13,8 +13,9 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from mercer.arrays import beside, is_tensor, on_device, on_host, to_precision
+from mercer.arrays import beside, floating, is_tensor, on_device, on_host, to_precision
 from mercer.checks import check_weights
+from mercer.distributed import is_scattered
 from mercer.features.inputs import KernelInput, length
 from mercer.functions import RKHSFunction
 from mercer.points import PointSet
@@ -37,6 +38,8 @@ def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) ->
     else:
         X, y = estimator._checked(X, y, reset=True, multi_output=True, y_numeric=True)
     weights, X = _admit_points(estimator, X, sample_weight)
+    if is_scattered(X):
+        y = to_precision(floating(y), "float64")
     return X, beside(y, X) if is_tensor(X) else y, weights
 
 
@@ -49,9 +52,12 @@ def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> 
             "from labels."
         )
     X, y = estimator._checked(X, y, reset=True)
-    y = column_or_1d(on_host(y) if is_tensor(X) else y, warn=True)
-    check_consistent_length(X, y)
-    check_classification_targets(y)
+    if not is_scattered(X):  # whose labels stay where they are
+        y = column_or_1d(on_host(y) if is_tensor(X) else y, warn=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+    elif y.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
     weights, X = _admit_points(estimator, X, sample_weight)
     return X, y, weights
 
@@ -87,12 +93,26 @@ def admit_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     """One number ≥ 0 for each row, not all zero; None where nothing is given."""
     if sample_weight is None:
         return None
+    if is_scattered(X):
+        return _scattered_weights(sample_weight, X)
     (sample_weight,) = hosted(sample_weight)
     if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     else:
         weights = np.asarray(sample_weight, np.float64)
     check_weights(weights, length(X), "sample_weight")
+    return weights
+
+
+def _scattered_weights(sample_weight: Any, X: Any) -> Any:
+    """Weights beside rows on a cluster."""
+    from mercer.distributed.admission import admitted
+
+    weights = to_precision(
+        floating(admitted(sample_weight, beside=X, what="sample_weight")), "float64"
+    )
+    if weights.ndim != 1 or not (bool((weights >= 0).all()) and float(weights.sum()) > 0):
+        raise ValueError("sample_weight must be one number ≥ 0 for each row, not all zero.")
     return weights
 
 
@@ -103,6 +123,8 @@ def is_blocks(X: Any) -> bool:
     (False, True, False)
     """
     if isinstance(X, (list, tuple, str, bytes, dict)) or scipy.sparse.issparse(X):
+        return False
+    if is_scattered(X):
         return False
     array_like = {"shape", "__array__", "__dataframe__", "dtype"}.intersection(dir(X))
     return hasattr(X, "__iter__") and not array_like and not isinstance(X, PointSet)

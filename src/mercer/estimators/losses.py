@@ -13,6 +13,7 @@ import numpy as np
 from mercer.checks import is_number
 from mercer.estimators.attributes import LearnedByLoss
 from mercer.estimators.certified import Certified
+from mercer.estimators.early_stopping import stopping_rule
 from mercer.estimators.fitting import Explained, Formulation, formulation, is_automatic
 from mercer.estimators.inputs import hosted
 from mercer.estimators.progress import CallbackSupportMixin
@@ -82,6 +83,9 @@ class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
     device: Any = None
     time_limit: float | None = None
     checkpoint: str | Path | None = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
 
     def _formulation(self, X: Any, loss: Loss, weights: Any, outputs: int = 1) -> Formulation:
         """Where f is sought, and by which solver."""
@@ -106,6 +110,7 @@ class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
             exact_only=self._is_precomputed() or points.home != "host",
             tolerance=float(self.tol) if is_automatic(self.solver) else None,
             checkpoint=self.checkpoint,
+            stopping=stopping_rule(self) if self.early_stopping else None,
         )
         return replace(posed, solver=self._limited(posed.solver))
 

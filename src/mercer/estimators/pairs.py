@@ -117,7 +117,8 @@ class OneVersusOne:
             labels = np.repeat([1.0, -1.0], self.sizes[list(pair)])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
             problem = pose(part, labels, self.weights[members])
-            machines[k] = Machine.of(solver.solve(problem, rows_of(pair)))
+            solution = solver.solve(problem, rows_of(pair))
+            machines[k] = Machine.of(replace(solution, asked=problem.asked))
             if part_task:
                 part_task.end()
 

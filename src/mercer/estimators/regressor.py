@@ -98,6 +98,14 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
         Seconds after which an iterative solver stops with the best it has, and says so.
     checkpoint : path, optional
         As in `KernelRidge`.
+    early_stopping : bool, default=False
+        Whether to hold rows out, of each class the same share, and return the iterate that
+        predicts them best. "auto" then takes a solver that iterates; λ stays what it is.
+    validation_fraction : float, default=0.1
+        The share of rows that is held out.
+    n_iter_no_change : int, default=10
+        Steps without a better score that end the iteration: Newton steps, rounds of dual ascent,
+        and for the square loss steps of conjugate gradients.
 
     Attributes
     ----------
@@ -107,6 +115,9 @@ class KernelRegressor(_OneLoss, MultiOutputMixin, RegressorMixin, BaseEstimator)
         How the solver ended, with the true duality gap.
     loss_, kernel_, dual_coef_, intercept_, X_fit_ :
         The loss and kernel objects, the coefficients, b, and the centres.
+    validation_scores_ : array
+        With early stopping, minus the mean loss of the held-out rows before the first step and
+        after each; a list of such arrays where several problems are solved.
 
     Examples
     --------
@@ -154,6 +165,7 @@ class KernelPoissonRegressor(_OneLoss, RegressorMixin, BaseEstimator):
         λ > 0; None for 1/(30Σw).
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
     centres, random_state, device, time_limit, checkpoint :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `KernelRegressor`.
 
     Attributes
@@ -218,6 +230,7 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         λ; None as in `KernelRegressor`.
     kernel, gamma, degree, coef0, kernel_params, fit_intercept, solver, tol :
     centres, random_state, device, time_limit, checkpoint :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `KernelRegressor`.
 
     Attributes

@@ -18,6 +18,7 @@ from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.attributes import LearnedByLoss
 from mercer.estimators.centres_path import CentresPath
 from mercer.estimators.certified import Certified
+from mercer.estimators.early_stopping import held_out_rule, stopping_rule
 from mercer.estimators.fitting import (
     Explained,
     Formulation,
@@ -25,6 +26,7 @@ from mercer.estimators.fitting import (
     formulation_on_blocks,
     keep,
 )
+from mercer.estimators.held_out_path import HeldOutPath
 from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
@@ -32,16 +34,17 @@ from mercer.estimators.inputs import (
     hosted,
     is_blocks,
 )
+from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
-from mercer.features.centres import AnyChoice, Uniform
+from mercer.features.centres import AnyChoice, drawn
 from mercer.features.inputs import KernelLike, length
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.losses import Squared
-from mercer.operators import Gram
+from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet
 from mercer.solvers import automatic
 from mercer.solvers.direct import Direct
@@ -52,11 +55,14 @@ from mercer.solvers.spectral import SpectralPath
 EIGEN_SECONDS = 1.8e-10  # of an eigendecomposition for each n³, in one thread: 5 s for n = 3,000
 PATIENCE = 600.0  # seconds of a search beyond which centres are taken
 
+PathOfRidges = SpectralPath | CentresPath | HeldOutPath
+
 
 class _Ridge(Certified, CallbackSupportMixin, RidgeUncertainty, LearnedByLoss):
     """Predictions, their uncertainty, and scores of both ridge estimators."""
 
     _allow_indefinite = True
+    _allow_spline = True
     _instead_of_tensors = ""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -78,7 +84,8 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     Parameters
     ----------
     alpha : float or array of shape (outputs,), default=1.0
-        α ≥ 0; 0 gives the interpolant of least norm.
+        α ≥ 0; 0 gives the interpolant of least norm. For `ThinPlate()` and `Polyharmonic(order)`
+        ‖f‖² is the roughness, and polynomials that have none are part of f.
     kernel : Kernel, str or callable, default="linear"
         A kernel of mercer, a name of scikit-learn's, or a function of two points or two blocks.
     gamma, degree, coef0 :
@@ -104,6 +111,13 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         A file for the state of a solver that iterates, written every few steps. A fit that was
         killed and is started again with the same data goes on from there; the file is removed at
         the end. A factorisation is one step, and dual ascent stores nothing.
+    early_stopping : bool, default=False
+        Whether to hold rows out and return the iterate that predicts them best. "auto" then takes
+        a solver that iterates, and λ is α/n all the same, n counting the held-out rows.
+    validation_fraction : float, default=0.1
+        The share of rows that is held out.
+    n_iter_no_change : int, default=10
+        Steps without a better score that end the iteration.
 
     Attributes
     ----------
@@ -115,6 +129,10 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         The coefficients, the centres, b, and the kernel object that was used.
     choice_ : Choice or None
         What "auto" chose among.
+    validation_scores_ : array
+        With early stopping, minus the mean loss ½(y − f(x) − b)² of the held-out rows before the
+        first step and after each; `mercer.plotting.HistoryDisplay` draws it. A list of such arrays
+        where there is an α for each output.
 
     Examples
     --------
@@ -139,6 +157,9 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     random_state: Seed = None
     device: Any = None
     checkpoint: str | Path | None = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -157,6 +178,17 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         task.end(lambda: fitted)
         return self
 
+    def explain(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> str:
+        """Which solver was used and why: the candidates with their predicted time and memory.
+
+        With X and y, which solver `fit(X, y)` would use on this machine; nothing is fitted. A
+        fitted model without an intercept says what one would gain, where that is cheap to know.
+        """
+        text = super().explain(X, y, sample_weight)
+        if X is not None or self.fit_intercept or len(self._problems) > 1:
+            return text
+        return f"{text}\n{advice_on_intercept(self._problems[0])}".strip()
+
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Where f is sought, the checked data, and λ = α/Σw for each output or for all."""
         on_blocks = not isinstance(X, np.ndarray) and is_blocks(X)
@@ -171,6 +203,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             "centres": self.centres,
             "random_state": self.random_state,
             "checkpoint": self.checkpoint,
+            "stopping": stopping_rule(self) if self.early_stopping else None,
         }
         if on_blocks:
             posed = formulation_on_blocks(kernel, X, len(y), **named)
@@ -233,11 +266,13 @@ def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
 
 @dataclass(eq=False, repr=False)
 class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Kernel ridge regression whose α and lengthscale are chosen by leave-one-out.
+    """Kernel ridge regression whose α and lengthscale are chosen by leave-one-out or held-out rows.
 
     Each lengthscale costs one eigendecomposition, which gives the leave-one-out predictions for
-    every α at once, without refitting. The score is the mean squared error of those predictions,
-    pooled over points and outputs.
+    every α at once, without refitting. With `validation_fraction` it costs a path over α instead,
+    each α solved from the solution of the last one, with one preconditioner for all: about as much
+    as one more fit, on any number of rows. The score is the mean squared error of those
+    predictions, pooled over points and outputs.
 
     Parameters
     ----------
@@ -255,15 +290,18 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         Where all points would take ten minutes or more, which is foreseen, 4√n of them are taken,
         with an `ApproximationWarning`.
     random_state : int, Generator, RandomState or None
-        Draws the centres.
+        Draws the centres, as `KernelRidge` does, once for all lengthscales.
     device : str, torch.device or None, default=None
         As in `KernelRidge`.
+    validation_fraction : float or None, default=None
+        The share of rows that is held out to judge each α and lengthscale, which `random_state`
+        draws; the model is fitted to all rows in the end. None for leave-one-out.
 
     Attributes
     ----------
     alpha_, kernel_ : the choice.
     best_score_ : float
-        Minus its leave-one-out mean squared error.
+        Minus its mean squared error, of leave-one-out or of held-out rows.
     cv_errors_ : array of shape (lengthscales, alphas)
     lengthscales_ : array or None
     function_, solution_, dual_coef_, X_fit_, intercept_ : as in `KernelRidge`.
@@ -291,6 +329,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
     centres: int | AnyChoice | None = None
     random_state: Seed = None
     device: Any = None
+    validation_fraction: float | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -301,9 +340,15 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         scales = candidate_lengthscales(self.lengthscales, base, self.gamma, X, weights)
         kernels = [base] if scales is None else [base.with_(lengthscale=s) for s in scales]
         task = FitTask.root(self, X, y, weights, len(kernels))
-        centres = self._centres(base, X, len(kernels))
+        rule = None if self.validation_fraction is None else held_out_rule(self)
+        centres = self._centres(base, X, len(kernels), float(alphas.min()))
 
-        def path_of(kernel: Kernel) -> SpectralPath | CentresPath:
+        def path_of(kernel: Kernel) -> PathOfRidges:
+            if rule is not None:
+                posed = self._posed_on(kernel, X, centres)
+                ridge = float(alphas.min()) / total
+                problem = posed.problem(y, Squared(), ridge, weights, self.fit_intercept)
+                return HeldOutPath(problem, rule)
             if centres is None:
                 return self._path(kernel, X, y, weights)
             (targets,) = hosted(y)
@@ -337,10 +382,31 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             "sets rows aside, or KernelRidge with values that were chosen on other rows."
         )
 
-    def _centres(self, kernel: Kernel, X: Any, kernels: int) -> PointSet | None:
+    def _posed_on(self, kernel: Kernel, X: Any, centres: PointSet | None) -> Formulation:
+        """f on all points, or on the centres."""
+        points = self._training_points(kernel, X, centres)
+        if centres is None:
+            return Formulation(kernel, Gram(kernel, points), points, None)
+        cross = cross_gram(kernel, points, centres)
+        return Formulation(kernel, cross, centres, None, on_all_points=False)
+
+    def _centres(self, kernel: Kernel, X: Any, kernels: int, alpha: float) -> PointSet | None:
         """Centres, where they are asked for or all points would take too long."""
         n, chosen = length(X), self.centres
-        if chosen is None:
+        if chosen is None and self.validation_fraction is not None:
+            if n <= automatic.TUNING.small or self._is_precomputed():
+                return None
+            points = self._training_points(kernel, X)
+            choice = automatic.choose(kernel, points, ridge=alpha, iterative=True).chosen
+            if choice.exact:
+                return None
+            chosen = choice.centres
+            warn(
+                f"{n} rows are too many for conjugate gradients here, so α and lengthscale are "
+                f"chosen on {chosen} centres. Say centres={chosen} to agree.",
+                ApproximationWarning,
+            )
+        elif chosen is None:
             seconds = EIGEN_SECONDS * kernels * float(n) ** 3
             if seconds <= PATIENCE or self._is_precomputed() or is_tensor(X):
                 return None
@@ -353,7 +419,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         points = self._training_points(kernel, X, chosen)
         if isinstance(chosen, Integral):
-            chosen = Uniform(min(int(chosen), n), self.random_state)
+            chosen = drawn(min(int(chosen), n), kernel, points, self.random_state)
         return cast(Any, chosen).choose(kernel, points).points
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
@@ -372,11 +438,11 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 def _searched(
     kernels: Sequence[Kernel],
-    path_of: Callable[[Kernel], SpectralPath | CentresPath],
+    path_of: Callable[[Kernel], PathOfRidges],
     ridges: np.ndarray,
     task: FitTask,
-) -> tuple[np.ndarray, SpectralPath | CentresPath]:
-    """Leave-one-out errors of all kernels and ridges λ, and the path of the best kernel.
+) -> tuple[np.ndarray, PathOfRidges]:
+    """Errors of all kernels and ridges λ, and the path of the best kernel.
 
     Kernels that are not reached, because a callback ended the fit, have NaN.
     """
@@ -384,7 +450,10 @@ def _searched(
     best, least = None, math.inf
     for row, kernel in enumerate(kernels):
         part, path = task.part("lengthscale"), path_of(kernel)
-        errors[row] = hosted(path.leave_one_out_errors(ridges.tolist()))[0].mean(axis=1)
+        if isinstance(path, HeldOutPath):
+            errors[row] = path.errors(ridges.tolist())
+        else:
+            errors[row] = hosted(path.leave_one_out_errors(ridges.tolist()))[0].mean(axis=1)
         if not np.isfinite(errors[row]).any():
             raise ValueError(
                 "leave-one-out with an intercept needs two samples or more; got n_samples = 1."

@@ -21,7 +21,16 @@ from mercer.features.inputs import KernelLike
 from mercer.kernels.measures import Seed
 from mercer.solvers.problem import Solver
 
-LEARNED = ("function_", "solution_", "kernel_", "dual_coef_", "X_fit_", "intercept_", "choice_")
+LEARNED = (
+    "function_",
+    "solution_",
+    "kernel_",
+    "dual_coef_",
+    "X_fit_",
+    "intercept_",
+    "choice_",
+    "validation_scores_",  # with early stopping
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -44,13 +53,14 @@ class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstim
         > 0; 3 says 95 % for a score of 1. Fit it on scores of rows that the model has not seen, as
         `mercer.fit` does by leave-one-out.
     solver, centres, random_state, device, checkpoint :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `KernelRidge`.
 
     Attributes
     ----------
     classes_ : array
         The labels, sorted.
-    function_, solution_, kernel_, dual_coef_, X_fit_, intercept_, choice_ :
+    function_, solution_, kernel_, dual_coef_, X_fit_, intercept_, choice_, validation_scores_ :
         As in `KernelRidge`, with one output for each class where there are more than two.
 
     Examples
@@ -80,6 +90,9 @@ class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstim
     random_state: Seed = None
     device: Any = None
     checkpoint: str | Path | None = None
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
@@ -95,7 +108,8 @@ class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstim
         ridge = KernelRidge(**{name: v for name, v in params.items() if name != "slope"})
         ridge.fit(X, signed(np.minimum(np.searchsorted(classes, y), len(classes) - 1)), weights)
         for name in LEARNED:
-            setattr(self, name, getattr(ridge, name))
+            if hasattr(ridge, name):
+                setattr(self, name, getattr(ridge, name))
         self._remember(ridge._problems)
         self.classes_ = classes
         return self

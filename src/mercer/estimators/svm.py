@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from mercer.checks import is_number
 from mercer.estimators.attributes import LearnedSupport
 from mercer.estimators.calibration import Probabilities
+from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import keep
 from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points, hosted
 from mercer.estimators.lengthscales import warn_of_lengthscale
@@ -45,7 +46,7 @@ INFINITE = 1e10  # for C = ∞ in regression: no coefficient comes near so large
 
 
 @dataclass(eq=False, repr=False)
-class SupportVectorMachine(CallbackSupportMixin, LearnedSupport):
+class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
     """The parameters, the kernel, the solver and the support vectors of all machines."""
 
     _allow_indefinite = True
@@ -596,7 +597,8 @@ class SVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
     ) -> Solution:
         C = self.C if np.isfinite(self.C) else INFINITE * (1.0 + np.abs(y).max())
         loss = EpsilonInsensitive(float(self.epsilon))
-        return solver.solve(Problem(gram, y, loss, 1.0 / (C * weights.sum()), weights, True))
+        problem = Problem(gram, y, loss, 1.0 / (C * weights.sum()), weights, True)
+        return replace(solver.solve(problem), asked=problem.asked)
 
 
 @dataclass(eq=False, repr=False)

@@ -12,6 +12,7 @@ from mercer.evaluation.blocks import OwnBlocks
 from mercer.evaluation.execution import Execution
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.reference import Reference
+from mercer.evaluation.widened import Widened, leaves_single
 from mercer.points import PointSet, VectorPoints
 from mercer.runtime.budget import Memory
 
@@ -31,6 +32,10 @@ def execution_for(
     Tensors on the CPU share their memory with NumPy arrays and are computed as such; tensors on a
     GPU stay there.
     """
+    if x.home == "cluster":
+        from mercer.evaluation.cluster import Cluster
+
+        return Cluster(kernel, x, y, dtype, memory, precision)
     if x.home != "host":
         from mercer.evaluation.gpu import execution
 
@@ -48,6 +53,8 @@ def execution_for(
         return OwnBlocks(kernel, x, y, dtype, memory)
     from mercer.evaluation.cpu.execution import Cpu
 
+    if dtype == "float32" and leaves_single(program, x, y):
+        return Widened(Cpu(kernel, program, x, y, "float64", memory))
     return Cpu(kernel, program, x, y, dtype, memory)
 
 
@@ -94,12 +101,12 @@ def check_pair(x: PointSet, y: PointSet, precision: str | None = None) -> None:
     if (
         isinstance(x, VectorPoints) != isinstance(y, VectorPoints)
         or (not isinstance(x, VectorPoints) and type(x) is not type(y))
-        or (x.home == "host") != (y.home == "host")
+        or not _have_one_home(x, y)
     ):
         raise ValueError(
             f"both sides must be points of one kind; got {type(x).__name__} and {type(y).__name__}."
         )
-    if x.home != y.home:
+    if x.home not in (y.home, "cluster"):
         raise ValueError(
             f"both sides must be on one device; got {x.home} and {y.home}: write X.to({y.home!r})."
         )
@@ -113,3 +120,10 @@ def check_pair(x: PointSet, y: PointSet, precision: str | None = None) -> None:
             f"both sides must have the same columns in the same order; got {list(left)} and "
             f"{list(right)}. Write Y[X.columns]."
         )
+
+
+def _have_one_home(x: PointSet, y: PointSet) -> bool:
+    """Whether both are arrays, or tensors; rows on a cluster have columns here."""
+    if x.home == "cluster":
+        return y.home in ("cluster", "host")
+    return (x.home == "host") == (y.home == "host")

@@ -355,6 +355,35 @@ def numbers_of(expression: Expression, twins: bool = False) -> tuple[Number, ...
     return tuple(leaf for leaf in leaves_of(expression, twins) if isinstance(leaf, Number))
 
 
+SMOOTH_OPERATIONS = {
+    "add",
+    "subtract",
+    "multiply",
+    "power",
+    "exp",
+    "exp2",
+    "decay",
+    "log1p",
+    "tanh",
+}
+
+
+def is_smooth(expression: Expression) -> bool:
+    """Whether an expression has derivatives of every order in its numbers, as far as is seen.
+
+    >>> is_smooth(decay(squared_distance())), is_smooth(decay(sqrt(squared_distance())))
+    (True, False)
+    """
+    if isinstance(expression, Operation):
+        known = expression.name in SMOOTH_OPERATIONS
+        return known and all(map(is_smooth, expression.arguments))
+    if not isinstance(expression, Number):
+        return True
+    if expression.term is not None:
+        return is_smooth(expression.term)
+    return expression.kind not in ("x_length", "y_length") and not expression.view.unit
+
+
 def arguments_of(node: Expression) -> tuple[Expression, ...]:
     """The arguments of an operation; leaves have none."""
     return node.arguments if isinstance(node, Operation) else ()

@@ -53,8 +53,19 @@ class Table:
         return min(self.highest, int(np.finfo(dtype).maxexp).bit_length() - 1)
 
     def coefficients(self, dtype: Any) -> np.ndarray:
-        """One row for each piece: a polynomial in w ∈ [−½, ½), lowest degree first."""
+        """One row for each piece: a polynomial in w ∈ [−½, ½), lowest degree first.
+
+        The first row is for what lies below the octaves, 0 among it: the value at 0, since a
+        function like 1 − x^0.02 has not settled at the least number.
+        """
         return _coefficients(self, np.dtype(dtype).name)
+
+    def first_bits(self, dtype: Any) -> int:
+        """The bits of the number at which the first row begins, a piece below the octaves."""
+        name = np.dtype(dtype).name
+        start = np.array(2.0 ** self.first_octave(dtype), dtype)
+        bits = int(start.view("int32" if name == "float32" else "int64"))
+        return bits - (1 << (np.finfo(dtype).nmant - PIECES[name].bit_length() + 1))
 
 
 @lru_cache(maxsize=64)
@@ -69,4 +80,9 @@ def _coefficients(table: Table, name: str) -> np.ndarray:
     powers = np.linalg.inv(np.vander(nodes, increasing=True))
     coefficients = (values - level) @ powers.T
     coefficients[:, :1] += level
-    return np.ascontiguousarray(coefficients, dtype=name)
+    below = np.zeros((1, degree + 1))
+    with np.errstate(all="ignore"):
+        below[0, 0] = np.asarray(table.function(np.zeros(1)), np.float64)[0]
+    if not np.isfinite(below[0, 0]):  # a slope that grows to the end
+        below[0, 0] = coefficients[0] @ (-0.5) ** np.arange(degree + 1)
+    return np.ascontiguousarray(np.concatenate([below, coefficients]), dtype=name)

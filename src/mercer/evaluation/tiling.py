@@ -202,10 +202,13 @@ class Tiled:
         pieces = spans(len(packed), step)
         tasks = [(stripe, piece) for stripe in stripes for piece in pieces]
         partial: dict[tuple[Span, Span], np.ndarray] = {}
+        rows = cache(self.rows) if threads == 1 < len(pieces) else self.rows  # they hold scratch
 
         def add(task: tuple[Span, Span]) -> None:
             stripe, piece = task
-            total = self._stripe_sum(stripe, packed[slice(*piece)], values)
+            left, total = rows(*stripe), np.zeros((stripe[1] - stripe[0], values.shape[1]))
+            for (start, stop), columns in packed[slice(*piece)]:
+                self._add_tile(left, columns, values[start:stop], total)
             if len(pieces) == 1:
                 out[slice(*stripe)] += total
             else:
@@ -224,15 +227,6 @@ class Tiled:
 
         run(pack, range(len(pieces)), threads)
         return packed
-
-    def _stripe_sum(
-        self, stripe: Span, packed: list[tuple[Span, Any]], values: np.ndarray
-    ) -> np.ndarray:
-        rows = self.rows(*stripe)
-        total = np.zeros((stripe[1] - stripe[0], values.shape[1]))
-        for (start, stop), columns in packed:
-            self._add_tile(rows, columns, values[start:stop], total)
-        return total
 
     def _add_tile(self, rows: Any, columns: Any, values: np.ndarray, out: np.ndarray) -> None:
         """Add block @ values to out; one column is reduced as the values are computed."""
@@ -289,7 +283,8 @@ class Tiled:
     def block(self) -> np.ndarray:
         """K, stored. Where it is symmetric and costly, each block is computed once and mirrored."""
         (n, m), size = self.shape, self.shape[0] * self.shape[1] * self.dtype.itemsize
-        if size > free_memory():
+        # Asking the system takes as long as a small block.
+        if size > self.tuning.chunk_bytes and size > free_memory():
             raise MemoryError(
                 f"a dense matrix of {n} × {m} takes {size / 2**30:.1f} GB, more than is free: "
                 "multiply by the Gram matrix instead (gram @ v), which never stores it."

@@ -31,7 +31,7 @@ from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, generator
-from mercer.operators import Gram
+from mercer.operators import Gram, MappedRows
 from mercer.points import PointSet, VectorPoints
 from mercer.runtime.budget import Memory, memory_budget
 from mercer.values import Value
@@ -324,6 +324,17 @@ class KMeansPlusPlus(Choice):
         return accepted
 
 
+POOL_ROWS = 20  # for each centre: of a pool that stands for rows on a cluster
+
+
+@dataclass(frozen=True)
+class RowSquares:
+    """The row map R ↦ ‖r_i‖², which is handed back; nothing is multiplied by Kᵀ."""
+
+    def __call__(self, start: int, stop: int, rows: Any) -> MappedRows:
+        return MappedRows(rows[:, :0], None, (rows**2).sum(axis=1)[:, None])
+
+
 @dataclass(frozen=True)
 class LeverageScores(Choice):
     """Points drawn by approximate ridge leverage scores, ℓ_i ≈ (K(K + nλI)⁻¹)_ii.
@@ -361,7 +372,10 @@ class LeverageScores(Choice):
             check_positive(self, "regularization", self.regularization)
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
-        x, random = x.host(), generator(self.random_state)
+        random = generator(self.random_state)
+        if x.home == "cluster":
+            return self._chosen_there(kernel, x, random)
+        x = x.host()
         n, count = len(x), min(self.count, len(x))
         order = random.permutation(n)
         sizes = [n]
@@ -376,6 +390,34 @@ class LeverageScores(Choice):
                 sample, weights = self._weighted_sample(rows, scores, random)
         indices = random.choice(n, count, replace=False, p=scores / scores.sum())
         return Centres.at(kernel, x, indices, scores=scores)
+
+    def _chosen_there(self, kernel: Kernel, x: PointSet, random: np.random.Generator) -> Centres:
+        """The same where the rows are on a cluster, and stay there.
+
+        A random pool of them is treated here, which gives a weighted sample; the scores of all rows
+        are computed from it where the rows are. Those with the least e_i/ℓ_i, for independent
+        exponential variables e_i, are drawn without replacement with chances ∝ ℓ_i.
+        """
+        from mercer.distributed.over_rows import exponentials, smallest
+
+        n, count = len(x), min(self.count, len(x))
+        rows = random.choice(n, min(n, POOL_ROWS * count), replace=False)
+        pool = x.take(np.sort(rows))
+        inside = replace(self, count=min(count, len(pool)), random_state=random)
+        scores = inside._choose(kernel, pool).scores
+        assert scores is not None
+        sample, weights = self._weighted_sample(np.arange(len(pool)), scores, random)
+        centres = pool.take(sample)
+        weights = weights * math.sqrt(n / len(pool))
+        matrix = weights[:, None] * Gram(kernel, centres).dense().astype(np.float64) * weights
+        ridge = self._ridge(matrix, n)
+        factor = linalg.cholesky(matrix + ridge * np.eye(len(matrix)), overwrite=True)
+        turned = weights[:, None] * factor.other_half_solve(np.eye(len(matrix)))
+        found = Gram(kernel, x, centres).astype(np.float64).row_pass(turned, RowSquares())
+        rest = Gram(kernel, x).diagonal() - found.values[:, 0]
+        chances = np.clip(rest / ridge, np.finfo(np.float64).tiny, 1.0)
+        indices = smallest(exponentials(chances, random) / chances, count)
+        return Centres.at(kernel, x, indices)
 
     def _weighted_sample(
         self, rows: np.ndarray, scores: np.ndarray, random: np.random.Generator

@@ -15,6 +15,8 @@ import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from mercer.arrays import beside, is_tensor, on_host
+from mercer.distributed import is_scattered
+from mercer.distributed.outputs import by_blocks
 from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
@@ -52,7 +54,13 @@ class KernelInput:
     coef0: Any = None
     kernel_params: Any = None
     _allow_indefinite = False  # whether "sigmoid" is accepted, as scikit-learn accepts it
+    _allow_spline = False  # whether kernels as ThinPlate() are accepted
     _instead_of_tensors = "KernelRidge, KernelRegressor and KernelClassifier take tensors."
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Methods of every estimator take arrays of Dask, and return arrays of Dask."""
+        super().__init_subclass__(**options)
+        by_blocks(cls)
 
     def set_params(self, **params: Any) -> Self:
         inner: dict[str, dict[str, Any]] = {}
@@ -87,6 +95,7 @@ class KernelInput:
             return Precomputed(X)
         if isinstance(self.kernel, Kernel):
             self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
+            self._refuse_spline(self.kernel)
             return self.kernel.fitted(X)
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
@@ -97,6 +106,15 @@ class KernelInput:
         if self.coef0 is not None:
             options["coef0"] = self.coef0
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
+
+    def _refuse_spline(self, kernel: Kernel) -> None:
+        """Refuse kernels that are positive definite off polynomials where these have no place."""
+        if not self._allow_spline and kernel.null_degree() is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes positive definite kernels, and {kernel!r} is one off "
+                "polynomials only: KernelRidge and KernelRidgeCV fit it, and "
+                "kernel.anchored(points) makes it positive definite."
+            )
 
     def _refuse_ignored(self, what: str, where: str, advice: str = "") -> None:
         """Refuse parameters of named kernels that another kind of kernel would ignore."""
@@ -109,7 +127,9 @@ class KernelInput:
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
         if not self._is_precomputed():
-            return kernel.points(X)
+            points = kernel.points(X)
+            _check_range(kernel, points)
+            return points
         if centres is not None:
             raise ValueError(
                 "centres are points, and a precomputed kernel has none: pass a kernel, or select "
@@ -124,8 +144,9 @@ class KernelInput:
         if not (reset or y) and self._is_known(X) and X.size <= SMALL_INPUT:
             if np.isfinite(X).all():
                 return X
-        elif is_tensor(X):
-            return self._checked_tensors(X, *y, reset=reset)
+        elif is_tensor(X) or is_scattered(X):
+            check = self._checked_tensors if is_tensor(X) else self._checked_scattered
+            return check(X, *y, reset=reset)
         if not isinstance(X, np.ndarray):
             self._check_kind(X)
         if self._holds_objects(X):
@@ -159,7 +180,7 @@ class KernelInput:
 
     def _holds_objects(self, X: Any) -> bool:
         """Whether X is a list of things that are no numbers, for a kernel that takes those."""
-        if is_tensor(X) or not callable(self.kernel):
+        if is_tensor(X) or is_scattered(X) or not callable(self.kernel):
             return False
         if isinstance(self.kernel, Kernel):
             if any(isinstance(part, StructuredKernel) for part in parts(self.kernel)):
@@ -194,11 +215,47 @@ class KernelInput:
             )
         return (points.rows, _targets_of(X, y[0])) if y else points.rows
 
+    def _checked_scattered(self, X: Any, *y: Any, reset: bool) -> Any:
+        """Rows on a cluster, and targets beside them; what they hold is checked where they are."""
+        from mercer.distributed.admission import admitted, names_of
+
+        if self._is_precomputed():
+            raise ValueError('kernel="precomputed" takes arrays of NumPy: write K.compute().')
+        names, rows = names_of(X), admitted(X)
+        if rows.ndim != 2:
+            raise ValueError(f"X must have two dimensions; got shape {rows.shape}.")
+        if reset:
+            self.n_features_in_ = rows.shape[1]
+            if names is not None:
+                self.feature_names_in_ = np.array(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        elif rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return (rows, admitted(y[0], beside=rows, what="y")) if y else rows
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = not self._is_precomputed()
         tags.input_tags.pairwise = self._is_precomputed()
         return tags
+
+
+def _check_range(kernel: Kernel, points: PointSet) -> None:
+    """Refuse points at which a kernel with a formula leaves the range of floats."""
+    if kernel.expression() is None or points.home != "host":
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        own = kernel.diagonal(points)
+    if not np.isfinite(own).all():
+        raise ValueError(
+            f"{kernel!r} overflows: k(x, x) is beyond {np.finfo(own.dtype).max:.1g}, the largest "
+            f"number of {own.dtype}. Scale the columns of X, as StandardScaler does, or write "
+            "kernel.normalised()."
+        )
 
 
 def _is_default(estimator: Any, name: str) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length
@@ -131,6 +131,35 @@ def accumulate(
         float(squares[-1]),
         targets.ndim == 1,
     )
+
+
+def accumulate_scattered(features: FeatureMap, X: Any, y: Any, weights: Any) -> NormalEquations:
+    """The same for rows on a cluster: the sums of each worker travel, S² numbers for S features."""
+    from mercer.distributed.admission import admitted
+
+    placement = X.placement
+    y = admitted(y, beside=X, what="y").blocks()
+    w = [None] * len(y)
+    if weights is not None:
+        w = admitted(weights, beside=X, what="sample_weight").blocks()
+    shared = placement.shared("features", features)
+    parts = placement.each_block("normal-equations", _of_block, shared, X.blocks(), y, w)
+    sums = placement.each_group("normal-equations-sum", _added, parts)
+    total = placement.total("normal-equations-sum", sums, _added)
+    return replace(total, features=features)
+
+
+def _of_block(features: FeatureMap, X: Any, y: Any, weights: Any) -> NormalEquations:
+    return replace(accumulate(features, X, y, weights), features=cast(Any, None))
+
+
+def _added(parts: list[NormalEquations]) -> NormalEquations:
+    names = ("gram", "moments", "feature_sums", "target_sums", "target_squares", "total")
+    first, *rest = parts
+    sums = {name: getattr(first, name) for name in names}
+    for part in rest:
+        sums = {name: value + getattr(part, name) for name, value in sums.items()}
+    return replace(first, **sums)
 
 
 def _checked_targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:

@@ -4,5 +4,15 @@ from mercer.functions.coresets import Coreset, coreset
 from mercer.functions.embedding import mean_embedding
 from mercer.functions.feature_function import FeatureFunction, Features
 from mercer.functions.function import RKHSFunction
+from mercer.functions.spline import Polynomials, SplineFunction
 
-__all__ = ["Coreset", "FeatureFunction", "Features", "RKHSFunction", "coreset", "mean_embedding"]
+__all__ = [
+    "Coreset",
+    "FeatureFunction",
+    "Features",
+    "Polynomials",
+    "RKHSFunction",
+    "SplineFunction",
+    "coreset",
+    "mean_embedding",
+]

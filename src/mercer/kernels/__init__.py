@@ -9,6 +9,7 @@ from mercer.kernels import laws
 from mercer.kernels.algebra import Exponentiated, Normalised, PolynomialOf, Product, Scaled, Sum
 from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
+from mercer.kernels.conditional import Anchored, Polyharmonic, ThinPlate
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.coordinates import (
     AdditiveChiSquared,
@@ -22,6 +23,7 @@ from mercer.kernels.coordinates import (
     Spline,
 )
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
+from mercer.kernels.functionals import OnFunctionals
 from mercer.kernels.inner_product import Constant, Linear, Polynomial, Sigmoid
 from mercer.kernels.input_maps import (
     Columns,
@@ -41,6 +43,7 @@ from mercer.kernels.stretched import StretchedExponential
 __all__ = [
     "AdditiveChiSquared",
     "AllSubsets",
+    "Anchored",
     "ArcCosine",
     "BlockKernel",
     "Brownian",
@@ -62,9 +65,11 @@ __all__ = [
     "LinearMap",
     "Matern",
     "Normalised",
+    "OnFunctionals",
     "PairKernel",
     "PeriodicBernoulli",
     "PeriodicExponential",
+    "Polyharmonic",
     "Polynomial",
     "PolynomialOf",
     "Precomputed",
@@ -78,6 +83,7 @@ __all__ = [
     "Spline",
     "StretchedExponential",
     "Sum",
+    "ThinPlate",
     "Weighted",
     "as_kernel",
     "direct_sum",

@@ -14,20 +14,16 @@ from mercer.arrays import namespace
 from mercer.checks import check_coefficients, check_nonnegative
 from mercer.evaluation.expression import (
     Expression,
-    Number,
-    Operation,
     Parameter,
-    decay,
     exp,
     numbers_of,
-    own,
-    squared_distance,
 )
 from mercer.kernels.base import Kernel, reciprocal_roots
 from mercer.kernels.facts import Facts
 from mercer.kernels.inner_product import Constant
 from mercer.kernels.laws.combinations import of_multiple, of_product, of_sum
 from mercer.kernels.laws.functions import of_exponential, of_normalised, of_polynomial
+from mercer.kernels.normalisation import mixed
 from mercer.points import PointSet, VectorPoints
 
 
@@ -160,6 +156,18 @@ class Sum(_Pair):
     def facts(self, dimension: int | None = None) -> Facts:
         return of_sum(self, self.left.facts(dimension), self.right.facts(dimension))
 
+    def null_degree(self) -> int | None:
+        degrees = [side.null_degree() for side in (self.left, self.right)]
+        return max((degree for degree in degrees if degree is not None), default=None)
+
+    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        sides = (self.left, self.right)
+        parts = [(s.normalised_block(x, y), s.log_diagonal(x), s.log_diagonal(y)) for s in sides]
+        return self._with_zeros(mixed(parts), x, y)
+
+    def log_diagonal(self, x: PointSet) -> np.ndarray:
+        return np.logaddexp(self.left.log_diagonal(x), self.right.log_diagonal(x))
+
     def feature_count(self, width: int) -> int | None:
         left, right = (side.feature_count(width) for side in (self.left, self.right))
         return None if left is None or right is None else left + right
@@ -199,9 +207,12 @@ class Product(_Pair):
     def slopes(self, *parts: Any) -> Sequence[Any]:
         return parts[1], parts[0]
 
-    def normalised_expression(self) -> Expression | None:
-        left, right = self.left.normalised_expression(), self.right.normalised_expression()
-        return None if left is None or right is None else left * right
+    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        values = self.left.normalised_block(x, y) * self.right.normalised_block(x, y)
+        return self._with_zeros(values, x, y)
+
+    def log_diagonal(self, x: PointSet) -> np.ndarray:
+        return self.left.log_diagonal(x) + self.right.log_diagonal(x)
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_product(self, self.left.facts(dimension), self.right.facts(dimension))
@@ -250,11 +261,17 @@ class Scaled(Wrapped, Pointwise):
     def slopes(self, *parts: Any) -> Sequence[Any]:
         return (self.scale,)
 
-    def normalised_expression(self) -> Expression | None:
-        return self.kernel.normalised_expression() if self.scale else self.expression()
+    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self._with_zeros(self.kernel.normalised_block(x, y), x, y)
+
+    def log_diagonal(self, x: PointSet) -> np.ndarray:
+        return self.kernel.log_diagonal(x) + (math.log(self.scale) if self.scale else -math.inf)
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_multiple(self, float(self.scale), self.kernel.facts(dimension))
+
+    def null_degree(self) -> int | None:
+        return self.kernel.null_degree() if self.scale else None
 
     def feature_count(self, width: int) -> int | None:
         return self.kernel.feature_count(width)
@@ -289,44 +306,19 @@ class Exponentiated(Wrapped, Pointwise):
     def slopes(self, *parts: Any) -> Sequence[Any]:
         return (self.value(*parts),)
 
-    def normalised_expression(self) -> Expression | None:
-        """exp(k(x, y) − ½k(x, x) − ½k(y, y)), which cannot overflow where k is positive definite.
-
-        Of inner products it is a function of distances, ⟨x,y⟩ − ½‖x‖² − ½‖y‖² = −½‖x − y‖².
-        """
-        inner = self.kernel.expression()
-        if inner is None:
-            return None
-        distances = _half_distances(inner)
-        if distances:
-            return decay(sum(distances[1:], distances[0]))
-        x, y = own(inner, "x"), own(inner, "y")
-        return None if x is None or y is None else exp(inner - 0.5 * (x + y))
-
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """exp(k(x, y) − ½k(x, x) − ½k(y, y)): an exponent ≤ 0 where k is positive definite."""
         rows, columns = (0.5 * self.kernel.diagonal(side) for side in (x, y))
         return np.exp(self.kernel.block(x, y) - rows[:, None] - columns)
+
+    def log_diagonal(self, x: PointSet) -> np.ndarray:
+        return np.asarray(self.kernel.diagonal(x), np.float64)
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_exponential(self, self.kernel.facts(dimension))
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel, Sum, Product, Scaled)}.exp()"
-
-
-def _half_distances(expression: Expression, factor: float = 0.5) -> list[Expression] | None:
-    """½‖x − y‖² for each ⟨x, y⟩ of a sum of its multiples and constants; None for any other."""
-    match expression:
-        case Parameter():
-            return []
-        case Number(kind="product", view=view):
-            return [factor * squared_distance(view)]
-        case Operation("add", (left, right)):
-            parts = _half_distances(left, factor), _half_distances(right, factor)
-            return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
-        case Operation("multiply", (Parameter(value=scale), inner)) if scale >= 0:
-            return _half_distances(inner, factor * scale)
-    return None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -359,6 +351,22 @@ class PolynomialOf(Wrapped, Pointwise):
     def slopes(self, *parts: Any) -> Sequence[Any]:
         slopes = [n * c for n, c in enumerate(self.coefficients)][1:]
         return (_horner(slopes or [0.0], parts[0]),)
+
+    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        inner = self.kernel.normalised_block(x, y)
+        logs = zip(self._log_terms(x), self._log_terms(y), strict=True)
+        parts = [(inner**n, own[0], own[1]) for n, own in enumerate(logs)]
+        return self._with_zeros(mixed(parts), x, y)
+
+    def log_diagonal(self, x: PointSet) -> np.ndarray:
+        return np.logaddexp.reduce(self._log_terms(x))
+
+    def _log_terms(self, x: PointSet) -> list[np.ndarray]:
+        """log a_n k(x, x)^n for every n."""
+        inner = self.kernel.log_diagonal(x)
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.asarray(self.coefficients, np.float64))
+        return [log + (n * inner if n else 0.0 * (inner == 0)) for n, log in enumerate(logs)]
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_polynomial(self, self.coefficients, self.kernel.facts(dimension))

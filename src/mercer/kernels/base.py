@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from mercer.evaluation.expression import Expression, numbers_of, own, reciprocal_root
+from mercer.evaluation.expression import Expression, numbers_of
 from mercer.functions import Coreset, RKHSFunction, coreset, mean_embedding
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
+from mercer.kernels.normalisation import normalised
 from mercer.operators import Gram
 from mercer.points import Column, PointSet, VectorPoints, as_vectors, is_frame
 from mercer.runtime.budget import Memory
@@ -58,12 +59,7 @@ class Kernel(Value):
     def normalised_expression(self) -> Expression | None:
         """k(x, y)/√(k(x, x) k(y, y)) as an expression; on a log scale where k might overflow."""
         inner = self.expression()
-        if inner is None:
-            return None
-        x, y = own(inner, "x"), own(inner, "y")
-        if x is None or y is None:
-            return None
-        return inner * (reciprocal_root(x) * reciprocal_root(y))
+        return None if inner is None else normalised(inner)
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All values k(x_i, y_j), stored."""
@@ -91,10 +87,20 @@ class Kernel(Value):
         any other.
         """
         rows, columns = (reciprocal_roots(self.diagonal(side)) for side in (x, y))
-        values = rows[:, None] * self.block(x, y) * columns
+        return self._with_zeros(rows[:, None] * self.block(x, y) * columns, x, y)
+
+    def _with_zeros(self, values: np.ndarray, x: PointSet, y: PointSet) -> np.ndarray:
+        """Normalised values, with those that are 0/0 put right."""
+        rows, columns = (np.isneginf(self.log_diagonal(side)) for side in (x, y))
+        values[rows] = values[:, columns] = 0.0
         if not isinstance(x, VectorPoints):
-            values[np.ix_(rows == 0, columns == 0)] = 1.0
+            values[np.ix_(rows, columns)] = 1.0
         return values
+
+    def log_diagonal(self, x: PointSet) -> np.ndarray:
+        """All log k(x_i, x_i), where k itself may overflow; −∞ where k(x, x) = 0."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.log(np.asarray(self.diagonal(x), np.float64))
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """∂k(x_i, y_j)/∂x_i as an array (n, m, columns)."""
@@ -115,6 +121,40 @@ class Kernel(Value):
         yes: its space contains that of a universal summand
         """
         return Facts(self, dimension)
+
+    def null_degree(self) -> int | None:
+        """The degree of the polynomials off which alone k is positive definite; None for others.
+
+        >>> from mercer.kernels import Gaussian, ThinPlate
+        >>> (0.5 * ThinPlate() + Gaussian()).null_degree(), Gaussian().null_degree()
+        (1, None)
+        """
+        for part in self._parts():
+            if part.null_degree() is not None:
+                raise ValueError(
+                    f"{part!r} is positive definite off polynomials only, which adds up and takes "
+                    f"positive factors, but has no {type(self).__name__}: write "
+                    "kernel.anchored(points) to make it positive definite first."
+                )
+        return None
+
+    def anchored(self, points: Any) -> Kernel:
+        """A positive definite kernel of a conditionally positive definite one: see `Anchored`.
+
+        It is 0 at anchors that are chosen among the points, as many as determine the polynomials.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Polyharmonic
+        >>> k = Polyharmonic(1).anchored([[0.0], [1.0], [2.0]])
+        >>> k.check(np.linspace(-1.0, 3.0, 9)[:, None]).passed
+        True
+        """
+        from mercer.kernels.conditional import Anchored, anchors_among
+
+        if self.null_degree() is None:
+            return self
+        own: Any = self.points(points).host()
+        return Anchored(self, np.asarray(own.take(anchors_among(self, own)).data))
 
     def columns_needed(self) -> int:
         """The least number of columns that the points must have.
@@ -242,8 +282,24 @@ class Kernel(Value):
         return learning.learn(self, X, y, by, sample_weight).kernel
 
     def function(self, centres: Any, coefficients: Any) -> RKHSFunction:
-        """The function f = Σ α_i k(x_i, ·)."""
-        return RKHSFunction(self, self.points(centres), coefficients)
+        """The function f = Σ α_i k(x_i, ·); centres may be functionals, as derivatives at points.
+
+        >>> from mercer.kernels import Gaussian
+        >>> from mercer.kernels.functionals import Derivative
+        >>> f = Gaussian().function([Derivative([0.0])], [1.0])  # of which ⟨f, g⟩ = g′(0)
+        >>> f([[1.0]]).round(6)
+        array([0.606531])
+        """
+        from mercer.kernels.functionals import are_functionals
+
+        space = self.on_functionals() if are_functionals(centres) else self
+        return RKHSFunction(space, space.points(centres), coefficients)
+
+    def on_functionals(self) -> Kernel:
+        """This kernel on functionals: see `OnFunctionals`."""
+        from mercer.kernels.functionals import OnFunctionals
+
+        return self if isinstance(self, OnFunctionals) else OnFunctionals(self)
 
     def mean_embedding(self, x: Any, weights: Any = None) -> RKHSFunction:
         """The mean of k(x, ·) over points, with weights where given: ⟨μ, f⟩ is the mean of f.

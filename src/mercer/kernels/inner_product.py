@@ -117,15 +117,7 @@ class Polynomial(Kernel):
         )
 
     def expression(self) -> Expression:
-        return self._base().expression() ** int(self.degree)
-
-    def normalised_expression(self) -> Expression | None:
-        base = self._base().normalised_expression()
-        assert base is not None
-        return base ** int(self.degree)
-
-    def _base(self) -> Linear:
-        return Linear(self.bias)
+        return Linear(self.bias).expression() ** int(self.degree)
 
     def facts(self, dimension: int | None = None) -> Facts:
         odd = self.bias > 0 or self.degree % 2 == 1  # an even power does not tell x from −x

@@ -38,6 +38,13 @@ class OnImages(Composite):
     def _diagonal(self, x: PointSet) -> np.ndarray:
         return self.kernel.diagonal(self._image(x))
 
+    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        values = self.kernel.normalised_block(self._image(x), self._image(y))
+        return self._with_zeros(values, x, y)
+
+    def log_diagonal(self, x: PointSet) -> np.ndarray:
+        return self.kernel.log_diagonal(self._image(x))
+
     def check_points(self, points: PointSet) -> None:
         self.kernel.check_points(self._image(points))
 
@@ -81,10 +88,6 @@ class Columns(OnImages):
 
     def _columns(self) -> tuple[Column, ...]:
         return tuple(c if isinstance(c, str) else int(c) for c in self.columns)
-
-    def normalised_expression(self) -> Expression | None:
-        inner = self.kernel.normalised_expression()
-        return None if inner is None else restricted(inner, self._columns())
 
     def facts(self, dimension: int | None = None) -> Facts:
         inner = self.kernel.facts(len(self.columns))
@@ -161,10 +164,6 @@ class LinearMap(OnImages):
 
     def expression(self) -> Expression | None:
         inner = self.kernel.expression()
-        return None if inner is None else mapped(inner, np.asarray(self.matrix, np.float64))
-
-    def normalised_expression(self) -> Expression | None:
-        inner = self.kernel.normalised_expression()
         return None if inner is None else mapped(inner, np.asarray(self.matrix, np.float64))
 
     def facts(self, dimension: int | None = None) -> Facts:

@@ -28,6 +28,7 @@ from mercer.points import PointSet, as_points, as_vectors
 EUCLIDEAN = ("euclidean", "l2")
 L1 = ("l1", "manhattan", "cityblock")
 DISTANCES_OF = 500  # points whose distances have their median taken
+TINY = 1e-290  # below which numbers of float64 lose digits
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,11 @@ def _polynomial(request: Request) -> Kernel:
         )
     if not is_whole(degree) or coef0 < 0:
         return BlockKernel(AffinePower(gamma, coef0, degree), positive_definite=False)
-    return gamma ** int(degree) * Polynomial(int(degree), coef0 / gamma)
+    with np.errstate(over="ignore"):
+        factor, bias = float(np.float64(gamma) ** int(degree)), float(np.float64(coef0) / gamma)
+    if math.isfinite(bias) and math.isfinite(factor) and factor >= TINY:
+        return factor * Polynomial(int(degree), bias)
+    return (gamma * Linear() + coef0) ** int(degree)  # γ^r alone leaves the range of floats
 
 
 def _sigmoid(request: Request) -> Kernel:

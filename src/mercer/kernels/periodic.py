@@ -67,8 +67,18 @@ class _Periodic(Kernel):
         )
 
     def _turn(self, coordinate: Expression) -> Expression:
-        """x/period less the nearest integer, which loses no digit: between −½ and ½."""
-        return _less_whole(coordinate if self.period == 1.0 else (1.0 / self.period) * coordinate)
+        """x/period less the nearest integer n: between −½ and ½.
+
+        x − n·period is taken off in parts of the period that have few bits each, so that n times
+        a part is exact, and digits are not lost far out (Cody and Waite).
+        """
+        if self.period == 1.0:
+            return _less_whole(coordinate)
+        turns = 1.0 / float(self.period)
+        whole, rest = nearest(turns * coordinate), coordinate
+        for part in _parts(float(self.period)):
+            rest = rest - part * whole
+        return turns * rest
 
     def _apart(self) -> Expression:
         """How far two points on the circle are apart, one way round or the other: u or 1 − u."""
@@ -82,6 +92,21 @@ class _Periodic(Kernel):
         opposite = _less_whole(self._turn(X) + 0.5)
         gap = _less_whole(opposite - self._turn(Y))
         return (gap * gap).with_slopes_of((0.5 - self._apart()) ** 2)
+
+
+def _parts(period: float) -> list[float]:
+    """The period as a sum of two numbers of eleven bits, and the rest.
+
+    >>> parts = _parts(0.3)
+    >>> sum(parts) == 0.3, [(2.0**k * part).is_integer() for k, part in zip((12, 23), parts)]
+    (True, [True, True])
+    """
+    parts = []
+    for _ in range(2):
+        unit = 2.0 ** (math.frexp(period)[1] - 11)
+        parts.append(unit * math.floor(period / unit))
+        period -= parts[-1]
+    return [*parts, period]
 
 
 def _less_whole(turns: Expression) -> Expression:

@@ -14,11 +14,14 @@ from mercer.evaluation.expression import (
     Expression,
     Parameter,
     decay,
+    is_smooth,
     log1p,
+    minimum,
     sqrt,
     squared_distance,
     tabulated,
 )
+from mercer.evaluation.operations import derivative
 from mercer.kernels.base import Kernel
 from mercer.kernels.bessel import bessel_table, half_integer_coefficients
 from mercer.kernels.facts import Answer, Facts, no, yes
@@ -33,6 +36,8 @@ DECAYING: dict[str, Any] = {  # facts of kernels with k(x, x) = 1 that tend to 0
     "positive_values": True,
     "vanishes": True,
 }
+FEW_FACTORS = 3  # of a polynomial that times 1e-38 is 0 wherever float32 has its square
+FAR = 700.0  # r at which every profile is 0 to rounding
 SMOOTH = yes(
     "its spectral measure has all moments: its functions have derivatives of every order", math.inf
 )
@@ -72,6 +77,14 @@ class Radial(Kernel):
     def profile(self, s: Expression) -> Expression:
         """g(s), s being the scaled squared distance."""
         raise NotImplementedError
+
+    def profile_slope(self, s: Expression) -> Expression | None:
+        """g′(s) without a singularity at s = 0, for derivatives of k in both points; None if none.
+
+        By default it is derived, where g is made of functions that are smooth at 0.
+        """
+        g = self.profile(s)
+        return derivative(g, s) if is_smooth(g) else None
 
     def __post_init__(self) -> None:
         check_lengthscale(self, self.lengthscale)  # type: ignore[attr-defined]
@@ -263,7 +276,17 @@ class Matern(_Decaying):
         factors = half_integer_coefficients(float(self.smoothness))
         if factors is None:
             return tabulated(bessel_table(float(self.smoothness)), r) * decay(r)
+        if len(factors) > FEW_FACTORS:  # e^−r ends at 1e-38 in float32, a polynomial does not
+            r = minimum(r, FAR)
         return decay(r) if len(factors) == 1 else _horner(factors, r) * decay(r)
+
+    def profile_slope(self, s: Expression) -> Expression | None:
+        """−ν/(2(ν − 1)) times the Matérn kernel of smoothness ν − 1 in the same r."""
+        smoothness = float(self.smoothness)
+        if smoothness <= 1.0:
+            return None
+        rougher = Matern(smoothness - 1.0).profile(smoothness / (smoothness - 1.0) * s)
+        return -smoothness / (2.0 * (smoothness - 1.0)) * rougher
 
     def facts(self, dimension: int | None = None) -> Facts:
         known = super().facts(dimension)

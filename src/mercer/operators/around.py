@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.arrays import Array, namespace, to_precision
+from mercer.distributed import is_scattered
 from mercer.evaluation.execution import (
     RowMap,
     RowPass,
@@ -324,14 +326,30 @@ class FeatureMatrix(Operator):
         x = self.x if same else to_precision(self.x, dtype)
         return FeatureMatrix(self.features, x, self.tuning)
 
+    @cached_property
+    def blocks(self) -> Any:
+        """The features of rows on a cluster, computed there; None for other rows."""
+        if not is_scattered(self.x):
+            return None
+        from mercer.evaluation.cluster import OverBlocks
+
+        return OverBlocks(self.x, FeatureBlock, self.features)
+
     def __matmul__(self, values: Any) -> Array:
+        if self.blocks is not None:
+            product = self.blocks.product(np.reshape(values, (len(values), -1)))
+            return product[:, 0] if values.ndim == 1 else product
         product = self.features.values(self.x, values.reshape(len(values), -1))
         return product.reshape((-1, *values.shape[1:]))
 
     def transposed_product(self, values: Any) -> Array:
+        if self.blocks is not None:
+            return self.blocks.transposed_product(self.x.placed(values))
         return self.features.weighted_sum(self.x, values)
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        if self.blocks is not None:
+            return self.blocks.row_pass(values, row_map)
         n, width = self.shape
         sums = Sums(1, n)
         rows = max(1, self.tuning.feature_bytes // (width * self.dtype.itemsize))
@@ -342,11 +360,24 @@ class FeatureMatrix(Operator):
         return sums.total()
 
     def dense(self) -> Array:
-        return self.features.transform(self.x)
+        return self.features.transform(self.x) if self.blocks is None else self.blocks.block()
 
     def __getitem__(self, places: Any) -> FeatureMatrix:
         """The features of some rows."""
         return FeatureMatrix(self.features, self.x[places], self.tuning)
+
+
+class FeatureBlock:
+    """The features of a block of rows, on a worker, with the verbs of an execution."""
+
+    def __init__(self, rows: np.ndarray, features: Features) -> None:
+        self.matrix = FeatureMatrix(features, rows)
+        self.product, self.row_pass = self.matrix.__matmul__, self.matrix.row_pass
+        self.transposed_product = self.matrix.transposed_product
+
+    def block(self) -> Array:
+        """Z."""
+        return self.matrix.dense()
 
 
 class Identity(Operator):

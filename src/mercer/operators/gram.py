@@ -72,7 +72,7 @@ class Gram(Operator):
         self.shape = len(self.x), len(self.y)
         self._executions: dict[str, Execution] = {}
         self.symmetric = self.x is self.y and bool(kernel.symmetric)
-        self.on_tensors = x.home != "host"
+        self.on_tensors = x.home not in ("host", "cluster")
         check_pair(self.x, self.y, precision)
         wide = precision in ("float64", "reference")
         self.dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.plotting.axes import BLUE, axes, finished
+from mercer.plotting.axes import BLUE, GREY, axes, finished
 
 MEASURES = ("residual", "gap", "objective", "progressive_loss")
+HELD_OUT = "held_out_risk"  # which is known before the first step, too
 
 
 @dataclass(eq=False)
@@ -21,8 +22,9 @@ class HistoryDisplay:
     solution : Solution
         Of an iterative solver; one of several targets has no single history.
     measure : str, optional
-        A name in `solution.history`; by default the first there is of residual, gap, objective and
-        progressive loss that goes with every iteration.
+        A name in `solution.history`; by default the loss of held-out rows where the fit was stopped
+        by it, with a line at the iterate that was returned, and else the first there is of
+        residual, gap, objective and progressive loss that goes with every iteration.
 
     Attributes
     ----------
@@ -43,7 +45,8 @@ class HistoryDisplay:
     def __post_init__(self) -> None:
         history = self.solution.history
         steps = len(history.get("seconds", []))
-        able = [name for name in MEASURES if steps and len(history.get(name, [])) == steps]
+        able = [HELD_OUT] if len(history.get(HELD_OUT, [])) == steps + 1 else []
+        able += [name for name in MEASURES if steps and len(history.get(name, [])) == steps]
         if self.measure is None:
             self.measure = next(iter(able), None)
         if self.measure is None or not len(history.get(self.measure, [])):
@@ -63,17 +66,22 @@ class HistoryDisplay:
             raise ValueError(f'against must be "iterations" or "seconds"; got {against!r}.')
         history = self.solution.history
         values = np.asarray(history[self.measure], np.float64)
+        first = int(self.measure != HELD_OUT)
         if against == "iterations":
-            return np.arange(1, len(values) + 1), values
-        if len(history.get("seconds", [])) != len(values):
+            return np.arange(first, first + len(values)), values
+        seconds = np.asarray(history.get("seconds", []))
+        seconds = seconds if first else np.concatenate([[0.0], seconds])
+        if len(seconds) != len(values):
             raise ValueError(f"{self.measure!r} was not recorded at every iteration's time.")
-        return np.asarray(history["seconds"]), values
+        return seconds, values
 
     def plot(self, ax: Any = None, *, against: str = "iterations") -> HistoryDisplay:
         """Draw on `ax`, or on axes of a new figure."""
         ax = axes(ax)
         places, values = self.points(against)
         ax.plot(places, values, color=BLUE, marker=".")
+        if self.measure == HELD_OUT:
+            ax.axvline(places[int(np.argmin(values))], color=GREY, linestyle="--")
         if (values > 0).all():
             ax.set_yscale("log")
         ax.set_xlabel("iteration" if against == "iterations" else "seconds")

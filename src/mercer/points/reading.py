@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from mercer.arrays import is_tensor
+from mercer.distributed import is_scattered
 from mercer.points.kinds import (
     DensePoints,
     ObjectPoints,
@@ -35,6 +36,10 @@ def as_vectors(data: Any, names: Sequence[Column] = ()) -> VectorPoints:
         return data
     if isinstance(data, np.ndarray):
         return _dense_points(data)
+    if is_scattered(data):
+        from mercer.points.scattered import scattered_points
+
+        return scattered_points(data)
     if scipy.sparse.issparse(data):
         return _sparse_points(data)
     if is_tensor(data):
@@ -157,7 +162,8 @@ def as_objects(data: Any) -> list[Any] | None:
     if isinstance(data, (list, tuple)):
         return None if _numeric(data) else list(data)
     kind = getattr(data, "dtype", None)
-    if is_tensor(data) or scipy.sparse.issparse(data) or kind is None or is_frame(data):
+    foreign = is_tensor(data) or is_scattered(data) or scipy.sparse.issparse(data)
+    if foreign or kind is None or is_frame(data):
         return None
     array = np.asarray(data)
     if array.dtype.kind in "fiubc":

@@ -71,6 +71,14 @@ def drawn(
     return _inline(file.getvalue(), label)
 
 
+TIP = "tip: "
+
+
+def tip(artist: Any, text: str) -> None:
+    """Show a text where the pointer rests on what is drawn: a <title>, which needs no script."""
+    artist.set_gid(TIP + text)
+
+
 def _inline(text: str, label: str) -> str:
     """An SVG file as a part of a page: without its head, as wide as its place."""
     svg = text[text.index("<svg") :]
@@ -78,6 +86,7 @@ def _inline(text: str, label: str) -> str:
         svg = svg.replace(drawing, page)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'font: ([^"]*?)px [^";]*', r"font-size: \1px; font-family: inherit", svg)
+    svg = re.sub(rf'<g id="{TIP}([^"]*)">', r"<g><title>\1</title>", svg)
     svg = _own_names(svg)
     head = f'<svg role="img" aria-label="{label}" class="figure" '
     return re.sub(r'<svg (?:height="[^"]*" )?', head, svg, count=1)

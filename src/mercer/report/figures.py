@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_curve
 
-from mercer.report.drawing import INK, OTHER, OURS, QUIET, THIRD, drawn
+from mercer.report.drawing import INK, OTHER, OURS, QUIET, THIRD, drawn, tip
 
 MOST_POINTS = 1500  # a report stays small
 CLASSES_SHOWN = 6
@@ -135,16 +135,29 @@ def trials(record: Any) -> str:
 
     def draw(axes: Any) -> None:
         families = list(dict.fromkeys(trial["kernel"] for trial in record.trials))
-        for family, colour in zip(families, [OURS, OTHER, THIRD, INK], strict=False):
-            at = [(i, t["error"]) for i, t in enumerate(record.trials) if t["kernel"] == family]
-            axes.plot(*zip(*at, strict=True), "o", markersize=4, color=colour, label=family)
+        colours = dict(zip(families, [OURS, OTHER, THIRD, INK, QUIET], strict=False))
+        for i, trial in enumerate(record.trials):
+            family = trial["kernel"]
+            (point,) = axes.plot(i, trial["error"], "o", markersize=4, color=colours[family])
+            tip(point, _told(trial))
+            if family in families:
+                point.set_label(families.pop(families.index(family)))
         best = np.minimum.accumulate([trial["error"] for trial in record.trials])
         axes.plot(best, color=QUIET, linewidth=1, drawstyle="steps-post")
-        axes.set(xlabel="kernel tried", ylabel="leave-one-out error")
+        axes.set(xlabel="kernel tried", ylabel="error on left-out rows")
         axes.set(title="the search")
         axes.legend(fontsize=8, ncols=2)
 
     return drawn(draw, label="kernels that were tried")
+
+
+def _told(trial: dict[str, Any]) -> str:
+    """A kernel that was tried, in words."""
+    scales = "one lengthscale" if trial["equal lengthscales"] else "a lengthscale for each column"
+    return (
+        f"{trial['kernel']}, {scales}, numbers: {trial['numbers']}, {trial['rows']} rows, "
+        f"α = {trial['alpha']:.3g}: {trial['error']:.4g}"
+    )
 
 
 def spectrum(record: Any) -> str:
@@ -171,7 +184,10 @@ def importance(record: Any) -> str:
     most = sorted(record.importance.items(), key=lambda pair: pair[1])[-12:]
 
     def draw(axes: Any) -> None:
-        axes.barh([str(name)[:24] for name, _ in most], [share for _, share in most], color=OURS)
+        names, shares = [str(name) for name, _ in most], [share for _, share in most]
+        bars = axes.barh([name[:24] for name in names], shares, color=OURS)
+        for bar, name, share in zip(bars, names, shares, strict=True):
+            tip(bar, f"{name}: {share:.1%}")
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
         axes.set(title="share of the mean squared slope")
         axes.tick_params(axis="y", length=0)
@@ -192,7 +208,10 @@ def learning_curve(record: Any) -> tuple[str, float] | None:
     def draw(axes: Any) -> None:
         grid = np.geomspace(n.min(), 4 * n.max(), 30)
         axes.loglog(grid, np.exp(level) * grid**slope, "--", color=QUIET, linewidth=1.2)
-        axes.loglog(n, errors, "o-", color=OURS, linewidth=1.8)
+        axes.loglog(n, errors, "-", color=OURS, linewidth=1.8)
+        for rows, error in zip(n, errors, strict=True):
+            (point,) = axes.loglog(rows, error, "o", color=OURS)
+            tip(point, f"{int(rows):,} rows: {error:.4g}")
         axes.set(xlabel="training rows", ylabel=f"held-out {record.measure}")
         axes.set(title=f"error ≈ c · n^{slope:.2f}")
         axes.minorticks_off()

@@ -6,14 +6,14 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.constrained import Constrained
 from mercer.solvers.descent import Discrepancy, KernelGradientDescent, SubgradientDescent
 from mercer.solvers.direct import Direct
-from mercer.solvers.driver import HeldOut
 from mercer.solvers.dual import DualAscent
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.filters import CutOff, IteratedTikhonov, Landweber, NuMethod, Tikhonov
 from mercer.solvers.interpolation import interpolant
 from mercer.solvers.newton import Newton
 from mercer.solvers.optimality import Gap, certified_gap, duality_gap, gradient_norm
 from mercer.solvers.path import PathPoint, regularization_path
-from mercer.solvers.penalties import L1, Ball
+from mercer.solvers.penalties import L1, Ball, OfNorm, PowerOfNorm
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.root import Cholesky, Eigen, Features, PivotedCholesky, Root
 from mercer.solvers.solution import Solution, Status
@@ -47,8 +47,10 @@ __all__ = [
     "MiniBatch",
     "Newton",
     "NuMethod",
+    "OfNorm",
     "PathPoint",
     "PivotedCholesky",
+    "PowerOfNorm",
     "Problem",
     "Root",
     "Solution",

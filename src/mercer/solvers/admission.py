@@ -9,12 +9,14 @@ solution goes back to that library. Those that compute with stored parts of K sa
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.arrays import Array, beside, floating, is_tensor, on_host, to_precision
+from mercer.distributed import is_scattered
 from mercer.runtime.budget import Memory
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ __all__ = [
     "at_home",
     "check_host_only",
     "column_memory",
+    "digest",
     "float64_is_dear",
+    "looked_at",
     "on_device",
     "on_host",
     "recomputes_faster",
@@ -50,6 +54,18 @@ def at_home(values: Any, operator: Any) -> Array:
     elif is_tensor(values) or not hasattr(values, "__array_namespace__"):
         values = on_host(values)
     return to_precision(floating(values), "float64")
+
+
+def looked_at(values: Any) -> Array:
+    """Values as NumPy's functions take them: here, unless their rows are on a cluster."""
+    return values if is_scattered(values) else on_host(values)
+
+
+def digest(values: Any) -> bytes:
+    """A few bytes that differ where values differ; those of rows on a cluster are read there."""
+    if is_scattered(values):
+        return values.digest()
+    return hashlib.sha256(np.ascontiguousarray(on_host(values)).tobytes()).digest()
 
 
 def on_device(operator: Any) -> bool:
@@ -103,7 +119,8 @@ def admitted(solver: Any, problem: Problem) -> Problem:
     if host_only:
         check_host_only(solver, problem)
     native = host_only or getattr(solver, "library_of_points", False)
-    if not native or isinstance(problem.y, np.ndarray) or on_device(problem.operator):
+    at_home = isinstance(problem.y, np.ndarray) or is_scattered(problem.y)
+    if not native or at_home or on_device(problem.operator):
         return problem
     weights = None if problem.weights is None else on_host(problem.weights)
     return replace(problem, targets=on_host(problem.targets), weights=weights)

@@ -498,9 +498,11 @@ class OnAllPoints:
         alpha = to_precision(point.alpha, precision(problem.gram.dtype))
         same = alpha.dtype == point.alpha.dtype and problem is self.problem
         if same and point.exact and self.ridge == problem.regularization:
-            at = Evaluation(problem, point.alpha, point.b, point.fitted)
-            gap = at.squared_norm_gap(slopes(problem, at.values), point.g, point.image)
-            if gap.relative <= self.solver.goal(problem):  # no product is needed
+            # Kα was added up on the way, and what was lost on it need not be small: it is computed
+            # anew, while Kg of the slopes that are known is not.
+            at = Evaluation(problem, point.alpha, point.b, self.products.exact(point.alpha))
+            gap = at.squared_norm_gap(slopes(problem, point.values), point.g, point.image)
+            if gap.relative <= self.solver.goal(problem):
                 return gap, alpha, point.b
         return certified_gap(problem, alpha, point.b, self.products.exact), alpha, point.b
 

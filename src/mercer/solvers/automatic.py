@@ -201,7 +201,8 @@ def _on_card(points: PointSet) -> bool:
 class Candidate:
     """A solver with its predicted time and memory, and whether it solves the exact problem.
 
-    `rounding` says whether the answer is right to rounding, not to a tolerance only.
+    `rounding` says whether the answer is right to rounding, not to a tolerance only; `passes` how
+    often K or K_nM is multiplied by, where that is foreseen.
 
     >>> Candidate("factorisation", None, seconds=2.0, memory=1e9, exact=True).exact
     True
@@ -215,6 +216,7 @@ class Candidate:
     centres: int | None = None
     obstacle: str = ""
     rounding: bool = True
+    passes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -246,8 +248,9 @@ class Choice:
             mark = "→" if candidate is self.chosen else " "
             kind = "" if candidate.exact else f", on {candidate.centres} centres"
             why = f"; {candidate.obstacle}" if candidate.obstacle else ""
+            passes = "" if candidate.passes is None else f", {candidate.passes:.0f} passes"
             lines.append(
-                f"{mark} {candidate.name}{kind}: about {_seconds(candidate.seconds)} and "
+                f"{mark} {candidate.name}{kind}: about {_seconds(candidate.seconds)}{passes} and "
                 f"{candidate.memory / 1e6:.0f} MB{why}"
             )
         return "\n".join([*lines, self.reason])
@@ -269,6 +272,7 @@ def choose(
     exact: Sequence[Candidate] | None = None,
     rates: Rates | None = None,
     tolerance: float | None = None,
+    iterative: bool = False,
 ) -> Choice:
     """The quickest exact solver that fits, and centres where none does in reasonable time.
 
@@ -290,6 +294,8 @@ def choose(
         Speeds of this machine; measured by default.
     tolerance : float, optional
         The relative duality gap at which a solver of another loss than the square stops.
+    iterative : bool
+        Whether a factorisation will not do, as where iterates are judged on held-out rows.
 
     Examples
     --------
@@ -304,7 +310,7 @@ def choose(
     """
     loss = Squared() if loss is None else loss
     n = len(points)
-    simple = centres is None and exact is None and isinstance(loss, Squared)
+    simple = centres is None and exact is None and isinstance(loss, Squared) and not iterative
     limited = memory is not None or "MERCER_MEMORY" in os.environ
     fits = not limited or 8.0 * n * n <= memory_budget(memory)
     if simple and n <= TUNING.small and fits:
@@ -316,14 +322,14 @@ def choose(
     candidates = list(exact or [])
     if exact is None and isinstance(loss, Squared):
         known = None if centres else ridge  # where centres were asked for no spectrum is needed
-        candidates = [
-            _direct(points, outputs, rates),
-            _iterative(kernel, points, outputs, rates, known),
-        ]
+        candidates = [_iterative(kernel, points, outputs, rates, known)]
+        if not iterative:
+            candidates.insert(0, _direct(points, outputs, rates))
     count = min(n, default_centres(n)) if centres is None else centres
     if exact is None and not isinstance(loss, Squared):
         candidates = [_of_loss(points, loss, outputs, rates, tolerance or 1e-6)]
-    candidates.append(_on_centres(points, loss, outputs, count, rates, tolerance))
+    if centres is not None or kernel.null_degree() is None:  # splines have no centres
+        candidates.append(_on_centres(points, loss, outputs, count, rates, tolerance))
     return choose_among(candidates, asked=centres, memory=memory, rows=n)
 
 
@@ -365,6 +371,11 @@ def _reason(best: Candidate, exact: Sequence[Candidate], judged: Sequence[Candid
     return f"It is exact{' and the quickest that fits' if len(judged) > 1 else ''}."
 
 
+def too_long() -> str:
+    """The obstacle of what takes longer than anybody waits."""
+    return f"longer than {TUNING.patience:.0f} s"
+
+
 def _judged(candidate: Candidate, limit: float, asked: int | None) -> Candidate:
     if candidate.obstacle:
         return candidate
@@ -373,7 +384,7 @@ def _judged(candidate: Candidate, limit: float, asked: int | None) -> Candidate:
     if candidate.memory > limit:
         return replace(candidate, obstacle=f"more than the {limit / 1e6:.0f} MB there are")
     if candidate.exact and candidate.seconds > TUNING.patience:
-        return replace(candidate, obstacle=f"longer than {TUNING.patience:.0f} s")
+        return replace(candidate, obstacle=too_long())
     return candidate
 
 
@@ -414,13 +425,17 @@ def _iterative(
         value = rates.value_seconds
     product = n * n * value * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()
-    known = laws.is_positive_definite(kernel, getattr(points, "width", None))
+    spline = kernel.null_degree() is not None  # positive definite where iterates are
+    known = spline or laws.is_positive_definite(kernel, getattr(points, "width", None))
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
     memory = (1.1 if _on_card(points) else 2.0) * size * n * rank + 16.0 * rank**2
     memory += 64.0 * n * outputs
-    return Candidate("ConjugateGradient", solver, seconds, memory, True, None, obstacle, False)
+    passes = iterations + TUNING.checks
+    return Candidate(
+        "ConjugateGradient", solver, seconds, memory, True, None, obstacle, False, passes
+    )
 
 
 def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, float]:
@@ -429,7 +444,7 @@ def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, 
     if not ridge:
         return min(n, 2 * default_rank(n, 4)), TUNING.iterations
     sample = points.take(np.linspace(0, n - 1, min(n, TUNING.spectrum)).astype(int))
-    matrix = on_host(Gram(kernel, sample).astype(np.float64).dense())
+    matrix = on_host(Gram(kernel.anchored(sample), sample).astype(np.float64).dense())
     values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
     gram = Gram(kernel, points)
     entry = value_cost(gram) * (1.0 if device else 0.5)  # iterations are in float32
@@ -457,7 +472,8 @@ def _of_loss(
         seconds += n**3 / 3 / rates.multiply_adds["float64"]
         seconds += TUNING.splitting_steps * 2 * pairs * outputs / rates.multiply_adds["float64"]
         memory += 8.0 * pairs
-    return Candidate(name, solver, seconds, memory, True, rounding=False)
+    passes = TUNING.products if isinstance(solver, Newton) else None
+    return Candidate(name, solver, seconds, memory, True, rounding=False, passes=passes)
 
 
 def _on_centres(
@@ -479,7 +495,7 @@ def _on_centres(
     value = dict(TUNING.two_sides)[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
     memory = memory_needed(n, count, outputs, points.dtype, loss=loss)
     seconds = factor + passes * n * count * value
-    return Candidate("Newton", solver, seconds, memory, False, centres=count)
+    return Candidate("Newton", solver, seconds, memory, False, centres=count, passes=passes)
 
 
 # ---- without measuring -------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
 from mercer.solvers import admission
-from mercer.solvers.driver import NOT_STORED, Callback, HeldOut, Progress, State, drive
+from mercer.solvers.driver import DERIVED, Callback, Progress, State, drive
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Residual, ridge_residual
 from mercer.solvers.preconditioners import TUNING as LOW_RANK
@@ -89,9 +90,9 @@ class RidgeState(State):
     dtype: str = "float64"
     corrections: int = 0
     singles: int = 0  # iterations in float32
-    certified: Residual | None = field(default=None, metadata=NOT_STORED)  # of x, where known
-    residual: Array = field(default=None, repr=False, metadata=NOT_STORED)
-    steps: Iterator[Step] | None = field(default=None, repr=False, metadata=NOT_STORED)
+    certified: Residual | None = field(default=None, metadata=DERIVED)  # of x, where known
+    residual: Array = field(default=None, repr=False, metadata=DERIVED)
+    steps: Iterator[Step] | None = field(default=None, repr=False, metadata=DERIVED)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class ConjugateGradient:
     The preconditioner is K̂ + nλI with K̂ = FFᵀ from randomly pivoted Cholesky, so that iterations
     only meet the eigenvalues that K̂ misses. F gets columns as long as they are expected to save
     more iterations than they cost. Products with K are in float32 where their rounding is small
-    beside nλ, and the residual is computed and corrected in float64 until it is small.
+    beside nλ, and the residual is computed and corrected in float64 until it is small. With a null
+    space of the penalty, as the polynomials of `ThinPlate()`, iterates are projected off it.
 
     Parameters
     ----------
@@ -147,6 +149,7 @@ class ConjugateGradient:
     """
 
     library_of_points: ClassVar[bool] = True
+    takes_null_space: ClassVar[bool] = True
 
     tolerance: float | None = None
     rank: int | None = None
@@ -201,11 +204,20 @@ class ConjugateGradient:
         entry = value_cost(gram) * (1.0 if device else product.itemsize / 8)
         budget = RankBudget(system.ridge, self.goal(gram), n, math.inf if self.rank else entry)
         kernel: Any = gram.kernel
+        if problem.polynomials is not None:
+            if device:  # the anchored kernel is computed with NumPy
+                return Columns(system.roots[:, :0], system.roots, system.ridge)
+            kernel = kernel.anchored(gram.x)
         factors = RandomlyPivoted(most, self.random_state).growing(kernel, gram.x, dtype)
         weights = admission.on_host(problem.sample_weights)
-        columns = grown(_in_time(factors, until), weights, budget)
+        columns = gram.x.vector(grown(_in_time(factors, until), weights, budget))
         block_bytes = LOW_RANK.device_bytes if device else LOW_RANK.block_bytes
-        return Columns(gram.x.vector(columns), system.roots, system.ridge, block_bytes)
+        if system.basis is None:
+            return Columns(columns, system.roots, system.ridge, block_bytes)
+        # Off the null space the anchored kernel is the kernel itself: both differ by polynomials.
+        columns = system.projected(system.roots * to_precision(columns, "float64"))
+        ones = system.xp.ones_like(system.roots)
+        return Columns(to_precision(columns, dtype.name), ones, system.ridge, block_bytes)
 
     def _precision(self, system: System, share: float) -> str:
         """float32 where it is used, and K in float32 is off by no more than this share of ρ."""
@@ -224,7 +236,7 @@ class ConjugateGradient:
 
     def check(self, problem: Problem) -> None:
         """Refuse what is no problem for conjugate gradients."""
-        require_square_loss(type(self), problem)
+        require_square_loss(type(self), problem, null_space=True)
         require_squared_norm(self, problem)
         if problem.regularization <= 0:
             raise ValueError(
@@ -296,17 +308,21 @@ class ConjugateGradient:
             state.residual / system.lengths(state.residual),
         )
 
-    def _correct(self, state: RidgeState) -> None:
-        """Take the correction where it lowers residual or energy; then see whether to go on."""
+    def _correct(self, state: RidgeState, last: bool = False) -> None:
+        """Take the correction where it lowers residual or energy; then see whether to go on.
+
+        The last one on a card is judged on sampled rows alone: all of them in float64 would take as
+        long as ten iterations.
+        """
         system, goal = state.work, self.goal(state.work.gram)
         candidate = system.as_stored(state.x + state.correction)
         state.correction, state.steps = 0.0 * state.x, None
         state.corrections += 1
         if admission.float64_is_dear(system.gram):  # sampled rows may tell that it is enough
             sampled = ridge_residual(system.problem, *system.coefficients(candidate))
-            if sampled.claimed <= goal:
+            if sampled.claimed <= goal or last:
                 state.x, state.certified = candidate, sampled
-                state.finished = "the tolerance is reached"
+                state.finished = "the tolerance is reached" if sampled.claimed <= goal else ""
                 return
         rest = system.sides - system.multiply(candidate)
         before, after = system.size(state.residual), system.size(rest)
@@ -330,13 +346,14 @@ class ConjugateGradient:
     def solution(self, state: RidgeState) -> Solution:
         system, problem = state.work, state.asked
         if state.steps is not None:  # interrupted on the way
-            self._correct(state)
+            self._correct(state, last=True)
         if system.shared is not None:
             system.shared.x = state.x
-        at = state.best or self.progress(state)
+        at = self.progress(state)
         alpha = to_precision(at.coefficients, precision(system.gram.dtype))
         wide = to_precision(alpha, "float64")
-        same = state.best is None and problem.weights is None and not problem.fit_intercept
+        plain = not problem.fit_intercept and problem.null_space is None
+        same = problem.weights is None and plain
         residual = state.certified if same else None  # α is x then
         if residual is None:
             residual = ridge_residual(problem, wide, at.intercept)
@@ -346,7 +363,7 @@ class ConjugateGradient:
             objective=residual.objective,
             gap=residual.claimed,
             history=state.history,
-            intercept=float(at.intercept) if problem.single else at.intercept,
+            intercept=at.intercept if at.intercept.ndim else float(at.intercept),
         )
 
     def _status(self, state: RidgeState, residual: Residual) -> Status:
@@ -357,8 +374,6 @@ class ConjugateGradient:
             f"rank {state.work.preconditioner.columns.rank}; {residual}"
         )
         goal = self.goal(state.work.gram)
-        if state.best is not None:
-            return Status(True, f"Stopped early, where held-out rows are predicted best: {work}.")
         if residual.claimed <= goal:
             return Status(True, f"Solved: {work}.")
         if state.stopped:

@@ -1,70 +1,244 @@
-"""Ridge regression with a constraint ‖f‖ ≤ D in place of the penalty."""
+"""Other functions of the norm than (λ/2)‖f‖²: the constraint ‖f‖ ≤ D, and any increasing R(‖f‖²).
+
+By the representer theorem their minimisers are those f_λ of (λ/2)‖f‖² for one multiplier λ: with
+‖f_λ‖ = D, or with λ = 2R′(‖f_λ‖²). As ‖f_λ‖ falls with λ, that is an equation in one number.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import scipy  # its parts are loaded where they are used
 
 from mercer.arrays import Array, namespace, precision, to_precision
-from mercer.solvers.optimality import certified_gap
-from mercer.solvers.penalties import Ball
-from mercer.solvers.problem import Problem, require_square_loss
+from mercer.losses import Squared
+from mercer.solvers.automatic import default_solver
+from mercer.solvers.optimality import Gap, certified_gap
+from mercer.solvers.penalties import Ball, NormPenalty
+from mercer.solvers.problem import Problem, Solver, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 from mercer.solvers.spectral import SpectralPath
+
+STEPS = 60  # decades of λ up and down in which a root is sought
 
 
 @dataclass(frozen=True)
 class Constrained:
-    """Least squares over the ball: min (1/Σw) Σ w_i ½(y_i − f(x_i))² subject to ‖f‖ ≤ D.
+    """Minimise the risk over the ball ‖f‖ ≤ D, or the risk plus R(‖f‖²) for an increasing R.
 
-    The problem has `Ball(D)` as its regularization. Its solution is the ridge solution f_λ whose
-    multiplier λ ≥ 0 has ‖f_λ‖ = D, or the least-squares solution of least norm, λ = 0, where that
-    lies in the ball. As ‖f_λ‖ falls with λ, and λD² ≤ (1/Σw) Σ w_i y_i², λ comes from a bisection
-    after one eigendecomposition. With several outputs ‖f‖² is summed over them; an intercept is
-    free. The multiplier is in the status, and in `solution.history["multiplier"]`.
+    The problem has `Ball(D)`, `PowerOfNorm(μ, p)` or `OfNorm(R, R′)` as its regularization. The
+    solution is that of (λ/2)‖f‖² for the multiplier λ with ‖f_λ‖ = D, or 2R′(‖f_λ‖²) = λ; λ = 0
+    where the least-squares solution of least norm lies in the ball. For the square loss all f_λ
+    come from one eigendecomposition, for other losses from a solver. With several outputs ‖f‖² is
+    summed over them; an intercept is free. The multiplier is in the status, and in
+    `solution.history["multiplier"]`. The duality gap is certified where R(‖f‖²) is convex in f;
+    otherwise the best of the stationary points that were found is returned, and the status says so.
+
+    Parameters
+    ----------
+    solver : solver, optional
+        Of the problems with (λ/2)‖f‖² for other losses than the square; by default Newton's method
+        or dual ascent, to a relative gap of 1e-9.
 
     References
     ----------
-    G. H. Golub, U. von Matt, Quadratically constrained least squares and quadratic problems, 1991.
+    G. H. Golub, U. von Matt, Quadratically constrained least squares and quadratic problems, 1991;
+    B. Schölkopf, R. Herbrich, A. Smola, A generalized representer theorem, 2001.
 
     Examples
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Linear
-    >>> from mercer.losses import Squared
     >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), Ball(1.0))
     >>> solution = Constrained().solve(problem)  # (1 + λ)w = 3
     >>> solution.coefficients.round(9).tolist(), round(solution.history["multiplier"][0], 9)
     ([1.0], 2.0)
+    >>> from mercer.solvers import PowerOfNorm
+    >>> absolute = replace(problem, regularization=PowerOfNorm(1.0))  # ½(3 − w)² + |w|
+    >>> Constrained().solve(absolute).coefficients.round(9).tolist()
+    [2.0]
     """
 
+    solver: Solver | None = None
+
     def solve(self, problem: Problem) -> Solution:
-        require_square_loss(Constrained, problem)
-        ball = problem.penalty
-        if not isinstance(ball, Ball):
+        require_plain_intercept("Constrained", problem)
+        penalty = problem.penalty
+        curve: Curve
+        if isinstance(problem.loss, Squared):
+            curve = NormCurve.of(problem)
+        else:
+            curve = SolvedCurve(problem, self.solver or default_solver(problem.loss, 1e-9))
+        if isinstance(penalty, Ball):
+            found = [_multiplier_of_ball(curve, penalty.radius)]
+        elif isinstance(penalty, NormPenalty):
+            found = _multipliers(curve, penalty)
+        else:
             raise ValueError(
-                f"Constrained takes a ball in place of the penalty; got regularization="
-                f"{problem.regularization!r}. Write Problem(..., regularization=Ball(radius))."
+                f"Constrained takes a function of the norm in place of (λ/2)‖f‖²; got "
+                f"regularization={problem.regularization!r}. Write Problem(..., "
+                "regularization=Ball(radius)), PowerOfNorm(strength) or OfNorm(R, slope)."
             )
-        curve = NormCurve.of(problem)
-        multiplier = curve.multiplier(ball.radius)
+        fits = [self._fitted(problem, curve, multiplier) for multiplier in found]
+        return min(fits, key=lambda solution: solution.objective)
+
+    def _fitted(self, problem: Problem, curve: Curve, multiplier: float) -> Solution:
+        """The solution for a multiplier; f = 0 for an infinite one."""
         coefficients, intercept = curve.fit(multiplier)
         coefficients = to_precision(coefficients, precision(problem.gram.dtype))
-        gap = certified_gap(problem, coefficients, intercept)
-        norm = math.sqrt(max(sum(problem.norms(coefficients)), 0.0))
-        where = f"‖f‖ = {norm:.6g} = D" if multiplier else f"‖f‖ = {norm:.6g} ≤ D = {ball.radius:g}"
-        text = f"Solved: {where}, with the multiplier λ = {multiplier:.6g}; {gap}."
+        coefficients = self._within(problem, coefficients)
+        finite = multiplier if math.isfinite(multiplier) else 0.0
+        gap = certified_gap(problem, coefficients, intercept, multiplier=finite)
         return Solution(
             coefficients=coefficients,
-            status=Status(True, text),
+            status=self._status(problem, coefficients, multiplier, gap),
             objective=gap.objective,
             gap=gap.absolute,
             history={"multiplier": [multiplier]},
             intercept=intercept,
         )
+
+    def _within(self, problem: Problem, coefficients: Array) -> Array:
+        """Where eigenvalues are rounded, the norm is off a little: back into the ball."""
+        norm = math.sqrt(max(sum(problem.norms(coefficients)), 0.0))
+        if isinstance(problem.penalty, Ball) and norm > problem.penalty.radius:
+            return (problem.penalty.radius / norm) * coefficients
+        return coefficients
+
+    def _status(self, problem: Problem, v: Array, multiplier: float, gap: Gap) -> Status:
+        norm = math.sqrt(max(sum(problem.norms(v)), 0.0))
+        where = f"‖f‖ = {norm:.6g}"
+        if isinstance(problem.penalty, Ball):
+            radius = problem.penalty.radius
+            where += " = D" if abs(norm - radius) <= 1e-5 * radius else f" ≤ D = {radius:g}"
+        text = f"{where}, with the multiplier λ = {multiplier:.6g}; "
+        if isinstance(problem.penalty, NormPenalty) and not problem.penalty.convex:
+            return Status(
+                True, f"Stationary, not certified: {text}R(‖f‖²) is not stated to be convex."
+            )
+        if gap.relative <= GOAL:
+            return Status(True, f"Solved: {text}{gap}.")
+        advice = "Write Constrained(solver) with a solver of a smaller tolerance."
+        return Status(False, f"Not solved to {GOAL:.0e}: {text}{gap}.", advice)
+
+
+GOAL = 1e-5  # relative gap; float32 coefficients of a constraint leave about 1e-6
+
+
+class Curve(Protocol):
+    """λ ↦ f_λ and its norm."""
+
+    def norm(self, regularization: float) -> float:
+        """‖f_λ‖; 0 is the limit λ → 0, where it is known."""
+
+    def fit(self, regularization: float) -> tuple[Array, Any]:
+        """α and the intercept; of f = 0 for λ = ∞."""
+
+    @property
+    def start(self) -> float:
+        """A λ to begin with, of the size of the eigenvalues of K/n."""
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether λ = 0 is known."""
+
+    @property
+    def accuracy(self) -> float:
+        """How well log λ can be told from ‖f_λ‖."""
+
+
+def _multiplier_of_ball(curve: Curve, radius: float) -> float:
+    """The λ with ‖f_λ‖ = radius; 0 where even ‖f_0‖ is no more."""
+    if curve.has_limit and curve.norm(0.0) <= radius:
+        return 0.0
+
+    def excess(ridge: float) -> float:  # it grows with λ
+        return -_log(curve.norm(ridge) / radius)
+
+    high = low = curve.start
+    for _ in range(STEPS):
+        if excess(high) >= 0:
+            break
+        high *= 10.0
+    for _ in range(STEPS if curve.has_limit else 10):
+        if excess(low) < 0:
+            return _root(excess, low, high, curve.accuracy)
+        low *= 0.1
+    return low  # the ball holds f_λ for every λ that was tried
+
+
+def _multipliers(curve: Curve, penalty: NormPenalty) -> list[float]:
+    """All λ > 0 that were found with λ = 2R′(‖f_λ‖²); infinite for f = 0."""
+
+    def excess(ridge: float) -> float:  # it grows with λ where r is convex
+        norm = curve.norm(ridge)
+        return _log(ridge) - _log(2.0 * penalty.slope(norm * norm)) if norm > 0 else -math.inf
+
+    below = 14 if curve.has_limit else 8
+    step = 1.0 if penalty.convex else 0.25
+    grid = curve.start * 10.0 ** np.arange(-below, 8.0 + step, step)
+    values = [excess(float(ridge)) for ridge in grid]
+    roots = [
+        _root(excess, float(grid[i]), float(grid[i + 1]), curve.accuracy)
+        for i in range(len(grid) - 1)
+        if values[i] < 0 <= values[i + 1]
+    ]
+    if values[0] >= 0 and not roots:
+        roots = [float(grid[0])]
+    return roots if penalty.convex and roots else [*roots, math.inf]
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+def _root(excess: Callable[[float], float], low: float, high: float, accuracy: float) -> float:
+    """Where the excess becomes 0 between low and high: by Brent's method in log λ."""
+    bottom = -1e6  # in place of −∞, which f = 0 has
+
+    def clipped(log_ridge: float) -> float:
+        return min(max(excess(math.exp(log_ridge)), bottom), -bottom)
+
+    ends = math.log(low), math.log(high)
+    if clipped(ends[0]) >= 0 or clipped(ends[1]) <= 0:  # a root at an end, up to rounding
+        return low if clipped(ends[0]) >= 0 else high
+    root = scipy.optimize.brentq(clipped, *ends, xtol=accuracy, rtol=4 * np.finfo(float).eps)
+    return math.exp(root)
+
+
+class SolvedCurve:
+    """λ ↦ f_λ for any loss, by a solver; each λ is solved once."""
+
+    has_limit, accuracy = False, 1e-8
+
+    def __init__(self, problem: Problem, solver: Solver) -> None:
+        self.problem, self.solver = problem, solver
+        self.solutions: dict[float, Solution] = {}
+
+    @property
+    def start(self) -> float:
+        return float(np.mean(np.asarray(self.problem.gram.diagonal(), np.float64))) or 1.0
+
+    def norm(self, regularization: float) -> float:
+        v = self._at(regularization).coefficients
+        return math.sqrt(max(sum(self.problem.norms(v)), 0.0))
+
+    def fit(self, regularization: float) -> tuple[Array, Any]:
+        if math.isinf(regularization):
+            largest = self._at(1e8 * self.start)
+            return 0.0 * largest.coefficients, largest.intercept
+        solution = self._at(regularization)
+        return solution.coefficients, solution.intercept
+
+    def _at(self, regularization: float) -> Solution:
+        if regularization not in self.solutions:
+            posed = replace(self.problem, regularization=regularization)
+            self.solutions[regularization] = self.solver.solve(posed)
+        return self.solutions[regularization]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +257,11 @@ class NormCurve:
     """
 
     path: SpectralPath
+    has_limit, accuracy = True, 1e-15
+
+    @property
+    def start(self) -> float:
+        return float(namespace(self.path.eigenvalues).mean(self.path.eigenvalues)) or 1.0
 
     @classmethod
     def of(cls, problem: Problem) -> NormCurve:
@@ -98,22 +277,10 @@ class NormCurve:
 
     def fit(self, regularization: float) -> tuple[Array, Any]:
         """α and the intercept; what K does not see is left out of α."""
-        c, intercept = self.path.coordinates(regularization)
+        infinite = math.isinf(regularization)
+        c, intercept = self.path.coordinates(1e100 if infinite else regularization)
+        c = 0.0 * c if infinite else c
         c = namespace(c).where(self.path.null[:, None], 0.0, c)
         alpha = self.path.roots[:, None] * (self.path.eigenvectors @ c)
         single = self.path.targets.ndim == 1
         return (alpha[:, 0], float(intercept[0])) if single else (alpha, intercept)
-
-    def multiplier(self, radius: float) -> float:
-        """The λ with ‖f_λ‖ = radius; 0 where even ‖f_0‖ is no more."""
-        if self.norm(0.0) <= radius:
-            return 0.0
-        xp, y = namespace(self.path.targets), self.path.targets
-        roots = self.path.roots if y.ndim == 1 else self.path.roots[:, None]
-        high = float(xp.sum((roots * y) ** 2)) / (self.path.total_weight * radius**2)
-        low = high
-        while self.norm(low) <= radius:
-            low *= 1e-3
-        while low < (middle := math.sqrt(low) * math.sqrt(high)) < high:  # of the logarithm
-            low, high = (middle, high) if self.norm(middle) > radius else (low, middle)
-        return high

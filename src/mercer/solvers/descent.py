@@ -17,7 +17,8 @@ import numpy as np
 
 from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.checks import check_count, check_positive
-from mercer.solvers.driver import Callback, HeldOut, Progress, State, drive
+from mercer.solvers.driver import DERIVED, Callback, Progress, State, drive
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.krylov import largest_eigenvalue
 from mercer.solvers.optimality import certified_gap, gradient_norm
 from mercer.solvers.problem import Problem, over_rows, require_squared_norm
@@ -145,8 +146,8 @@ class DescentState(State):
     least: float = math.inf
     size: float = 0.0  # of a step
     scale: float = 0.0  # the norm of the gradient at f = 0
-    at: Any = field(default=None, repr=False, metadata={"stored": False})
-    seen: Any = field(default=None, repr=False, metadata={"stored": False})
+    at: Any = field(default=None, repr=False, metadata=DERIVED)
+    seen: Any = field(default=None, repr=False, metadata=DERIVED)
 
     def arrive(self, at: Element) -> None:
         self.at, self.coefficients, self.intercept = at, at.coefficients, at.intercept
@@ -292,10 +293,12 @@ class KernelGradientDescent:
         return state
 
     def progress(self, state: DescentState) -> Progress:
+        if state.seen is None:  # resumed at its end
+            self._look(state)
         return state.seen[0]
 
     def solution(self, state: DescentState) -> Solution:
-        at, problem = state.best or self.progress(state), state.asked
+        at, problem = self.progress(state), state.asked
         coefficients = to_precision(at.coefficients, precision(problem.gram.dtype))
         intercept = plain_intercept(at.intercept)
         norm = gradient_norm(problem, coefficients, intercept)
@@ -303,7 +306,7 @@ class KernelGradientDescent:
             coefficients=coefficients,
             status=self._status(state, norm),
             objective=problem.objective(coefficients, intercept),
-            gap=norm,
+            gap=gradient_norm(problem, coefficients, intercept, rounding=True),
             history=state.history,
             intercept=intercept,
         )
@@ -318,13 +321,6 @@ class KernelGradientDescent:
         ridge = state.asked.regularization
         if ridge > 0 and not state.asked.fit_intercept:
             text += f", so the objective is within {norm**2 / (2 * ridge):.1e} of the least"
-        held_out = isinstance(self.stopping, HeldOut)
-        if held_out:
-            counts = [
-                int(state.work.xp.count_nonzero(problem.sample_weights))
-                for problem in (state.asked, state.work.problem)
-            ]
-            text += f"; {counts[0] - counts[1]} rows were held out"
         if state.finished:
             met = "not finite" not in state.finished
             advice = "" if met else "This is the last iterate until then."
@@ -334,7 +330,7 @@ class KernelGradientDescent:
             if not state.stopped.startswith("the limit"):
                 advice = "This is the best iterate until then."
         else:
-            met = held_out or norm <= TUNING.slack * self.tolerance * state.scale
+            met = norm <= TUNING.slack * self.tolerance * state.scale
             advice = "" if met else "Rounding hides the rest: use float64."
         return Status(met, f"{text}.", advice)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, to_precision
+from mercer.arrays import Array, beside, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.solvers import admission
 from mercer.solvers.definiteness import without_minimum, witness_of
@@ -55,7 +55,8 @@ class Direct:
     by conjugate gradients in float64 until the residual is as small as a float64 factor's, or
     factored again in float64 where that does not work out. Where the kernel turns out not to be
     positive definite the system is solved all the same, by eigendecomposition if need be; as the
-    objective has no minimum then, the status says "not converged", and holds a witness.
+    objective has no minimum then, the status says "not converged", and holds a witness. With a null
+    space of the penalty, as the polynomials of `ThinPlate()`, the bordered system is solved.
 
     Parameters
     ----------
@@ -90,11 +91,13 @@ class Direct:
         if problem.has_several_ridges:
             return Solution.stacked([self.solve(part) for part in problem.each_output()])
         work = _Factorisation(Direct, problem)
-        work.tuning, work.witness = self.tuning, witness_of(problem.gram)
+        # off a null space the kernel is positive definite by what it says
+        work.witness = None if problem.polynomials is not None else witness_of(problem.gram)
+        work.tuning = self.tuning
         work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
             return work.minimum_norm()
-        if self.primal or (self.primal is None and has_few_features(problem.gram)):
+        if self._takes_features(problem):
             return work.in_features()
         mixed = self.mixed and not self.keep_factor
         if (
@@ -104,6 +107,12 @@ class Direct:
             mixed = large and not admission.on_device(problem.gram)
         refined = work.refined() if mixed and problem.gram.dtype == np.float64 else None
         return work.factored() if refined is None else refined
+
+    def _takes_features(self, problem: Problem) -> bool:
+        """Whether to solve for the weights of explicit features."""
+        if problem.null_space is not None:
+            return False
+        return has_few_features(problem.gram) if self.primal is None else self.primal
 
 
 class _Factorisation(RidgeSystem):
@@ -194,7 +203,18 @@ class _Factorisation(RidgeSystem):
             roots = to_precision(self.roots, gram.dtype.name)
             matrix *= roots
             matrix *= roots.T
+        if self.basis is not None:
+            matrix = self._off_null_space(matrix)
         return linalg.shift_diagonal(matrix, ridge) if ridge else matrix
+
+    def _off_null_space(self, matrix: Array) -> Array:
+        """ΠMΠ = M − QCᵀ − CQᵀ with C = MQ − ½Q(QᵀMQ)."""
+        basis = to_precision(self.basis, precision(matrix.dtype))
+        image = matrix @ basis
+        image = image - 0.5 * basis @ (basis.T @ image)
+        matrix -= basis @ image.T
+        matrix -= image @ basis.T
+        return matrix
 
     def _solution(
         self, solved: Array, note: str, jitter: float = 0.0, intercept: Array | None = None

@@ -18,16 +18,16 @@ import os
 import time
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.arrays import Array, namespace
-from mercer.checks import check_count, check_positive
 from mercer.solvers import admission
-from mercer.solvers.problem import Problem
+from mercer.solvers.early_stopping import EarlyStopping, HeldOut
+from mercer.solvers.problem import Problem, require_plain_intercept
 from mercer.solvers.solution import Solution
 
 
@@ -49,6 +49,7 @@ class Progress:
 
 Callback = Callable[[int, Progress], Any]
 NOT_STORED = {"stored": False}
+DERIVED = {"stored": False, "derived": True}  # made again from what is stored where it is None
 
 
 @dataclass(eq=False)
@@ -71,8 +72,8 @@ class State:
         What was recorded, by name.
     asked : Problem
         The problem that `solution` certifies; early stopping fits a part of its rows.
-    best : Progress or None
-        The iterate to return where it is not the last one.
+    best, best_intercept : array or None
+        Coefficients and intercept of the iterate that predicts held-out rows best.
     deadline : float
         When time is up, as `time.perf_counter` says it, for steps that take long.
     posed : str
@@ -81,7 +82,6 @@ class State:
 
     work: Any = field(default=None, repr=False, metadata=NOT_STORED)
     asked: Any = field(default=None, repr=False, metadata=NOT_STORED)
-    best: Progress | None = field(default=None, repr=False, metadata=NOT_STORED)
     deadline: float = field(default=math.inf, repr=False, metadata=NOT_STORED)
     iteration: int = 0
     error: float = math.inf
@@ -89,6 +89,8 @@ class State:
     stopped: str = ""
     history: dict[str, list[Any]] = field(default_factory=dict)
     posed: str = ""
+    best: Array = field(default=None, repr=False)
+    best_intercept: Array = field(default=None, repr=False)
 
     def record(self, **values: Any) -> None:
         """Add one value to each of these lines of the history."""
@@ -110,53 +112,6 @@ class IterativeSolver(Protocol):
 
     def solution(self, state: Any) -> Solution:
         """The solution of a state, with everything computed from scratch."""
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Hold rows out, and go back to the step at which their loss was least.
-
-    Parameters
-    ----------
-    fraction : float, default=0.2
-        Which share of the rows is not fitted.
-    patience : int, default=20
-        How many steps without a new least loss end the iteration.
-    random_state : int, Generator or None, default=0
-        Which rows.
-
-    Examples
-    --------
-    >>> int(HeldOut(fraction=0.25).hidden(np.ones(8)).sum())
-    2
-    """
-
-    fraction: float = 0.2
-    patience: int = 20
-    random_state: Any = 0
-
-    def __post_init__(self) -> None:
-        check_positive(self, "fraction", self.fraction)
-        check_count(self, "patience", self.patience)
-        if self.fraction >= 1:
-            raise ValueError(f"HeldOut needs a fraction below 1; got {self.fraction!r}.")
-
-    def hidden(self, weights: np.ndarray) -> np.ndarray:
-        """Which rows are held out, of those that have weight."""
-        rows = np.flatnonzero(weights)
-        if len(rows) < 2:
-            raise ValueError(f"HeldOut needs at least two rows with weight; got {len(rows)}.")
-        count = min(max(round(self.fraction * len(rows)), 1), len(rows) - 1)
-        mask = np.zeros(len(weights), bool)
-        mask[np.random.default_rng(self.random_state).permutation(rows)[:count]] = True
-        return mask
-
-    def divided(self, problem: Problem) -> tuple[Problem, Array, Array]:
-        """The problem without the held-out rows (their weight is 0), and both kinds of weights."""
-        weights = admission.on_host(problem.sample_weights)
-        hidden = self.hidden(weights)
-        fitted, held = np.where(hidden, 0.0, weights), np.where(hidden, weights, 0.0)
-        return replace(problem, weights=fitted), problem.array(fitted), problem.array(held)
 
 
 def drive(
@@ -183,28 +138,31 @@ def drive(
     shared : object, optional
         What `solver.shared(problem)` made for the problems of a path.
     """
+    takes = getattr(solver, "takes_null_space", False)
+    require_plain_intercept(type(solver).__name__, problem, null_space=takes)
     if problem.has_several_ridges:
         return Solution.stacked([drive(solver, part) for part in problem.each_output()])
     asked, problem = problem, admission.admitted(solver, problem)
     stopping = getattr(solver, "stopping", None)
     watch = EarlyStopping(stopping, problem) if isinstance(stopping, HeldOut) else None
-    began, fitted = time.perf_counter(), problem if watch is None else watch.fitted
+    began, fitted = time.perf_counter(), problem if watch is None else watch.rest
     more = {} if shared is None else {"shared": shared}
     state = solver.begin(fitted, start, **more)
     state.asked = problem
     if resume is not None or getattr(solver, "checkpoint", None) is not None:
-        state.posed = fingerprint(problem)
+        state.posed = fingerprint(fitted)
+    if watch is not None:
+        watch.see(state, solver.progress(state))
     if resume is not None:
         restore(state, resume)
     clock = Clock(solver, state, began)
-    if watch is not None and not state.iteration:
-        watch.see(state, solver.progress(state))
     state.deadline = clock.deadline
     while not ended(solver, state):
         state = solver.step(state)
         state.record(seconds=clock.seconds)
         interrupt(solver, state, clock, watch)
-    return admission.returned(solver.solution(state), asked)
+    solution = solver.solution(state) if watch is None else watch.solution(state)
+    return admission.returned(solution, asked)
 
 
 class Clock:
@@ -266,30 +224,6 @@ def interrupt(solver: Any, state: State, clock: Clock, watch: EarlyStopping | No
         clock.saving(lambda: save(state, path))
 
 
-class EarlyStopping:
-    """Watches the loss of held-out rows and remembers the best iterate."""
-
-    def __init__(self, rule: HeldOut, problem: Problem) -> None:
-        self.rule, self.problem = rule, problem
-        self.fitted, _, self.weights = rule.divided(problem)
-        self.least, self.age = math.inf, 0
-
-    def see(self, state: State, progress: Progress) -> Progress:
-        """The progress with the held-out risk; the state ends where it has not fallen for long."""
-        problem = self.problem
-        values = progress.values
-        if values is None:
-            values = problem.fitted(progress.coefficients) + problem.constants(progress.intercept)
-        risk = float(problem.loss.risk(problem.y, values, self.weights))
-        state.record(held_out_risk=risk)
-        self.age += 1
-        if risk < self.least:
-            self.least, self.age, state.best = risk, 0, progress
-        if self.age >= self.rule.patience:
-            state.finished = f"the held-out loss has not fallen for {self.age} steps"
-        return replace(progress, held_out_risk=risk)
-
-
 # ---- checkpoints ---------------------------------------------------------------------------------
 
 
@@ -297,7 +231,7 @@ def fingerprint(problem: Problem) -> str:
     """A text that differs for problems with other targets, weights, λ, loss, kernel or size."""
     found = hashlib.sha256()
     for values in (problem.y, problem.sample_weights):
-        found.update(np.ascontiguousarray(admission.on_host(values)).tobytes())
+        found.update(admission.digest(values))
     kernel = getattr(problem.operator, "kernel", None)
     shape = tuple(problem.operator.shape)
     found.update(repr((problem.loss, problem.regularization, kernel, shape)).encode())
@@ -343,10 +277,10 @@ def restore(state: State, path: Any) -> None:
         )
     for name, value in arrays.items():
         now = getattr(state, name)
-        if tuple(now.shape) != value.shape:
+        if tuple(np.shape(now)) != value.shape:
             raise ValueError(
                 f"{path} is a checkpoint of another problem: {name} has the shape {value.shape} "
-                f"there, and {tuple(now.shape)} here."
+                f"there, and {tuple(np.shape(now))} here."
             )
         xp = namespace(now)
         setattr(state, name, xp.asarray(value, dtype=now.dtype, device=now.device))
@@ -355,6 +289,6 @@ def restore(state: State, path: Any) -> None:
             f"{path} is a checkpoint of another problem: its targets, weights, kernel, loss or "
             "regularisation are different. Remove it to start anew."
         )
-    for name, value in plain.items():
+    derived = {part.name: None for part in fields(state) if part.metadata.get("derived")}
+    for name, value in {**plain, **derived, "stopped": ""}.items():
         setattr(state, name, value)
-    state.stopped = ""

@@ -9,12 +9,18 @@ import numpy as np
 from mercer import linalg
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
+from mercer.kernels.functionals import are_functionals
+from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.points import PointSet, VectorPoints
+from mercer.solvers.direct import Direct
+from mercer.solvers.problem import Problem
 
 
 def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> RKHSFunction:
     """The f of least norm with f(x_i) = y_i: f = Σ α_i k(x_i, ·) with K α = y.
+
+    For kernels as `ThinPlate()` it is the spline with the least roughness, a polynomial included.
 
     Points that coincide and have the same value do no harm. Where no function of the space takes
     the values, the refusal says why.
@@ -23,8 +29,8 @@ def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> R
     ----------
     kernel : Kernel
         k.
-    x : points
-        The x_i.
+    x : points or functionals
+        The x_i, or functionals L_i of `mercer.kernels.functionals`: then L_i(f) = y_i.
     y : array of shape (n,) or (n, outputs)
         The values.
     tolerance : float, default=1e-6
@@ -39,6 +45,8 @@ def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> R
     >>> bool(np.allclose(f(X), y))
     True
     """
+    if are_functionals(x):
+        kernel = kernel.on_functionals()
     points = kernel.points(x)
     values = np.asarray(y, np.float64)
     if values.ndim not in (1, 2) or len(values) != len(points):
@@ -47,11 +55,24 @@ def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> R
             f"{values.shape}."
         )
     gram = Gram(kernel, points)
+    if kernel.null_degree() is not None:
+        return _spline(gram, values, tolerance)
     coefficients, rank = linalg.symmetric_solve(gram.dense().astype(np.float64), values)
     missed = np.abs(gram @ coefficients - values)
     if missed.max(initial=0.0) > tolerance * max(np.abs(values).max(initial=0.0), 1e-300):
         raise ValueError(_reason(kernel, points, values, missed, rank))
     return RKHSFunction(kernel, points, coefficients)
+
+
+def _spline(gram: Gram, values: np.ndarray, tolerance: float) -> RKHSFunction:
+    """The spline of least roughness through the values."""
+    problem = Problem(gram, values, Squared(), 0.0)
+    f: RKHSFunction = problem.function(Direct().solve(problem))
+    kernel: Any = gram.kernel
+    missed = np.abs(f(gram.x) - values)
+    if missed.max(initial=0.0) > tolerance * max(np.abs(values).max(initial=0.0), 1e-300):
+        raise ValueError(_reason(kernel, gram.x, values, missed, len(values)))
+    return f
 
 
 def _reason(

@@ -18,7 +18,8 @@ from mercer.checks import check_count, check_positive
 from mercer.losses import Loss, Squared
 from mercer.solvers import all_points, on_centres
 from mercer.solvers.all_points import OnAllPoints, Products
-from mercer.solvers.driver import NOT_STORED, Callback, Progress, State, drive
+from mercer.solvers.driver import DERIVED, NOT_STORED, Callback, Progress, State, drive
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.on_centres import Basis, OnCentres
 from mercer.solvers.optimality import UNATTAINED
 from mercer.solvers.preconditioners import SampledHessians, check_memory
@@ -70,8 +71,8 @@ class NewtonState(State):
     ridges: list[float] = field(default_factory=list)
     newton_steps: int = 0
     tried: bool = False  # whether easier problems were tried
-    point: Any = field(default=None, repr=False, metadata=NOT_STORED)
-    direction: Any = field(default=None, repr=False, metadata=NOT_STORED)
+    point: Any = field(default=None, repr=False, metadata=DERIVED)
+    direction: Any = field(default=None, repr=False, metadata=DERIVED)
     shared: Any = field(default=None, repr=False, metadata=NOT_STORED)
     first: Any = field(default=None, repr=False, metadata=NOT_STORED)  # what came before those
 
@@ -131,6 +132,8 @@ class Newton:
     callback : function of (iteration, Progress), optional
         Called after each Newton step, for the square loss after each step of conjugate gradients;
         True stops.
+    stopping : HeldOut, optional
+        Hold rows out, and return the iterate that predicts them best.
     checkpoint : path, optional
         Where the iterate is stored after each step; `solve(problem, resume=path)` goes on.
     tuning : Tuning
@@ -166,6 +169,7 @@ class Newton:
     random_state: int = 0
     time_limit: float | None = None
     callback: Callback | None = field(default=None, compare=False)
+    stopping: HeldOut | None = None
     checkpoint: Any = None
     tuning: Tuning = field(default=Tuning(), repr=False)
 
@@ -262,6 +266,8 @@ class Newton:
             late = time.perf_counter() >= state.deadline
         if enough or late:
             self._take(state)
+        else:  # what a checkpoint goes on from
+            state.coefficients, state.intercept = space.coefficients(state.point, state.direction)
         state.iteration += 1
         state.record(objective=space.objective(state.point, state.direction), products=space.count)
         return state
@@ -375,6 +381,8 @@ class Newton:
 
     def solution(self, state: NewtonState) -> Solution:
         space, problem = state.work, state.asked
+        if state.point is None:  # resumed at its end
+            self._resume(state)
         if state.direction is not None:  # interrupted on the way
             after, _ = space.search(state.point, state.direction)
             if after.objective <= state.point.objective:

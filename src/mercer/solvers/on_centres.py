@@ -290,20 +290,28 @@ class Hessian:
     def rounding(self, v: Array) -> Array:
         """(H₃₂ − H)v for H as products in float32 have it, a vector of its size, from some rows.
 
-        Errors of rows are independent, so that their squares add up.
+        Errors of rows have a part that is independent, whose squares add up, and a part that all
+        share, as from a centre whose norm is rounded: the product of the errors of two halves.
         """
         space, n = self.space, self.problem.rows
         count = max(space.tuning.noise_rows[0], int(space.tuning.noise_rows[1] * n))
         rows = random_rows(n, count, space.solver.random_state)
-        beta, some = space.basis.coefficients(v[: space.size, :]), beside(rows, v)
-        bends = mean_curvature(self.problem, space.loss, self.point.values)[some][:, None]
+        beta = space.basis.coefficients(v[: space.size, :])
+        curvature = mean_curvature(self.problem, space.loss, self.point.values)
         shift = v[-1:, :] if self.problem.fit_intercept else 0.0 * v[:1, :]
-        row_map, part = Affine(bends, shift), space.operator[rows, :]
-        low, high = (
-            MixedPrecision(part.astype(dtype)).row_pass(beta, row_map).product
-            for dtype in (self.dtype, "float64")
-        )
-        error = math.sqrt(n / len(rows)) * space.basis.pull(low - high)
+        errors = []
+        for half in (rows[::2], rows[1::2]):
+            row_map = Affine(curvature[beside(half, v)][:, None], shift)
+            part = space.operator[half, :]
+            low, high = (
+                MixedPrecision(part.astype(dtype)).row_pass(beta, row_map).product
+                for dtype in (self.dtype, "float64")
+            )
+            errors.append(space.basis.pull(low - high))
+        times, together = n / len(rows), errors[0] + errors[1]
+        own = times * sum(inner(error, error) for error in errors)
+        shared = (2.0 * times) ** 2 * max(inner(*errors), 0.0)
+        error = math.sqrt((own + shared) / (inner(together, together) or 1.0)) * together
         constant = 0.0 * v[space.size :, :]  # the sums of an intercept are much more precise
         return namespace(v).concat([error, constant])
 
@@ -353,12 +361,6 @@ class OnCentres:
 
     def forget(self) -> None:
         self.judged_from = None
-
-    @property
-    def refines(self) -> bool:
-        """Whether float32 products are so much quicker that float64 only corrects them."""
-        stored = getattr(self.operator, "matrix", None) is not None
-        return stored or admission.recomputes_faster(self.operator)
 
     @property
     def note(self) -> str:
@@ -527,8 +529,6 @@ class OnCentres:
         """The whole step where it lowers the objective enough, else the best on the way."""
         if isinstance(self.loss, Squared):
             self.points = "float64"  # a linear system was solved: the rest is correction
-            if not self.refines:
-                self.products = "float64"
         full = self._at(point.theta + direction.theta)
         slope = inner(point.gradient, direction.theta)
         if full.objective <= point.objective + self.tuning.sufficient * slope:

@@ -35,8 +35,8 @@ from mercer.losses import Logistic, Loss, Multinomial, Poisson, Squared
 from mercer.losses.numerics import beyond_noise, increasing_root
 from mercer.operators import Identity, MixedPrecision
 from mercer.solvers import admission
-from mercer.solvers.penalties import L1
-from mercer.solvers.problem import Problem, over_rows
+from mercer.solvers.penalties import L1, NormPenalty
+from mercer.solvers.problem import Problem, over_rows, require_plain_intercept
 
 Multiply = Callable[[Array], Array]
 
@@ -124,7 +124,11 @@ class Gap:
 
 
 def certified_gap(
-    problem: Problem, coefficients: Any, intercept: Any = 0.0, multiply: Multiply | None = None
+    problem: Problem,
+    coefficients: Any,
+    intercept: Any = 0.0,
+    multiply: Multiply | None = None,
+    multiplier: float = 0.0,
 ) -> Gap:
     """The objective and the duality gap at v and b: two products with A.
 
@@ -135,6 +139,9 @@ def certified_gap(
         v and b.
     multiply : callable, optional
         V ↦ KV in float64, where the solver of a problem on all points has a stored K.
+    multiplier : float, default=0.0
+        λ > 0 where v solves the problem with (λ/2)‖f‖² in place of another penalty: −λv/p is a
+        dual point, too.
 
     Examples
     --------
@@ -146,12 +153,13 @@ def certified_gap(
     >>> certified_gap(problem, np.array([0.5, -0.5])).absolute < 1e-14  # f(x) = x is best
     True
     """
+    require_plain_intercept("certified_gap", problem)
     v, xp = problem.array(coefficients), namespace(problem.y)
     fitted = problem.operator @ v if multiply is None else multiply(v)
     b = xp.zeros_like(problem.y[0, ...]) + problem.array(intercept)
     at = Evaluation(problem, v, b, fitted)
     if problem.on_all_points and not isinstance(problem.penalty, L1):
-        return _gap_on_all_points(at, multiply or problem.operator.__matmul__)
+        return _gap_on_all_points(at, multiply or problem.operator.__matmul__, multiplier)
     u = slopes(problem, at.values)
     if problem.fit_intercept:
         u = centred_slopes(problem, u, at.values if problem.loss.is_smooth else None)
@@ -252,7 +260,7 @@ class Evaluation:
 def value_errors(problem: Problem, v: Array) -> Array:
     """How far rounding may have moved (Av)_i; √k(x, x) of centres bounds that of other rows."""
     xp = namespace(problem.y)
-    columns = xp.sqrt(xp.abs(problem.diagonal))
+    columns = xp.sqrt(xp.abs(problem.value_sizes))
     rows = columns if problem.on_all_points else xp.max(columns) + 0.0 * problem.shares
     shape = (-1,) + (1,) * (v.ndim - 1)
     return xp.reshape(rows, shape) * sum_error(xp.reshape(columns, shape) * v)
@@ -270,7 +278,10 @@ def _gap_off_points(at: Evaluation, u: Array) -> Gap:
     push = over_rows(problem.shares, u) * u
     if isinstance(problem.penalty, L1):
         pull = problem.operator.T @ push
-        largest = problem.penalty.strength / (float(xp.max(xp.abs(pull))) or math.inf)
+        sizes = xp.abs(pull)
+        if problem.on_all_points:  # a bound that rounding alone would break is none
+            sizes = sizes + value_errors(problem, push)
+        largest = problem.penalty.strength / (float(xp.max(sizes)) or math.inf)
         scale = largest if largest < 1.0 else 1.0
         if isinstance(at.loss, Squared):  # the best multiple of u: −Σ p(yu + u²/2) is a parabola
             best = -inner(push, problem.y) / (inner(push, u) or math.inf)
@@ -285,7 +296,7 @@ def _gap_off_points(at: Evaluation, u: Array) -> Gap:
     return at.gap(u, inner(g, g) / (2.0 * ridge))
 
 
-def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
+def _gap_on_all_points(at: Evaluation, multiply: Multiply, multiplier: float = 0.0) -> Gap:
     """The smallest gap among the dual points of v; that of u = 0 is always there."""
     problem, xp = at.problem, namespace(at.v)
     zero, p = xp.zeros_like(problem.y), over_rows(problem.shares, at.v)
@@ -293,7 +304,7 @@ def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
         gaps, ridge = [at.gap(zero, at.penalty)], float(problem.regularization)
     else:
         gaps, ridge = [_plain_gap(at, zero, zero, zero)], 0.0
-    points = list(_dual_points(at))
+    points = list(_dual_points(at, ridge or multiplier))
     if not points:
         return gaps[0]
     gradients = [ridge * at.v + p * u for u in points]
@@ -301,9 +312,19 @@ def _gap_on_all_points(at: Evaluation, multiply: Multiply) -> Gap:
     images = multiply(xp.concat([xp.reshape(g, shape) for g in gradients], axis=1))
     for i, (u, g) in enumerate(zip(points, gradients, strict=True)):
         image = xp.reshape(images[:, i * width : (i + 1) * width], g.shape)
-        squared = ridge > 0
-        gaps.append(at.squared_norm_gap(u, g, image) if squared else _plain_gap(at, u, g, image))
+        if ridge > 0:
+            gaps.append(at.squared_norm_gap(u, g, image))
+            continue
+        scale = _admitted_share(problem, inner(g, image))
+        gaps.append(_plain_gap(at, scale * u, scale * g, scale * image))
     return min(gaps, key=lambda gap: gap.absolute)
+
+
+def _admitted_share(problem: Problem, square: float) -> float:
+    """By which a dual point is shrunk, so that the conjugate of the penalty is finite there."""
+    if not isinstance(problem.penalty, NormPenalty) or square <= 0:
+        return 1.0
+    return min(1.0, problem.penalty.largest_pull() / math.sqrt(square))
 
 
 def _plain_gap(at: Evaluation, u: Array, push: Array, image: Array) -> Gap:
@@ -321,15 +342,14 @@ def _plain_gap(at: Evaluation, u: Array, push: Array, image: Array) -> Gap:
     return Gap(at.objective, difference, 4.0 * EPS * sizes + slope + at._unbalance(u), at.scale)
 
 
-def _dual_points(at: Evaluation) -> Iterator[Array]:
-    """The points of the dual's domain that belong to v on all points."""
+def _dual_points(at: Evaluation, ridge: float) -> Iterator[Array]:
+    """The points of the dual's domain that belong to v on all points, as a solution for a ridge."""
     problem, loss, xp = at.problem, at.loss, namespace(at.v)
     y, p = problem.y, over_rows(problem.shares, at.v)
-    squared = problem.has_one_ridge
-    if squared and problem.regularization == 0:
+    if problem.has_one_ridge and ridge == 0:
         return
-    if squared and not (loss.is_multiclass and problem.fit_intercept):
-        own = xp.where(p > 0, -problem.regularization * at.v / xp.where(p > 0, p, 1.0), 0.0)
+    if ridge > 0 and not (loss.is_multiclass and problem.fit_intercept):
+        own = xp.where(p > 0, -ridge * at.v / xp.where(p > 0, p, 1.0), 0.0)
         if not loss.is_multiclass:
             own = xp.clip(own, *loss.domain(y))
         yield centred(problem, own) if problem.fit_intercept else own
@@ -554,7 +574,9 @@ def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual
     alpha = xp.reshape(problem.array(v), y.shape)
     dear = admission.float64_is_dear(problem.gram)
     fitted = (MixedPrecision(problem.gram) if dear else problem.gram) @ alpha
-    weights, b = problem.sample_weights, problem.array(intercept)
+    weights, b = problem.sample_weights, problem.constants(intercept)
+    if problem.null_space is not None:
+        b = xp.reshape(b, y.shape)
     roots, total = xp.sqrt(weights)[:, None], float(xp.sum(weights))
     ridge, misses = problem.regularization * total, roots * (fitted + b - y)
     risk, square = float(xp.sum(misses**2)) / total, float(xp.sum(alpha * fitted))
@@ -570,7 +592,17 @@ def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual
         rest = roots * (problem.gram @ (roots * misses)) / trace
     computed = float(xp.max(xp.linalg.vector_norm(rest, axis=0) / sizes))
     rounding = float(xp.max(xp.linalg.vector_norm(errors, axis=0) / sizes))
+    if problem.null_space is not None:
+        computed += _off_balance(problem, alpha)
     return Residual(computed + rounding, rounding, objective)
+
+
+def _off_balance(problem: Problem, alpha: Array) -> float:
+    """How far α is from orthogonal to the null space, relative to the sizes that are added."""
+    xp, columns = namespace(alpha), problem.array(problem.null_space)
+    left = xp.abs(columns.T @ alpha)
+    sizes = xp.linalg.vector_norm(columns, axis=0)[:, None] * xp.linalg.vector_norm(alpha, axis=0)
+    return float(xp.max(left / xp.where(sizes > 0, sizes, 1.0)))
 
 
 def _sampled_residual(
@@ -584,6 +616,7 @@ def _sampled_residual(
     some = beside(rows, alpha)
     roots = xp.sqrt(problem.sample_weights)[some][:, None]
     values = gram[rows, :].astype(np.float64) @ alpha
+    b = b if problem.null_space is None else b[some]
     misses = roots * (values + b - problem.y_columns[some])
     squares = (misses + pull[some]) ** 2
     residuals = xp.sqrt(n * xp.mean(squares, axis=0)) / sizes
@@ -595,11 +628,14 @@ def _sampled_residual(
     return Residual(residual + 2.0 * error, 2.0 * error, objective, len(rows))
 
 
-def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> float:
+def gradient_norm(
+    problem: Problem, coefficients: Any, intercept: Any = 0.0, rounding: bool = False
+) -> float:
     """‖∇J‖ = √(gᵀKg) in the space, g = w·ℓ'/Σw + λα, from scratch in float64.
 
     With an intercept, whose partial derivative is Σg, it is √(gᵀKg + (Σ w·ℓ'/Σw)²). Where λ > 0 and
     there is no intercept, J − min J ≤ ‖∇J‖²/(2λ).
+    With `rounding` it is no less than what rounding may hide.
 
     >>> import numpy as np
     >>> from mercer.kernels import Linear
@@ -608,11 +644,18 @@ def gradient_norm(problem: Problem, coefficients: Any, intercept: Any = 0.0) -> 
     >>> gradient_norm(problem, [0.0]), gradient_norm(problem, [0.5])  # of ½(2 − 2w)² in w
     (4.0, 0.0)
     """
+    require_plain_intercept("gradient_norm", problem)
     xp, alpha = namespace(problem.y), problem.array(coefficients)
     values = problem.gram @ alpha + problem.array(intercept)
     push = over_rows(problem.shares, alpha) * slopes(problem, values)
     g = push + problem.regularization * alpha
     square = max(inner(g, problem.gram @ g), 0.0)
+    if rounding:
+        roots = over_rows(xp.sqrt(xp.abs(problem.diagonal)), g)
+        square += float(xp.sum(sum_error(roots * g) * xp.linalg.vector_norm(roots * g, axis=0)))
+        moved = over_rows(problem.shares, g) * value_errors(problem, alpha)  # of values, so of g
+        moved = problem.loss.smoothness * roots * moved
+        square += float(xp.sum(xp.linalg.vector_norm(moved, axis=0) ** 2))
     if problem.fit_intercept:
         square += float(xp.sum(xp.sum(push, axis=0) ** 2))
     return math.sqrt(square)

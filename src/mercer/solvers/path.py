@@ -11,6 +11,7 @@ from mercer.operators import Gram
 from mercer.solvers.admission import at_home
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.driver import drive
+from mercer.solvers.early_stopping import HeldOut, HeldOutRows
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
@@ -37,7 +38,7 @@ def regularization_path(
     problem: Problem,
     regularizations: Sequence[float],
     solver: Any = None,
-    held_out: tuple[Any, Any] | None = None,
+    held_out: tuple[Any, Any] | HeldOut | None = None,
 ) -> Iterator[PathPoint]:
     """Solve for one λ after the other, from the largest, each from the last one's solution.
 
@@ -54,8 +55,8 @@ def regularization_path(
         Values of λ > 0, in any order.
     solver : ConjugateGradient or Newton, optional
         Its limits are for each λ; by default the one that is made for the problem.
-    held_out : (points, targets), optional
-        Samples to estimate the risk with.
+    held_out : (points, targets) or HeldOut, optional
+        Samples to estimate the risk with, or which rows of the problem are not fitted for that.
 
     Examples
     --------
@@ -72,11 +73,17 @@ def regularization_path(
     """
     solver = _default_solver(problem) if solver is None else solver
     ridges = sorted(map(float, regularizations), reverse=True)
+    hidden = HeldOutRows(held_out, problem) if isinstance(held_out, HeldOut) else None
+    problem = problem if hidden is None else hidden.rest
     shared = solver.shared(replace(problem, regularization=ridges[-1]))
     last: Solution | None = None
     for ridge in ridges:
         last = drive(solver, replace(problem, regularization=ridge), last, shared=shared)
-        yield PathPoint(ridge, last, _risk(problem, last, held_out))
+        if isinstance(hidden, HeldOutRows):
+            risk = hidden.risk(last.coefficients, last.intercept)
+        else:
+            risk = _risk(problem, last, held_out)
+        yield PathPoint(ridge, last, risk)
 
 
 def _default_solver(problem: Problem) -> Any:
@@ -84,7 +91,7 @@ def _default_solver(problem: Problem) -> Any:
     return ConjugateGradient() if squares else Newton()
 
 
-def _risk(problem: Problem, solution: Solution, held_out: tuple[Any, Any] | None) -> float:
+def _risk(problem: Problem, solution: Solution, held_out: Any) -> float:
     if held_out is None:
         return float("nan")
     points, y = held_out

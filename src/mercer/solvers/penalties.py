@@ -1,13 +1,14 @@
 """Penalties on f: a squared norm, a ball, any function of the norm, or ℓ1 on coefficients.
 
-A penalty is convex in the coefficients v. It is given v and the squared norms q_k = v_kᵀPv_k of the
-outputs, and in the dual problem z = Aᵀ(pu) and the squares z_kᵀP⁻¹z_k.
+A penalty is a function of the coefficients v, convex but where it says so. It is given v and the
+squared norms q_k = v_kᵀPv_k of the outputs, and in the dual problem z = Aᵀ(pu) and the squares
+z_kᵀP⁻¹z_k.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -79,6 +80,122 @@ class Ball:
 
     def conjugate(self, pull: Array, squares: Sequence[float]) -> float:
         return self.radius * math.sqrt(max(sum(squares), 0.0))
+
+
+class NormPenalty:
+    """R(‖f‖²) for an increasing R, ‖f‖² being summed over outputs.
+
+    A subclass owes R and its slope, and says whether r(s) = R(s²) is `convex`: then gaps certify.
+    """
+
+    convex: Any = False
+
+    def of(self, square: float) -> float:
+        """R(q)."""
+        raise NotImplementedError
+
+    def slope(self, square: float) -> float:
+        """R′(q) ≥ 0, which may be infinite at 0."""
+        raise NotImplementedError
+
+    def value(self, v: Array, squares: Sequence[float]) -> float:
+        return float(self.of(max(sum(squares), 0.0)))
+
+    def conjugate(self, pull: Array, squares: Sequence[float]) -> float:
+        """sup over s ≥ 0 of st − R(s²), t = ‖z‖; infinite, so no bound, where r is not convex.
+
+        The root of r′(s) = 2sR′(s²) = t is found by bisection: r′ does not decrease.
+        """
+        t = math.sqrt(max(sum(squares), 0.0)) * (1.0 - 1e-12)  # up to the rounding of a norm
+        if not self.convex:
+            return math.inf
+        if not self._reaches(1e-150, t):
+            high = 1.0
+            while not self._reaches(high, t):
+                high *= 2.0
+                if high > 1e100:
+                    return math.inf
+            low = 1e-150
+            while low < (middle := math.sqrt(low) * math.sqrt(high)) < high:
+                low, high = (low, middle) if self._reaches(middle, t) else (middle, high)
+        else:
+            high = 0.0
+        return high * t - float(self.of(high * high))
+
+    def largest_pull(self) -> float:
+        """The largest ‖z‖ with a finite conjugate: the limit of r′(s) as s grows."""
+        far = 1e75
+        return 2.0 * far * float(self.slope(far * far))
+
+    def _reaches(self, s: float, t: float) -> bool:
+        return 2.0 * s * float(self.slope(s * s)) >= t
+
+
+@dataclass(frozen=True)
+class PowerOfNorm(NormPenalty):
+    """μ‖f‖^p with p > 0, convex for p ≥ 1: p = 1 makes f vanish where μ is large.
+
+    >>> PowerOfNorm(2.0, 3.0).value(None, [4.0])
+    16.0
+    """
+
+    strength: float
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self, "strength", self.strength)
+        check_positive(self, "power", self.power)
+
+    @property
+    def convex(self) -> bool:
+        return self.power >= 1
+
+    def of(self, square: float) -> float:
+        return self.strength * square ** (0.5 * self.power)
+
+    def slope(self, square: float) -> float:
+        half = 0.5 * self.power
+        if square == 0 and half < 1:
+            return math.inf
+        return self.strength * half * square ** (half - 1.0)
+
+
+@dataclass(frozen=True)
+class OfNorm(NormPenalty):
+    """R(‖f‖²) for an increasing function R of your own.
+
+    Parameters
+    ----------
+    function, derivative : callables
+        R and R′, of one number.
+    convex : bool, default=False
+        Whether s ↦ R(s²) is convex, which you state: then solutions are certified. Otherwise they
+        are stationary points, and say so.
+
+    Examples
+    --------
+    >>> cubed = OfNorm(lambda q: q**3, lambda q: 3 * q**2, convex=True)
+    >>> cubed.value(None, [2.0])
+    8.0
+    """
+
+    function: Callable[[float], float]
+    derivative: Callable[[float], float]
+    convex: bool = False
+
+    def of(self, square: float) -> float:
+        return _number(self.function, square)
+
+    def slope(self, square: float) -> float:
+        return _number(self.derivative, square)
+
+
+def _number(function: Callable[[float], float], square: float) -> float:
+    """The value of an increasing function, infinite beyond what float64 holds."""
+    try:
+        return float(function(square))
+    except OverflowError:
+        return math.inf
 
 
 @dataclass(frozen=True)

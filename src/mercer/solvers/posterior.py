@@ -51,7 +51,13 @@ def posterior(problem: Problem, factor: linalg.Factor | None = None) -> Posterio
     >>> bool(np.allclose(known.smoother_weights(gram.x), hat))
     True
     """
-    require_square_loss(Posterior, problem)
+    require_square_loss(Posterior, problem, null_space=True)
+    if problem.null_space is not None:
+        raise ValueError(
+            "deviations, intervals and smoother weights are computed for positive definite "
+            "kernels and a constant; got a null space of the penalty. SpectralPath gives "
+            "leave-one-out predictions and degrees of freedom of splines."
+        )
     if problem.on_all_points and not (problem.regularization and has_few_features(problem.gram)):
         return OnAllPoints(problem, factor)
     return OnFeatures(problem)

@@ -312,7 +312,8 @@ class SamplingTuning:
         Rows of the sample for each centre that are considered.
     entry, coordinate, output : float
         What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one
-        more coordinate and output add to that (measured on two cores, d from 3 to 90).
+        more coordinate and output add to that (Gaussian in float32 on two cores, 4,000 centres:
+        0.33 ns for d = 11, against 0.014 ns).
     dear : float
         Times as long takes a pass in float64 on a card.
     pilot : int
@@ -327,9 +328,11 @@ class SamplingTuning:
     device_panel : int
         Columns of a product of which only the lower triangle is computed.
     begin : float
-        No tolerance asks for fewer steps than this one: the gap at the start is large.
-    slower : float
-        Steps until the gap is small, over those until the objective is.
+        The gap is about one over this at the start, relative to the objective.
+    inexact : float
+        Times as many rows does a sample by estimated leverages need as one by exact ones.
+    slowest : float
+        Of the excess that a step leaves, at most.
     stale : float
         Change of the curvatures, relative to their sum, that makes a preconditioner old.
     corrections : int
@@ -340,8 +343,8 @@ class SamplingTuning:
     device_bytes: int = 1 << 30
     decades: int = 9
     factors: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
-    entry: float = 25.0
-    coordinate: float = 1.7
+    entry: float = 12.0
+    coordinate: float = 1.0
     output: float = 8.0
     dear: float = 12.0
     pilot: int = 2
@@ -349,8 +352,9 @@ class SamplingTuning:
     looked_at: int = 4096
     uneven: float = 2.5
     device_panel: int = 4096
-    begin: float = 1e-6
-    slower: float = 2.5
+    begin: float = 1e-3
+    inexact: float = 2.0
+    slowest: float = 0.8
     stale: float = 0.2
     corrections: int = 2
 
@@ -552,6 +556,7 @@ class SampledHessians:
         sampled rows, so that its gradient vanishes. The duality gap ‖g‖²/(2λ) at the slopes as they
         are is larger by the ratio of curvature to λ, and takes many more steps to become small.
         """
+        assert self.current is not None
         space, (rows, bends, weights) = self.space, self.sample
         xp, ridge, size = namespace(gradients[0]), space.ridge, space.size
         part = space.operator[rows, :].astype(np.float64)
@@ -587,9 +592,12 @@ class SampledHessians:
         """Rows by leverage, and with which chance each was taken; uniform where that is as good.
 
         Where few rows have most of the leverage, as those far out in a table with heavy tails, a
-        uniform sample misses them, and conjugate gradients pay: with four rows for each of 1,000
-        centres of household power 41 steps instead of 26. Leverages are estimated from a small
-        uniform sample, first for few rows, to see whether they differ.
+        uniform sample misses them, and conjugate gradients pay. Leverages are estimated from a
+        small uniform sample, first for few rows, to see whether they differ. It overestimates them
+        in directions that it misses, so that another small sample, drawn by these estimates, gives
+        better ones; a row has the larger of its two shares. With eight rows for each of 1,000
+        centres of household power P⁻¹H has the condition number 4,000 for uniform rows, 130 after
+        one estimate, 7 after two, and 5 with leverages that are known.
         """
         space, rows, seed = self.space, len(active), self.space.solver.random_state
         uniform = random_rows(rows, count, seed), np.full(count, count / rows)
@@ -603,10 +611,12 @@ class SampledHessians:
         seen = self._leverages(pilot, factors, some)
         if np.mean(seen**2) <= SAMPLING.uneven * np.mean(seen) ** 2:
             return uniform
-        scores = self._leverages(pilot, factors, active)
-        chances = inclusion_chances(0.5 * scores / scores.sum() + 0.5 / rows, count)
-        chosen = np.flatnonzero(np.random.default_rng(seed).random(rows) < chances)
-        return chosen, chances[chosen]
+        first_scores = self._leverages(pilot, factors, active)
+        del pilot  # its memory goes first
+        shares = np.maximum(0.5 / rows, first_scores / first_scores.sum())
+        second = self._of(factors, active, *_drawn_by(shares, fewer, seed))
+        scores = self._leverages(second, factors, active)
+        return _drawn_by(np.maximum(shares, scores / scores.sum()), count, seed)
 
     def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray) -> np.ndarray:
         """d_i z_iᵀP⁻¹z_i, from products with a few random vectors."""
@@ -616,9 +626,12 @@ class SampledHessians:
         directions = pilot.half_solve(space.problem.array(random))
         part = space.operator if len(rows) == space.problem.rows else space.operator[rows, :]
         beta = to_precision(space.basis.coefficients(directions[:size, :]), part.dtype)
-        values = to_precision(part @ beta, "float64") + directions[size:, :].sum(axis=0)
-        squares = namespace(values).mean(values**2, axis=1)
-        return admission.on_host(factors[beside(rows, factors)] * squares)
+        values = part @ beta
+        if space.problem.fit_intercept:
+            values = values + to_precision(directions[size:, :], values.dtype)
+        squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
+        leverages = admission.on_host(factors[beside(rows, factors)] * squares)
+        return np.minimum(leverages, 1.0)  # none is larger
 
     def _count(self, active: int) -> int:
         """How many of the rows that bend the objective are sampled."""
@@ -637,6 +650,13 @@ class SampledHessians:
         if device and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
             return min(count, SAMPLING.factors[2] * space.size)
         return count
+
+
+def _drawn_by(shares: np.ndarray, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """About so many rows with chances ∝ shares, and these chances."""
+    chances = inclusion_chances(shares, count)
+    chosen = np.flatnonzero(np.random.default_rng(seed).random(len(shares)) < chances)
+    return chosen, chances[chosen]
 
 
 def inclusion_chances(shares: np.ndarray, count: int) -> np.ndarray:
@@ -678,13 +698,16 @@ def random_rows(rows: int, count: int, seed: int) -> np.ndarray:
 def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> float:
     """Steps of conjugate gradients to a relative gap, with a preconditioner of so many rows.
 
+    With m rows for M centres the excess falls by M/m in a step.
+
     >>> expected_steps(1_000, 50, 1_000, 1e-6), round(expected_steps(10**6, 50, 500, 1e-6), 1)
-    (1.0, 15.0)
+    (1.0, 12.9)
     """
     if sample >= rows:
         return 1.0
-    goal = min(tolerance, SAMPLING.begin)
-    return max(1.0, SAMPLING.slower * math.log(goal) / math.log(centres / sample))
+    goal = SAMPLING.begin * min(tolerance, 1.0)
+    left = min(SAMPLING.inexact * centres / sample, SAMPLING.slowest)
+    return max(1.0, math.log(goal) / math.log(left))
 
 
 def sample_size(

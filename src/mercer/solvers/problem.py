@@ -26,7 +26,7 @@ import numpy as np
 
 from mercer.arrays import Array, beside, namespace, to_precision
 from mercer.checks import check_object, is_number
-from mercer.functions import FeatureFunction, RKHSFunction
+from mercer.functions import FeatureFunction, Polynomials, RKHSFunction, SplineFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
 from mercer.solvers import admission
@@ -47,8 +47,9 @@ class Problem:
     loss : Loss
         ℓ.
     regularization : float, array of shape (outputs,), or Penalty
-        λ ≥ 0, for all outputs or one for each; or `Ball(radius)` or `L1(strength)` in place of
-        (λ/2)‖f‖², or an object with `value` and `conjugate` of your own.
+        λ ≥ 0, for all outputs or one for each; or in place of (λ/2)‖f‖² the constraint
+        `Ball(radius)`, a function of the norm as `PowerOfNorm(strength, power)` or `OfNorm(R, R′)`,
+        `L1(strength)`, or an object with `value` and `conjugate` of your own.
     weights : array of shape (n,), optional
         w ≥ 0, not all zero; 1 where nothing is given.
     fit_intercept : bool, default=False
@@ -56,7 +57,8 @@ class Problem:
     penalty_operator : operator, optional
         P, where it is not A; see `on_centres` and `on_features`.
     null_space : array of shape (n, k), optional
-        B, where it is not ones.
+        B, where it is not ones. For kernels that are positive definite off polynomials only, as
+        `ThinPlate()`, it is these polynomials, and v is orthogonal to them: Bᵀv = 0.
     intercept_cost : float or array of shape (k,), optional
         c; 0 where nothing is given.
 
@@ -85,6 +87,7 @@ class Problem:
     penalty: Penalty = field(init=False)  # what is added to the risk
     has_one_ridge: bool = field(init=False)  # whether the penalty is (λ/2)‖f‖² with one number λ
     has_several_ridges: bool = field(init=False)  # whether there is one λ for each output
+    polynomials: Polynomials | None = field(init=False)  # of which B is made, for splines
 
     def __post_init__(self) -> None:
         given = self.regularization
@@ -98,6 +101,7 @@ class Problem:
             "penalty": SquaredNorm(given) if number else given,
             "has_one_ridge": number and np.ndim(given) == 0,
             "has_several_ridges": number and np.ndim(given) == 1,
+            "polynomials": self._unpenalised(),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
@@ -106,6 +110,9 @@ class Problem:
                 "a problem on all points needs kernel.gram(X), with the same points twice; for "
                 "a cross Gram matrix write Problem.on_centres(...)."
             )
+        if self.polynomials is not None:
+            object.__setattr__(self, "null_space", self.polynomials(self.operator.x))
+            object.__setattr__(self, "fit_intercept", False)  # constants are polynomials
         check_object("Problem", "loss", self.loss)
         self.loss.check_targets(self.targets)
         if np.ndim(self.targets) not in (1, 2) or np.shape(self.targets)[0] != self.rows:
@@ -114,7 +121,20 @@ class Problem:
                 f"{tuple(np.shape(self.targets))}."
             )
         if self.weights is not None:
-            _check_weights(admission.on_host(self.weights), self.rows)
+            _check_weights(admission.looked_at(self.weights), self.rows)
+
+    def _unpenalised(self) -> Polynomials | None:
+        """The polynomials off which alone the kernel is positive definite."""
+        kernel = getattr(self.operator, "kernel", None)
+        degree = None if kernel is None else getattr(kernel, "null_degree", lambda: None)()
+        if degree is None:
+            return None
+        if self.penalty_operator is not None:
+            raise ValueError(
+                f"{kernel!r} is positive definite off polynomials only, and is fitted on all "
+                "points: leave centres out, or use kernel.anchored(points)."
+            )
+        return Polynomials.around(self.operator.x, degree)
 
     @classmethod
     def on_centres(
@@ -243,10 +263,11 @@ class Problem:
 
     @property
     def asked(self) -> Asked | None:
-        """The problem in a few numbers; None for several outputs or another penalty."""
-        if self.y.ndim > 1 or not self.has_one_ridge:
+        """The problem in a few numbers; None for several outputs, another penalty or null space."""
+        shifted = self.null_space is not None or self.intercept_cost is not None
+        if self.y.ndim > 1 or not self.has_one_ridge or shifted:
             return None
-        w = None if self.weights is None else admission.on_host(self.weights)
+        w = None if self.weights is None else admission.looked_at(self.weights)
         return Asked(
             self.rows,
             self.loss,
@@ -260,8 +281,7 @@ class Problem:
     def sample_weights(self) -> Array:
         """The weights w in float64, 1 where none were given."""
         if self.weights is None:
-            xp = namespace(self.y)
-            return xp.ones(self.rows, dtype=xp.float64, device=self.y.device)
+            return namespace(self.y).ones_like(self.y_columns[:, 0])
         return self.array(self.weights)
 
     @cached_property
@@ -276,6 +296,18 @@ class Problem:
         return self.array(
             (self.operator if self.on_all_points else self.penalty_operator).diagonal()
         )
+
+    @cached_property
+    def value_sizes(self) -> Array:
+        """s_i with |k(x_i, x_j)| ≤ √(s_i s_j): the diagonal, or for splines the largest value seen.
+
+        Off the diagonal, of which a spline has 0; on evenly spaced rows.
+        """
+        if self.polynomials is None:
+            return self.diagonal
+        rows = np.unique(np.linspace(0, self.rows - 1, min(self.rows, 16)).astype(int))
+        some = admission.on_host(self.operator[rows, :].dense())
+        return 0.0 * self.shares + float(np.abs(some).max())
 
     def array(self, values: Any) -> Array:
         """Values in float64, in the library of the targets and on their device."""
@@ -320,10 +352,18 @@ class Problem:
         return float(np.sum(np.asarray(self.intercept_cost) * admission.on_host(intercept)))
 
     def function(self, solution: Solution) -> Any:
-        """f of a solution, without its intercept, which can be evaluated anywhere."""
+        """f of a solution, which can be evaluated anywhere.
+
+        Without the intercept, but with the polynomial of a spline.
+        """
         if isinstance(self.operator, FeatureMatrix):
             features: Any = self.operator.features
             return FeatureFunction(features, admission.on_host(solution.coefficients))
+        if self.polynomials is not None:
+            trend = self.polynomials, solution.intercept
+            return SplineFunction(
+                self.operator.kernel, self.operator.y, solution.coefficients, *trend
+            )
         return RKHSFunction(self.operator.kernel, self.operator.y, solution.coefficients)
 
     def each_output(self) -> Iterator[Problem]:
@@ -350,8 +390,32 @@ class Solver(Protocol):
 # ---- checks --------------------------------------------------------------------------------------
 
 
-def require_square_loss(solver: type, problem: Problem) -> None:
+def require_plain_intercept(name: str, problem: Problem, *, null_space: bool = False) -> None:
+    """Refuse B and c where only an intercept b·1 without a cost is solved for.
+
+    With `null_space` B is solved for, too.
+    """
+    if problem.intercept_cost is not None:
+        raise ValueError(
+            f"{name} takes problems whose constant is an intercept without a cost; got "
+            "intercept_cost. DualAscent() solves Problem.one_class(...) and "
+            "Problem.nu_classifier(...)."
+        )
+    if problem.null_space is None or null_space:
+        return
+    what, advice = "null_space", ""
+    if problem.polynomials is not None:
+        what = f"the polynomials that {problem.operator.kernel!r} does not penalise"
+        advice = ", or kernel.anchored(points), which is positive definite"
+    raise ValueError(
+        f"{name} has no place for {what}, only for an intercept: write Direct() or "
+        f"ConjugateGradient() for the square loss{advice}."
+    )
+
+
+def require_square_loss(solver: type, problem: Problem, *, null_space: bool = False) -> None:
     """Refuse another loss than the square in a solver of linear equations."""
+    require_plain_intercept(solver.__name__, problem, null_space=null_space)
     if not isinstance(problem.loss, Squared):
         other = "Newton()" if problem.loss.is_smooth else "DualAscent()"
         raise ValueError(

@@ -2,6 +2,10 @@
 
 α = S(x_y − b x_1) solves it with weights, weights of 0 included, and an intercept b makes the
 coefficients sum to 0. Without an intercept there is no column of ones.
+
+With a null space B of the penalty, α = Sx is orthogonal to B. As K need not be positive definite
+beyond, the system is projected: (ΠSKSΠ + ρI) x = ΠSy, Π = I − QQᵀ, SB = QR. Its solution is that of
+the bordered system, with Rb = Qᵀ(Sy − SKSx).
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer import linalg
 from mercer.arrays import Array, namespace, to_precision
 from mercer.operators import StoredGram
 from mercer.solvers import admission
@@ -22,7 +27,7 @@ class RidgeSystem:
     """A = SKS + ρI as something to multiply by, its right-hand sides, and the way back to α."""
 
     def __init__(self, owner: type, problem: Problem) -> None:
-        require_square_loss(owner, problem)
+        require_square_loss(owner, problem, null_space=True)
         self.problem, self.gram, self.xp = problem, problem.gram, namespace(problem.y)
         self.precision = self.gram.dtype.name
         self.roots = self.xp.sqrt(problem.sample_weights)[:, None]
@@ -32,13 +37,40 @@ class RidgeSystem:
         if problem.fit_intercept:
             sides.append(self.roots)
         self.sides = self.xp.concat(sides, axis=1)
+        self.scale = self.lengths(self.sides)  # to which residuals are relative
+        self.basis: Array | None = None  # Q
+        if problem.null_space is not None:
+            self.basis, self.triangle = self._factored(problem)
+            self.sides = self.projected(self.sides)
         self._rounding: float | None = None
+
+    def _factored(self, problem: Problem) -> tuple[Array, Array]:
+        """SB = QR; columns of B that depend on others are refused."""
+        columns = problem.array(problem.null_space)
+        basis, triangle = linalg.qr(self.roots * columns)
+        sizes = self.xp.abs(self.xp.linalg.diagonal(triangle))
+        few = columns.shape[0] < columns.shape[1]
+        if few or float(self.xp.min(sizes)) <= 1e-12 * float(self.xp.max(sizes)):
+            raise ValueError(
+                f"the {columns.shape[1]} functions that are not penalised are not determined by "
+                f"the {problem.rows} points: add points, take out columns that others determine, "
+                "or choose a kernel of lower order."
+            )
+        return basis, triangle
+
+    def projected(self, c: Array) -> Array:
+        """Π c: off the null space, and c itself where there is none."""
+        return c if self.basis is None else c - self.basis @ (self.basis.T @ c)
 
     def multiply(self, c: Array, dtype: str = "float64") -> Array:
         """A c, with kernel values and their sums in `dtype`."""
+        return self.projected(self._image(self.projected(c), dtype)) + self.ridge * c
+
+    def _image(self, c: Array, dtype: str = "float64") -> Array:
+        """S K S c."""
         operator = self.single if dtype == "float32" else self.gram.astype("float64")
         image = operator @ to_precision(self.roots * c, dtype)
-        return self.roots * to_precision(image, "float64") + self.ridge * c
+        return self.roots * to_precision(image, "float64")
 
     @cached_property
     def single(self) -> Any:
@@ -47,11 +79,6 @@ class RidgeSystem:
         if not admission.stores_faster(gram):
             return gram
         return StoredGram(gram.kernel, gram.x, gram.x, gram.memory)
-
-    @cached_property
-    def scale(self) -> Array:
-        """The norms of the right-hand sides, to which residuals are relative."""
-        return self.lengths(self.sides)
 
     def lengths(self, columns: Array) -> Array:
         """The norms of columns, 1 for columns of zeros."""
@@ -94,10 +121,19 @@ class RidgeSystem:
     def coefficients(self, x: Array, intercept: Array | None = None) -> tuple[Array, Array]:
         """α and b, by which α sums to 0 unless it is given."""
         outputs, shape = self.outputs, self.problem.y.shape
+        if self.basis is not None:
+            c = self.projected(x)
+            left = self.roots * self.problem.y_columns - self._image(c)
+            b = linalg.triangular_solve(self.triangle, self.basis.T @ left, lower=False)
+            return (
+                self.xp.reshape(self.roots * c, shape),
+                self.xp.reshape(b, (b.shape[0], *shape[1:])),
+            )
         c, b = x[:, :outputs], 0.0 * x[0, :outputs]
         if self.problem.fit_intercept:
             means = x[:, outputs:]
             if intercept is None:
-                intercept = (self.roots.T @ c)[0, :] / (self.roots.T @ means)[0, 0]
+                total = (self.roots.T @ means)[0, 0]  # 0 before the first step
+                intercept = (self.roots.T @ c)[0, :] / self.xp.where(total == 0, 1.0, total)
             b, c = intercept, c - means * intercept
         return self.xp.reshape(self.roots * c, shape), self.xp.reshape(b, shape[1:])

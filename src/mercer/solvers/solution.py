@@ -113,10 +113,14 @@ class Solution:
             objective=sum(part.objective for part in parts),
             gap=max(part.gap for part in parts),
             history={name: [part.history.get(name, []) for part in parts] for name in names},
-            intercept=xp.asarray(
-                [float(part.intercept) for part in parts],
-                dtype=xp.float64,
-                device=parts[0].coefficients.device,
+            intercept=xp.stack(
+                [
+                    xp.asarray(
+                        part.intercept, dtype=xp.float64, device=parts[0].coefficients.device
+                    )
+                    for part in parts
+                ],
+                axis=-1,
             ),
         )
 

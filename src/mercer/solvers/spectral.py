@@ -4,6 +4,9 @@ With S = diag(√w) and SKS = QΛQᵀ, the inverse G = (SKS + ρI)⁻¹ costs a 
 intercept G is replaced by G − G s sᵀG/(sᵀGs), s = √w. Then c = G S y gives α = S c, the residuals
 are ρc_i/s_i and the leverages h_i = 1 − ρG_ii, so that y_i misses ρc_i/(s_i(1 − h_i)) when the fit
 leaves it out.
+
+With a null space of the penalty, as the polynomials of splines, Q holds the eigenvectors of ΠSKSΠ
+off that null space, and everything else stays as it is.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from mercer.solvers.definiteness import sentence, without_minimum
 from mercer.solvers.filters import Filter, Tikhonov
 from mercer.solvers.optimality import ridge_residual
 from mercer.solvers.problem import Problem
+from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status
 
 ROWS = 512  # eigenvectors that are squared at a time
@@ -56,6 +60,7 @@ class SpectralPath:
     eigenvectors: Array
     fit_intercept: bool
     witness: np.ndarray | None = None
+    border: Border | None = None
 
     @classmethod
     def of(
@@ -74,13 +79,18 @@ class SpectralPath:
         the solution of (SKS + ρI)c = Sy all the same, and `witness` is v with vᵀKv < 0.
         """
         problem = Problem(gram, targets, Squared(), 0.0, weights, fit_intercept)
-        y = problem.y
+        y, fit_intercept = problem.y, problem.fit_intercept
         roots = namespace(y).sqrt(problem.sample_weights)
         if matrix is None:
             matrix = problem.array(gram.dense())
         if weights is not None:
             matrix = roots[:, None] * matrix * roots
-        values, vectors = linalg.eigen(matrix)
+        border = None
+        if problem.null_space is not None:
+            border = Border.of(RidgeSystem(cls, problem), matrix)
+            values, vectors = border.off_null_space(matrix)
+        else:
+            values, vectors = linalg.eigen(matrix)
         if linalg.is_negative(values, matrix, precision(gram.dtype)):
             witness = on_host(roots * vectors[:, 0])
             witness = witness / np.linalg.norm(witness)
@@ -90,9 +100,9 @@ class SpectralPath:
                     f"{sentence(gram, witness)} of this error. Choose a positive definite kernel.",
                     witness,
                 )
-            return cls(gram, y, roots, values, vectors, fit_intercept, witness)
+            return cls(gram, y, roots, values, vectors, fit_intercept, witness, border)
         values = namespace(y).clip(values, min=0.0)
-        return cls(gram, y, roots, values, vectors, fit_intercept)
+        return cls(gram, y, roots, values, vectors, fit_intercept, None, border)
 
     @property
     def total_weight(self) -> float:
@@ -103,9 +113,11 @@ class SpectralPath:
         """α and the intercept of a fit; a number λ means ridge regression."""
         c, intercept = self._solve(filter_)
         alpha = self.roots[:, None] * c
+        if self.border is not None:
+            intercept = self.border.intercept(self._sides[:, :-1], c)
         if self.targets.ndim == 2:
             return alpha, intercept
-        return alpha[:, 0], float(intercept[0])
+        return alpha[:, 0], float(intercept[0]) if self.border is None else intercept[:, 0]
 
     def ridge_fit(self, targets: Array, regularization: float) -> tuple[Array, Array, Array]:
         """α, b and the values f(x_i) + b for other targets, without a product with K.
@@ -127,6 +139,8 @@ class SpectralPath:
     def fitted(self, filter_: Filter | float) -> Array:
         """f(x_i) for all training points; 0-weight points are predicted like new ones."""
         alpha, intercept = self.coefficients(filter_)
+        if self.border is not None:
+            intercept = self.border.columns @ intercept
         return self.gram @ alpha + intercept
 
     def solution(self, regularization: float) -> Solution:
@@ -158,10 +172,12 @@ class SpectralPath:
         )
 
     def degrees_of_freedom(self, filter_: Filter | float) -> float:
-        """The trace of the smoother y ↦ f(x), the intercept included."""
+        """The trace of the smoother y ↦ f(x), the intercept or null space included."""
         inverse = self._inverse_eigenvalues(filter_)
         shrunk = self.eigenvalues * inverse
         trace = float(self._xp.sum(shrunk))
+        if self.border is not None:
+            return trace + int(self.border.basis.shape[1])
         if self.fit_intercept:
             ones = self._rotated[:, -1]
             means = self._means(filter_, inverse)
@@ -233,6 +249,8 @@ class SpectralPath:
 
     def smoother_weights(self, x: Any, filter_: Filter | float) -> Array:
         """The weights with which f(x) adds up the targets: f(x) = Σ_i w_i(x) y_i."""
+        if self.border is not None:
+            raise ValueError("smoother weights of splines are not computed.")
         points = self.gram.kernel.points(x)
         values = beside(Gram(self.gram.kernel, points, self.gram.x).dense(), self.targets)
         inverse = self._inverse_eigenvalues(filter_)
@@ -250,14 +268,18 @@ class SpectralPath:
     def _xp(self) -> Any:
         return namespace(self.targets)
 
-    @cached_property
-    def _rotated(self) -> Array:
-        """QᵀS(y, 1): the targets and, in the last column, the constant."""
+    @property
+    def _sides(self) -> Array:
+        """S(y, 1)."""
         xp = self._xp
         columns = xp.reshape(self.targets, (self.targets.shape[0], -1))
         ones = xp.ones_like(self.roots)[:, None]
-        sides = self.roots[:, None] * xp.concat([columns, ones], axis=1)
-        return self.eigenvectors.T @ sides
+        return self.roots[:, None] * xp.concat([columns, ones], axis=1)
+
+    @cached_property
+    def _rotated(self) -> Array:
+        """QᵀS(y, 1): the targets and, in the last column, the constant."""
+        return self.eigenvectors.T @ self._sides
 
     @cached_property
     def null(self) -> Array:
@@ -311,13 +333,47 @@ class SpectralPath:
 
     def _inverse_diagonals(self, inverses: Array) -> Array:
         """The diagonal of G for each column of inverses."""
-        n = inverses.shape[0]
+        n = self.eigenvectors.shape[0]
         rows = (self.eigenvectors[i : min(i + ROWS, n), :] for i in range(0, n, ROWS))
         diagonals = self._xp.concat([block**2 @ inverses for block in rows])
         if self.fit_intercept:
             means = self.eigenvectors @ (inverses * self._rotated[:, -1:])
             diagonals = diagonals - means**2 / (self.roots @ means)
         return diagonals
+
+
+@dataclass(frozen=True, eq=False)
+class Border:
+    """The null space of a penalty: its functions at the points, and SB = QR."""
+
+    columns: Array  # B
+    basis: Array  # Q
+    triangle: Array  # R
+    image: Array  # SKS Q
+
+    @classmethod
+    def of(cls, system: RidgeSystem, matrix: Array) -> Border:
+        columns = system.problem.array(system.problem.null_space)
+        assert system.basis is not None
+        return cls(columns, system.basis, system.triangle, matrix @ system.basis)
+
+    def off_null_space(self, matrix: Array) -> tuple[Array, Array]:
+        """The eigenvalues and eigenvectors of ΠMΠ but for those of the null space.
+
+        These are moved beyond all others, so that they come last.
+        """
+        Q, image = self.basis, self.image
+        image = image - 0.5 * Q @ (Q.T @ image)
+        inside = matrix - Q @ image.T - image @ Q.T
+        far = 2.0 * float(namespace(Q).linalg.vector_norm(inside)) + 1.0
+        values, vectors = linalg.eigen(inside + far * Q @ Q.T)
+        kept = values.shape[0] - Q.shape[1]
+        return values[:kept], vectors[:, :kept]
+
+    def intercept(self, sides: Array, c: Array) -> Array:
+        """b with Rb = Qᵀ(Sy − SKSc)."""
+        left = self.basis.T @ sides - self.image.T @ c
+        return linalg.triangular_solve(self.triangle, left, lower=False)
 
 
 def _is_zero(filter_: Filter | float) -> bool:

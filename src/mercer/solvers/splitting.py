@@ -11,6 +11,7 @@ import numpy as np
 from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.solvers.driver import Callback, Progress, State, drive
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.optimality import Gap, certified_gap
 from mercer.solvers.problem import Problem, over_rows, require_squared_norm
 from mercer.solvers.solution import Solution, Status, plain_intercept
@@ -82,6 +83,8 @@ class Splitting:
         At most so many steps.
     callback : function of (iteration, Progress), optional
         Called after every tenth step with the best iterate so far; True stops.
+    stopping : HeldOut, optional
+        Hold rows out, and return the iterate that predicts them best.
     tuning : Tuning
 
     References
@@ -103,6 +106,7 @@ class Splitting:
     tolerance: float = 1e-4
     iterations: int = 10_000
     callback: Callback | None = field(default=None, compare=False)
+    stopping: HeldOut | None = None
     tuning: Tuning = field(default=Tuning(), repr=False)
 
     def __post_init__(self) -> None:
@@ -180,7 +184,7 @@ class Splitting:
         return Progress(state.coefficients, state.intercept, state.objective)
 
     def solution(self, state: SplittingState) -> Solution:
-        at, problem = state.best or self.progress(state), state.asked
+        at, problem = self.progress(state), state.asked
         coefficients = to_precision(at.coefficients, precision(problem.gram.dtype))
         gap = state.work.gap(coefficients, at.intercept, problem)
         converged = gap.relative <= self.tolerance

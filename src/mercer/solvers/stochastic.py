@@ -21,6 +21,7 @@ from mercer.points import ALL_COLUMNS, VectorPoints
 from mercer.solvers import admission
 from mercer.solvers.descent import certified
 from mercer.solvers.driver import NOT_STORED, Callback, Progress, State, drive
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.optimality import certified_gap
 from mercer.solvers.problem import Problem, has_few_features, over_rows, require_squared_norm
 from mercer.solvers.schedules import Average, Schedule, check_first_step, check_objects
@@ -100,6 +101,8 @@ class StochasticFunctionalGradient:
         Seconds after which to stop, at the end of a pass.
     callback : function of (pass, Progress), optional
         Called after each pass; True stops. It costs a product with K for the objective.
+    stopping : HeldOut, optional
+        Hold rows out, and return the iterate that predicts them best.
     primal : bool or None, default=None
         Whether to step on the kernel's explicit features, of which there must be finitely many;
         None does where they are fewer than half the samples.
@@ -134,6 +137,7 @@ class StochasticFunctionalGradient:
     tolerance: float = 1e-3
     time_limit: float | None = None
     callback: Callback | None = field(default=None, compare=False)
+    stopping: HeldOut | None = None
     primal: bool | None = None
     checkpoint: Any = None
     tuning: Tuning = field(default=Tuning(), repr=False)
@@ -197,10 +201,9 @@ class StochasticFunctionalGradient:
         return Progress(state.answer, zero, state.work.problem.objective(state.answer))
 
     def solution(self, state: StochasticState) -> Solution:
-        at = state.best.coefficients if state.best is not None else state.answer
-        zero = np.zeros(at.shape[1:])
+        zero = np.zeros(state.answer.shape[1:])
         never = math.inf if state.finished else 1.0  # what ends by a divergence is no solution
-        return certified(self.tolerance / never, state, at, zero, state.samples)
+        return certified(self.tolerance / never, state, state.answer, zero, state.samples)
 
 
 class Samples:

@@ -203,6 +203,9 @@ class LogScaleKernel(StructuredKernel):
         logs = self.values(x, y, logs=True) - 0.5 * (rows[:, None] + columns)
         return np.where(both_zero, 1.0, np.exp(np.minimum(logs, 0.0)))
 
+    def log_diagonal(self, x: Any) -> np.ndarray:
+        return self._own(x, logs=True)
+
     def _own(self, x: Any, logs: bool) -> np.ndarray:
         """All k(x_i, x_i), or their logarithms, computed once."""
 

@@ -323,6 +323,12 @@ class Table(Kernel):
     def normalised_expression(self) -> Expression | None:
         return self.kernel.normalised_expression()
 
+    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        return self.kernel.normalised_block(x, y)
+
+    def log_diagonal(self, x: PointSet) -> np.ndarray:
+        return self.kernel.log_diagonal(x)
+
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self.kernel.block(x, y)
 

@@ -134,7 +134,9 @@ class _PairNumbers:
         size = np.abs(terms).sum(axis=-1)
         moved = 2 * (np.abs(a) * off[1] + np.abs(b) * off[0] + off[0] * off[1]).sum(axis=-1)
         if self.expanded:  # products of centred points, and what the centre adds
-            size = np.full_like(size, 4 * max((a * a).sum(-1).max(), (b * b).sum(-1).max()))
+            size = np.full_like(
+                size, 4 * max((a * a).sum(-1).max(initial=0.0), (b * b).sum(-1).max(initial=0.0))
+            )
         value, error = terms.sum(axis=-1), roundings * size + moved
         if node.kind.endswith("length"):
             value = np.sqrt(value)

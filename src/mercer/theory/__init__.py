@@ -34,10 +34,13 @@ from mercer.theory.bounds import (
 )
 from mercer.theory.certificate import Assumption, Certificate, Statement, certify
 from mercer.theory.spectrum import (
+    RidgeConditions,
     RidgeRisk,
     effective_dimension,
+    expected_ridge_risk,
     fitted_exponent,
     lipschitz_exponent,
+    ridge_conditions,
     ridge_risk,
     risk_exponent,
 )
@@ -45,6 +48,7 @@ from mercer.theory.spectrum import (
 __all__ = [
     "Assumption",
     "Certificate",
+    "RidgeConditions",
     "RidgeRisk",
     "Split",
     "Statement",
@@ -57,6 +61,7 @@ __all__ = [
     "effective_dimension",
     "estimation_error",
     "excess_risk",
+    "expected_ridge_risk",
     "fitted_exponent",
     "gaussian_bound",
     "largest_norm",
@@ -70,6 +75,7 @@ __all__ = [
     "regret_of_constant_step",
     "regret_of_inverse_steps",
     "regularised_excess",
+    "ridge_conditions",
     "ridge_risk",
     "risk_exponent",
     "stability",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.checks import check_nonnegative, check_positive
+from mercer.checks import check_count, check_nonnegative, check_positive
 
 
 def effective_dimension(eigenvalues: Any, regularization: float, *, power: int = 1) -> float:
@@ -89,6 +89,92 @@ def ridge_risk(K: Any, target: Any, noise: float, regularization: float) -> Ridg
     shares, n = _shares(values, regularization), len(values)
     lost = (1.0 - shares) * (vectors.T @ target)
     return RidgeRisk(float(lost @ lost) / n, noise**2 * float((shares**2).sum()) / n)
+
+
+def expected_ridge_risk(
+    weights: Any, coefficients: Any, noise: float, regularization: float, samples: int
+) -> RidgeRisk:
+    """E ‖f̂ − f*‖² in L₂ to leading order: Σ c²(λ/(q + λ))² + (σ²/n) Σ (q/(q + λ))².
+
+    The points are drawn from the measure in whose L₂ the eigenfunctions of the kernel are
+    orthonormal; the sample covariance is replaced by that of the measure, which is right as n
+    grows while the effective dimension stays small beside it.
+
+    Parameters
+    ----------
+    weights, coefficients : arrays of the same length
+        Eigenvalues q of the kernel, and coefficients c of f* in its eigenfunctions.
+    noise : float
+        σ.
+    regularization : float
+        λ > 0.
+    samples : int
+        n.
+
+    References
+    ----------
+    Caponnetto, De Vito, Optimal rates for the regularized least-squares algorithm, 2007.
+
+    Examples
+    --------
+    >>> expected_ridge_risk([1.0, 0.0], [2.0, 3.0], noise=1.0, regularization=1.0, samples=10)
+    RidgeRisk(bias=10.0, variance=0.025)
+    """
+    check_nonnegative("expected_ridge_risk", "noise", noise)
+    check_positive("expected_ridge_risk", "regularization", regularization)
+    check_count("expected_ridge_risk", "samples", samples)
+    q = np.asarray(weights, np.float64).ravel()
+    squares = np.abs(np.asarray(coefficients).ravel()) ** 2
+    if q.shape != squares.shape:
+        raise ValueError(f"there are {len(q)} weights for {len(squares)} coefficients.")
+    shares = _shares(q, regularization)
+    bias = float((squares * (1.0 - shares) ** 2).sum())
+    return RidgeRisk(bias, noise**2 * float((shares**2).sum()) / samples)
+
+
+class RidgeConditions(NamedTuple):
+    """Condition numbers of XᵀX + nλI and XXᵀ + nλI.
+
+    >>> ridge_conditions([[1.0, 0.0]], regularization=1.0).dual
+    1.0
+    """
+
+    primal: float
+    dual: float
+
+
+def ridge_conditions(features: Any, regularization: float) -> RidgeConditions:
+    """The condition numbers of both systems of ridge regression, by the singular values of X.
+
+    Both matrices have the eigenvalues σ² + nλ; the larger one has nλ, too, as often as it is
+    larger. So the smaller system is conditioned no worse, and stays so as λ → 0 where X has full
+    rank. By the matrix inversion lemma (XᵀX + nλI)⁻¹Xᵀ = Xᵀ(XXᵀ + nλI)⁻¹ the solutions agree.
+
+    Parameters
+    ----------
+    features : array of shape (n, p)
+        X, or the features φ(x_i) of a kernel as rows.
+    regularization : float
+        λ ≥ 0; for 0 a singular system has an infinite condition number.
+
+    Examples
+    --------
+    >>> ridge_conditions([[2.0], [0.0]], regularization=0.5)  # 4 + 1 alone; and 1 beside it
+    RidgeConditions(primal=1.0, dual=5.0)
+    """
+    check_nonnegative("ridge_conditions", "regularization", regularization)
+    X = np.asarray(features, np.float64)
+    if X.ndim != 2 or not X.size:
+        raise ValueError(f"ridge_conditions needs a matrix of features; got shape {X.shape}.")
+    rows, columns = X.shape
+    squares = np.linalg.svd(X, compute_uv=False) ** 2
+    ridge = rows * float(regularization)
+
+    def condition(size: int) -> float:
+        least = ridge + (squares[-1] if size <= len(squares) else 0.0)
+        return float((squares[0] + ridge) / least) if least > 0 else float("inf")
+
+    return RidgeConditions(condition(columns), condition(rows))
 
 
 def _spectrum(given: Any) -> tuple[np.ndarray, np.ndarray | None]:

@@ -19,10 +19,11 @@ from mercer.errors import ApproximationWarning
 from mercer.persistence import load, save
 from mercer.structured.encodings import column_names
 from mercer.version import __version__
-from mercer.workflow.choice import Choice, Notify, Plan, choose, probabilities_of
+from mercer.workflow.choice import Choice, Plan, choose, probabilities_of
 from mercer.workflow.code import code_of
 from mercer.workflow.columns import TableEncoder, as_table, row_count, summarised, take_rows
 from mercer.workflow.model import FittedModel, Record
+from mercer.workflow.progress import Notify, progress_bar
 from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
 from mercer.workflow.targets import Target, read_target
@@ -74,7 +75,8 @@ def fit(
     device : str, optional
         As in `KernelRidge`: "cuda" fits on a GPU.
     verbose : bool, default=False
-        Print the errors and the code that makes the same model.
+        Show a bar with the time left, on a terminal and in a notebook, and print the errors and the
+        code that makes the same model.
     limit : Limit, optional
         In place of `time_limit`; `limit.stop()` from another thread or a signal ends the search.
     notify : function of a text and a share of what is done, optional
@@ -163,14 +165,15 @@ def tune(
     check_positive("fit", "time_limit", time_limit)
     check_between("fit", "held_out", held_out, 0.0, 1.0)
     limit = limit or Limit(time_limit)
-    plan = Plan(limit, loss, held_out, random_state, device, notify, checkpoint)
     table = as_table(X)
     goal = read_target(target, y, task)
     if row_count(table) != len(goal.values):
         raise ValueError(
             f"X has {row_count(table)} rows and y has {len(goal.values)}: they must be as many."
         )
-    model = _fitted(table, goal, plan)
+    with progress_bar(verbose and notify is None) as bar:
+        plan = Plan(limit, loss, held_out, random_state, device, notify or bar, checkpoint)
+        model = _fitted(table, goal, plan)
     if verbose:
         print(model.explain())
     return model
@@ -192,12 +195,15 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     draft = FittedModel([("columns", encoder), ("model", choice.estimator)])
     test = Test(draft, training, known, testing, tested, plan)
     first = test.fitted(slice(None))
-    clock.lap("fitting to the rows that are not held out")
+    last = 1.5 * clock.lap("fitting to the rows that are not held out")
     plan.tell("testing", 0.7)
     predicted = first.predict(testing)
     probabilities = first.predict_proba(testing) if goal.classes is not None else None
     scores = {"mercer": tested.scores(predicted, probabilities), **test.baselines()}
-    curve = [*test.curve(), [len(seen), next(iter(scores["mercer"].values()))]]
+    curve = [
+        *test.curve(plan.limit.left - last),
+        [len(seen), next(iter(scores["mercer"].values()))],
+    ]
     clock.lap("testing, and the learning curve")
     plan.tell("fitting to all rows", 0.8)
     final = _final(choice, table, goal, plan)
@@ -217,7 +223,7 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
         spectrum=choice.spectrum,
         learning_curve=curve,
         importance=_importance(final, take_rows(table, slice(0, SLOPES_AT))),
-        figures=_figures(final, choice, scores["mercer"]),
+        figures=_figures(final, choice, scores["mercer"], goal.classes),
         seconds=clock.laps,
         code=code_of(final, goal.name),
         notes=_notes(plan, final),
@@ -234,11 +240,12 @@ class Clock:
         self.laps: dict[str, float] = {}
         self.last = time.perf_counter()
 
-    def lap(self, name: str) -> None:
-        """What was done since the last lap."""
+    def lap(self, name: str) -> float:
+        """What was done since the last lap; its seconds."""
         now = time.perf_counter()
         self.laps[name] = now - self.last
         self.last = now
+        return self.laps[name]
 
 
 def _divided(goal: Target, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
@@ -314,16 +321,21 @@ class Test:
         model = _quietly(clone(self.draft.steps[-1][1]), self.Z[rows], self.known.values[rows])
         return FittedModel([("columns", self.encoder), ("model", model)])
 
-    def curve(self) -> list[Any]:
+    def curve(self, seconds: float) -> list[Any]:
         """Numbers of rows and errors of fits to them, while time lasts."""
-        found = []
+        found: list[Any] = []
+        limit, lasted = self.plan.limit.within(seconds), 0.0
         for share in CURVE:
-            rows = slice(0, min(round(share * len(self.known.values)), round(share * CURVE_ROWS)))
+            rows = slice(0, round(share * min(len(self.known.values), CURVE_ROWS)))
             part = self.known.take(rows)
-            if len(part.values) < 10 or not part.has_all_classes or not self.plan.limit.left:
+            if len(part.values) < 10 or not part.has_all_classes:
                 continue
+            if limit.left <= 4.0 * lasted:  # twice the rows take four times as long
+                break
+            spent = limit.spent
             predicted = self.fitted(rows).model_.predict(self.Z_test)
             found.append([len(part.values), next(iter(self.tested.scores(predicted).values()))])
+            lasted = limit.spent - spent
         return found
 
     def baselines(self) -> dict[str, dict[str, float]]:
@@ -363,13 +375,15 @@ def _importance(model: FittedModel, table: Any) -> dict[str, float]:
     return {name: share / total for name, share in shares.items()}
 
 
-def _figures(model: FittedModel, choice: Choice, scores: dict[str, float]) -> dict[str, Any]:
+def _figures(
+    model: FittedModel, choice: Choice, scores: dict[str, float], classes: Any
+) -> dict[str, Any]:
     solution, f = model.model_.solution_, model.model_.function_
     measure, error = next(iter(scores.items()))
     return {
         f"held-out {measure}": f"{error:.4g}",
-        "leave-one-out error": f"{choice.error:.4g}, mean square of standardised targets, on "
-        f"{choice.rows} rows",
+        "error of the choice": f"{choice.error:.4g}, mean square of "
+        f"{'standardised targets' if classes is None else 'probabilities'}, on {choice.rows} rows",
         "objective": f"{solution.objective:.6g}",
         "optimality gap": f"{solution.gap:.2g}",
         "norm of f": f"{f.norm():.4g}",

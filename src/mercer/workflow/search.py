@@ -61,7 +61,11 @@ class Limit:
 
     def share(self, part: float) -> Limit:
         """A part of what is left, as a limit of its own; stopping this one stops that."""
-        return _Share(self, self.left * part)
+        return self.within(self.left * part)
+
+    def within(self, seconds: float) -> Limit:
+        """So many seconds of what is left, as a limit of its own."""
+        return _Share(self, seconds)
 
 
 class _Share(Limit):
@@ -82,20 +86,13 @@ class Trial:
     numbers: str
     factor: float
     shares: np.ndarray  # how much each column counts: 1 in the root mean square
-    lengthscales: np.ndarray
+    kernel: Kernel
     alpha: float
     error: float
     errors: np.ndarray
     rows: int
     seconds: float
     path: SpectralPath = field(repr=False)
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel, with three digits of each lengthscale: what is chosen is there to be read."""
-        rounded = [float(f"{scale:.3g}") for scale in self.lengthscales]
-        same = len(set(rounded)) == 1
-        return FAMILIES[self.family](rounded[0] if same else rounded)
 
 
 @dataclass(eq=False)
@@ -111,6 +108,9 @@ class Search:
     notify : function of a text and a share of the work that is done, optional
     families : sequence of str
         Names in `FAMILIES`.
+    loss : function of an array, optional
+        The loss of what fits say of the first rows when they leave them out; by default the mean
+        square.
     """
 
     encodings: Mapping[str, np.ndarray]
@@ -118,6 +118,7 @@ class Search:
     limit: Limit
     notify: Callable[[str, float], Any] | None = None
     families: Sequence[str] = tuple(FAMILIES)
+    loss: Callable[[np.ndarray], float] | None = None
     trials: list[Trial] = field(default_factory=list)
 
     def run(self) -> Trial:
@@ -216,18 +217,32 @@ class Search:
         path = SpectralPath.of(
             FAMILIES[family](scales.tolist()).gram(Z), self.targets[:rows], fit_intercept=True
         )
-        errors = path.leave_one_out_errors((ALPHAS / rows).tolist()).mean(axis=1)
+        errors = self._errors(path, rows)
         best = int(np.argmin(errors))
         return Trial(
-            family, numbers, factor, shares, scales, float(ALPHAS[best]), float(errors[best]),
-            np.asarray(errors), rows, time.monotonic() - start, path,
+            family, numbers, factor, shares, _rounded(family, scales), float(ALPHAS[best]),
+            float(errors[best]), errors, rows, time.monotonic() - start, path,
         )  # fmt: skip
+
+    def _errors(self, path: SpectralPath, rows: int) -> np.ndarray:
+        """The leave-one-out error of each α."""
+        penalties = (ALPHAS / rows).tolist()
+        if self.loss is None:
+            return np.asarray(path.leave_one_out_errors(penalties).mean(axis=1))
+        left_out = (np.asarray(path.leave_one_out(penalty)) for penalty in penalties)
+        return np.array([self.loss(v) if np.isfinite(v).all() else np.inf for v in left_out])
 
     def _affordable(self, rows: int) -> int:
         """How many rows four trials can have in the time that is left: they take n³ operations."""
         last = max(self.trials, key=lambda trial: trial.rows)
         one = max(last.seconds, 1e-3) / last.rows**3
         return min(rows, int((self.limit.left / 5.0 / one) ** (1.0 / 3.0)))
+
+
+def _rounded(family: str, scales: np.ndarray) -> Kernel:
+    """The kernel, with three digits of each lengthscale: what is chosen is there to be read."""
+    rounded = [float(f"{scale:.3g}") for scale in scales]
+    return FAMILIES[family](rounded[0] if len(set(rounded)) == 1 else rounded)
 
 
 def _median(Z: np.ndarray, family: str) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
+from mercer.estimators.scores import Calibration
 from mercer.structured.encodings import kind_of
 
 LEAST_ROWS = 20
@@ -27,7 +29,7 @@ class Target:
     def task(self) -> str:
         return "regression" if self.classes is None else "classification"
 
-    @property
+    @cached_property
     def codes(self) -> np.ndarray:
         """The number of each row's class."""
         assert self.classes is not None
@@ -45,6 +47,24 @@ class Target:
         if len(self.classes) == 2:
             return 2.0 * self.codes - 1.0
         return 2.0 * np.eye(len(self.classes))[self.codes] - 1.0
+
+    def loss(self, scores: np.ndarray) -> float:
+        """The mean loss of what is said of the first rows, in units of `for_squares`.
+
+        For numbers it is the square. For classes it is the squared error of probabilities made of
+        the scores: whether labels are right depends on the order of scores, not on their distance
+        from ±1, which is what squares of scores would judge.
+        """
+        if self.classes is None:
+            return float(np.mean((self.for_squares()[: len(scores)] - scores) ** 2))
+        codes = self.codes[: len(scores)]
+        return self.probability_loss(Calibration.of(scores, codes).probabilities(scores))
+
+    def probability_loss(self, stated: np.ndarray) -> float:
+        """The mean squared error of the probabilities of the first rows (the Brier score)."""
+        assert self.classes is not None
+        truth = np.eye(len(self.classes))[self.codes[: len(stated)]]
+        return float(np.mean(np.sum((truth - stated) ** 2, axis=1)))
 
     def take(self, rows: Any) -> Target:
         return Target(self.name, self.values[rows], self.classes)

@@ -433,9 +433,7 @@ def _constants(number: Number, width: int, dtype: str) -> np.ndarray | None:
 
 def _stored(table: Table, dtype: np.dtype) -> tuple[np.ndarray, int]:
     """The pieces of a table, and the bits of the number at which the first one starts."""
-    start = np.array(2.0 ** table.first_octave(dtype), dtype)
-    bits = start.view(np.int32 if dtype == np.float32 else np.int64)
-    return table.coefficients(dtype), int(bits)
+    return table.coefficients(dtype), table.first_bits(dtype)
 
 
 _loaded: dict[tuple[str, str], ModuleType] = {}

@@ -169,9 +169,7 @@ def _norm_inputs(
 
 def _table_range(table: Table, dtype: str) -> tuple[int, int]:
     """The bits of the number at which a table starts, and the number of its last piece."""
-    start: Any = np.array(2.0 ** table.first_octave(dtype), dtype)
-    bits = start.view(np.int32 if dtype == "float32" else np.int64)
-    return int(bits), len(table.coefficients(dtype)) - 1
+    return table.first_bits(dtype), len(table.coefficients(dtype)) - 1
 
 
 @dataclass

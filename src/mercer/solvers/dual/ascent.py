@@ -13,6 +13,7 @@ from mercer.operators import Gram
 from mercer.solvers.dual.rows import Rows, ShrinkingRows
 from mercer.solvers.dual.terms import Terms
 from mercer.solvers.dual.tuning import TUNING, Tuning
+from mercer.solvers.optimality import TUNING as OPTIMALITY
 
 Listener = Callable[[np.ndarray, np.ndarray, float], bool]  # of α, levels, primal: whether to stop
 
@@ -103,7 +104,28 @@ class Ascent:
             if not wrong <= 0.1 * error:
                 self._recompute_at(np.flatnonzero(~counts), support, gram)
         self.certify(self.tuning.fine)
+        self.gap += self.rounding
         self.history.append(self.relative_gap)
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding of Kα may have moved the gap.
+
+        Each value is off by at most an error like that of `optimality.sum_error`. Where the slopes
+        hold α_i at a bound, or at the kink, by more than that, its term of the gap stays 0; else
+        the term grows by the error times the way that α_i has within its bounds, or, where the
+        conjugate is curved, by its square over the curvature. Errors of different rows are
+        independent, and add up like their squares.
+        """
+        unit = OPTIMALITY.unit + OPTIMALITY.growth * math.sqrt(len(self.alpha))
+        error = unit * self.peak * float(np.linalg.norm(self.alpha))
+        curvature, low, high = self.terms.fields[1:4]
+        level = self.levels[self.terms.labels] if self.terms.groups else 0.0
+        loose = ~((self.up - level > error) & (level - self.down > error))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            way = np.minimum(high - low, np.where(curvature > 0, error / curvature, np.inf))
+        way = np.where(np.isfinite(way), way, 2.0 * np.abs(self.alpha))
+        return error * float(np.linalg.norm(way[loose]))
 
     def _counts(self, error: float) -> np.ndarray:
         """Where a value that is wrong by no more than the error could change the gap."""

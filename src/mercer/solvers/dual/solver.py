@@ -12,19 +12,20 @@ import numpy as np
 
 from mercer.checks import check_count, check_positive
 from mercer.kernels.custom import Precomputed
-from mercer.losses import Hinge, SquaredHinge
+from mercer.losses import Hinge, Perceptron, SquaredHinge
 from mercer.operators import Gram
 from mercer.runtime.budget import Memory
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
-from mercer.solvers.driver import Callback, Progress
+from mercer.solvers.driver import Callback, Progress, State
 from mercer.solvers.dual.ascent import Ascent, HardMargin, Listener
 from mercer.solvers.dual.interior import interior_point, suits
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.dual.tuning import Tuning
-from mercer.solvers.problem import Problem, has_few_features
+from mercer.solvers.early_stopping import EarlyStopping, HeldOut
+from mercer.solvers.problem import Problem, has_few_features, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 
 LARGEST = 1e140  # k(x, x) whose square is still a number
@@ -67,6 +68,8 @@ class DualAscent:
         ones are added faster than they are sorted out.
     callback : function of (round, Progress), optional
         Called after every round; return True to stop.
+    stopping : HeldOut, optional
+        Hold rows out, and return the round that predicts them best, of each output its own.
     time_limit : float, optional
         Seconds after which to stop, at the end of a round; the gap is computed all the same.
     tuning : Tuning
@@ -92,6 +95,7 @@ class DualAscent:
     mixed: bool | None = None
     shrinking: bool | None = None
     callback: Callback | None = field(default=None, compare=False)
+    stopping: HeldOut | None = None
     time_limit: float | None = None
     tuning: Tuning = field(default=Tuning(), repr=False)
 
@@ -107,7 +111,13 @@ class DualAscent:
     def solve(self, problem: Problem, rows: Rows | None = None) -> Solution:
         """Solve it; `rows` hands over rows of K that are stored already."""
         check_host_only(self, problem)
-        if problem.intercept_cost is not None:
+        if problem.polynomials is not None:
+            require_plain_intercept(type(self).__name__, problem)
+        if problem.intercept_cost is not None or problem.null_space is not None:
+            _check_shares(problem)
+        if self.stopping is not None:
+            return self._stopped_early(problem, self.stopping, rows)
+        if problem.intercept_cost is not None or problem.null_space is not None:
             return self._with_shares(problem, rows)
         check_loss(self, problem.loss)
         y = np.asarray(problem.targets, np.float64)
@@ -123,6 +133,24 @@ class DualAscent:
             parts.append(work.ascend(terms, listener=report and report(parts)))
         objective = scale * sum(part.primal for part in parts)
         return solution_of(self, problem.gram, parts, objective, scale, np.shape(y))
+
+    def _stopped_early(self, problem: Problem, rule: HeldOut, rows: Rows | None) -> Solution:
+        """The best round for held-out rows; an output is solved after the other, so each alone."""
+        if not problem.single:
+            parts = (self._stopped_early(part, rule, rows) for part in problem.each_output())
+            return Solution.stacked(list(parts))
+        watch, state, own = EarlyStopping(rule, problem), State(), self.callback
+
+        def look(count: int, progress: Progress) -> bool:
+            progress = watch.see(state, progress)
+            return bool(state.finished or (own is not None and own(count, progress)))
+
+        watch.see(state, Progress(np.zeros(problem.rows), np.zeros(())))
+        last = replace(self, stopping=None, callback=look).solve(watch.rest, rows)
+        watch.see(state, Progress(last.coefficients, last.intercept))
+        if not (state.finished or last.status.converged):
+            state.stopped = "a limit or the callback"
+        return watch.solution(state)
 
     def _with_shares(self, problem: Problem, rows: Rows | None) -> Solution:
         """ν-machines: c prices b, and the multipliers of the sums of α are −b, or b ± ρ."""
@@ -163,6 +191,22 @@ class DualAscent:
         y, values = columns.T, np.stack([part.values - part.levels[0] for part in parts], axis=1)
         risk = float(problem.loss.risk(y, values, problem.weights))
         return solution_of(self, problem.gram, parts, risk, 0.0, np.shape(problem.targets))
+
+
+def _check_shares(problem: Problem) -> None:
+    """Refuse a constant with a cost other than those of ν-machines and the one-class machine."""
+    cost, B = np.asarray(problem.intercept_cost), problem.null_space
+    if B is None:
+        known = problem.fit_intercept and cost.ndim == 0 and bool((problem.y == 1).all())
+    else:
+        y = np.asarray(problem.y)
+        known = np.array_equal(np.asarray(B), np.stack([np.ones(len(y)), -y], axis=1))
+        known = known and cost.shape == (2,) and cost[0] == 0 and cost[1] <= 0
+    if not (known and isinstance(problem.loss, Perceptron)):
+        raise ValueError(
+            "DualAscent takes null_space and intercept_cost as Problem.one_class(...) and "
+            "Problem.nu_classifier(...) have them: write one of those."
+        )
 
 
 class Work:

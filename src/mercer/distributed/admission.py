@@ -1,0 +1,216 @@
+"""From arrays and tables of Dask to rows on workers, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.distributed.kinds import is_collection, is_table
+from mercer.distributed.over_rows import by_block, counted, reduced
+from mercer.distributed.placement import Placement, connected
+from mercer.distributed.rows import Rows, spread
+
+
+def admitted(data: Any, beside: Rows | None = None, what: str = "X") -> Rows:
+    """An array or a table of Dask as rows on workers, computed once and never moved again.
+
+    `beside` are rows that have the same blocks, as X has for y. Arrays of NumPy are sent to the
+    workers of these.
+    """
+    if isinstance(data, Rows):
+        return data
+    if not is_collection(data):
+        return _of_numbers(data, beside, what)
+    blocks, width = _delayed_blocks(data, beside)
+    placement = _placement(data, blocks) if beside is None else beside.placement
+    if len(blocks) != len(placement.lengths):
+        raise ValueError(
+            f"X and {what} must have the same blocks of rows; got {len(placement.lengths)} and "
+            f"{len(blocks)} blocks: rechunk or repartition one of them."
+        )
+    futures: list[Any] = [None] * len(blocks)
+    with connected():
+        for group, worker in zip(placement.groups, placement.workers, strict=True):
+            made = placement.client.compute([blocks[i] for i in group], workers=[worker])
+            for i, future in zip(group, made, strict=True):
+                futures[i] = future
+    sample = np.empty((0, *width), _dtype(data))
+    rows = Rows(placement, sample, futures)
+    return _counted_rows(rows, what) if beside is None else _like(rows, beside, what)
+
+
+def _of_numbers(data: Any, beside: Rows | None, what: str) -> Rows:
+    """An array here, with a row for each of those there."""
+    array = np.asarray(data)
+    if beside is None or array.ndim not in (1, 2) or len(array) != len(beside):
+        rows = "rows" if beside is None else f"{len(beside)} rows"
+        raise ValueError(
+            f"{what} must have one row for each of the {rows} of X; got {array.shape}."
+        )
+    return spread(array, beside.placement)
+
+
+def _delayed_blocks(data: Any, beside: Rows | None) -> tuple[list[Any], tuple[int, ...]]:
+    """A delayed array for each block of rows, named for the dashboard, and its other dimensions."""
+    from dask import delayed
+
+    if is_table(data):
+        parts = list(data.to_delayed())
+        width = () if data.ndim == 1 else (len(data.columns),)
+    else:
+        if data.ndim not in (1, 2):
+            raise ValueError(
+                f"arrays of Dask must have one or two dimensions; got shape {data.shape}."
+            )
+        if data.ndim == 2 and data.numblocks[1] > 1:
+            data = data.rechunk({1: -1})
+        if beside is not None and not np.isnan(data.shape[0]):
+            data = _rechunked(data, beside)
+        parts, width = list(data.to_delayed().ravel()), data.shape[1:]
+    dtype = _dtype(data)
+    read = delayed(as_block, pure=False)
+    return [
+        read(part, dtype, dask_key_name=f"mercer-rows-{_unique()}-{i}")
+        for i, part in enumerate(parts)
+    ], tuple(width)
+
+
+def _rechunked(data: Any, beside: Rows) -> Any:
+    """Blocks of the same lengths as those of other rows."""
+    lengths = beside.placement.lengths
+    if tuple(data.chunks[0]) == lengths or data.shape[0] != sum(lengths):
+        return data
+    return data.rechunk({0: lengths})
+
+
+def as_block(part: Any, dtype: Any) -> np.ndarray:
+    """A block of rows as an array of numbers, in order in memory; runs on a worker."""
+    array = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+    block = np.ascontiguousarray(array, dtype)
+    if block.dtype.kind == "f" and not np.isfinite(block).all():
+        what = "NaN" if np.isnan(block).any() else "infinity"
+        raise ValueError(
+            f"Input contains {what}: remove those rows, or fill them in first, as by "
+            "frame.fillna(...)."
+        )
+    return block
+
+
+def _dtype(data: Any) -> np.dtype:
+    """float32 and float64 stay; other numbers are read as float64, and labels as they are."""
+    if is_table(data) and data.ndim == 2:
+        kinds = {
+            np.dtype(kind) if isinstance(kind, np.dtype) else np.dtype(object)
+            for kind in data.dtypes
+        }
+        if any(kind.kind not in "fiub" for kind in kinds):
+            raise ValueError(
+                f"the columns must be numbers; got {dict(data.dtypes)}: encode the others first, "
+                "for example with frame.categorize() and dask.dataframe.get_dummies."
+            )
+        return np.result_type(*kinds) if kinds == {np.dtype(np.float32)} else np.dtype(np.float64)
+    dtype = data.dtype if isinstance(data.dtype, np.dtype) else np.dtype(object)
+    if data.ndim == 2 and dtype not in (np.float32, np.float64):
+        return np.dtype(np.float64)
+    return dtype
+
+
+def _placement(data: Any, blocks: Sequence[Any]) -> Placement:
+    """Where the blocks are, if they are somewhere; else in equal shares, one after the other."""
+    client = cluster_client()
+    with connected():
+        known = client.run_on_scheduler(_holders, _keys(data))
+    workers = sorted(known["workers"])
+    if not workers:
+        raise ValueError(
+            "the cluster has no workers: start some, or wait for client.wait_for_workers(1)."
+        )
+    held, count = known["held"], len(blocks)
+    of_block = [i * len(workers) // count if count >= len(workers) else i for i in range(count)]
+    if len(held) == count and all(held):
+        of_block = [workers.index(address) for address in held]
+    groups: dict[int, list[int]] = {}
+    for i, worker in enumerate(of_block):
+        groups.setdefault(worker, []).append(i)
+    ordered = sorted(groups.items(), key=lambda item: item[1][0])
+    lengths = [0] * count
+    return Placement(
+        client, lengths, [part for _, part in ordered], [workers[w] for w, _ in ordered]
+    )
+
+
+def _keys(data: Any) -> list[Any]:
+    keys = data.__dask_keys__()
+    return list(np.ravel(np.array(keys, dtype=object), order="C")) if not keys else _flat(keys)
+
+
+def _flat(keys: Any) -> list[Any]:
+    if isinstance(keys, list):
+        return [one for part in keys for one in _flat(part)]
+    return [keys]
+
+
+def _holders(keys: list[Any], dask_scheduler: Any = None) -> dict[str, Any]:
+    """The workers, and which of them has each of some results; runs on the scheduler."""
+    held = []
+    for key in keys:
+        task = dask_scheduler.tasks.get(key)
+        there = (
+            sorted(ws.address for ws in task.who_has) if task is not None and task.who_has else []
+        )
+        held.append(there[0] if there else None)
+    return {"workers": list(dask_scheduler.workers), "held": held}
+
+
+def cluster_client() -> Any:
+    """The client of the cluster, whose scheduler knows what to do when a worker is lost."""
+    from distributed import get_client
+    from mercer.distributed.heirs import Heirs
+
+    try:
+        client = get_client()
+    except ValueError:
+        raise ValueError(
+            "arrays of Dask are computed on a cluster, and there is none: write client = "
+            "distributed.Client() first, which starts one on this machine."
+        ) from None
+    client.register_plugin(Heirs())
+    return client
+
+
+def _counted_rows(rows: Rows, what: str) -> Rows:
+    """The same rows, of which it is known how many each block has."""
+    counts = reduced("lengths", rows, len, counted)
+    lengths = by_block(rows.placement, counts)
+    if not sum(lengths):
+        raise ValueError(f"{what} has no rows.")
+    return Rows(rows.placement.with_lengths(lengths), rows.sample, rows.blocks())
+
+
+def _like(rows: Rows, beside: Rows, what: str) -> Rows:
+    """Rows whose blocks must have the lengths of others."""
+    counts = reduced("lengths", rows, len, counted)
+    lengths = tuple(by_block(rows.placement, counts))
+    if lengths != beside.placement.lengths:
+        raise ValueError(
+            f"{what} must have one row for each of the {len(beside)} rows of X, in blocks of the "
+            f"same lengths; got {sum(lengths)} rows in {len(lengths)} blocks: rechunk or "
+            "repartition one of them."
+        )
+    return rows
+
+
+def _unique() -> str:
+    import uuid
+
+    return uuid.uuid4().hex[:8]
+
+
+def names_of(data: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a table, where all are texts."""
+    if not is_table(data) or data.ndim == 1:
+        return None
+    names = tuple(data.columns)
+    return names if all(isinstance(name, str) for name in names) else None

@@ -1,0 +1,163 @@
+"""Methods of models on arrays and tables of Dask: block by block, with the blocks of X."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from mercer.distributed.kinds import is_collection, is_scattered, is_table
+from mercer.distributed.rows import Rows
+
+METHODS = (
+    "predict",
+    "predict_proba",
+    "predict_log_proba",
+    "decision_function",
+    "transform",
+    "score_samples",
+)
+
+
+def by_blocks(kind: type) -> None:
+    """Make the methods of a class, its own and inherited ones, take arrays and tables of Dask."""
+    for name in (*METHODS, "partial_fit"):
+        wrapped = _learned_by_blocks if name == "partial_fit" else _by_blocks
+        owner = next((base for base in kind.__mro__ if name in base.__dict__), None)
+        found: Any = None if owner is None else owner.__dict__[name]
+        if hasattr(found, "fn"):  # scikit-learn's `available_if`
+            if not hasattr(found.fn, "takes_collections"):
+                found.fn = wrapped(found.fn, name)
+        elif callable(found) and not hasattr(found, "takes_collections"):
+            setattr(kind, name, wrapped(found, name))
+
+
+def _by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(method)
+    def over_blocks(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_collection(X):
+            return method(self, X, *args, **options)
+        return _computed(self, name, X, args, options)
+
+    over_blocks.takes_collections = True  # type: ignore[attr-defined]
+    return over_blocks
+
+
+# ---- a stream ------------------------------------------------------------------------------------
+
+
+def _learned_by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A machine that learns block after block, in order, and travels to where each block is."""
+
+    @wraps(method)
+    def over_blocks(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_scattered(X):
+            return method(self, X, *args, **options)
+        from mercer.distributed.admission import admitted, names_of
+
+        names, rows = names_of(X), admitted(X)
+        names = getattr(self, "feature_names_in_", None) if names is None else names
+        args = tuple(_beside(part, rows) for part in args)
+        options = {key: _beside(part, rows) for key, part in options.items()}
+        placement = rows.placement
+        learned = placement.shared("machine", self).value
+        workers = {
+            i: worker
+            for group, worker in zip(placement.groups, placement.workers, strict=True)
+            for i in group
+        }
+        for i, block in enumerate(rows.blocks()):
+            learned = placement.client.submit(
+                _learn_block,
+                learned,
+                names,
+                block,
+                [_of_block(part, i) for part in args],
+                {key: _of_block(part, i) for key, part in options.items()},
+                key=f"mercer-partial_fit-{_stamp()}-{i}",
+                workers=[workers[i]],
+                pure=False,
+            )
+        vars(self).update(vars(placement.fetched(learned)))
+        return self
+
+    over_blocks.takes_collections = True  # type: ignore[attr-defined]
+    return over_blocks
+
+
+def _beside(thing: Any, rows: Rows) -> Any:
+    """Targets and weights beside rows; other arguments as they are."""
+    from mercer.distributed.admission import admitted
+
+    per_row = isinstance(thing, np.ndarray) and thing.ndim and len(thing) == len(rows)
+    return admitted(thing, beside=rows, what="y") if is_scattered(thing) or per_row else thing
+
+
+def _of_block(thing: Any, number: int) -> Any:
+    return thing.blocks()[number] if isinstance(thing, Rows) else thing
+
+
+def _learn_block(
+    model: Any, names: Any, block: np.ndarray, args: list[Any], options: dict[str, Any]
+) -> Any:
+    """The model after one more block; runs on a worker, and leaves the model before as it was."""
+    return copy.deepcopy(model).partial_fit(_with_names(block, names), *args, **options)
+
+
+# ---- methods of a fitted model -------------------------------------------------------------------
+
+
+def _computed(model: Any, name: str, X: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A lazy array whose blocks are those of X; the model travels to each worker once."""
+    from dask import delayed
+
+    names = tuple(X.columns) if is_table(X) else None
+    dtype: Any = np.float64
+    if is_table(X):
+        X = X.to_dask_array()
+    elif X.dtype == np.float32:
+        dtype = np.float32
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions; got shape {X.shape}.")
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    call = Method(name, args, options, names)
+    one = call(np.zeros((1, X.shape[1]), dtype), model)
+    shape: dict[str, Any] = {"drop_axis": 1}
+    if one.ndim == 2:
+        shape = {"chunks": (X.chunks[0], (one.shape[1],))}
+    fitted = delayed(model, traverse=False, name=f"mercer-model-{id(model)}-{_stamp()}")
+    return X.map_blocks(
+        call, model=fitted, dtype=one.dtype, meta=one[:0], name=f"mercer-{name}-{_stamp()}", **shape
+    )
+
+
+class Method:
+    """A method of a model, called with a block of rows."""
+
+    def __init__(
+        self, name: str, args: tuple[Any, ...], options: dict[str, Any], names: Any
+    ) -> None:
+        self.name, self.args, self.options, self.names = name, args, options, names
+
+    def __call__(self, block: np.ndarray, model: Any) -> Any:
+        names = self.names if hasattr(model, "feature_names_in_") else None
+        return getattr(model, self.name)(_with_names(block, names), *self.args, **self.options)
+
+
+def _with_names(block: np.ndarray, names: Any) -> Any:
+    """A block of rows as the table it comes from."""
+    if names is None:
+        return block
+    import pandas as pd
+
+    return pd.DataFrame(block, columns=list(names))
+
+
+def _stamp() -> str:
+    import uuid
+
+    return uuid.uuid4().hex[:12]

@@ -1,0 +1,250 @@
+"""What is computed over all rows: sums, largest values, rows that are asked for.
+
+A worker goes through its blocks in one task, in order; what workers give is joined two by two, in
+the order of their blocks, and comes here as an array of NumPy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.distributed.placement import Placement
+from mercer.distributed.rows import Rows, compiled, mapped, spread
+
+FEW = 32  # workers whose small results come here one by one
+
+
+def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: Any) -> Any:
+    """What `function` makes of each block, joined two by two, here.
+
+    A worker goes through its blocks in one task: these functions are cheap.
+    """
+    programs, leaves = compiled(rows)
+    work = list(zip([programs[0]] * len(leaves), leaves, strict=True))
+    tasks = [[program, blocks, function, join] for program, blocks in work]
+    placement = rows.placement
+    parts = placement.each_group(name, _reduce_group, tasks)
+    if len(parts) <= FEW:  # these are small: to add them up on workers would only take time
+        return join(placement.fetched(parts))
+    return placement.total(name, parts, join)
+
+
+def _reduce_group(tasks: list[Any]) -> Any:
+    parts = [function(program(blocks)) for program, blocks, function, _ in tasks]
+    join = tasks[0][3]
+    with np.errstate(all="ignore"):
+        return join(parts)
+
+
+class Reduction:
+    """A function of NumPy over the rows of a block, or over all of it."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self.function, self.options = function, options
+
+    def __call__(self, block: np.ndarray) -> Any:
+        if not len(block) and self.function in (np.max, np.min):
+            return None
+        return self.function(block, **self.options)
+
+
+def add_up(parts: list[Any]) -> Any:
+    """The sum, in order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def largest(parts: list[Any]) -> Any:
+    """Blocks without rows have no largest value."""
+    there = [part for part in parts if part is not None]
+    return np.max(np.stack(there), axis=0) if there else None
+
+
+def least(parts: list[Any]) -> Any:
+    """The least values, of blocks that have rows."""
+    there = [part for part in parts if part is not None]
+    return np.min(np.stack(there), axis=0) if there else None
+
+
+def any_of(parts: list[Any]) -> Any:
+    """Whether one of them holds."""
+    return np.any(np.stack(parts), axis=0)
+
+
+def all_of(parts: list[Any]) -> Any:
+    """Whether all of them hold."""
+    return np.all(np.stack(parts), axis=0)
+
+
+def union(parts: list[Any]) -> Any:
+    """All values that occur."""
+    return np.unique(np.concatenate(parts))
+
+
+def joined_in_order(parts: list[Any]) -> list[Any]:
+    """Lists one after the other."""
+    return [one for part in parts for one in part]
+
+
+def digest(rows: Rows) -> bytes:
+    """A few bytes that differ where rows differ."""
+    parts = by_block(rows.placement, reduced("digest", rows, _digest_of, joined_in_order))
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def _digest_of(block: np.ndarray) -> list[bytes]:
+    return [hashlib.sha256(np.ascontiguousarray(block).tobytes()).digest()]
+
+
+def contracted(left: Rows, right: Any) -> np.ndarray:
+    """Σ_i l_i r_iᵀ over all rows i."""
+    return np.asarray(
+        reduced("products", mapped(_outer_sums, left, right), Reduction(np.sum, axis=0), add_up)
+    )
+
+
+def _outer_sums(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """LᵀR as an array with one row, or none where there are no rows."""
+    return (left.T @ right)[None][: max(len(left), 0) and 1]
+
+
+def matrix_product(left: Any, right: Any) -> Any:
+    """L R: over all rows where R has rows, else for each row."""
+    if isinstance(right, Rows):
+        if isinstance(left, Rows) and left.ndim == 1:
+            return contracted(left, right)
+        if isinstance(left, np.ndarray) and left.shape[-1] == len(right):
+            return contracted(spread(np.ascontiguousarray(left.T), right.placement), right)
+        raise ValueError("rows on a cluster are multiplied from the left by rows: write rows.T @.")
+    return mapped(np.matmul, left, right)
+
+
+# ---- some rows -----------------------------------------------------------------------------------
+
+
+def taken(rows: Rows, places: Any) -> np.ndarray:
+    """Rows with the given numbers, here, in that order; a slice of all is refused nothing."""
+    n = len(rows)
+    if isinstance(places, slice):
+        return taken(rows, np.arange(*places.indices(n)))
+    numbers = np.asarray(places)
+    if numbers.dtype == bool:
+        numbers = np.flatnonzero(numbers)
+    flat = np.atleast_1d(numbers).astype(np.int64)
+    if len(flat) and (flat.min() < -n or flat.max() >= n):
+        raise IndexError(f"row {flat.max()} is out of range: there are {n} rows.")
+    flat = flat % n if n else flat
+    order = np.argsort(flat, kind="stable")
+    ordered, starts = flat[order], rows.placement.starts
+    cuts = np.searchsorted(ordered, starts)
+    programs, leaves = compiled(rows)
+    tasks = [
+        [programs[i], leaves[i], ordered[cuts[i] : cuts[i + 1]] - starts[i]]
+        for i in range(len(leaves))
+    ]
+    groups = [group for group in rows.placement.groups if group]
+    parts = rows.placement.each_group("take", _take_group, tasks)
+    gathered = rows.placement.fetched(parts)
+    pieces: list[Any] = [None] * len(leaves)
+    for group, part in zip(groups, gathered, strict=True):
+        for i, piece in zip(group, part, strict=True):
+            pieces[i] = piece
+    found = np.concatenate(pieces) if pieces else rows.sample
+    back = np.empty(len(flat), np.int64)
+    back[order] = np.arange(len(flat))
+    result = found[back]
+    return result[0] if numbers.ndim == 0 else result
+
+
+def _take_group(tasks: list[Any]) -> list[np.ndarray]:
+    return [
+        program(blocks)[numbers] if len(numbers) else program(blocks)[:0]
+        for program, blocks, numbers in tasks
+    ]
+
+
+def chosen(rows: Rows, mask: Rows) -> Rows:
+    """The rows where a mask holds, each where it is; how many there are is counted first."""
+    picked = mapped(_picked, rows, mask)
+    picked.blocks("choose")
+    placement = rows.placement
+    counts = reduced("count", mask, Reduction(np.count_nonzero), counted)
+    lengths = by_block(placement, counts)
+    return Rows(placement.with_lengths(lengths), picked.sample, picked.blocks())
+
+
+def _picked(block: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return block[mask]
+
+
+def counted(parts: list[Any]) -> list[int]:
+    """Numbers, or lists of numbers, as one list."""
+    return [one for part in parts for one in (part if isinstance(part, list) else [int(part)])]
+
+
+def by_block(placement: Placement, values: list[Any]) -> list[Any]:
+    """What groups gave for their blocks, in the order of blocks."""
+    order = [i for group in placement.groups for i in group]
+    found: list[Any] = [None] * len(order)
+    for i, value in zip(order, values, strict=True):
+        found[i] = value
+    return found
+
+
+def row_numbers(mask: Rows) -> np.ndarray:
+    """The numbers of the rows where something is not 0; a bit for each row travels, or less."""
+    marks = reduced("nonzero", mask, _marks, joined_in_order)
+    starts, lengths = mask.placement.starts, mask.placement.lengths
+    found = []
+    for i, mark in enumerate(by_block(mask.placement, marks)):
+        if mark is True:
+            found.append(np.arange(starts[i], starts[i + 1]))
+        elif mark is not False:
+            bits = np.unpackbits(mark, count=lengths[i])
+            found.append(starts[i] + np.flatnonzero(bits))
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _marks(block: np.ndarray) -> list[Any]:
+    mask = block != 0
+    if mask.all():
+        return [True]
+    return [np.packbits(mask) if mask.any() else False]
+
+
+def smallest(rows: Rows, count: int) -> np.ndarray:
+    """The numbers of the rows with the least values, in order of these; `count` travel a worker."""
+    starts, placement = rows.placement.starts, rows.placement
+    programs, leaves = compiled(rows)
+    tasks = [[programs[i], leaves[i], int(starts[i]), count] for i in range(len(leaves))]
+    parts = placement.each_group("smallest", _smallest_group, tasks)
+    found = np.concatenate(placement.fetched(parts))
+    return found[np.argsort(found[:, 0], kind="stable")[:count], 1].astype(np.int64)
+
+
+def _smallest_group(tasks: list[Any]) -> np.ndarray:
+    """Values and row numbers of the least values in some blocks."""
+    found = []
+    for program, blocks, start, _ in tasks:
+        values = np.asarray(program(blocks), np.float64)
+        found.append(np.stack([values, start + np.arange(len(values), dtype=np.float64)], axis=1))
+    every, count = np.concatenate(found), tasks[0][3]
+    return every[np.argsort(every[:, 0], kind="stable")[:count]]
+
+
+def exponentials(rows: Rows, random: np.random.Generator) -> Rows:
+    """Independent exponential variables, one for each row, drawn where the rows are."""
+    placement = rows.placement
+    seeds = random.integers(2**63, size=len(placement.lengths)).tolist()
+    blocks = placement.each_block("random", _exponentials, seeds, list(placement.lengths))
+    return Rows(placement, np.empty(0), blocks)
+
+
+def _exponentials(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_exponential(count)

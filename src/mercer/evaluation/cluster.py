@@ -1,0 +1,331 @@
+"""Products and row passes with rows on a cluster: a task for each block, and sums in a fixed order.
+
+A block is computed where it lies, by the execution that would compute it there alone: on the card
+of a worker that has one, else on its CPU. What travels are V, once to each worker, and KᵀU, added
+up on each worker before it leaves.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from mercer.arrays import Array, cards, on_device, on_host
+from mercer.distributed.over_rows import add_up
+from mercer.distributed.placement import Common, Placement
+from mercer.distributed.programs import filled_in, taken_out
+from mercer.distributed.rows import Rows, spread
+from mercer.evaluation.execution import Plan, RowMap, RowPass
+from mercer.evaluation.program import EvaluableKernel
+from mercer.points import DensePoints, PointSet
+from mercer.runtime.budget import Memory
+
+
+class Part(NamedTuple):
+    """What a row pass over a block gives: sums, which are added up, and rows, which stay."""
+
+    product: Any
+    sums: Any
+    values: Any
+
+
+class OverBlocks:
+    """The verbs of an operator whose rows are on a cluster.
+
+    Parameters
+    ----------
+    rows : Rows
+    local : function
+        Of a block of rows and the common part: something with `product`, `transposed_product` and
+        `row_pass`, on a worker.
+    common : object
+        What `local` needs beside the block; it is sent to each worker once.
+    """
+
+    def __init__(self, rows: Rows, local: Callable[[Any, Any], Any], common: Any) -> None:
+        self.rows, self.local, self.placement = rows, local, rows.placement
+        self.common = self._on_each_worker(common)
+
+    def _on_each_worker(self, common: Any) -> list[Any]:
+        """The common part as a result of a task of each worker: what is bound is not dropped."""
+        copies = self.placement.each_group("centres", _first, [common] * len(self.rows.blocks()))
+        of_block: list[Any] = [None] * len(self.placement.lengths)
+        held = [group for group in self.placement.groups if group]
+        for group, copy in zip(held, copies, strict=True):
+            for i in group:
+                of_block[i] = copy
+        return of_block
+
+    def product(self, values: np.ndarray) -> Rows:
+        """K V, which stays on the workers."""
+        self.placement.refresh()
+        blocks = self._each("product", multiply_block, self.placement.shared("vector", values))
+        sample = np.empty((0, values.shape[1]), values.dtype)
+        return Rows(self.placement, sample, blocks)
+
+    def transposed_product(self, values: Rows) -> np.ndarray:
+        """Kᵀ V."""
+        self.placement.refresh()
+        parts = self._each("transposed", transpose_block, values.blocks())
+        return self._total("transposed-sum", parts)
+
+    def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
+        """Kᵀ M(K V): V goes to each worker, the sum over its blocks comes back."""
+        self.placement.refresh()
+        found: list[Rows] = []
+        slots = taken_out(row_map, self._has_rows, found)
+        leaves = [self._as_rows(part).blocks("row-values") for part in found]
+        given = [list(blocks) for blocks in zip(*leaves, strict=True)] if leaves else None
+        if given is None:
+            given = [[] for _ in self.placement.lengths]
+        shared = self.placement.shared("vector", (values, slots))
+        parts = self._each("row-pass", pass_block, shared, given)
+        rest = self.placement.each_block("row-pass-values", _values_of, parts)
+        product, sums, sample = self._total("row-pass-sum", parts, _added_parts)
+        kept = None if sample is None else Rows(self.placement, sample, rest)
+        return RowPass(product, sums, kept)
+
+    def _has_rows(self, part: Any) -> bool:
+        """Whether a part of a row map has a row for each row of K."""
+        if isinstance(part, Rows):
+            return True
+        rows = self.placement.rows
+        return isinstance(part, np.ndarray) and part.ndim > 0 and len(part) == rows > 1
+
+    def _as_rows(self, part: Any) -> Rows:
+        return part if isinstance(part, Rows) else spread(part, self.placement)
+
+    def diagonal(self) -> Rows:
+        """k(x_i, x_i)."""
+        return self._computed("diagonal", diagonal_block, 1)
+
+    def block(self) -> Rows:
+        """K, stored where the rows are."""
+        return self._computed("matrix", whole_block, 2)
+
+    def _computed(self, name: str, function: Callable[..., Any], ndim: int) -> Rows:
+        blocks = self._each(name, function)
+        first = self.placement.fetched(
+            self.placement.client.submit(_without_rows, blocks[0], pure=False)
+        )
+        return Rows(self.placement, first, blocks)
+
+    def _each(self, name: str, function: Callable[..., Any], *more: Any) -> list[Any]:
+        local = Common(self.local)
+        return self.placement.each_block(
+            name, function, local, self.common, self.rows.blocks(), *more
+        )
+
+    def _total(self, name: str, parts: Sequence[Any], add: Callable[..., Any] = add_up) -> Any:
+        sums = self.placement.each_group(name, add, parts)
+        return self.placement.total(name, sums, add)
+
+
+# ---- on a worker ---------------------------------------------------------------------------------
+
+
+def multiply_block(local: Any, common: Any, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A block of K V."""
+    return on_host(local(rows, common).product(_placed(local, values)))
+
+
+def transpose_block(local: Any, common: Any, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """KᵀV of a block."""
+    return np.asarray(
+        on_host(local(rows, common).transposed_product(_placed(local, values))), np.float64
+    )
+
+
+def pass_block(
+    local: Any, common: Any, rows: np.ndarray, vector: tuple[Any, Any], given: Sequence[Any]
+) -> Part:
+    """What a row pass makes of a block."""
+    values, slots = vector
+    row_map = _placed(local, filled_in(slots, given))
+    result = local(rows, common).row_pass(_placed(local, values), row_map)
+    return Part(*(None if part is None else on_host(part) for part in result))
+
+
+def diagonal_block(local: Any, common: Any, rows: np.ndarray) -> np.ndarray:
+    """k(x, x) of a block."""
+    return on_host(local(rows, common).diagonal())
+
+
+def whole_block(local: Any, common: Any, rows: np.ndarray) -> np.ndarray:
+    """A block of K."""
+    return on_host(local(rows, common).block())
+
+
+def _placed(local: Any, thing: Any) -> Any:
+    """A vector or a row map where a block is computed."""
+    return _there(thing) if getattr(local, "on_card", False) else thing
+
+
+def _first(things: list[Any]) -> Any:
+    return things[0]
+
+
+def _values_of(part: Part) -> Any:
+    return part.values
+
+
+def _without_rows(block: np.ndarray) -> np.ndarray:
+    return block[:0]
+
+
+def _added_parts(parts: list[Any]) -> tuple[Any, Any, Any]:
+    """Sums of products and of small numbers, in order; rows are represented by none of them."""
+    product, sums = parts[0][0], parts[0][1]
+    for part in parts[1:]:
+        product = product + part[0]
+        sums = sums if sums is None else sums + part[1]
+    values = parts[0][2]
+    return product, sums, None if values is None else values[:0]
+
+
+@cache
+def card() -> str | None:
+    """The card of this worker, as torch calls it; None without one.
+
+    Workers of one machine take its cards in turn, by the numbers that are their names.
+    """
+    from distributed import get_worker
+
+    count = cards()
+    try:
+        name = str(get_worker().name)
+    except ValueError:
+        return None  # not on a worker
+    return f"cuda:{(int(name) if name.isdigit() else 0) % count}" if count else None
+
+
+_uploaded: dict[int, tuple[Any, Any]] = {}  # blocks of rows, and their copies on the card
+
+
+def _resident(rows: np.ndarray) -> Any:
+    """Rows on the card, where they stay as long as the worker has them."""
+    key = id(rows)
+    if key not in _uploaded:
+        forget = weakref.ref(rows, lambda _: _uploaded.pop(key, None))
+        _uploaded[key] = forget, _there(rows)
+    return _uploaded[key][1]
+
+
+def _there(thing: Any) -> Any:
+    """Arrays, and those in a row map, on the card of this worker where it has one."""
+    device = card()
+    if device is None:
+        return thing
+    if isinstance(thing, np.ndarray):
+        return on_device(np.ascontiguousarray(thing), device)
+    if is_dataclass(thing) and not isinstance(thing, type):
+        parts = {part.name: getattr(thing, part.name) for part in fields(thing) if part.init}
+        changed = {name: _there(part) for name, part in parts.items()}
+        if any(changed[name] is not part for name, part in parts.items()):
+            return replace(thing, **changed)
+    return thing
+
+
+@dataclass(frozen=True, eq=False)
+class KernelOnBlock:
+    """K(block, centres) on a worker: its packed centres are kept as long as they are used."""
+
+    dtype: str
+    memory: Memory
+    precision: str | None
+    names: tuple[str, ...] | None
+    on_card: ClassVar[bool] = True
+
+    def __call__(self, rows: np.ndarray, common: tuple[EvaluableKernel, PointSet | None]) -> Any:
+        from mercer.evaluation.dispatch import execution_for
+
+        kernel, centres = common
+        x: Any = _points(rows, self.names)
+        y = x if centres is None else _on_card(centres)
+        return execution_for(kernel, x, y, self.dtype, self.memory, self.precision)
+
+
+def _points(rows: np.ndarray, names: tuple[str, ...] | None) -> PointSet:
+    return _on_card(DensePoints(rows, names))
+
+
+def _on_card(points: Any) -> Any:
+    """Dense points on the card of this worker, where it has one."""
+    device = card()
+    if device is None or not isinstance(points, DensePoints):
+        return points
+    from mercer.points.tensors import tensor_points
+
+    return tensor_points(_resident(points.rows))
+
+
+class Cluster:
+    """K(X, Y) for rows X on a cluster and columns Y here."""
+
+    def __init__(
+        self,
+        kernel: EvaluableKernel,
+        x: Any,
+        y: PointSet,
+        dtype: Any,
+        memory: Memory = None,
+        precision: str | None = None,
+    ) -> None:
+        same = y is x
+        if not same and y.home != "host":
+            raise ValueError(
+                "with rows on a cluster the columns of a Gram matrix are few points here: pass "
+                "centres as an array of NumPy."
+            )
+        self.x, self.y, self.kernel, self.same = x, y, kernel, same
+        local = KernelOnBlock(str(dtype), memory, precision, x.names)
+        self.blocks = OverBlocks(x.rows, local, (kernel, None if same else y))
+
+    def _refuse_square(self) -> None:
+        if self.same:
+            raise ValueError(
+                f"{len(self.x)} rows on a cluster have no Gram matrix of all with all: seek f on "
+                "centres, as by centres=2000 in an estimator."
+            )
+
+    def product(self, values: Array) -> Array:
+        self._refuse_square()
+        return self.blocks.product(values)
+
+    def transposed_product(self, values: Array) -> Array:
+        self._refuse_square()
+        return self.blocks.transposed_product(values)
+
+    def row_pass(self, values: Array, row_map: RowMap) -> RowPass:
+        self._refuse_square()
+        return self.blocks.row_pass(values, row_map)
+
+    def block(self) -> Array:
+        self._refuse_square()
+        return self.blocks.block()
+
+    def diagonal(self) -> Array:
+        return self.blocks.diagonal()
+
+    def gradient(self, values: Array) -> Array:
+        raise NotImplementedError("gradients at rows on a cluster: take some of the rows first.")
+
+    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
+        raise NotImplementedError("slopes in parameters with rows on a cluster: take some rows.")
+
+    def plan(self, columns: int) -> Plan:
+        placement: Placement = self.x.rows.placement
+        size = 8 * len(self.y) * columns
+        return Plan(
+            f"cluster of {len(placement.groups)} workers",
+            "",
+            (max(placement.lengths), len(self.y)),
+            len(placement.groups),
+            False,
+            size * (2 * len(placement.groups) + 2),
+        )

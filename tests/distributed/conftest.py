@@ -1,0 +1,18 @@
+"""A cluster inside this process: real scheduler and workers, that start at once."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    pytest.importorskip("dask.array")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client

@@ -1,0 +1,150 @@
+"""Estimators on arrays of Dask learn what they learn from the same arrays of NumPy."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from mercer import (
+    KernelClassifier,
+    KernelLogisticRegression,
+    KernelPCA,
+    KernelRegressor,
+    KernelRidge,
+)
+from mercer.features import RandomFourierFeatures
+from mercer.features.centres import Given, LeverageScores
+from mercer.kernels import Gaussian
+from mercer.losses import Logistic
+from mercer.online import OnlineKernelMachine
+from mercer.operators import Gram
+from mercer.solvers import Newton, Problem
+
+da = pytest.importorskip("dask.array")
+pytest.importorskip("distributed")
+
+N = 600
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.standard_normal(N)
+WEIGHTS = RNG.uniform(0.1, 1.0, N)
+TWO = np.where(Y > 0, "up", "down")
+THREE = np.digitize(Y, [-0.4, 0.4])
+ON = {"kernel": Gaussian(1.0), "centres": Given(X[:30])}
+
+MODELS = {
+    "ridge": (KernelRidge(0.1, fit_intercept=True, **ON), Y, None),
+    "targets": (KernelRidge([0.1, 1.0], **ON), np.stack([Y, Y**2], axis=1), WEIGHTS),
+    "huber": (KernelRegressor("huber", 1e-3, tol=1e-9, **ON), Y, WEIGHTS),
+    "logistic": (KernelLogisticRegression(1.0, tol=1e-9, **ON), TWO, None),
+    "multinomial": (KernelClassifier("multinomial", 1e-2, tol=1e-9, **ON), THREE, None),
+    "hinge": (KernelClassifier("hinge", 1.0, tol=0.1, **ON), TWO, None),
+}
+
+
+def scattered(array: np.ndarray) -> object:
+    return da.from_array(array, chunks=(160, *array.shape[1:]))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_model_from_a_cluster(cluster, name):
+    model, y, weights = MODELS[name]
+    here = clone(model).fit(X, y, weights)
+    there = clone(model).fit(
+        scattered(X), scattered(y), None if weights is None else scattered(weights)
+    )
+    assert there.solution_.status.converged
+    np.testing.assert_allclose(there.dual_coef_, here.dual_coef_, rtol=1e-5, atol=1e-6)
+    assert isinstance(there.dual_coef_, np.ndarray)
+    found = there.predict(scattered(X))
+    assert isinstance(found, da.Array)
+    assert found.chunks[0] == scattered(X).chunks[0]
+    if found.dtype.kind == "f":
+        np.testing.assert_allclose(found.compute(), here.predict(X), atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found.compute(), here.predict(X))
+    stored = pickle.loads(pickle.dumps(there))
+    np.testing.assert_array_equal(stored.predict(X[:5]), there.predict(X[:5]))
+
+
+def test_float32_rows_are_passed_over_in_float32(cluster):
+    low = X.astype(np.float32)
+    here, there = KernelRidge(0.1, **ON), KernelRidge(0.1, **ON)
+    here.fit(low, Y)
+    there.fit(scattered(low), scattered(Y))
+    np.testing.assert_allclose(there.predict(low), here.predict(low), atol=1e-5)
+
+
+def test_tables(cluster):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
+    table = dd.from_pandas(frame, npartitions=3)
+    model = KernelRidge(0.1, **ON).fit(table[["a", "b"]], table["y"])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    found = model.predict(table[["a", "b"]])
+    assert found.numblocks == (3,)
+    np.testing.assert_allclose(found.compute(), model.predict(frame[["a", "b"]]), rtol=1e-12)
+    with pytest.raises(ValueError, match="columns must be numbers"):
+        model.fit(table.assign(a=table["a"].astype(str))[["a", "b"]], table["y"])
+
+
+def test_by_default_f_is_sought_on_centres(cluster):
+    model = KernelRidge(0.1, kernel="rbf", gamma="median", random_state=0)
+    model.fit(scattered(X), scattered(Y))
+    assert len(model.X_fit_) <= N
+    assert float(np.mean((model.predict(X) - Y) ** 2)) < 0.02
+    with pytest.raises(ValueError, match="seek f on centres"):
+        Gram(Gaussian(), Gaussian().points(scattered(X))) @ np.ones(N)
+
+
+def test_features(cluster):
+    phi = RandomFourierFeatures(Gaussian(1.0), n_components=20, random_state=0).fit(scattered(X))
+    np.testing.assert_allclose(phi.transform(scattered(X)).compute(), phi.transform(X))
+    f = phi.normal_equations(scattered(X), scattered(Y)).ridge(1e-3)
+    np.testing.assert_allclose(f(X), phi.normal_equations(X, Y).ridge(1e-3)(X), rtol=1e-9)
+    signs, points = np.sign(Y), phi._admitted(scattered(X))
+    problems = [
+        Problem.on_features(phi, rows, y, Logistic(), 1e-3, fit_intercept=True)
+        for rows, y in ((X, signs), (points, points.placed(signs)))
+    ]
+    here, there = (Newton(1e-9).solve(problem) for problem in problems)
+    np.testing.assert_allclose(there.coefficients, here.coefficients, atol=1e-6)
+
+
+def test_components(cluster):
+    here = KernelPCA(2, kernel=Gaussian(1.0), centres=Given(X[:20])).fit(X)
+    there = KernelPCA(2, kernel=Gaussian(1.0), centres=Given(X[:20])).fit(scattered(X))
+    np.testing.assert_allclose(there.eigenvalues_, here.eigenvalues_, rtol=1e-10)
+    found = there.transform(scattered(X))
+    assert found.chunks == (scattered(X).chunks[0], (2,))
+    np.testing.assert_allclose(found.compute(), here.transform(X), atol=1e-9)
+
+
+def test_the_plan_is_in_explain(cluster):
+    text = KernelRidge(0.1, **ON).explain(scattered(X), scattered(Y))
+    assert "t = t₀ + P(nMτ/W + ℓ)" in text
+    assert "(2W + 2)Mk = 180 numbers a pass" in text
+
+
+def test_machines_learn_block_by_block(cluster):
+    kernel = Gaussian(1.0)
+    here = OnlineKernelMachine(kernel=kernel, passes=2).fit(X, np.sign(Y))
+    there = OnlineKernelMachine(kernel=kernel, passes=2).fit(scattered(X), scattered(np.sign(Y)))
+    assert there.n_samples_seen_ == here.n_samples_seen_ == 2 * N
+    assert there.classes_.tolist() == [-1.0, 1.0]
+    np.testing.assert_allclose(there.decision_function(X), here.decision_function(X), rtol=1e-9)
+    more = there.partial_fit(scattered(X[:160]), scattered(np.sign(Y[:160])))
+    assert more.n_samples_seen_ == 2 * N + 160
+
+
+def test_centres_by_leverage_are_drawn_where_the_rows_are(cluster):
+    far = np.concatenate([0.01 * X, [[5.0, 5.0]]])  # a point that nothing else is like
+    centres = LeverageScores(10, random_state=0).choose(Gaussian(1.0), scattered(far))
+    assert len(set(centres.indices.tolist())) == 10
+    np.testing.assert_array_equal(centres.points.data, far[centres.indices])
+    assert N in centres.indices
+    again = LeverageScores(10, random_state=0).choose(Gaussian(1.0), scattered(far))
+    np.testing.assert_array_equal(again.indices, centres.indices)
