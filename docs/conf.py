@@ -35,6 +35,7 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_typehints = "description"
 autosummary_generate = True
 autosummary_generate_overwrite = True
+autosummary_ignore_module_all = False
 napoleon_google_docstring = False
 default_role = "code"
 
