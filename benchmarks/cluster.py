@@ -183,6 +183,7 @@ def killed(effort: Effort) -> Iterator[Row]:
         trouble.error(*persisted(trouble.X, trouble.y))
         _, seconds = timed(partial(trouble.error, *persisted(trouble.X, trouble.y)))
         for _ in range(runs):
+            time.sleep(2.0)  # until a worker that is gone is replaced
             client.wait_for_workers(WORKERS)
             rows, targets = persisted(trouble.X, trouble.y)
             victim = int(random.choice(list(client.run(os.getpid).values())))

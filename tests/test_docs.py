@@ -40,6 +40,8 @@ def test_a_page_runs(page, tmp_path, monkeypatch):
     code = "\n".join(CODE.findall(page.read_text(encoding="utf-8")))
     if "import torch" in code:
         pytest.importorskip("torch")
+    if "import dask" in code:
+        pytest.importorskip("distributed")
     if "mercer.plotting" in code:
         pytest.importorskip("matplotlib").use("agg")
     monkeypatch.chdir(tmp_path)

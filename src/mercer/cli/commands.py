@@ -206,11 +206,16 @@ def _table(options: Any) -> Any:
     most = memory_budget(options.memory) if options.memory else free_memory()
     if needed > most:
         raise ValueError(
-            f"{rows:,} rows of {columns} columns take about {needed / 1e9:.1f} GB, and "
-            f"{most / 1e9:.1f} GB may be used: take a part of them, as --rows "
+            f"{rows:,} rows of {columns} columns take about {_megabytes(needed)}, and "
+            f"{_megabytes(most)} may be used: take a part of them, as --rows "
             f"{int(rows * most / needed / 2):d}."
         )
     return table
+
+
+def _megabytes(count: float) -> str:
+    size = count / 1e6
+    return f"{size:,.0f} MB" if size >= 10 else f"{size:.2g} MB"
 
 
 def _model(path: str) -> Any:

@@ -84,6 +84,12 @@ class KernelInput:
             setattr(self, name, getattr(self, name).with_(**changes))
         return self
 
+    def _html_repr(self) -> str:
+        """In a notebook: kernel, solver and certificate of a fitted model, above the diagram."""
+        from mercer.features.notebook import fitted_html
+
+        return fitted_html(self) + super()._html_repr()  # type: ignore[misc]
+
     # ---- the kernel --------------------------------------------------------------------------
 
     def _is_precomputed(self) -> bool:

@@ -451,6 +451,12 @@ class Kernel(Value):
         fields = (f"{f.name}={_shown(getattr(self, f.name))}" for f in dataclasses.fields(self))
         return f"{type(self).__name__}({', '.join(fields)})"
 
+    def _repr_html_(self) -> str:
+        """In a notebook: values on a line, the Gram matrix of the line, and the facts."""
+        from mercer.kernels.picture import kernel_html
+
+        return kernel_html(self)
+
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented if not isinstance(other, Kernel) else False
