@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 
 from mercer import (
+    SVC,
     KernelClassifier,
     KernelKMeans,
     KernelPCA,
@@ -39,14 +40,14 @@ ON = {"kernel": Gaussian(1.0), "centres": Given(X[:30])}
 
 MODELS = {
     "targets": (KernelRidge([0.1, 1.0], **ON), np.stack([Y, Y**2], axis=1), WEIGHTS),
-    "huber": (KernelRegressor("huber", 1e-3, tol=1e-9, **ON), Y, WEIGHTS),
-    "multinomial": (KernelClassifier("multinomial", 1e-2, tol=1e-9, **ON), THREE, None),
+    "huber": (KernelRegressor("huber", 1e-2, tol=1e-8, **ON), Y, WEIGHTS),
+    "multinomial": (KernelClassifier("multinomial", 0.1, tol=1e-8, **ON), THREE, None),
     "hinge": (KernelClassifier("hinge", 1.0, tol=0.1, **ON), TWO, None),
 }
 
 
 def scattered(array: np.ndarray) -> object:
-    return da.from_array(array, chunks=(160, *array.shape[1:]))
+    return da.from_array(array, chunks=(240, *array.shape[1:]))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -94,10 +95,16 @@ def test_tables(cluster):
 def test_by_default_f_is_sought_on_centres(cluster):
     model = KernelRidge(0.1, kernel="rbf", gamma="median", random_state=0)
     model.fit(scattered(X), scattered(Y))
+    assert model.score(scattered(X), scattered(Y)) == pytest.approx(model.score(X, Y))
     assert len(model.X_fit_) <= N
     assert float(np.mean((model.predict(X) - Y) ** 2)) < 0.02
     with pytest.raises(ValueError, match="seek f on centres"):
         Gram(Gaussian(), Gaussian().points(scattered(X))) @ np.ones(N)
+
+
+def test_other_estimators_refuse_and_say_which_do_not(cluster):
+    with pytest.raises(ValueError, match="SVC is not fitted to rows on a cluster"):
+        SVC().fit(scattered(X), scattered(TWO))
 
 
 def test_features(cluster):
@@ -136,8 +143,8 @@ def test_machines_learn_block_by_block(cluster):
     assert there.n_samples_seen_ == here.n_samples_seen_ == 2 * N
     assert there.classes_.tolist() == [-1.0, 1.0]
     np.testing.assert_allclose(there.decision_function(X), here.decision_function(X), rtol=1e-9)
-    more = there.partial_fit(scattered(X[:160]), scattered(np.sign(Y[:160])))
-    assert more.n_samples_seen_ == 2 * N + 160
+    more = there.partial_fit(scattered(X[:240]), scattered(np.sign(Y[:240])))
+    assert more.n_samples_seen_ == 2 * N + 240
 
 
 def test_centres_by_leverage_are_drawn_where_the_rows_are(cluster):

@@ -17,7 +17,7 @@ from mercer.solvers import Newton
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-N = 4000
+N = 2000
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((N, 3))
 Y = np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * RNG.standard_normal(N)

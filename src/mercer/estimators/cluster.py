@@ -122,6 +122,8 @@ class KernelKMeans(_Clusters):
     features: int | FeatureMap | None = None
     random_state: Seed = None
 
+    _takes_clusters = True
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find clusters. y is not used."""
         self._check_parameters()

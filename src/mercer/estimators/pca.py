@@ -138,6 +138,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     centres: int | AnyChoice | None = None
 
     _allow_indefinite = True
+    _takes_clusters = True
     _tuning = Tuning()
 
     def fit(self, X: Any, y: Any = None) -> Self:

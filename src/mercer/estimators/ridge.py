@@ -46,6 +46,7 @@ from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet
+from mercer.runtime.budget import in_words
 from mercer.solvers import automatic
 from mercer.solvers.direct import Direct
 from mercer.solvers.problem import Problem, Solver
@@ -53,6 +54,7 @@ from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
 EIGEN_SECONDS = 1.8e-10  # of an eigendecomposition for each n³, in one thread: 5 s for n = 3,000
+MATRICES = 2  # that an eigendecomposition stores
 PATIENCE = 600.0  # seconds of a search beyond which centres are taken
 
 PathOfRidges = SpectralPath | CentresPath | HeldOutPath
@@ -157,6 +159,8 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     random_state: Seed = None
     device: Any = None
     checkpoint: str | Path | None = None
+
+    _takes_clusters = True
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
@@ -408,14 +412,16 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
                 ApproximationWarning,
             )
         elif chosen is None:
-            seconds = EIGEN_SECONDS * kernels * float(n) ** 3
-            if seconds <= PATIENCE or self._is_precomputed() or is_tensor(X):
+            seconds, needed = EIGEN_SECONDS * kernels * float(n) ** 3, MATRICES * 8 * n * n
+            quick = seconds <= PATIENCE and needed <= automatic.memory_limit()
+            if quick or self._is_precomputed() or is_tensor(X):
                 return None
-            chosen = automatic.default_centres(n)
+            room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
+            chosen = automatic.fitting_centres(n, 1, np.float64, Squared(), room)
             warn(
-                f"{n} rows are too many for {kernels} eigendecompositions, about {seconds:.0f} s, "
-                f"so α and lengthscale are chosen on {chosen} centres. Say centres={chosen} to "
-                "agree, or lengthscales=None to keep the kernel as it is.",
+                f"{n} rows are too many for {kernels} eigendecompositions, about {seconds:.0f} s "
+                f"and {in_words(needed)}, so α and lengthscale are chosen on {chosen} centres. Say "
+                f"centres={chosen} to agree, or lengthscales=None to keep the kernel as it is.",
                 ApproximationWarning,
             )
         points = self._training_points(kernel, X, chosen)
