@@ -25,6 +25,7 @@ from mercer.solvers.dual.tuning import Tuning
 
 INNER_SHARE = 3e-3  # of the violation that the first steps leave
 SHARPER = 0.1  # of that, where the gap is not reached yet
+NOTHING = np.empty(0)
 FINE = Tuning().fine  # halvings; compiled code takes it as a constant
 
 
@@ -145,6 +146,31 @@ def solve_two_classes(blocks, rows, fields, tolerance, limit, alpha, values, lev
     return gap, primal, steps, rounds
 
 
+@compiled
+def solve_pair(blocks, numbers, first, second, start, tolerance, limit):  # type: ignore[no-untyped-def]
+    """α, b, gap, primal objective, steps and support of a pair, given the costs of both classes.
+
+    It makes its own arrays: from Python that would take as long as a small pair itself.
+    """
+    split, m = len(first), len(first) + len(second)
+    fields, alpha, values, levels = np.zeros((5, m)), np.zeros(m), np.zeros(m), np.zeros(1)
+    for k in range(m):
+        cost = first[k] if k < split else second[k - split]
+        fields[0, k] = 1.0 if k < split else -1.0
+        fields[3 if k < split else 2, k] = cost if k < split else -cost
+        fields[4, k] = cost
+    if len(start):
+        alpha[:] = start
+    rows = numbers[: m * m].reshape(m, m)
+    gap, primal, steps, _ = solve_two_classes(
+        blocks, rows, fields, tolerance, limit, alpha, values, levels
+    )
+    support = 0
+    for k in range(m):
+        support += alpha[k] != 0.0
+    return alpha, -levels[0], gap, primal, steps, support
+
+
 class TwoClasses:
     """Solves one pair after the other in the same memory.
 
@@ -167,22 +193,12 @@ class TwoClasses:
         first: np.ndarray,
         between: np.ndarray,
         second: np.ndarray,
-        costs: np.ndarray,
-        start: np.ndarray | None = None,
+        costs: tuple[np.ndarray, np.ndarray],
+        start: np.ndarray = NOTHING,
     ) -> tuple[Any, ...]:
-        """α, b, the gap, the primal objective and the steps of min Σ c(1 − y(f + b))₊ + ½‖f‖².
+        """α, b, gap, primal objective, steps and support of min Σ c(1 − y(f + b))₊ + ½‖f‖².
 
-        `start` is an α within the bounds whose sum is 0.
+        `costs` are those of both classes; `start` is an α within the bounds whose sum is 0.
         """
-        split, m = len(first), len(costs)
-        fields, alpha, values, levels = np.zeros((5, m)), np.zeros(m), np.zeros(m), np.zeros(1)
-        fields[0, :split], fields[0, split:], fields[4] = 1.0, -1.0, costs
-        fields[3, :split], fields[2, split:] = costs[:split], -costs[split:]
-        if start is not None:
-            alpha[:] = start
-        rows = self.numbers[: m * m].reshape(m, m)
         blocks = first, between, second
-        gap, primal, steps, _ = solve_two_classes(
-            blocks, rows, fields, self.tolerance, self.limit, alpha, values, levels
-        )
-        return alpha, -float(levels[0]), gap, primal, int(steps)
+        return solve_pair(blocks, self.numbers, *costs, start, self.tolerance, self.limit)
