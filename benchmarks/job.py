@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -157,6 +158,7 @@ def _altered(whole: bytes, rng: Any) -> bytes:
 
 
 KILLED = """
+import os
 import sys
 import numpy as np
 from mercer import KernelLogisticRegression
@@ -164,27 +166,38 @@ from mercer.kernels import Gaussian
 rng = np.random.default_rng(0)
 X = rng.standard_normal((2000, 4))
 y = np.sin(3 * X[:, 0]) * X[:, 1] > 0.1 * rng.standard_normal(2000)
-print("ready", flush=True)
-model = KernelLogisticRegression(1e4, kernel=Gaussian(0.5), tol=1e-9, checkpoint=sys.argv[1])
-model.fit(X, y)
-np.save(sys.argv[2], model.decision_function(X))
+for line in sys.stdin:  # a checkpoint and where the result goes; each fit has a process of its own
+    checkpoint, out = line.split()
+    child = os.fork()
+    if not child:
+        model = KernelLogisticRegression(1e4, kernel=Gaussian(0.5), tol=1e-9, checkpoint=checkpoint)
+        np.save(out, model.fit(X, y).decision_function(X))
+        os._exit(0)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("ended", flush=True)
 """
 
 
 def kills(effort: Effort) -> Iterator[Row]:
     """A checkpointed fit that is killed at random moments, started again until it ends."""
     count, right, resumed = effort.repeats(50), 0, 0
-    with tempfile.TemporaryDirectory() as folder:
-        seconds, expected = _run_to_end(folder)
+    command = [sys.executable, "-c", KILLED]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as fits,
+    ):
+        whole = Path(folder, "whole.ckpt"), Path(folder, "whole.npy")
+        _run(fits, *whole)  # code is compiled
+        start = time.perf_counter()
+        _run(fits, *whole)
+        seconds, expected = time.perf_counter() - start, np.load(whole[1])
         for trial in range(count):
             checkpoint, out = Path(folder, f"{trial}.ckpt"), Path(folder, f"{trial}.npy")
-            process = _started(checkpoint, out)
-            time.sleep(random.Random(trial).uniform(0.0, seconds))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            _run(fits, checkpoint, out, random.Random(trial).uniform(0.0, seconds))
             resumed += checkpoint.exists()
             if not out.exists():
-                _started(checkpoint, out).wait()
+                _run(fits, checkpoint, out)
             gap = np.abs(np.load(out) - expected).max() / np.abs(expected).max()
             right += bool(gap < 1e-4) and not checkpoint.exists()
     yield Row(
@@ -192,25 +205,21 @@ def kills(effort: Effort) -> Iterator[Row]:
         float(right),
         "",
         floor=float(count),
-        note=f"{resumed} of them had written a checkpoint when they were killed",
+        note=f"{resumed} of them had written a checkpoint when they were killed; a whole fit takes "
+        f"{seconds:.1f} s",
     )
 
 
-def _started(checkpoint: Path, out: Path) -> subprocess.Popen:
-    command = [sys.executable, "-c", KILLED, str(checkpoint), str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()  # its imports are done
-    return process
-
-
-def _run_to_end(folder: str) -> tuple[float, Any]:
-    out = Path(folder, "whole.npy")
-    _started(Path(folder, "whole.ckpt"), out).wait()  # code is compiled
-    process = _started(Path(folder, "whole.ckpt"), out)
-    start = time.perf_counter()
-    process.wait()
-    return time.perf_counter() - start, np.load(out)
+def _run(fits: Any, checkpoint: Path, out: Path, seconds: float | None = None) -> None:
+    """Run a fit in a process of its own to its end, or kill it after so many seconds."""
+    fits.stdin.write(f"{checkpoint} {out}\n")
+    fits.stdin.flush()
+    process = int(fits.stdout.readline())
+    if seconds is not None:
+        time.sleep(seconds)
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.kill(process, signal.SIGKILL)
+    fits.stdout.readline()
 
 
 def million(effort: Effort) -> Iterator[Row]:

@@ -22,12 +22,20 @@ extensions = [
 exclude_patterns = ["_build"]
 html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+html_static_path = ["_static"]
+html_css_files = ["mercer.css"]
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 7,
+    "navbar_persistent": ["search-button"],  # the wide field leaves no room for the links
+}
 
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_typehints = "description"
 autosummary_generate = True
 autosummary_generate_overwrite = True
+autosummary_ignore_module_all = False
 napoleon_google_docstring = False
 default_role = "code"
 
@@ -43,6 +51,7 @@ sphinx_gallery_conf = {
 }
 
 myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", None),
     "numpy": ("https://numpy.org/doc/stable", None),

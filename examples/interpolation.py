@@ -27,8 +27,11 @@ KERNELS = {
     "Spline()": Spline(),
 }
 
-figure, axes = plt.subplots(1, 5, figsize=(15, 3), sharey=True, layout="constrained")
-for axis, (name, kernel) in zip(axes, KERNELS.items(), strict=True):
+figure, axes = plt.subplots(
+    2, 3, figsize=(8.4, 5.0), sharex=True, sharey=True, layout="constrained"
+)
+together = axes[1, 2]
+for axis, (name, kernel) in zip(axes.flat, KERNELS.items(), strict=False):
     f = interpolant(kernel, X, y)
     theory = np.sqrt(y @ np.linalg.solve(kernel(X), y))
     bump = kernel.function([[0.62]], [1.0])
@@ -40,10 +43,13 @@ for axis, (name, kernel) in zip(axes, KERNELS.items(), strict=True):
     )
     axis.plot(grid[:, 0], other(grid), color="#999999", linewidth=1, linestyle="--")
     axis.plot(grid[:, 0], f(grid), color="#1f5fa8", linewidth=1.8)
-    axis.plot(X[:, 0], y, "o", color="#d1495b", markersize=6)
+    together.plot(grid[:, 0], f(grid), linewidth=1.0)
     axis.set_title(f"{name}\n‖f‖ = {f.norm():.2f}; dashed: {other.norm():.2f}", fontsize=10)
+together.set_title("all five", fontsize=10)
+for axis in axes.flat:
+    axis.plot(X[:, 0], y, "o", color="#d1495b", markersize=5)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.set_xlabel("x")
-axes[0].set_ylabel("f(x)")
-axes[0].set_ylim(-1.6, 1.8)
+axes[0, 0].set_ylim(-1.6, 1.8)
+figure.supxlabel("x")
+figure.supylabel("f(x)")
 figure.savefig("interpolation.png", dpi=110)

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from mercer.errors import NotPositiveDefiniteError
 from mercer.linalg import Factor, cholesky, eigen, qr, symmetric_solve, triangular_solve
 from mercer.linalg.panels import Tuning, factor_in_panels
+from mercer.linalg.thin import Tuning as ThinTuning
+from mercer.linalg.thin import thin_product
 
 UNIT = {"float32": float(np.finfo(np.float32).eps), "float64": float(np.finfo(np.float64).eps)}
 
@@ -486,3 +489,27 @@ class TestPanels:
         A[6, 6] = -1.0
         with pytest.raises(NotPositiveDefiniteError, match="no Cholesky factor"):
             cholesky(A, jitter=0.0, tuning=tuning)
+
+
+# --- products with few columns --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7, 16, 48, 49])
+@pytest.mark.parametrize("order", ["rows", "columns", "strided"])
+def test_thin_products_are_those_of_numpy(columns, order, dtype):
+    pieces = ThinTuning(multiplications=4096, rows=8, longest=32)
+    A = normal(45, 70).astype(dtype)
+    A = {"rows": A, "columns": np.asfortranarray(A), "strided": np.repeat(A, 2, axis=1)[:, ::2]}[
+        order
+    ]
+    V = normal(70, columns, seed=1).astype(dtype)
+    found = thin_product(A, V, pieces)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, A.astype(float) @ V, atol=200 * UNIT[dtype])
+
+
+def test_bits_of_thin_products_do_not_depend_on_threads():
+    A, V = normal(300, 500), normal(500, 16, seed=1)
+    with threadpool_limits(1):
+        alone = thin_product(A, V)
+    assert np.array_equal(thin_product(A, V), alone)

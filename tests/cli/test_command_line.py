@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import mercer
 from mercer.cli import main
 from mercer.cli.arguments import parser
+from mercer.workflow.search import Search
 
 ROWS = 120
 
@@ -108,6 +112,29 @@ def test_refusals_are_sentences_with_exit_codes(folder, capsys, asked, code, sen
     assert sentence in told
     assert "Traceback" not in told
     assert sorted(folder.iterdir()) == before
+
+
+def test_an_extra_that_is_missing_is_named(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    asked = ["fit", str(folder / "t.csv"), "--target", "price", "--time", "1s", "--device", "cuda"]
+    assert main([*asked, "-o", str(folder / "card.mercer")]) == 3
+    assert "mercer[gpu]" in capsys.readouterr().err
+    assert not (folder / "card.mercer").exists()
+
+
+def test_ctrl_c_leaves_the_best_model_so_far(folder, tmp_path, capsys, monkeypatch):
+    own, out = Search._trial, tmp_path / "m.mercer"
+
+    def interrupted(search, *parts):
+        if len(search.trials) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return own(search, *parts)
+
+    monkeypatch.setattr(Search, "_trial", interrupted)
+    asked = ["fit", str(folder / "t.csv"), "--target", "price", "--time", "1h", "--no-report"]
+    assert main([*asked, "-o", str(out)]) == 0
+    assert "the best model so far" in capsys.readouterr().err
+    assert "stopped by hand" in mercer.load(out).certificate()
 
 
 def test_wrong_commands_have_the_code_of_all_programs(capsys):

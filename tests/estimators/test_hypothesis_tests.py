@@ -100,6 +100,57 @@ def test_the_linear_statistic_is_the_mean_over_pairs():
     np.testing.assert_allclose(found.statistic, np.mean(h))
 
 
+def test_the_linear_independence_statistic_is_the_mean_over_quadruples():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 19, 1))
+    k, other = Gaussian(0.8), Gaussian(1.3)
+    K, L = k(X), other(Y)
+    h = []
+    for i in range(0, 16, 4):
+        a, b, c, d = range(i, i + 4)
+        parts = [M[a, b] + M[c, d] - M[a, c] - M[b, d] for M in (K, L)]
+        h.append(parts[0] * parts[1] / 4)
+    found = hsic_test(X, Y, k, other, method="linear")
+    np.testing.assert_allclose(found.statistic, np.mean(h))
+    many = rng.standard_normal((8000, 1))
+    noisy = many + rng.standard_normal((8000, 1))
+    found = hsic_test(many, noisy, k, other, method="linear")
+    assert found.pvalue < 1e-6
+    exact = hsic_test(many[:800], noisy[:800], k, other, permutations=1).statistic
+    np.testing.assert_allclose(found.statistic, exact, rtol=0.3)
+
+
+def test_asymptotic_forms_draw_from_the_limit():
+    """The limit has mean Σλ_i and variance 2Σλ_i², and p-values near those of permutations."""
+    X, Y = samples(60, 50, shift=0.35)
+    found, exact = (
+        mmd_test(X, Y, method=method, permutations=4000, random_state=0)
+        for method in ("asymptotic", "permutation")
+    )
+    k = found.kernels[0]
+    gap = k.mean_embedding(X).distance(k.mean_embedding(Y)) ** 2
+    np.testing.assert_allclose(found.statistic, gap)
+    assert abs(found.pvalue - exact.pvalue) < 0.03
+    H = np.eye(110) - 1.0 / 110
+    values = np.linalg.eigvalsh(H @ k(np.r_[X, Y]) @ H) / 110 * (110 / 3000)
+    null = found.null_distribution
+    np.testing.assert_allclose(null.mean(), values.sum(), rtol=0.03)
+    np.testing.assert_allclose(null.var(), 2 * (values**2).sum(), rtol=0.15)
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((60, 1))
+    y = 0.7 * x + rng.standard_normal((60, 1))
+    found, exact = (
+        hsic_test(x, y, method=method, permutations=4000, random_state=0)
+        for method in ("asymptotic", "permutation")
+    )
+    np.testing.assert_allclose(found.statistic, exact.statistic, rtol=1e-7)
+    assert 0.001 < exact.pvalue < 0.5
+    assert abs(found.pvalue - exact.pvalue) < 0.03
+    np.testing.assert_allclose(
+        found.null_distribution.mean(), exact.null_distribution.mean(), rtol=0.1
+    )
+
+
 def test_gamma_forms_are_near_the_permutation_p_values():
     X, Y = samples(60, 50, shift=0.35)
     by_gamma, exact = (
@@ -174,11 +225,14 @@ def test_refusals():
         ((X, Y), {"kernel": Linear(), "bandwidth": "median"}, "no single lengthscale"),
         ((X[:3], Y[:3]), {"bandwidth": "power"}, "four points or more"),
         ((X[:3], Y[:3]), {"method": "linear"}, "four points or more"),
+        ((X, Y), {"method": "gamma", "bandwidth": "aggregate"}, "by permutations: write"),
     ]:
         with pytest.raises(ValueError, match=text):
             mmd_test(*arguments, **options)
     with pytest.raises(ValueError, match="six pairs or more"):
         hsic_test(X, Y)
+    with pytest.raises(ValueError, match="eight pairs or more"):
+        hsic_test(X[:7], Y[:7], method="linear")
 
 
 def test_random_features_find_a_shift_in_linear_time():

@@ -11,8 +11,9 @@ from sklearn.datasets import load_wine
 from sklearn.metrics import root_mean_squared_error
 
 import mercer
-from mercer.workflow import TableBlocks, TableEncoder, read_table
+from mercer.workflow import TableBlocks, TableEncoder, choice, read_table
 from mercer.workflow.search import Limit
+from mercer.workflow.targets import read_target
 
 SECONDS = 1.0
 
@@ -144,6 +145,43 @@ def test_a_search_that_is_stopped_gives_its_best_model(table):
     assert model.record_.scores["mercer"]["RMSE"] < model.record_.scores["constant"]["RMSE"]
 
 
+def test_a_learned_metric_is_taken_where_it_is_better(tmp_path):
+    """Directions between columns matter, which no lengthscale can tell."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = np.abs(X[:, 0] + X[:, 1]) + 0.05 * rng.normal(size=400)
+    model = mercer.tune(X, y, limit=Limit(1e9))
+    chosen = model.record_.trials[-1]
+    assert "learned metric" in chosen["kernel"]
+    new = rng.normal(size=(1000, 3))
+    gap = root_mean_squared_error(np.abs(new[:, 0] + new[:, 1]), model.predict(new))
+    assert gap < 0.03  # 0.04 with lengthscales of columns, 0.02 with a map of them
+    space = {"table": pd.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": y})}
+    exec(model.code_, space)
+    ours = model.predict(X)
+    assert np.array_equal(space["model"].predict(space["table"].drop(columns="y")), ours)
+    assert np.array_equal(mercer.load(model.save(tmp_path / "m.mercer")).predict(X), ours)
+
+
+def test_fits_that_would_take_too_long_take_centres_and_fewer_rows(table, monkeypatch):
+    monkeypatch.setattr(choice, "EXACT_ROWS", 100)
+    monkeypatch.setattr(choice, "LEAST_CENTRES", 20)
+    monkeypatch.setattr(choice.Size, "seconds", lambda size, centres=None: 0.1 * (centres or 1e9))
+    model = mercer.fit(table, "price", time_limit=SECONDS)
+    assert model.model_.centres == 20
+    assert "fitted to 208 of 240 rows" in model.certificate()  # 5/(3·0.1·20) of 192, and 48
+
+
+def test_classes_are_judged_by_the_order_of_scores():
+    """Scores of another size and place say the same of classes; worse ones do not."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=200)
+    goal = read_target("y", labels, None)
+    scores = 2.0 * np.eye(3)[labels] - 1.0 + rng.normal(size=(200, 3))
+    assert goal.loss(scores) == pytest.approx(goal.loss(0.1 * scores + 5.0), rel=1e-2)
+    assert goal.loss(scores) < 0.7 * goal.loss(scores + 2.0 * rng.normal(size=scores.shape))
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -211,9 +249,10 @@ def test_files_are_tables(table, tmp_path, ending):
 
 
 def test_broken_files_are_named(tmp_path):
-    (tmp_path / "bad.csv").write_text("a,b\n1,2\n1,2,3\n")
-    with pytest.raises(ValueError, match="line 3 has 3 fields, the header 2"):
-        read_table(tmp_path / "bad.csv")
+    for line, fields in (("1,2,3", 3), ("1", 1)):
+        (tmp_path / "bad.csv").write_text(f"a,b\n1,2\n{line}\n3,\n")
+        with pytest.raises(ValueError, match=f"line 3 has {fields} fields, the header 2"):
+            read_table(tmp_path / "bad.csv")
     for name, content in {
         "bad.parquet": b"PAR1",
         "bad.npz": b"PK",

@@ -15,6 +15,7 @@ import numpy as np
 
 from mercer.cli.stopping import stopping
 from mercer.persistence import load
+from mercer.persistence.container import write_whole
 from mercer.runtime.budget import free_memory, memory_budget
 from mercer.structured.encodings import column_names
 from mercer.workflow import FittedModel
@@ -101,7 +102,7 @@ def predict(options: Any) -> None:
     if not options.output:
         sys.stdout.write(text)
         return
-    write_text(Path(options.output), text)
+    write_whole(options.output, text.encode())
     print(f"{len(lines) - 1:,} predictions in {options.output}", file=sys.stderr)
 
 
@@ -206,11 +207,16 @@ def _table(options: Any) -> Any:
     most = memory_budget(options.memory) if options.memory else free_memory()
     if needed > most:
         raise ValueError(
-            f"{rows:,} rows of {columns} columns take about {needed / 1e9:.1f} GB, and "
-            f"{most / 1e9:.1f} GB may be used: take a part of them, as --rows "
+            f"{rows:,} rows of {columns} columns take about {_megabytes(needed)}, and "
+            f"{_megabytes(most)} may be used: take a part of them, as --rows "
             f"{int(rows * most / needed / 2):d}."
         )
     return table
+
+
+def _megabytes(count: float) -> str:
+    size = count / 1e6
+    return f"{size:,.0f} MB" if size >= 10 else f"{size:.2g} MB"
 
 
 def _model(path: str) -> Any:
@@ -236,16 +242,6 @@ def _reported(model: Any, path: str) -> Path | None:
     except ImportError:
         print("mercer: the report takes matplotlib: pip install 'mercer[cli]'", file=sys.stderr)
         return None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _print_json(value: Any) -> None:

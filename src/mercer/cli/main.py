@@ -43,7 +43,7 @@ def _sentence(refusal: Exception) -> tuple[str, int]:
         return f"{where}{refusal.strerror or refusal}.", NOT_WRITTEN
     if isinstance(refusal, MemoryError):
         return "the memory is not enough: take fewer rows with --rows.", REFUSED
-    if isinstance(refusal, ValueError):
+    if isinstance(refusal, (ValueError, ImportError)):  # an extra that is not installed
         return str(refusal), REFUSED
     return f"{type(refusal).__name__}: {refusal} (MERCER_TRACEBACK=1 shows where)", FAILED
 

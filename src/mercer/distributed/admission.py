@@ -57,7 +57,8 @@ def _delayed_blocks(data: Any, beside: Rows | None) -> tuple[list[Any], tuple[in
     from dask import delayed
 
     if is_table(data):
-        parts = list(data.to_delayed())
+        # Optimised, columns of one file would be read in blocks of different lengths.
+        parts = list(data.to_delayed(optimize_graph=False))
         width = () if data.ndim == 1 else (len(data.columns),)
     else:
         if data.ndim not in (1, 2):

@@ -69,35 +69,41 @@ class Placement:
 
         An argument is a list with an entry for each block, or one `Common` for all.
         """
-        futures: list[Any] = [None] * len(self.lengths)
-        token = _token(name)
+        token, tasks = _token(name), {}
         for group, worker in zip(self.groups, self.workers, strict=True):
-            if not group:
-                continue
-            columns = [
-                [part.value] * len(group) if isinstance(part, Common) else [part[i] for i in group]
-                for part in arguments
-            ]
-            keys = [f"{token}-{i}" for i in group]
-            made = self.client.map(function, *columns, key=keys, workers=[worker], pure=False)
-            for i, future in zip(group, made, strict=True):
-                futures[i] = future
-        return futures
+            for i in group:
+                parts = [p.value if isinstance(p, Common) else p[i] for p in arguments]
+                tasks[f"{token}-{i}"] = worker, (function, *parts)
+        futures = dict(zip(tasks, self._begun(tasks), strict=True))
+        return [futures[f"{token}-{i}"] for i in range(len(self.lengths))]
 
     def each_group(self, name: str, function: Callable[..., Any], arguments: Any) -> list[Any]:
         """A task for each worker, on a list of what belongs to its blocks."""
-        token = _token(name)
-        return [
-            self.client.submit(
-                function,
-                [arguments[i] for i in group],
-                key=f"{token}-{g}",
-                workers=[worker],
-                pure=False,
-            )
-            for g, (group, worker) in enumerate(zip(self.groups, self.workers, strict=True))
-            if group
-        ]
+        token, tasks = _token(name), {}
+        for g, (group, worker) in enumerate(zip(self.groups, self.workers, strict=True)):
+            if group:
+                tasks[f"{token}-{g}"] = worker, (function, [arguments[i] for i in group])
+        return self._begun(tasks)
+
+    def _begun(self, tasks: dict[str, tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """Futures of tasks, each bound to a worker: one message to the scheduler for all of them.
+
+        A message for each worker would wait ten milliseconds for the one before.
+        """
+        from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+
+        layers: dict[str, dict[str, Any]] = {}
+        for key, (worker, task) in tasks.items():
+            layers.setdefault(worker, {})[key] = task
+        graph = HighLevelGraph(
+            {
+                worker: MaterializedLayer(part, annotations={"workers": [worker]})
+                for worker, part in layers.items()
+            },
+            {worker: set() for worker in layers},
+        )
+        with connected():
+            return list(self.client.get(graph, list(tasks), sync=False))
 
     def total(self, name: str, parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
         """Sums of groups, added two by two, in order of their first block, until one is left.

@@ -16,15 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
 from mercer.checks import check_count, check_nonnegative
+from mercer.distributed import is_scattered
+from mercer.distributed.over_rows import smallest
 from mercer.errors import ApproximationWarning
 from mercer.estimators.inputs import admit_points, forget
 from mercer.features import FeatureMap, Nystroem
-from mercer.features.centres import KMeansPlusPlus, Uniform
+from mercer.features.centres import POOL_ROWS, KMeansPlusPlus, Uniform
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, generator
-from mercer.operators import Gram
+from mercer.operators import FeatureMatrix, Gram, MappedRows
 from mercer.points import PointSet
 
 LEAST_DEGREE = 1e-2  # of the mean degree: what estimated degrees are raised to
@@ -120,6 +122,8 @@ class KernelKMeans(_Clusters):
     features: int | FeatureMap | None = None
     random_state: Seed = None
 
+    _takes_clusters = True
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find clusters. y is not used."""
         self._check_parameters()
@@ -151,6 +155,8 @@ class KernelKMeans(_Clusters):
     ) -> np.ndarray:
         """The rows with which clusters begin."""
         able = np.flatnonzero(weights)
+        if points.home == "cluster":  # some of the rows are enough to begin with
+            able = random.choice(able, min(len(able), POOL_ROWS * self.n_clusters), replace=False)
         if self.init == "random":
             return random.choice(able, self.n_clusters, replace=False)
         choice = KMeansPlusPlus(self.n_clusters, int(random.integers(2**31)))
@@ -162,7 +168,8 @@ class KernelKMeans(_Clusters):
     def _keep(
         self, kernel: Kernel, points: PointSet, phi: FeatureMap | None, X: Any, weights: np.ndarray
     ) -> None:
-        shares = _shares(self.labels_, weights, self.n_clusters)
+        labels = X.placed(self.labels_) if is_scattered(X) else self.labels_
+        shares = _shares(labels, weights, self.n_clusters)
         f: RKHSFunction | FeatureFunction
         if phi is None:
             f = RKHSFunction(kernel, points, shares.astype(points.dtype))
@@ -202,14 +209,38 @@ def _space(gram: Gram, phi: FeatureMap | None, X: Any) -> tuple[Product, np.ndar
         diagonal = np.asarray(gram.diagonal(), np.float64)
         return lambda A: np.asarray(gram @ A.astype(gram.dtype), np.float64), diagonal
     Z = phi.matrix(X)
+    if is_scattered(X):
+        return Z, np.zeros(0)  # type: ignore[return-value]
     return lambda A: np.asarray(Z @ np.asarray(Z.T @ A), np.float64), np.zeros(length(X))
 
 
 def _shares(labels: np.ndarray, weights: np.ndarray, clusters: int) -> np.ndarray:
     """A with the means as μ_c = Σ_i A_ic k(x_i, ·)."""
+    if is_scattered(labels):
+        inside = (labels[:, None] == np.arange(clusters)).astype(np.float64) * weights[:, None]
+        return inside / np.maximum(inside.sum(axis=0), np.finfo(np.float64).tiny)
     shares = np.zeros((len(labels), clusters))
     shares[np.arange(len(labels)), labels] = weights
     return shares / np.maximum(shares.sum(axis=0), np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class NearestMean:
+    """The row map of Lloyd's step: inner products with means ↦ the weight of a row at its mean.
+
+    Sums are the weights of the clusters and the objective; labels and distances are handed back.
+    """
+
+    squares: np.ndarray
+    weights: Any
+
+    def __call__(self, start: int, stop: int, rows: Any) -> MappedRows:
+        distances = self.squares - 2.0 * np.asarray(rows, np.float64)
+        labels, weights = np.argmin(distances, axis=1), self.weights[start:stop]
+        nearest = distances[np.arange(len(labels)), labels]
+        inside = (labels[:, None] == np.arange(len(self.squares))) * weights[:, None]
+        sums = np.append(inside.sum(axis=0), weights @ nearest)
+        return MappedRows(inside, sums, np.stack([labels, nearest], axis=1))
 
 
 class _Lloyd:
@@ -223,6 +254,8 @@ class _Lloyd:
 
     def run(self, start: np.ndarray) -> tuple[np.ndarray, float, int, bool]:
         """Labels, objective, steps, and whether they settled, from the points that begin."""
+        if isinstance(self.multiply, FeatureMatrix):
+            return self._run_in_passes(self.multiply, start)
         clusters = len(start)
         shares = np.zeros((len(self.weights), clusters))
         shares[start, np.arange(clusters)] = 1.0
@@ -235,6 +268,28 @@ class _Lloyd:
             if settled or objective_before - objective <= self.tol * abs(objective):
                 return labels, self._assigned(shares)[1], step, True
         return labels, objective, self.steps, False
+
+    def _run_in_passes(
+        self, Z: FeatureMatrix, start: np.ndarray
+    ) -> tuple[np.ndarray, float, int, bool]:
+        """The same for features of rows on a cluster: a row pass is a step, means travel."""
+        means = np.asarray(Z[start].dense(), np.float64).T
+        before: Any = None
+        weights, objective = Z.x.placed(self.weights), np.inf
+        for step in range(1, self.steps + 1):
+            nearest = NearestMean(np.einsum("ij,ij->j", means, means), weights)
+            found = Z.row_pass(means, nearest)
+            labels, distances = found.values[:, 0], found.values[:, 1]
+            totals, counts, last = found.product, found.sums[:-1], objective
+            objective = float(found.sums[-1])
+            settled = before is not None and not bool((labels != before).any())
+            if settled or last - objective <= self.tol * abs(objective):
+                return np.asarray(labels).astype(int), objective, step, True
+            means, before = totals / np.maximum(counts, np.finfo(np.float64).tiny), labels
+            empty = np.flatnonzero(counts == 0)
+            if len(empty):  # they get the points farthest from their means
+                means[:, empty] = np.asarray(Z[smallest(-distances, len(empty))].dense()).T
+        return np.asarray(labels).astype(int), objective, self.steps, False
 
     def _assigned(self, shares: np.ndarray) -> tuple[np.ndarray, float]:
         """The nearest mean of each point, and the objective; no cluster is left empty."""

@@ -187,13 +187,6 @@ def explanation(choice: automatic.Choice | None, solver: Any) -> str:
     return f"{name}The solver was given, or there was nothing to choose."
 
 
-def _centres_of(points: PointSet, centres: Any) -> Any:
-    """What was asked for; rows on a cluster have centres in any case, as blocks of rows do."""
-    if points.home == "cluster" and centres is None:
-        return min(automatic.default_centres(len(points)), len(points))
-    return centres
-
-
 def formulation(
     kernel: Kernel,
     points: PointSet,
@@ -217,7 +210,7 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     """
     warn_of_lengthscale(kernel, points)
-    centres = _centres_of(points, centres)
+    centres = _default_centres(points) if centres is None else centres
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
@@ -263,6 +256,13 @@ def _chosen_centres(
         assert count is not None
         centres = drawn(min(count, len(points)), kernel, points, random_state)
     return centres.choose(kernel, points).points
+
+
+def _default_centres(points: PointSet) -> int | None:
+    """How many centres there are where none were asked for: some for rows on a cluster."""
+    if points.home != "cluster":
+        return None
+    return min(automatic.default_centres(len(points)), len(points))
 
 
 def with_stored_pairs(gram: Gram) -> Gram:

@@ -68,6 +68,7 @@ class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
 
     _allow_indefinite = True
     _instead_of_tensors = ""
+    _takes_clusters = True
 
     _: KW_ONLY
     kernel: KernelLike = "rbf"

@@ -23,7 +23,7 @@ from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
-from mercer.operators import Gram
+from mercer.operators import Gram, stored_if_small
 from mercer.points import VectorPoints
 
 SOLVERS = ("auto", "dense", "arpack", "randomized")
@@ -50,8 +50,9 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     It replaces scikit-learn's estimator of the same name: the same parameters come first and mean
     the same. With the centred Gram matrix HKH = VΛVᵀ the coordinates of the training points are
     V√Λ, and those of a new point f(x) − offset for the functions f with coefficients V/√Λ. The
-    iterative methods multiply by the Gram matrix and never store it; with `centres`, the components
-    are those of the Nyström features, at a cost linear in the number of rows.
+    iterative methods multiply by the Gram matrix, and store it only where it takes less than half
+    of the memory budget (`MERCER_MEMORY`, or a quarter of what is free); with `centres`, the
+    components are those of the Nyström features, at a cost linear in the number of rows.
 
     Parameters
     ----------
@@ -137,6 +138,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     centres: int | AnyChoice | None = None
 
     _allow_indefinite = True
+    _takes_clusters = True
     _tuning = Tuning()
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -244,6 +246,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if solver == "dense" or n <= few.tiny:
             by_size = solver == "randomized"
             return _dense_eigenpairs(gram.dense().astype(np.float64), count, by_size)
+        gram = stored_if_small(gram)
         means = np.asarray(gram.T @ np.ones(n, gram.dtype), np.float64) / n
 
         def multiply(block: np.ndarray) -> np.ndarray:

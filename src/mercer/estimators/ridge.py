@@ -159,6 +159,8 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     random_state: Seed = None
     device: Any = None
     checkpoint: str | Path | None = None
+
+    _takes_clusters = True
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
@@ -187,9 +189,10 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         fitted model without an intercept says what one would gain, where that is cheap to know.
         """
         text = super().explain(X, y, sample_weight)
-        if X is not None or self.fit_intercept or len(self._problems) > 1:
+        problems = getattr(self, "_problems", [])  # a model that was loaded has none
+        if X is not None or self.fit_intercept or len(problems) != 1:
             return text
-        return f"{text}\n{advice_on_intercept(self._problems[0])}".strip()
+        return f"{text}\n{advice_on_intercept(problems[0])}".strip()
 
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Where f is sought, the checked data, and λ = α/Σw for each output or for all."""

@@ -74,6 +74,7 @@ class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstim
     """
 
     _instead_of_tensors = ""
+    _takes_clusters = True
     _allow_indefinite = True
 
     alpha: float = 1.0

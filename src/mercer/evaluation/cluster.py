@@ -232,6 +232,14 @@ def _there(thing: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
+class Columns:
+    """What all blocks of K have in common; without centres, the columns are the rows."""
+
+    kernel: EvaluableKernel
+    centres: PointSet | None
+
+
+@dataclass(frozen=True, eq=False)
 class KernelOnBlock:
     """K(block, centres) on a worker: its packed centres are kept as long as they are used."""
 
@@ -241,13 +249,12 @@ class KernelOnBlock:
     names: tuple[str, ...] | None
     on_card: ClassVar[bool] = True
 
-    def __call__(self, rows: np.ndarray, common: tuple[EvaluableKernel, PointSet | None]) -> Any:
+    def __call__(self, rows: np.ndarray, common: Columns) -> Any:
         from mercer.evaluation.dispatch import execution_for
 
-        kernel, centres = common
         x: Any = _points(rows, self.names)
-        y = x if centres is None else _on_card(centres)
-        return execution_for(kernel, x, y, self.dtype, self.memory, self.precision)
+        y = x if common.centres is None else _on_card(common.centres)
+        return execution_for(common.kernel, x, y, self.dtype, self.memory, self.precision)
 
 
 def _points(rows: np.ndarray, names: tuple[str, ...] | None) -> PointSet:
@@ -284,7 +291,7 @@ class Cluster:
             )
         self.x, self.y, self.kernel, self.same = x, y, kernel, same
         local = KernelOnBlock(str(dtype), memory, precision, x.names)
-        self.blocks = OverBlocks(x.rows, local, (kernel, None if same else y))
+        self.blocks = OverBlocks(x.rows, local, Columns(kernel, None if same else y))
 
     def _refuse_square(self) -> None:
         if self.same:

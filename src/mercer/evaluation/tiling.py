@@ -18,6 +18,7 @@ import numpy as np
 from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.row_pass import row_pass, row_pass_memory
+from mercer.linalg.thin import thin_product
 from mercer.points import PointSet
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, in_words, memory_budget
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
@@ -233,7 +234,7 @@ class Tiled:
         if values.shape[1] == 1:
             self.reduce(rows, columns, values[:, 0], out[:, 0])
         else:
-            out += self._filled(rows, columns, len(out), len(values)) @ values
+            out += thin_product(self._filled(rows, columns, len(out), len(values)), values)
 
     def _filled(self, rows: Any, columns: Any, n: int, m: int) -> np.ndarray:
         block = np.empty((n, m), self.dtype)
@@ -263,8 +264,8 @@ class Tiled:
                     self.reduce_both(rows, columns, v[:, 0], w[:, 0], out[:, 0], out_columns[:, 0])
                 else:
                     block = self._filled(rows, columns, len(w), len(v))
-                    out += block @ v
-                    out_columns += block.T @ w
+                    out += thin_product(block, v)
+                    out_columns += thin_product(block.T, w)
 
         for pairs in tournament(len(blocks)):
             run(meet, pairs, threads)
@@ -315,11 +316,12 @@ def mirror(matrix: np.ndarray, start: int, stop: int) -> None:
     Blocks of 128 rows and columns are transposed within the first-level cache.
     """
     step = 128
+    below = np.tri(step, k=-1, dtype=bool)
     for a, b in spans(stop, step, start):
         for c, d in spans(a, step):
             matrix[a:b, c:d] = matrix[c:d, a:b].T
-        for i in range(a, b):
-            matrix[i, a:i] = matrix[a:i, i]
+        block = matrix[a:b, a:b]
+        np.copyto(block, block.T.copy(), where=below[: b - a, : b - a])
 
 
 def tournament(players: int) -> list[list[tuple[int, int]]]:

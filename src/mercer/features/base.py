@@ -59,6 +59,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     """
 
     _instead_of_tensors = ""
+    _takes_clusters = True
 
     kernel_: Kernel
     n_features_in_: int

@@ -487,6 +487,8 @@ class _Pivoted(Choice):
         random = generator(self.random_state)
         rows = self._pool_size(x)
         drawn = None if rows >= len(x) else np.sort(random.choice(len(x), rows, replace=False))
+        if drawn is None and x.home == "cluster":
+            x = x.host()  # they are few
         among = x if drawn is None else x.take(drawn)
         factor = PartialFactor(kernel, among, self._most_pivots(), tuning=self.tuning)
         for _ in self._grown(factor, random):

@@ -17,9 +17,11 @@ from sklearn.utils.validation import validate_data
 from mercer.arrays import beside, is_tensor, on_host
 from mercer.distributed import is_scattered
 from mercer.distributed.outputs import by_blocks
+from mercer.evaluation.dispatch import program_of
 from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
+from mercer.operators import Gram
 from mercer.points import (
     PointSet,
     VectorPoints,
@@ -55,6 +57,7 @@ class KernelInput:
     kernel_params: Any = None
     _allow_indefinite = False  # whether "sigmoid" is accepted, as scikit-learn accepts it
     _allow_spline = False  # whether kernels as ThinPlate() are accepted
+    _takes_clusters = False  # whether it is fitted to rows on a cluster
     _instead_of_tensors = "KernelRidge, KernelRegressor and KernelClassifier take tensors."
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -83,6 +86,12 @@ class KernelInput:
         for name, changes in inner.items():
             setattr(self, name, getattr(self, name).with_(**changes))
         return self
+
+    def _html_repr(self) -> str:
+        """In a notebook: kernel, solver and certificate of a fitted model, above the diagram."""
+        from mercer.features.notebook import fitted_html
+
+        return fitted_html(self) + super()._html_repr()  # type: ignore[misc]
 
     # ---- the kernel --------------------------------------------------------------------------
 
@@ -219,6 +228,12 @@ class KernelInput:
         """Rows on a cluster, and targets beside them; what they hold is checked where they are."""
         from mercer.distributed.admission import admitted, names_of
 
+        if not self._takes_clusters:
+            raise ValueError(
+                f"{type(self).__name__} is not fitted to rows on a cluster: write X.compute() "
+                "where they fit into memory, or take KernelRidge, KernelRegressor or "
+                "KernelClassifier with centres."
+            )
         if self._is_precomputed():
             raise ValueError('kernel="precomputed" takes arrays of NumPy: write K.compute().')
         names, rows = names_of(X), admitted(X)
@@ -246,10 +261,10 @@ class KernelInput:
 
 def _check_range(kernel: Kernel, points: PointSet) -> None:
     """Refuse points at which a kernel with a formula leaves the range of floats."""
-    if kernel.expression() is None or points.home != "host":
+    if program_of(kernel) is None or points.home != "host":
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        own = kernel.diagonal(points)
+        own = Gram(kernel, points).diagonal()
     if not np.isfinite(own).all():
         raise ValueError(
             f"{kernel!r} overflows: k(x, x) is beyond {np.finfo(own.dtype).max:.1g}, the largest "

@@ -129,8 +129,8 @@ class Kernel(Value):
         >>> (0.5 * ThinPlate() + Gaussian()).null_degree(), Gaussian().null_degree()
         (1, None)
         """
-        for part in self._parts():
-            if part.null_degree() is not None:
+        for part in vars(self).values():
+            if isinstance(part, Kernel) and part.null_degree() is not None:
                 raise ValueError(
                     f"{part!r} is positive definite off polynomials only, which adds up and takes "
                     f"positive factors, but has no {type(self).__name__}: write "
@@ -450,6 +450,12 @@ class Kernel(Value):
     def __repr__(self) -> str:
         fields = (f"{f.name}={_shown(getattr(self, f.name))}" for f in dataclasses.fields(self))
         return f"{type(self).__name__}({', '.join(fields)})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: values on a line, the Gram matrix of the line, and the facts."""
+        from mercer.kernels.picture import kernel_html
+
+        return kernel_html(self)
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

@@ -242,7 +242,7 @@ def _on_sphere(kernel: Kernel, measure: UniformSphere, count: int) -> MercerDeco
     """By the theorem of Funk and Hecke: spherical harmonics of degree l share an eigenvalue."""
     profile = _ZonalProfile(kernel, measure.dimension)
     values = profile.eigenvalues(DEGREES)
-    least = 1e-15 * float(np.abs(values).max(initial=0.0))
+    least = 1e-13 * float(np.abs(values).max(initial=0.0))  # what lies below is rounding
     if values.min() < -1e-9 * float(np.abs(values).max()):
         raise ValueError(f"{kernel!r} has a negative eigenvalue on the sphere: it is no kernel.")
     degrees: list[int] = []

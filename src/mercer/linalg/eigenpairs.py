@@ -10,6 +10,8 @@ import numpy as np
 
 from mercer.checks import check_count
 from mercer.linalg.eigen import eigen, qr
+from mercer.linalg.thin import thin_product
+from mercer.runtime.threads import single_threaded_blas
 
 Multiply = Callable[[np.ndarray], np.ndarray]
 
@@ -44,8 +46,10 @@ class Tuning:
     """Numbers of the iteration."""
 
     fewest: int = 8  # columns of a block: kernel values cost as much as these columns
+    lanes: int = 8  # of which a block has a multiple: vectors of a processor are full
     blocks: int = 12  # of the basis, beside the pairs that are wanted, before it is restarted
     negligible: float = 1e-14  # of the largest eigenvalue: a direction that small is rounding
+    condition: float = 1e-4  # least pivot of a block that Cholesky's method makes orthonormal
 
 
 def leading_eigenpairs(
@@ -63,9 +67,9 @@ def leading_eigenpairs(
 ) -> Eigenpairs:
     """The `count` largest eigenvalues of a symmetric A and their eigenvectors, by products alone.
 
-    Every step multiplies A by the residuals of the current pairs and takes the best pairs in the
-    span of all blocks so far (Rayleigh–Ritz), which is block Lanczos with full orthogonalisation;
-    a basis that has grown large is replaced by its leading pairs.
+    Block Lanczos with full orthogonalisation: every step multiplies A by the part of the last image
+    that is new, and takes the best pairs in the span of all blocks so far (Rayleigh–Ritz). A basis
+    that has grown large is replaced by its leading pairs.
 
     Parameters
     ----------
@@ -101,52 +105,108 @@ def leading_eigenpairs(
     """
     check_count("leading_eigenpairs", "count", count)
     count = min(count, size)
-    width = min(size, max(tuning.fewest, count + extra))
+    width = max(tuning.fewest, count + extra)
+    width = min(size, -(-width // tuning.lanes) * tuning.lanes)
     if start is None:
         start = _generator(random_state).standard_normal((size, width))
+    space = _Space(size, min(size, count + tuning.blocks * width), tuning)
     apply: Multiply = multiply if callable(multiply) else multiply.__matmul__
-    block = qr(start)[0]
-    basis, images = block[:, :0], block[:, :0]
-    products = 0
-    while True:
-        basis, images = np.hstack([basis, block]), np.hstack([images, apply(block)])
-        products += 1
-        values, turns = _ritz(basis, images, by_size)
-        kept = turns[:, : count + extra]
-        vectors, pushed = basis @ kept, images @ kept
-        rest = pushed - vectors * values[: count + extra]
-        sizes = np.linalg.norm(rest, axis=0)
-        scale = float(np.abs(values).max(initial=0.0)) or 1.0
-        done = bool((sizes[:count] <= tolerance * scale).all())
-        if done or products >= iterations or basis.shape[1] >= size:
-            break
-        if basis.shape[1] + width > count + tuning.blocks * width:
-            lead = turns[:, : min(2 * count + extra, turns.shape[1])]
-            basis, images = basis @ lead, images @ lead
-        block = _fresh(rest, basis, tuning.negligible * scale)
-        if not block.shape[1]:
-            break
-    return Eigenpairs(values[:count], vectors[:, :count], sizes[:count], products)
+    with single_threaded_blas():  # its idle threads would hold up those that multiply by A
+        block = qr(start)[0]
+        for products in range(1, iterations + 1):
+            block, rest = space.grown(block, apply(block))
+            values, turns = space.pairs(by_size)
+            scale = float(np.abs(values).max(initial=0.0)) or 1.0
+            ended = products == iterations or not block.shape[1]
+            expected = np.linalg.norm(rest @ turns[-rest.shape[1] :, :count], axis=0)
+            near = len(values) >= count and bool((expected <= tolerance * scale).all())
+            if near or ended:
+                found = space.chosen(values, turns, count, products)
+                if ended or bool((found.residuals <= tolerance * scale).all()):
+                    break
+            if space.columns + block.shape[1] > space.capacity:
+                space.restart(values, turns, 2 * count + extra)
+    return found
 
 
-def _ritz(basis: np.ndarray, images: np.ndarray, by_size: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The eigenpairs of A in the span of a basis, the wanted ones first."""
-    small = basis.T @ images
-    values, turns = eigen(0.5 * (small + small.T))
-    order = np.argsort(-np.abs(values) if by_size else -values, kind="stable")
-    return values[order], turns[:, order]
+class _Space:
+    """An orthonormal basis Q, the images AQ and QᵀAQ.
+
+    What A adds to Q is in the span of the block that comes next: AQ = Q(QᵀAQ) + (next block)·R.
+    """
+
+    def __init__(self, size: int, capacity: int, tuning: Tuning) -> None:
+        self.size, self.capacity, self.tuning, self.columns = size, capacity, tuning, 0
+        self._basis = np.empty((size, capacity), order="F")
+        self._images = np.empty((size, capacity), order="F")
+        self._small = np.zeros((capacity, capacity))
+
+    @property
+    def basis(self) -> np.ndarray:
+        return self._basis[:, : self.columns]
+
+    @property
+    def small(self) -> np.ndarray:
+        return self._small[: self.columns, : self.columns]
+
+    def grown(self, block: np.ndarray, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take a block in; returns the next one, and R of the columns of this one."""
+        new = slice(self.columns, self.columns + block.shape[1])
+        self.columns = new.stop
+        self._basis[:, new], self._images[:, new] = block, image
+        shares = thin_product(self.basis.T, image)
+        self.small[:, new], self.small[new] = shares, shares.T
+        self.small[new, new] = 0.5 * (shares[new] + shares[new].T)
+        rest = image - thin_product(self.basis, shares)
+        following = _orthonormal(rest, self.tuning.condition)
+        # once more: what rounding left of the basis in small directions has grown with them
+        following -= thin_product(self.basis, thin_product(self.basis.T, following))
+        following = _orthonormal(following, self.tuning.condition)
+        parts = thin_product(following.T, rest)
+        sizes = np.linalg.norm(parts, axis=1)
+        large = sizes > self.tuning.negligible * float(np.abs(self.small).max(initial=0.0))
+        large[self.size - self.columns :] = False
+        return following[:, large], parts[large]
+
+    def pairs(self, by_size: bool) -> tuple[np.ndarray, np.ndarray]:
+        """The eigenpairs of QᵀAQ, the wanted ones first."""
+        values, turns = eigen(self.small)
+        order = np.argsort(-np.abs(values) if by_size else -values, kind="stable")
+        return values[order], turns[:, order]
+
+    def chosen(
+        self, values: np.ndarray, turns: np.ndarray, count: int, products: int
+    ) -> Eigenpairs:
+        """The first pairs, with their residuals as they are."""
+        values, turns = values[:count], turns[:, :count]
+        vectors = thin_product(self.basis, turns)
+        images = thin_product(self._images[:, : self.columns], turns)
+        residuals = np.linalg.norm(images - vectors * values, axis=0)
+        return Eigenpairs(values, vectors, residuals, products)
+
+    def restart(self, values: np.ndarray, turns: np.ndarray, count: int) -> None:
+        """Keep the first pairs alone."""
+        turns = turns[:, :count]
+        basis, images = self.basis @ turns, self._images[:, : self.columns] @ turns
+        self.columns = turns.shape[1]
+        self._basis[:, : self.columns], self._images[:, : self.columns] = basis, images
+        self.small[...] = np.diag(values[: self.columns])
 
 
-def _fresh(rest: np.ndarray, basis: np.ndarray, negligible: float) -> np.ndarray:
-    """An orthonormal basis of what residuals add to a basis, without what is rounding."""
-    for _ in range(2):  # a second time takes out what rounding left of the first
-        rest = rest - basis @ (basis.T @ rest)
-    values, turns = eigen(rest.T @ rest)
-    large = values > max(negligible**2, float(values[-1]) * 1e-20)
-    block = (rest @ turns[:, large]) / np.sqrt(values[large])
-    for _ in range(2):
-        block = qr(block - basis @ (basis.T @ block))[0]
-    return block[:, : basis.shape[0] - basis.shape[1]]
+def _orthonormal(block: np.ndarray, condition: float) -> np.ndarray:
+    """An orthonormal basis of the columns; nearly so where they are nearly dependent.
+
+    Cholesky's method loses the square of the condition number, and Householder's takes longer.
+    """
+    products = thin_product(block.T, block)
+    try:
+        lower = np.linalg.cholesky(products)
+    except np.linalg.LinAlgError:
+        return qr(block)[0]
+    pivots = lower.diagonal()
+    if not pivots.min() > condition * pivots.max():
+        return qr(block)[0]
+    return thin_product(block, np.linalg.inv(lower).T)
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -39,6 +39,7 @@ PLAIN: dict[str, Any] = {  # the parameters of an algorithm, for machines that h
 class _Learned(KernelInput):
     """Attributes that learning sets, with their types; in a dataclass they would be parameters."""
 
+    _takes_clusters = True
     stream_: Any
     targets_: Targets
     kernel_: Kernel

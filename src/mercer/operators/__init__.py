@@ -14,6 +14,7 @@ from mercer.operators.around import (
     StoredGram,
     check_restartable,
     cross_gram,
+    stored_if_small,
 )
 from mercer.operators.base import Operator, Transposed
 from mercer.operators.gram import Gram
@@ -34,4 +35,5 @@ __all__ = [
     "Transposed",
     "check_restartable",
     "cross_gram",
+    "stored_if_small",
 ]

@@ -21,6 +21,7 @@ from mercer.evaluation.execution import (
 )
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.row_pass import Sums
+from mercer.linalg.thin import thin_product
 from mercer.operators.base import Operator
 from mercer.operators.gram import Gram
 from mercer.points import PointSet
@@ -63,12 +64,23 @@ def cross_gram(
     """
     gram = Gram(kernel, x, y, memory)
     wide = getattr(x, "width", tuning.stored_width) >= tuning.stored_width
-    size = len(x) * len(y) * gram.dtype.itemsize
-    if not wide or x.home != "host" or getattr(x, "mapped", False):
+    return stored_if_small(gram, tuning) if wide else gram
+
+
+def stored_if_small(gram: Gram, tuning: Tuning = TUNING) -> Gram:
+    """The same matrix, in memory where it takes half of the budget at most: for many products.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> type(stored_if_small(Gaussian().gram(np.eye(3)))).__name__
+    'StoredGram'
+    """
+    size = gram.shape[0] * gram.shape[1] * gram.dtype.itemsize
+    if gram.on_tensors or getattr(gram.x, "mapped", False):
         return gram
-    if size > tuning.stored_share * memory_budget(memory):
+    if size > tuning.stored_share * memory_budget(gram.memory):
         return gram
-    return StoredGram(kernel, x, y, memory, tuning)
+    return StoredGram(gram.kernel, gram.x, gram.y, gram.memory, tuning)
 
 
 class StoredGram(Gram):
@@ -104,13 +116,13 @@ class StoredGram(Gram):
         columns, back = self._columns(values, self.y)
         if columns.dtype != self.matrix.dtype:
             return super().__matmul__(values)
-        return back(self.matrix @ columns)
+        return back(_product(self.matrix, columns))
 
     def transposed_product(self, values: Any) -> Array:
         columns, back = self._columns(values, self.x)
         if columns.dtype != self.matrix.dtype:
             return super().transposed_product(values)
-        return back(self.matrix.T @ columns)
+        return back(_product(self.matrix.T, columns))
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
         columns, _ = self._columns(values, self.y)
@@ -130,6 +142,10 @@ class StoredGram(Gram):
 
     def __getitem__(self, places: Any) -> Gram:
         return Gram(self.kernel, self.x, self.y, self.memory, self.precision)[places]
+
+
+def _product(matrix: Array, columns: Array) -> Array:
+    return thin_product(matrix, columns) if isinstance(matrix, np.ndarray) else matrix @ columns
 
 
 class BlockedGram(Operator):

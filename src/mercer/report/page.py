@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from mercer.persistence.container import write_whole
 from mercer.report import figures
 from mercer.report.slices import drawn_slices
 
@@ -33,11 +33,13 @@ svg.figure { width: 100%; height: auto; display: block; }
 .scroll { overflow-x: auto; margin-bottom: 0.8rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 0.25rem 0.9rem 0.25rem 0; border-bottom: 1px solid var(--panel);
-  vertical-align: top; }
+  vertical-align: top; overflow-wrap: normal; }
 td.number, th.number { text-align: right; } tr.ours td { font-weight: 600; }
 pre { background: var(--panel); border-radius: 8px; padding: 0.8rem; overflow-x: auto;
   font: 13px/1.45 ui-monospace, monospace; overflow-wrap: normal; }
-@media print { body { max-width: none; } section, .figures > div { break-inside: avoid; } }
+@media print { body { max-width: none; font-size: 12px; } h2, p { break-after: avoid; }
+  .figures > div, .card, tr, pre { break-inside: avoid; }
+  .figures { grid-template-columns: 1fr 1fr; } }
 """
 
 
@@ -46,14 +48,7 @@ def write_report(model: Any, record: Any, path: Any) -> Path:
     target = Path(path)
     if not target.resolve().parent.is_dir():  # said before all figures are drawn
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
-    text = page(model, record)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return target
+    return write_whole(target, page(model, record).encode())
 
 
 def page(model: Any, record: Any) -> str:
@@ -93,15 +88,19 @@ def _section(title: str, text: str, content: str, drawings: Sequence[str | None]
 
 
 def _table(heads: list[str], rows: list[list[Any]], ours: int | None = None) -> str:
-    def cell(value: Any, tag: str = "td") -> str:
-        kind = " class='number'" if isinstance(value, float) else ""
-        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        return f"<{tag}{kind}>{escape(shown)}</{tag}>"
+    def cells(tag: str, texts: Sequence[Any], like: Sequence[Any]) -> str:
+        """Cells, to the right where the values of `like` are numbers."""
+        parts = []
+        for text, value in zip(texts, like, strict=True):
+            kind = " class='number'" if isinstance(value, float) else ""
+            shown = f"{text:.4g}" if isinstance(text, float) else str(text)
+            parts.append(f"<{tag}{kind}>{escape(shown)}</{tag}>")
+        return "".join(parts)
 
-    lines = ["<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"]
+    lines = [f"<tr>{cells('th', heads, rows[0] if rows else heads)}</tr>"]
     for i, row in enumerate(rows):
         mark = " class='ours'" if i == ours else ""
-        lines.append(f"<tr{mark}>" + "".join(cell(value) for value in row) + "</tr>")
+        lines.append(f"<tr{mark}>{cells('td', row, row)}</tr>")
     return f"<div class='scroll'><table>{''.join(lines)}</table></div>"
 
 
@@ -166,7 +165,14 @@ def _choice_text(record: Any) -> str:
     return (
         f"{len(record.trials)} kernels were compared by exact leave-one-out, each for "
         f"{len(record.surface['alphas'])} values of α: many on few rows first, then few on many."
+        f"{_learned_text(record)}"
     )
+
+
+def _learned_text(record: Any) -> str:
+    if "learned" not in record.trials[-1]["kernel"]:
+        return ""
+    return " The last one has a learned metric, and did better on rows which that had not seen."
 
 
 def _choice_figures(record: Any, model: Any) -> list[str | None]:

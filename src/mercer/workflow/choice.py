@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mercer.estimators import (
     KernelRidgeClassifier,
 )
 from mercer.estimators.scores import Calibration
-from mercer.kernels import Kernel, LinearMap
+from mercer.kernels import Gaussian, Kernel, LinearMap
 from mercer.kernels.base import parts
 from mercer.learning import CANDIDATES, GradientRounds, raced
 from mercer.solvers import automatic
@@ -30,9 +31,10 @@ from mercer.workflow.targets import Target
 
 EXACT_ROWS = 12_000  # up to which f is sought on all rows: K takes 0.6 GB in float32
 LEAST_CENTRES = 500
+SHORT = 5.0  # seconds that fits may take in any case
 FITS = 3.0  # that follow: to the rows that are not held out, to parts of them, to all rows
 SEARCHED_ROWS = 4_000
-LEARNED_ROWS, LEARNED_SECONDS = 300, 2.0  # below, a learned metric is not tried
+LEARNED_ROWS, LEARNED_SECONDS = 300, 1.0  # below, a learned metric is not tried
 STRENGTHS = (1.0, 6.0, 40.0)
 """C of logistic regression times α of least squares: its curvature is at most 1/4, that of the
 square 1, and where labels are certain far less."""
@@ -67,6 +69,8 @@ class Choice:
         How `TableEncoder` encodes numbers.
     estimator : estimator
         Not fitted.
+    fitted_rows : int
+        How many of the rows that are not held out it is to be fitted to.
     error, rows, freedom : float, int, float
         The leave-one-out error on so many rows, and the degrees of freedom there.
     trials, surface, spectrum :
@@ -83,6 +87,7 @@ class Choice:
 
     numbers: str
     estimator: Any
+    fitted_rows: int
     error: float
     rows: int
     freedom: float
@@ -92,17 +97,19 @@ class Choice:
 
 
 def choose(training: Any, known: Target, plan: Plan) -> Choice:
-    """Choose within half of the time that is left."""
+    """Choose, and leave time for the fits that follow."""
     few = take_rows(training, slice(0, SEARCHED_ROWS))
     target = known.take(slice(0, SEARCHED_ROWS))
     encodings = {
         numbers: TableEncoder(numbers=numbers).fit(few).transform(few)
         for numbers in ("standard", "rank")
     }
-    limit = plan.limit.share(0.5)
+    targets, rows = target.for_squares(), row_count(training)
+    outputs = 1 if targets.ndim == 1 else targets.shape[1]
+    limit = plan.limit.share(_share(encodings["standard"], rows, outputs, plan))
     search = Search(
         encodings,
-        target.for_squares(),
+        targets,
         limit.share(0.6),
         lambda text, done: plan.tell(text, 0.05 + 0.25 * done),
         loss=None if target.classes is None else target.loss,
@@ -111,11 +118,15 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
     plan.tell("learning a metric", 0.3)
     trial = _learned(found, encodings[found.numbers], target, plan, limit) or found
     plan.tell("choosing the loss", 0.45)
-    estimator = _estimator(trial, encodings[trial.numbers], target, plan, row_count(training))
+    Z = encodings[trial.numbers]
+    size = Size(trial.kernel, Z, rows, outputs, plan)
+    size = replace(size, rows=size.fitted_rows())
+    estimator = _estimator(trial, Z, target, plan, size)
     trials = search.trials if trial is found else [*search.trials, trial]
     return Choice(
         numbers=trial.numbers,
         estimator=estimator,
+        fitted_rows=size.rows,
         error=trial.error,
         rows=trial.rows,
         freedom=trial.path.degrees_of_freedom(trial.alpha / trial.rows),
@@ -123,6 +134,14 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
         surface=_surface(search, found),
         spectrum=np.asarray(trial.path.eigenvalues)[::-1] / trial.rows,
     )
+
+
+def _share(Z: np.ndarray, rows: int, outputs: int, plan: Plan) -> float:
+    """The share of the time for trying kernels: more where the fits that follow are quick."""
+    if rows > EXACT_ROWS:
+        return 0.4
+    fits = FITS * Size(Gaussian(), Z, rows, outputs, plan).seconds()
+    return max(0.4, 0.7 - fits / max(plan.limit.left, fits))
 
 
 # ---- a learned metric ----------------------------------------------------------------------------
@@ -145,14 +164,14 @@ def _learned(found: Trial, Z: np.ndarray, known: Target, plan: Plan, limit: Limi
         CANDIDATES, settings, Z, targets, loss=lambda rows, said: _lost(known, rows, said)
     )
     rows, predicted = learned.held_out
-    error = _lost(known, rows, predicted)
     if whole:
         said = np.asarray(found.path.leave_one_out(found.alpha / found.rows))[rows]
     else:
         others = np.setdiff1d(np.arange(len(Z)), rows)
         ridge = KernelRidge(found.alpha, kernel=found.kernel, fit_intercept=True)
         said = ridge.fit(Z[others], targets[others]).predict(Z[rows])
-    if not error < _lost(known, rows, said):
+    ratio = _lost(known, rows, predicted) / max(_lost(known, rows, said), 1e-300)
+    if not ratio < 1.0:
         return None
     Z, targets = Z[: found.rows], targets[: found.rows]
     kernel = _readable(learned.kernel)
@@ -163,7 +182,7 @@ def _learned(found: Trial, Z: np.ndarray, known: Target, plan: Plan, limit: Limi
         shares=learned.importances,
         kernel=kernel,
         alpha=float(f"{learned.alpha:.3g}"),
-        error=error,
+        error=found.error * ratio,  # on the footing of the others, which left out all rows
         seconds=time.monotonic() - start,
         path=path,
     )
@@ -187,22 +206,24 @@ def _readable(kernel: Kernel) -> Kernel:
 # ---- the estimator -------------------------------------------------------------------------------
 
 
-def _estimator(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, rows: int) -> Any:
+def _estimator(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Size) -> Any:
     """The estimator with the chosen kernel."""
     if known.classes is not None:
-        return _classifier(trial, Z, known, plan, rows)
-    size = Size(trial.kernel, Z, rows, 1, plan)
+        return _classifier(trial, Z, known, plan, size)
     if plan.loss is None:
         ridge = KernelRidge(trial.alpha, kernel=trial.kernel, fit_intercept=True)
         return ridge.set_params(**size.parameters())
-    regularization = float(f"{trial.alpha / rows:.3g}")
+    regularization = float(f"{trial.alpha / size.rows:.3g}")
     model = KernelRegressor(plan.loss, regularization, kernel=trial.kernel, tol=1e-5)
     return model.set_params(**size.parameters())
 
 
 @dataclass(frozen=True, eq=False)
 class Size:
-    """On how many centres f is sought: on all rows where time allows that."""
+    """How many rows are fitted, and on how many centres: all, where time allows that.
+
+    `Z` are some of the rows, by which the time of fits to more of them is foreseen.
+    """
 
     kernel: Kernel
     Z: np.ndarray
@@ -219,56 +240,84 @@ class Size:
         return device | {"centres": centres, "random_state": self.plan.random_state}
 
     def centres(self) -> int | None:
-        """None for all rows, or as many as can be fitted twice in the time that is left."""
-        if self.plan.device is not None:
-            return None if self.rows <= EXACT_ROWS else _centres(self.rows)
-        if self.rows <= EXACT_ROWS and FITS * self.seconds() <= self.plan.limit.left:
+        """None for all rows, or as many as there is time for."""
+        few = self.rows <= EXACT_ROWS
+        if few and (self.plan.device is not None or self.in_time()):
             return None
         count = _centres(self.rows)
-        while count > LEAST_CENTRES and FITS * self.seconds(count) > self.plan.limit.left:
+        while self.plan.device is None and count > LEAST_CENTRES and not self.in_time(count):
             count = max(round(0.7 * count), LEAST_CENTRES)
         return min(count, self.rows)
 
+    def fitted_rows(self) -> int:
+        """All rows, or as many as there is time for on the fewest centres."""
+        if self.plan.device is not None or self.rows <= EXACT_ROWS:
+            return self.rows
+        share = self._left() / (FITS * self.seconds(LEAST_CENTRES))
+        return max(min(self.rows, int(share * self.rows)), EXACT_ROWS)
+
+    def in_time(self, centres: int | None = None) -> bool:
+        """Whether the fits that follow end before the limit."""
+        return FITS * self.seconds(centres) <= self._left()
+
+    def in_time_after(self, seconds: float, rows: int) -> bool:
+        """Whether fits end in time that took so long for some rows, mostly for products with K."""
+        return FITS * seconds * (self.rows / rows) ** 2 <= self._left()
+
+    def _left(self) -> float:
+        return max(self.plan.limit.left, SHORT)
+
     def seconds(self, centres: int | None = None) -> float:
         """What a ridge fit of all rows takes on this machine, about."""
-        points = self.kernel.points(np.resize(self.Z, (self.rows, self.Z.shape[1])))
         chosen = automatic.choose(
-            self.kernel, points, outputs=self.outputs, centres=centres, ridge=1e-3
+            self.kernel, self._points, outputs=self.outputs, centres=centres, ridge=1e-3
         ).chosen
         return float(chosen.seconds)
+
+    @cached_property
+    def _points(self) -> Any:
+        return self.kernel.points(np.resize(self.Z, (self.rows, self.Z.shape[1])))
 
 
 def _centres(rows: int) -> int:
     return int(min(max(2 * rows**0.5, 1000), 3000))
 
 
-def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, rows: int) -> Any:
-    """Least squares or logistic regression, by rows that the fits compared do not see."""
+def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Size) -> Any:
+    """Least squares, or logistic regression where it has fewer errors and better probabilities.
+
+    Both are looked at on rows that the fits compared do not see.
+    """
     assert known.classes is not None
     several = len(known.classes) > 2
-    size = Size(trial.kernel, Z, rows, len(known.classes) if several else 1, plan).parameters()
+    parameters = size.parameters()
     left_out = np.asarray(trial.path.leave_one_out(trial.alpha / trial.rows))
     slope = Calibration.of(left_out, known.codes[: trial.rows]).slope * (2.0 if several else 1.0)
     ridge = KernelRidgeClassifier(trial.alpha, kernel=trial.kernel, slope=float(f"{slope:.3g}"))
     if plan.loss == "squared_error":
-        return ridge.set_params(**size)
+        return ridge.set_params(**parameters)
     cut, limit = round(0.7 * len(Z)), plan.limit.share(0.15)
     tested = known.take(slice(cut, None))
     best: Any = None
-    least = math.inf
-    for model in [*_logistic(trial), *([] if plan.loss else [ridge])]:
-        start = time.monotonic()
+    least = np.full(2, math.inf)
+    for model in [*([] if plan.loss else [ridge]), *_logistic(trial)]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fitted = clone(model).fit(Z[:cut], known.values[:cut])
-        loss = tested.probability_loss(probabilities_of(fitted, Z[cut:], known))
-        needed = (time.monotonic() - start) * (rows / cut) ** 2  # products with K
-        late = model is not ridge and FITS * needed > plan.limit.left and best is not None
-        if loss < least and not late:
-            best, least = model, loss
-        if not limit.left and best is not None:
+            fitted = clone(model)
+            if model is not ridge and best is not None:
+                fitted.set_params(time_limit=limit.left / 2.0)
+            start = time.monotonic()
+            fitted.fit(Z[:cut], known.values[:cut])
+        seconds = time.monotonic() - start
+        stated = probabilities_of(fitted, Z[cut:], known)
+        wrong = float(np.mean(stated.argmax(axis=1) != tested.codes))
+        losses = np.array([wrong, tested.probability_loss(stated)])
+        in_time = model is ridge or size.in_time_after(seconds, cut)
+        if best is None or ((losses < least).all() and in_time):
+            best, least = model, losses
+        if limit.left <= 2.0 * seconds:
             break
-    return best.set_params(**size)
+    return best.set_params(**parameters)
 
 
 def _logistic(trial: Trial) -> list[Any]:

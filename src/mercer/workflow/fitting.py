@@ -191,6 +191,10 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     choice = _remembered(plan, goal, lambda: choose(training, known, plan))
     clock.lap("choosing")
     plan.tell("fitting", 0.55)
+    fitted, rows = seen[: choice.fitted_rows], np.arange(len(goal.values))
+    if len(fitted) < len(seen):
+        rows = np.sort(np.concatenate([fitted, hidden]))
+        training, known = take_rows(table, fitted), goal.take(fitted)
     encoder = TableEncoder(numbers=choice.numbers).fit(training)
     draft = FittedModel([("columns", encoder), ("model", choice.estimator)])
     test = Test(draft, training, known, testing, tested, plan)
@@ -202,16 +206,18 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     scores = {"mercer": tested.scores(predicted, probabilities), **test.baselines()}
     curve = [
         *test.curve(plan.limit.left - last),
-        [len(seen), next(iter(scores["mercer"].values()))],
+        [len(fitted), next(iter(scores["mercer"].values()))],
     ]
     clock.lap("testing, and the learning curve")
     plan.tell("fitting to all rows", 0.8)
+    if len(rows) < len(goal.values):
+        table, goal = take_rows(table, rows), goal.take(rows)
     final = _final(choice, table, goal, plan)
     clock.lap("fitting to all rows")
     final.record_ = Record(
         target=goal.name,
         task=goal.task,
-        rows=len(goal.values),
+        rows=len(seen) + len(hidden),
         held_out_rows=len(hidden),
         scores=scores,
         truth=tested.values,
@@ -226,7 +232,7 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
         figures=_figures(final, choice, scores["mercer"], goal.classes),
         seconds=clock.laps,
         code=code_of(final, goal.name),
-        notes=_notes(plan, final),
+        notes=_notes(plan, final, len(rows), len(seen) + len(hidden)),
         version=__version__,
     )
     plan.tell("done", 1.0)
@@ -393,8 +399,13 @@ def _figures(
     }
 
 
-def _notes(plan: Plan, model: FittedModel) -> list[str]:
+def _notes(plan: Plan, model: FittedModel, fitted: int, rows: int) -> list[str]:
     notes = []
+    if fitted < rows:
+        notes.append(
+            f"The model was fitted to {fitted:,} of {rows:,} rows, drawn at random: there was no "
+            "time for all of them."
+        )
     if plan.limit.stopped:
         notes.append("The search was stopped by hand: this is the best model found by then.")
     if getattr(model.model_, "centres", None):

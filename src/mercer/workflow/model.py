@@ -171,9 +171,9 @@ class FittedModel(Pipeline):
         """Write the model to a file, see `mercer.save`; `mercer.load` reads it."""
         return save(self, path, centres=centres)
 
-    def _repr_html_(self) -> str:
-        """The certificate above the diagram of scikit-learn."""
-        diagram = super()._repr_html_()
+    def _html_repr(self) -> str:
+        """In a notebook: the errors and the certificate above the diagram of scikit-learn."""
+        diagram = super()._html_repr()
         if not hasattr(self, "record_"):
             return diagram
         text = f"{score_table(self.record_)}\n\n{self.certificate()}"

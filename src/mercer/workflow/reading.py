@@ -79,7 +79,7 @@ def _csv(pl: ModuleType, source: Any, name: str) -> Any:
     separator = "\t" if isinstance(source, Path) and source.suffix == ".tsv" else ","
     missing = ["", "NA", "N/A", "nan", "NaN", "null", "None", "?"]
     try:
-        return pl.read_csv(
+        frame = pl.read_csv(
             source,
             separator=separator,
             null_values=missing,
@@ -89,6 +89,11 @@ def _csv(pl: ModuleType, source: Any, name: str) -> Any:
     except Exception as refusal:  # of polars, whatever it is
         why = _odd_line(source, separator) or _first_line(refusal)
         raise TableError(f"{name} is no CSV table: {why}") from None
+    if frame.width and frame[:, -1].null_count():  # polars fills up lines that are too short
+        why = _odd_line(source, separator)
+        if why:
+            raise TableError(f"{name} is no CSV table: {why}")
+    return frame
 
 
 def _odd_line(source: Any, separator: str) -> str:

@@ -10,14 +10,20 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_count
+from mercer.estimators.hypothesis_tests.asymptotic import (
+    centred_spectrum,
+    drawn_pvalue,
+    paired_values,
+    products,
+)
 from mercer.estimators.hypothesis_tests.permutations import (
-    BANDWIDTHS,
     TUNING,
     TestResult,
     candidates,
-    check_choice,
+    check_method,
     decision,
     gamma_test,
+    normal_test,
     signal,
 )
 from mercer.features.base import FeatureMap
@@ -56,9 +62,13 @@ def hsic_test(
         Of X and of Y; by default Gaussian, with the median distance.
     bandwidth : {None, "median", "aggregate", "power"}
         As for `mmd_test`; "aggregate" and "power" try nine pairs of lengthscales.
-    method : {"permutation", "gamma"}
-        "gamma" fits a gamma distribution to two moments of the null, and is approximate.
+    method : {"permutation", "gamma", "asymptotic", "linear"}
+        The others are approximate: "gamma" fits a gamma distribution to two moments of the null;
+        "asymptotic" draws from its limit Σ λ_i μ_j z_ij², with the eigenvalues of both centred Gram
+        matrices; "linear" takes the mean over disjoint quadruples of pairs, which is asymptotically
+        normal, in linear time.
     permutations : int, default=999
+        B; for "asymptotic" the number of draws.
     features : pair of feature maps, optional
         Fitted or not: HSIC of their features, ‖Σ_i φ(x_i)ψ(y_i)ᵀ/n‖² for centred features, in
         time linear in n.
@@ -79,8 +89,7 @@ def hsic_test(
     True
     """
     check_count("hsic_test", "permutations", permutations)
-    check_choice("method", method, ("permutation", "gamma"))
-    check_choice("bandwidth", bandwidth, BANDWIDTHS)
+    check_method(method, ("permutation", "gamma", "asymptotic", "linear"), bandwidth)
     random, n = generator(random_state), length(X)
     if length(Y) != n or n < 6:
         raise ValueError(
@@ -106,8 +115,44 @@ def hsic_test(
         block = lambda a, b: np.asarray(second[a, b].dense(), np.float64)  # noqa: E731
         statistic, pvalue = gamma_test(Gram(sides[0][0], x), block)
         return TestResult(statistic, pvalue, None, (sides[0][0], sides[1][0]), "gamma")
+    if method == "asymptotic":
+        return _asymptotic_hsic(sides[0][0], sides[1][0], x, y, permutations, random)
+    if method == "linear":
+        return _linear_hsic(sides[0][0], sides[1][0], x, y)
     table = _hsic_table(sides, x, y, orders)
     return decision(table, list(itertools.product(*sides)))
+
+
+def _asymptotic_hsic(
+    kernel: Kernel,
+    other: Kernel,
+    x: PointSet,
+    y: PointSet,
+    draws: int,
+    random: np.random.Generator,
+) -> TestResult:
+    n = len(x)
+    identity = np.arange(n)[None, :]
+    statistic = float(_hsic(_Centred(kernel, x), _Centred(other, y), identity)[0])
+    spectra = [centred_spectrum(Gram(k, points)) for k, points in ((kernel, x), (other, y))]
+    pvalue, null = drawn_pvalue(n * statistic, products(*spectra), draws, random)
+    return TestResult(statistic, pvalue, null / n, (kernel, other), "asymptotic")
+
+
+def _linear_hsic(kernel: Kernel, other: Kernel, x: PointSet, y: PointSet) -> TestResult:
+    """The mean over quadruples of h = (k₁₂ + k₃₄ − k₁₃ − k₂₄)(l₁₂ + l₃₄ − l₁₃ − l₂₄)/4.
+
+    E h is HSIC: four of the sixteen products have both indices in common, four none, eight one.
+    """
+    count = len(x) // 4
+    if count < 2:
+        raise ValueError("the linear statistic needs eight pairs or more.")
+    values = np.full(count, 0.25)
+    for k, points in ((kernel, x), (other, y)):
+        a, b, c, d = (points.take(np.arange(i, 4 * count, 4)) for i in range(4))
+        terms = ((1.0, a, b), (1.0, c, d), (-1.0, a, c), (-1.0, b, d))
+        values *= sum(sign * paired_values(k, left, right) for sign, left, right in terms)
+    return normal_test(values, (kernel, other))
 
 
 def _orders(n: int, count: int, random: np.random.Generator) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import gamma
+from scipy.stats import gamma, norm
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.named import median_distance
@@ -31,6 +31,8 @@ class Tuning:
     batch_bytes: int = 1 << 22  # of rows in new orders: they stay near the cache
     stored: int = 200  # points up to which Gram matrices are stored without a look at their rank
     lost: float = 1e-9  # of the trace of a Gram matrix whose factor stands for it
+    eigenvalues: int = 50  # of a covariance that are drawn for; the others enter by their sum
+    products: int = 500  # of two such, likewise
 
 
 TUNING = Tuning()
@@ -163,6 +165,24 @@ def decision(table: np.ndarray, kernels: Sequence[tuple[Kernel, ...]]) -> TestRe
         kernels[best],
         "permutation",
     )
+
+
+def normal_test(values: np.ndarray, kernels: tuple[Kernel, ...]) -> TestResult:
+    """Whether the mean of independent values is above 0, by the normal distribution."""
+    deviation = float(values.std(ddof=1)) / len(values) ** 0.5
+    ratio = float(values.mean()) / deviation if deviation > 0 else 0.0
+    return TestResult(float(values.mean()), float(norm.sf(ratio)), None, kernels, "linear")
+
+
+def check_method(method: str, known: Sequence[str], bandwidth: str | None) -> None:
+    """Refuse unknown methods and lengthscales, and what they cannot be together."""
+    check_choice("method", method, known)
+    check_choice("bandwidth", bandwidth, BANDWIDTHS)
+    if bandwidth == "aggregate" and method != "permutation":
+        raise ValueError(
+            'bandwidth="aggregate" compares several statistics by permutations: write '
+            f'method="permutation", or bandwidth="median" with method={method!r}.'
+        )
 
 
 def check_choice(name: str, value: Any, known: Sequence[Any]) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 from mercer.checks import check_count
+from mercer.estimators.hypothesis_tests.asymptotic import (
+    centred_spectrum,
+    drawn_pvalue,
+    paired_values,
+)
 from mercer.estimators.hypothesis_tests.permutations import (
-    BANDWIDTHS,
-    ROWS,
     TUNING,
     TestResult,
     candidates,
-    check_choice,
+    check_method,
     decision,
     gamma_test,
+    normal_test,
     signal,
 )
 from mercer.features.base import FeatureMap
@@ -56,12 +59,13 @@ def mmd_test(
         deviation, for the data and for every permutation; "power" chooses one on half of the data,
         that with the largest statistic in units of its deviation, and tests on the other half. All
         of them keep the level.
-    method : {"permutation", "gamma", "linear"}
-        "gamma" fits a gamma distribution to two moments of the null, and is approximate; "linear"
-        takes the mean over pairs (x₂ᵢ₋₁, y₂ᵢ₋₁, x₂ᵢ, y₂ᵢ), which is asymptotically normal, in
-        linear time.
+    method : {"permutation", "gamma", "asymptotic", "linear"}
+        The others are approximate: "gamma" fits a gamma distribution to two moments of the null;
+        "asymptotic" draws from its limit Σ λ_i z_i², with the eigenvalues of the centred Gram
+        matrix; "linear" takes the mean over pairs (x₂ᵢ₋₁, y₂ᵢ₋₁, x₂ᵢ, y₂ᵢ), which is
+        asymptotically normal, in linear time.
     permutations : int, default=999
-        B.
+        B; for "asymptotic" the number of draws.
     features : feature map, optional
         Fitted or not: the statistic is ‖mean φ(x) − mean φ(y)‖² for its features, with all
         permutations in time linear in the number of points.
@@ -70,6 +74,7 @@ def mmd_test(
     References
     ----------
     Gretton, Borgwardt, Rasch, Schölkopf, Smola, A kernel two-sample test, 2012;
+    Gretton, Fukumizu, Harchaoui, Sriperumbudur, A fast, consistent kernel two-sample test, 2009;
     Schrab, Kim, Albert, Laurent, Guedj, Gretton, MMD aggregated two-sample test, 2023.
 
     Examples
@@ -83,8 +88,7 @@ def mmd_test(
     True
     """
     check_count("mmd_test", "permutations", permutations)
-    check_choice("method", method, ("permutation", "gamma", "linear"))
-    check_choice("bandwidth", bandwidth, BANDWIDTHS)
+    check_method(method, ("permutation", "gamma", "asymptotic", "linear"), bandwidth)
     random = generator(random_state)
     if min(length(X), length(Y)) < 2:
         raise ValueError(
@@ -102,6 +106,8 @@ def mmd_test(
     pooled, sizes = x.concatenated(y), (len(x), len(y))
     if method == "gamma":
         return _gamma_mmd(kernels[0], pooled, sizes)
+    if method == "asymptotic":
+        return _asymptotic_mmd(kernels[0], pooled, sizes, permutations, random)
     groups = _groups(*sizes, permutations, random)
     statistics = np.stack([_mmd_statistics(Gram(k, pooled), sizes[0], groups) for k in kernels])
     return decision(statistics, [(k,) for k in kernels])
@@ -156,19 +162,28 @@ def _mmd_by_features(
 def _linear_mmd(kernel: Kernel, x: PointSet, y: PointSet) -> TestResult:
     """The mean of h over disjoint pairs over its standard error."""
     pairs = min(len(x), len(y)) // 2
-    values = np.empty(pairs)
-    for start, stop in spans(pairs, ROWS):
-        even, odd = np.arange(2 * start, 2 * stop, 2), np.arange(2 * start + 1, 2 * stop, 2)
-        a, b, c, d = x.take(even), x.take(odd), y.take(even), y.take(odd)
-        values[start:stop] = sum(
-            sign * np.diagonal(Gram(kernel, left, right).dense()).astype(np.float64)
-            for sign, left, right in ((1, a, b), (1, c, d), (-1, a, d), (-1, b, c))
-        )
     if pairs < 2:
         raise ValueError("the linear statistic needs four points or more in each sample.")
-    deviation = float(values.std(ddof=1)) / np.sqrt(pairs)
-    ratio = float(values.mean()) / deviation if deviation > 0 else 0.0
-    return TestResult(float(values.mean()), float(norm.sf(ratio)), None, (kernel,), "linear")
+    even, odd = np.arange(0, 2 * pairs, 2), np.arange(1, 2 * pairs, 2)
+    a, b, c, d = x.take(even), x.take(odd), y.take(even), y.take(odd)
+    terms = ((1.0, a, b), (1.0, c, d), (-1.0, a, d), (-1.0, b, c))
+    values = sum(sign * paired_values(kernel, left, right) for sign, left, right in terms)
+    return normal_test(np.asarray(values), (kernel,))
+
+
+def _asymptotic_mmd(
+    kernel: Kernel,
+    pooled: PointSet,
+    sizes: tuple[int, int],
+    draws: int,
+    random: np.random.Generator,
+) -> TestResult:
+    gram, (m, n) = Gram(kernel, pooled), sizes
+    signs = np.repeat([1.0 / m, -1.0 / n], sizes)
+    statistic = float(signs @ np.asarray(gram @ signs.astype(gram.dtype), np.float64))
+    scale = m * n / (m + n)
+    pvalue, null = drawn_pvalue(scale * statistic, centred_spectrum(gram), draws, random)
+    return TestResult(statistic, pvalue, null / scale, (kernel,), "asymptotic")
 
 
 def _gamma_mmd(kernel: Kernel, pooled: PointSet, sizes: tuple[int, int]) -> TestResult:
