@@ -26,7 +26,8 @@ from mercer.solvers.dual.tuning import Tuning
 INNER_SHARE = 3e-3  # of the violation that the first steps leave
 SHARPER = 0.1  # of that, where the gap is not reached yet
 NOTHING = np.empty(0)
-FINE = Tuning().fine  # halvings; compiled code takes it as a constant
+FINE, ROUGH = Tuning().fine, 24  # halvings; compiled code takes them as constants
+EASY = 1e-6  # relative gap from which on rough halvings, of 6e-8, are enough
 
 
 @compiled
@@ -123,9 +124,10 @@ def solve_two_classes(blocks, rows, fields, tolerance, limit, alpha, values, lev
     for k in range(m):
         own = first[k, k] if k < split else second[k - split, k - split]
         diagonal[k] = max(own, SMALLEST)
+    halvings = ROUGH if tolerance > EASY else FINE
     sum_rows(alpha, blocks, rows, there, values)
     gap, primal, violation = certificate(
-        values, alpha, fields, 0.0, code, group, 1, FINE, up, down, levels
+        values, alpha, fields, 0.0, code, group, 1, halvings, up, down, levels
     )
     steps, rounds, share = 0, 0, INNER_SHARE
     while gap > tolerance * max(abs(primal), abs(primal - gap)) and steps < limit:
@@ -137,7 +139,7 @@ def solve_two_classes(blocks, rows, fields, tolerance, limit, alpha, values, lev
         rounds += 1
         sum_rows(alpha, blocks, rows, there, values)
         gap, primal, violation = certificate(
-            values, alpha, fields, 0.0, code, group, 1, FINE, up, down, levels
+            values, alpha, fields, 0.0, code, group, 1, halvings, up, down, levels
         )
         if taken == 0:
             share *= SHARPER
