@@ -107,12 +107,11 @@ class Placement:
         )
         blocks = self._of_blocks(keys, function, arguments)
         sums = self._of_groups(_token(f"{name}-sum"), add, keys)
-        stages, parts = [sent, blocks, sums], list(sums)
+        stages: list[Any] = [sent, blocks, sums]
+        parts = list(sums)
         while len(parts) > 1:
-            pairs, token = (
-                [parts[i : i + 2] for i in range(0, len(parts), 2)],
-                _token(f"{name}-sum"),
-            )
+            pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+            token = _token(f"{name}-sum")
             stages.append(
                 {
                     f"{token}-{i}": (None, (add, pair))
@@ -168,7 +167,7 @@ class Placement:
             return list(self.client.get(graph, wanted, sync=False))
 
     def total(self, name: str, parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
-        """Results of groups, joined two by two, in order of their first block, until one is left."""
+        """Results of groups, joined two by two in order, until one is left."""
         parts = list(parts)
         while len(parts) > 1:
             pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
