@@ -60,11 +60,6 @@ class Placement:
     def rows(self) -> int:
         return int(self.starts[-1])
 
-    @property
-    def nonempty(self) -> int:
-        """How many blocks there are."""
-        return len(self.lengths)
-
     def with_lengths(self, lengths: Sequence[int]) -> Placement:
         """The same workers for blocks of other lengths, as of some of the rows."""
         return Placement(self.client, lengths, self.groups, self.workers)
