@@ -132,21 +132,22 @@ HIGHLIGHTS = {  # eight rows: of each set, how the work of a row begins
 
 
 def highlights() -> str:
-    """The README's table: some rows of each set, as they are stored."""
+    """The README's table: some rows of each set, as they are stored, and the machine."""
     lines = []
     for name, starts in HIGHLIGHTS.items():
-        rows = read(name)["rows"]
+        results = read(name)
         for start in starts:
-            lines += [_highlight(name, row) for row in rows if row["work"].startswith(start)]
-    return "\n".join(_table(("work", "measured", "at least", "goal", "all of it"), lines))
+            chosen = [row for row in results["rows"] if row["work"].startswith(start)]
+            lines += [_highlight(name, row, results["machine"]) for row in chosen]
+    return "\n".join(_table(("work", "measured", "on", "all of it"), lines))
 
 
-def _highlight(name: str, row: Result) -> tuple[str, ...]:
+def _highlight(name: str, row: Result, machine: Result) -> tuple[str, ...]:
     against = f", against {row['peer']}" if row["peer_ms"] is not None else ""
-    verdict = " (below floor)" if row["verdict"] == "below floor" else ""
+    device = machine["processor"].partition(",")[0].replace("(R)", "").removesuffix(" Processor")
+    device = device if name == "gpu" else f"{machine['cores']} cores, {device}"
     link = f"[{name}](benchmarks/results/{name}.md)"
-    marks = _mark(row, "floor"), _mark(row, "goal")
-    return f"{row['work']}{against}", f"{_measured(row)}{verdict}", *marks, link
+    return f"{row['work']}{against}", _measured(row), device, link
 
 
 def text(results: Result) -> str:

@@ -28,12 +28,14 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
+    "navbar_persistent": ["search-button"],  # the wide field leaves no room for the links
 }
 
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_typehints = "description"
 autosummary_generate = True
 autosummary_generate_overwrite = True
+autosummary_ignore_module_all = False
 napoleon_google_docstring = False
 default_role = "code"
 

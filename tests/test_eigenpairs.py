@@ -35,6 +35,16 @@ def test_pairs_are_those_of_the_stored_matrix(spectrum, by_size):
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(count), atol=1e-10)
 
 
+@pytest.mark.parametrize("count", [5, 40])
+def test_vectors_are_orthonormal_where_eigenvalues_fall_to_rounding(count):
+    X = np.random.default_rng(0).uniform(size=(400, 1))
+    K = Gaussian(0.5).gram(X).dense()
+    found = leading_eigenpairs(lambda V: K @ V, 400, count, tolerance=1e-14, iterations=20)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(count), atol=1e-12)
+    expected = np.linalg.eigvalsh(K)[::-1][:count]
+    np.testing.assert_allclose(found.values, expected, atol=1e-13 * expected[0])
+
+
 def test_a_limit_of_products_is_kept_and_told():
     A, calls = matrix(1.0 / np.arange(1, 201)), []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from fuzz import inputs, interruptions, problems
@@ -22,3 +24,8 @@ def test_interrupted_fits_leave_nothing_half_done():
 
 def test_threads_agree():
     assert interruptions.threads(4) == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_forked_processes_agree():
+    assert interruptions.forks(2) == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import mercer
 from mercer import SVR, KernelClassifier, KernelQuantileRegressor, KernelRidge
 from mercer.features import Nystroem
 from mercer.features.centres import KMeansPlusPlus, Uniform
@@ -54,8 +55,14 @@ BLOCKS = [
 ]  # fmt: skip
 NUMBERS = [
     (lambda: Gaussian().gram(X, memory=10) @ y, "takes at least 15 KB .* the budget is 10 bytes"),
-    (lambda: KernelRidge(kernel="poly").fit(1e120 * X, y), "overflows there: scale the points"),
-    (lambda: KernelRidge(kernel=Linear().exp()).fit(1e3 * X, y), "StandardScaler, or write kernel"),
+    (
+        lambda: KernelRidge(kernel="poly").fit(1e120 * X, y),
+        r"overflows: k\(x, x\) is beyond 2e\+308",
+    ),
+    (
+        lambda: KernelRidge(kernel=Linear().exp()).fit(1e3 * X, y),
+        "as StandardScaler does, or write kernel",
+    ),
     (lambda: Gaussian().gram(np.full((2, 1), np.inf)), "infinity: remove those rows, or scale"),
     (lambda: Gaussian().gram(np.full((2, 1), np.nan)), r"NaN: remove .*SimpleImputer"),
     (lambda: Gaussian(1e-170), r"Gaussian needs lengthscales above 1e-150, .* got 1e-170"),
@@ -100,3 +107,25 @@ def test_interpolation_tells_an_ill_conditioned_matrix_from_a_small_space():
 def test_errors_on_a_ball_need_its_radius(radius):
     with pytest.raises(ValueError, match="needs a finite radius ≥ 0; got"):
         Nystroem(Gaussian(), n_components=3).fit(X).uniform_error(radius)
+
+
+OVERFLOWING = 1e80 * np.random.default_rng(0).standard_normal((30, 2))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mercer.KernelRidge(kernel=Polynomial(5)),
+        mercer.KernelRidge(kernel=Polynomial(5), centres=5),
+        mercer.KernelLogisticRegression(kernel=Polynomial(5)),
+        mercer.SVC(kernel=Polynomial(5)),
+        mercer.KernelKMeans(2, kernel=Polynomial(5)),
+        mercer.KernelPCA(2, kernel=Polynomial(5)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_kernel_that_overflows_is_named_by_every_estimator(model, dtype):
+    X = OVERFLOWING if dtype == np.float64 else (1e-70 * OVERFLOWING).astype(dtype)
+    with pytest.raises(ValueError, match=r"overflows: k\(x, x\) is beyond .* Scale the columns"):
+        model.fit(X, np.arange(30) % 2)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 import markets
+from mercer.kernels import ArcCosine
 from mercer.points import (
     ALL_COLUMNS,
     DensePoints,
@@ -141,3 +142,12 @@ class TestFinite:
         values[150_000] = bad
         with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
             as_vectors(values)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-200, 1e200])
+def test_sparse_rows_of_any_size_have_a_direction(size):
+    """Squares of 1e-200 vanish, those of 1e200 overflow."""
+    rows = size * np.array([[3.0, 0.0, 4.0], [0.0, 1.0, 0.0]])
+    dense, sparse = ArcCosine(0)(rows), ArcCosine(0)(scipy.sparse.csr_array(rows))
+    assert np.allclose(sparse, dense, rtol=0, atol=1e-12)
+    assert np.allclose(sparse.diagonal(), 1.0)

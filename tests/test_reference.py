@@ -31,5 +31,5 @@ def test_no_module_with_public_names_is_left_out():
         for path in (ROOT / "src" / "mercer").glob("*/__init__.py")
         if "__all__" in path.read_text(encoding="utf-8")
     }
-    inner = {"mercer.cli", "mercer.evaluation", "mercer.points", "mercer.report", "mercer.runtime"}
-    assert packages - inner <= set(MODULES)
+    inner = {"cli", "distributed", "evaluation", "points", "report", "runtime"}  # used by others
+    assert packages - {f"mercer.{name}" for name in inner} <= set(MODULES)

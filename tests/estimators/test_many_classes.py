@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -83,3 +85,28 @@ def test_a_cap_on_steps_is_named():
 def test_kernels_that_are_not_known_to_be_positive_definite_go_one_by_one():
     with pytest.warns(Warning, match="not positive definite"):
         SVC(kernel=Sigmoid(0.5, -1.0)).fit(X, LABELS)
+
+
+def test_many_classes_store_one_table_and_decide_as_scikit_learn_does():
+    """Of 4,950 pairs of 100 classes each support vector is in 99."""
+    rng = np.random.default_rng(0)
+    y = np.arange(420) % 14
+    X = (2.0 * rng.standard_normal((14, 4)))[y] + rng.standard_normal((420, 4))
+    ours = SVC(decision_function_shape="ovo").fit(X, y)
+    theirs = Theirs(decision_function_shape="ovo", tol=1e-6).fit(X, y)
+    assert "function_" not in vars(ours)
+    assert ours.dual_coef_.shape == (13, len(ours.support_))
+    found = ours.decision_function(X)
+    assert np.allclose(found, theirs.decision_function(X), atol=0.02)
+    of_pairs = ours.function_(X) + ours.intercept_  # made when it is asked for
+    assert np.allclose(found, of_pairs, rtol=0, atol=1e-10)
+    matrix = SVC(kernel="precomputed", decision_function_shape="ovo").fit(Gaussian()(X), y)
+    assert np.allclose(
+        matrix.decision_function(Gaussian()(X)),
+        SVC(kernel=Gaussian(), decision_function_shape="ovo").fit(X, y).decision_function(X),
+        atol=1e-3,
+    )
+    again = pickle.loads(pickle.dumps(ours))
+    assert np.array_equal(again.predict(X), ours.predict(X))
+    small = ours.compress(50)
+    assert small.predict(X).shape == (420,)

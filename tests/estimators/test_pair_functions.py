@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import itertools
+
 import joblib
 import numpy as np
 import pytest
 
-from mercer import KernelClassifier, KernelQuantileRegressor, KernelRidge
+from mercer import (
+    SVC,
+    SVR,
+    KernelClassifier,
+    KernelQuantileRegressor,
+    KernelRidge,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+)
 from mercer.kernels import Gaussian, PairKernel
 
 RNG = np.random.default_rng(0)
@@ -27,6 +39,11 @@ MODELS = [
     (KernelClassifier("log_loss"), THREE),
     (KernelClassifier("hinge", multi_class="ovo"), THREE),
     (KernelQuantileRegressor([0.2, 0.7]), Y),
+    (SVC(), THREE),
+    (SVR(), Y),
+    (NuSVC(nu=0.3), THREE),
+    (NuSVR(), Y),
+    (OneClassSVM(), Y),
 ]
 
 
@@ -38,6 +55,24 @@ def test_each_pair_is_computed_once(model, y, kernel):
     assert 60 * 61 / 2 <= gaussian.calls <= 60 * 61 / 2 + TRIED
     found, known = (model.set_params(kernel=k).fit(X, y).predict(X) for k in (kernel, Gaussian()))
     assert np.allclose(found, known, atol=1e-4)
+
+
+def test_a_slow_function_shows_how_far_it_is(monkeypatch):
+    """On a terminal, after two seconds; the clock is turned here."""
+    out = io.StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr", out)
+    clock = itertools.count(0.0, 0.1)
+    monkeypatch.setattr("mercer.runtime.progress.time.monotonic", lambda: next(clock))
+    SVC(kernel=PairKernel(gaussian, positive_definite=True)).fit(X, THREE)
+    lines = out.getvalue().split("\r")
+    assert "kernel values of pairs of points" in lines[1]
+    assert "of 1,830, about" in lines[1]
+    assert 2 < len(lines) < 20
+    monkeypatch.setattr(out, "isatty", lambda: False, raising=False)
+    before = out.getvalue()
+    KernelRidge(kernel=PairKernel(gaussian, positive_definite=True)).fit(X, Y)
+    assert out.getvalue() == before
 
 
 def doubled(a, b):

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz [MINUTES]`: random cases for so long, shared among three kinds."""
+"""`python -m tests.fuzz [MINUTES [FIRST]]`: random cases for so long, from a first seed on."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ KINDS = ((inputs, 100_000, 0.5), (problems, 10_000, 0.4), (interruptions, 200, 0
 
 def main() -> int:
     minutes, failures = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0, 0
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     for kind, most, share in KINDS:
-        end, seed = time.monotonic() + 60.0 * minutes * share, 0
-        while seed < most and time.monotonic() < end:
+        end, seed = time.monotonic() + 60.0 * minutes * share, first
+        while seed < first + most and time.monotonic() < end:
             wrong = kind.attempt(seed)
             seed += 1
             if wrong:
                 failures += 1
                 print(wrong, flush=True)
-        print(f"{kind.__name__}: {seed:,} of {most:,} cases, {failures} wrong so far", flush=True)
-    wrong = interruptions.threads()
-    print(wrong or "eight threads agree")
-    return 1 if failures or wrong else 0
+        done = f"{seed - first:,} of {most:,} cases, {failures} wrong so far"
+        print(f"{kind.__name__}: {done}", flush=True)
+    for wrong, right in (
+        (interruptions.threads(), "eight threads agree"),
+        (interruptions.forks(), "eight forked processes agree"),
+    ):
+        failures += bool(wrong)
+        print(wrong or right, flush=True)
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

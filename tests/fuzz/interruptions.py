@@ -1,7 +1,8 @@
-"""Fits that are interrupted, or run in several threads: nothing half-fitted, the same answers."""
+"""Fits that are interrupted, or run in several threads and processes: the same answers."""
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 import warnings
@@ -10,12 +11,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from mercer import SVC, KernelLogisticRegression, KernelRidge
+from mercer import SVC, KernelClassifier, KernelLogisticRegression, KernelRidge, KernelRidgeCV
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 3))
 Y = (X[:, 0] + 0.3 * RNG.standard_normal(400) > 0).astype(int)
-MODELS = [SVC, KernelLogisticRegression, lambda: KernelRidge(kernel="rbf")]
+MODELS = [
+    SVC,
+    KernelLogisticRegression,
+    lambda: KernelRidge(kernel="rbf"),
+    lambda: KernelRidge(kernel="rbf", centres=40, random_state=0),
+    lambda: KernelRidgeCV(lengthscales=[0.5, 1.0]),
+    lambda: KernelClassifier("squared_hinge"),
+]
 
 
 class Stop(BaseException):
@@ -55,8 +63,38 @@ def attempt(seed):
     return "" if same else f"seed {seed}: {model!r} fits otherwise after an interruption"
 
 
+def answers(number):
+    """What the fit of one model gives: the same in every thread and process."""
+    model = MODELS[number % len(MODELS)]().fit(X, Y)
+    return getattr(model, "decision_function", model.predict)(X)
+
+
 def threads(count=8):
-    """The same fit in several threads at once."""
+    """The same fits in several threads at once."""
+    alone = [answers(number) for number in range(len(MODELS))]
     with warnings.catch_warnings(), ThreadPoolExecutor(count) as pool:
-        found = list(pool.map(lambda _: SVC().fit(X, Y).decision_function(X), range(count)))
-    return "" if all(np.array_equal(found[0], one) for one in found) else "threads disagree"
+        found = list(pool.map(answers, range(count * len(MODELS))))
+    same = all(np.array_equal(alone[i % len(MODELS)], one) for i, one in enumerate(found))
+    return "" if same else "threads disagree"
+
+
+def forks(count=8):
+    """The same fits in processes that were forked after others ran here, with their threads."""
+    for number in range(count):
+        expected = answers(number)
+        child = os.fork()
+        if child == 0:  # no clean-up of the parent's affairs
+            try:
+                os._exit(0 if np.array_equal(answers(number), expected) else 1)
+            except BaseException:
+                os._exit(2)
+        end = time.monotonic() + 120.0
+        while (done := os.waitpid(child, os.WNOHANG))[0] == 0:
+            if time.monotonic() > end:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return f"a forked fit of {MODELS[number % len(MODELS)]()!r} hangs"
+            time.sleep(0.01)
+        if done[1]:
+            return f"a forked fit of {MODELS[number % len(MODELS)]()!r} fails or differs"
+    return ""

@@ -285,7 +285,7 @@ def attempt_on_centres(random):
         risk = (p * value(loss, y.astype(WIDE), f)).sum()
         return float(risk + WIDE(ridge) / 2 * (beta @ own @ beta))
 
-    solutions = [solved(Newton(tolerance), problem) for tolerance in (1e-3, 1e-10)]
+    solutions = [solved(Newton(tolerance, iterations=30), problem) for tolerance in (1e-3, 1e-10)]
     solutions = [solution for solution in solutions if solution is not None]
     least = min((objective(s, f) for s in solutions for f in (0.0, 0.9, 1.0, 1.1)), default=0.0)
     for solution in solutions:

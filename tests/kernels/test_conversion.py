@@ -590,3 +590,11 @@ def test_pickled_kernels_have_the_same_values(kernel):
 def test_scikit_learn_is_not_imported():
     code = "import sys; from mercer.kernels import as_kernel; as_kernel('rbf', gamma=1.0); "
     assert output_of(code + "print('sklearn' in sys.modules)") == "False"
+
+
+@pytest.mark.parametrize("gamma", [1e150, 1e-150])
+def test_a_power_of_gamma_beyond_floats_is_folded_into_the_kernel(gamma):
+    """γ³ overflows, or vanishes; (γ⟨x, y⟩ + 1)³ does not."""
+    X = np.array([[1.0, 2.0], [0.5, -1.0]]) / np.sqrt(gamma)
+    kernel = as_kernel("poly", gamma=gamma, degree=3, coef0=1.0)
+    assert np.allclose(kernel(X), (gamma * X @ X.T + 1.0) ** 3, rtol=1e-12)

@@ -214,6 +214,17 @@ def test_refusals():
         Constrained().solve(Problem(Linear().gram(X), CURVE, Squared(), 0.1))
 
 
+def test_what_is_not_solved_is_not_called_so():
+    """An ill-conditioned Gram matrix, whose norm ‖f‖ comes out wrong in the fifth digit."""
+    rng = np.random.default_rng(0)
+    X = 0.01 * rng.standard_normal((13, 1))
+    problem = Problem(Gaussian(10.0).gram(X), rng.standard_normal(13), Squared(), Ball(7.0))
+    solution = Constrained().solve(problem)
+    assert np.isfinite(solution.objective)
+    assert solution.status.converged == (solution.gap <= 1e-5 * solution.objective)
+    assert sum(problem.norms(solution.coefficients)) <= 49.0 * (1 + 1e-6)
+
+
 # ---- any loss, and any function of the norm ------------------------------------------------------
 
 LABELS = np.where(CURVE > 1.0, 1.0, -1.0)

@@ -9,7 +9,7 @@ import pytest
 import scipy.optimize
 from sklearn import svm
 
-from mercer.kernels import BlockKernel, Gaussian, Linear, Precomputed
+from mercer.kernels import BlockKernel, Gaussian, Linear, Polynomial, Precomputed
 from mercer.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -417,3 +417,16 @@ def test_answers_are_the_same_every_time():
     task = Problem(KERNEL.gram(X), y, Hinge(), 1e-3, fit_intercept=True)
     first, second = (DualAscent(working_set=128).solve(task) for _ in range(2))
     assert np.array_equal(first.coefficients, second.coefficients)
+
+
+def test_a_gap_is_never_below_its_rounding():
+    """With 2 points and λ = 1e-5 the gap was said to be 0.0, and is 9e-11."""
+    X, y = np.array([[3.0], [-11.0]]), np.array([1.0, -2.0])
+    task = Problem(Linear(1.0).gram(X), y, Absolute(), 1e-5)
+    solution = DualAscent(1e-6).solve(task)
+    assert solution.gap > 0.0
+    large = Problem(Polynomial(2).gram(100.0 * X), y, Absolute(), 1e-3, fit_intercept=True)
+    solution = DualAscent(1e-12).solve(large)
+    assert solution.gap > 1e-14 * solution.objective
+    assert not solution.status.converged
+    assert "rounding" in solution.status.advice or "too small" in solution.status.advice

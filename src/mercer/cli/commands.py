@@ -15,6 +15,7 @@ import numpy as np
 
 from mercer.cli.stopping import stopping
 from mercer.persistence import load
+from mercer.persistence.container import write_whole
 from mercer.runtime.budget import free_memory, memory_budget
 from mercer.structured.encodings import column_names
 from mercer.workflow import FittedModel
@@ -101,7 +102,7 @@ def predict(options: Any) -> None:
     if not options.output:
         sys.stdout.write(text)
         return
-    write_text(Path(options.output), text)
+    write_whole(options.output, text.encode())
     print(f"{len(lines) - 1:,} predictions in {options.output}", file=sys.stderr)
 
 
@@ -241,16 +242,6 @@ def _reported(model: Any, path: str) -> Path | None:
     except ImportError:
         print("mercer: the report takes matplotlib: pip install 'mercer[cli]'", file=sys.stderr)
         return None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _print_json(value: Any) -> None:

@@ -36,15 +36,16 @@ def digits() -> dict[str, Any]:
 
 def run(options: Any) -> None:
     """Write the tables, then run the commands that a user would type."""
-    from mercer.cli.commands import check_writable, write_text
+    from mercer.cli.commands import check_writable
     from mercer.cli.main import run_command
+    from mercer.persistence.container import write_whole
 
     folder = Path(options.folder)
     check_writable(str(folder / "diabetes.csv"))
     for name, table in {"diabetes": diabetes(), "digits": digits()}.items():
         lines = [",".join(table)]
         lines += [",".join(map(_cell, row)) for row in zip(*table.values(), strict=True)]
-        write_text(folder / f"{name}.csv", "\n".join(lines) + "\n")
+        write_whole(folder / f"{name}.csv", ("\n".join(lines) + "\n").encode())
     flags = [flag for flag in ("--json", "--quiet") if getattr(options, flag[2:])]
     for line in (
         "fit diabetes.csv --target progression --time 8s -o diabetes.mercer --report diabetes.html",

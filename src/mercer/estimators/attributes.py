@@ -73,3 +73,4 @@ class LearnedSupport(Learned):
     solutions_: list[Solution]
     offset_: float
     epsilon_: float
+    table_: RKHSFunction  # of many classes: libsvm's table as functions, one for each other class

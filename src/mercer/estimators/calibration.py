@@ -13,6 +13,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.errors import ApproximationWarning, warn
+
 FOLDS = 5
 
 
@@ -26,7 +28,8 @@ class Probabilities:
     """`predict_proba` of classifiers with `probability=True`.
 
     The scores of rows that were left out, in five folds, are mapped to probabilities by a sigmoid
-    (Platt's method): `CalibratedClassifierCV(ensemble=False)`.
+    (Platt's method): `CalibratedClassifierCV(ensemble=False)`. Where a class has one row only,
+    which cannot be left out, scores are those of the fitted rows, and a warning says so.
     """
 
     probability: Any
@@ -63,13 +66,18 @@ class Probabilities:
         )
         if not self.probability:
             return {}
-        fewest = int(np.unique(y, return_counts=True)[1].min())
-        if fewest < 2:
-            raise ValueError(
-                f"probability=True leaves out a fold of rows at a time, so that {name} needs two "
-                "rows of each class; got a class with one."
+        fewest, rows = int(np.unique(y, return_counts=True)[1].min()), np.arange(len(y))
+        folds: Any = [(rows, rows)]
+        if fewest > 1:
+            shuffle = {"shuffle": True, "random_state": self.random_state}
+            folds = StratifiedKFold(min(FOLDS, fewest), **shuffle)
+        else:
+            warn(
+                f"probability=True leaves out a fold of rows at a time, and a class of {name} has "
+                "one row only: its probabilities are those of the rows it was fitted to, and too "
+                "sure of themselves.",
+                ApproximationWarning,
             )
-        folds = StratifiedKFold(min(FOLDS, fewest), shuffle=True, random_state=self.random_state)
         plain = clone(self).set_params(probability="deprecated")
         calibrator = CalibratedClassifierCV(plain, ensemble=False, cv=folds)
         return {"calibrator_": calibrator.fit(X, y, sample_weight=weights)}

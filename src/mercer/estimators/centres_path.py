@@ -12,12 +12,14 @@ from mercer.kernels.base import Kernel
 from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet
+from mercer.runtime.budget import memory_budget
 from mercer.runtime.threads import spans
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
-BLOCK = 4096  # rows of K_nM at a time
+BLOCK = 4096  # rows of K_nM at a time, fewer where memory is short
+COPIES = 8  # of a block: features, their squares, fitted values and what is between
 JITTER = 1e-13  # of the mean diagonal of K_MM, below which centres are one
 
 
@@ -58,7 +60,8 @@ class CentresPath:
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Features, targets and weights of some rows, around their means."""
         columns = np.asarray(self.y, np.float64).reshape(len(self.shares), -1)
-        for start, stop in spans(len(self.points), BLOCK):
+        fitting = memory_budget() // (2 * COPIES * 8 * len(self.centres))
+        for start, stop in spans(len(self.points), max(64, min(BLOCK, fitting))):
             part = Gram(self.kernel, self.points.slice(start, stop), self.centres)
             block = np.asarray(part.astype(np.float64).dense())
             features = np.asarray(self.factor.half_solve(block.T)).T

@@ -7,10 +7,11 @@ only at what was best there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +37,7 @@ from mercer.kernels.custom import Precomputed
 from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.points import PointSet
+from mercer.runtime.budget import memory_budget
 from mercer.runtime.threads import single_threaded_blas
 from mercer.solvers.automatic import default_solver
 from mercer.solvers.newton import Newton
@@ -45,6 +47,7 @@ from mercer.solvers.problem import Problem
 STRENGTHS = np.logspace(-1, 4, 6)
 FACTORS = 2.0 ** np.arange(-4, 3)  # of the median distance; SVC's own is ½
 SECOND = 2  # times as many rows for the best of the first search and its neighbours
+FEWEST = 100  # rows that are searched whatever the memory
 SEARCH_TOLERANCE = 1e-3  # relative duality gaps that a score does not notice
 
 
@@ -78,6 +81,8 @@ class Sample:
 @dataclass(eq=False, repr=False)
 class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
     """The search, and the classifier it ends with."""
+
+    matrices: ClassVar[float] = 3.5  # of all rows of a search, which it stores at once
 
     Cs: ArrayLike | None = None
     _: KW_ONLY
@@ -133,8 +138,12 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         return np.sort(strengths)
 
     def _sizes(self, n: int) -> list[int]:
-        """Rows of one search after the other."""
-        return [n] if n <= self.subsample else [self.subsample, min(n, SECOND * self.subsample)]
+        """Rows of one search after the other, no more than have room for their matrices."""
+        room = max(FEWEST, int(math.sqrt(memory_budget() / (8 * self.matrices))))
+        if n <= min(self.subsample, room):
+            return [n]
+        sizes = min(self.subsample, room), min(n, SECOND * self.subsample, room)
+        return list(dict.fromkeys(sizes))
 
     def _scores(self, kernel: Kernel, sample: Sample, strengths: np.ndarray) -> np.ndarray:
         """The mean accuracy over folds, for each strength."""
@@ -222,7 +231,7 @@ class SVCCV(_SearchedClassifier):
         Folds, as in scikit-learn.
     subsample : int, default=1500
         So many rows are searched first; of more, up to twice as many are searched again around
-        what was best.
+        what was best. There are fewer where `MERCER_MEMORY` has no room for their matrices.
     random_state : int, default=0
         Draws rows and folds.
 
@@ -316,6 +325,7 @@ class KernelClassifierCV(_SearchedClassifier):
     ((1, 2), True)
     """
 
+    matrices: ClassVar[float] = 9.1
     loss: Loss | str = "log_loss"
 
     def _path(

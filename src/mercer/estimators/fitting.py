@@ -234,7 +234,7 @@ def formulation(
     if stopping is not None:
         solver = stopped_by(solver, stopping)
     if count is None and centres is None:
-        gram = _of_pairs(kernel, points) if isinstance(kernel, PairKernel) else Gram(kernel, points)
+        gram = with_stored_pairs(Gram(kernel, points))
         return Formulation(kernel, gram, points, solver, choice, checkpoint=checkpoint)
     if not isinstance(solver, Newton):
         raise ValueError(
@@ -265,12 +265,12 @@ def _default_centres(points: PointSet) -> int | None:
     return min(automatic.default_centres(len(points)), len(points))
 
 
-def _of_pairs(kernel: PairKernel, points: PointSet) -> Gram:
+def with_stored_pairs(gram: Gram) -> Gram:
     """K of a Python function of pairs, whose values are computed once, where they fit."""
-    n = len(points)
-    if 8 * n * n > memory_budget(None):
-        return Gram(kernel, points)
-    matrix = Precomputed(kernel.triangle(points), kernel.positive_definite)
+    kernel, n = gram.kernel, gram.shape[0]
+    if not isinstance(kernel, PairKernel) or 8 * n * n > memory_budget(gram.memory):
+        return gram
+    matrix = Precomputed(kernel.triangle(gram.x), kernel.positive_definite)
     return matrix.gram(np.arange(n))
 
 

@@ -46,6 +46,7 @@ from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet
+from mercer.runtime.budget import in_words
 from mercer.solvers import automatic
 from mercer.solvers.direct import Direct
 from mercer.solvers.problem import Problem, Solver
@@ -53,6 +54,7 @@ from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
 EIGEN_SECONDS = 1.8e-10  # of an eigendecomposition for each n³, in one thread: 5 s for n = 3,000
+MATRICES = 2  # that an eigendecomposition stores
 PATIENCE = 600.0  # seconds of a search beyond which centres are taken
 
 PathOfRidges = SpectralPath | CentresPath | HeldOutPath
@@ -187,9 +189,10 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         fitted model without an intercept says what one would gain, where that is cheap to know.
         """
         text = super().explain(X, y, sample_weight)
-        if X is not None or self.fit_intercept or len(self._problems) > 1:
+        problems = getattr(self, "_problems", [])  # a model that was loaded has none
+        if X is not None or self.fit_intercept or len(problems) != 1:
             return text
-        return f"{text}\n{advice_on_intercept(self._problems[0])}".strip()
+        return f"{text}\n{advice_on_intercept(problems[0])}".strip()
 
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Where f is sought, the checked data, and λ = α/Σw for each output or for all."""
@@ -409,14 +412,16 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
                 ApproximationWarning,
             )
         elif chosen is None:
-            seconds = EIGEN_SECONDS * kernels * float(n) ** 3
-            if seconds <= PATIENCE or self._is_precomputed() or is_tensor(X):
+            seconds, needed = EIGEN_SECONDS * kernels * float(n) ** 3, MATRICES * 8 * n * n
+            quick = seconds <= PATIENCE and needed <= automatic.memory_limit()
+            if quick or self._is_precomputed() or is_tensor(X):
                 return None
-            chosen = automatic.default_centres(n)
+            room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
+            chosen = automatic.fitting_centres(n, 1, np.float64, Squared(), room)
             warn(
-                f"{n} rows are too many for {kernels} eigendecompositions, about {seconds:.0f} s, "
-                f"so α and lengthscale are chosen on {chosen} centres. Say centres={chosen} to "
-                "agree, or lengthscales=None to keep the kernel as it is.",
+                f"{n} rows are too many for {kernels} eigendecompositions, about {seconds:.0f} s "
+                f"and {in_words(needed)}, so α and lengthscale are chosen on {chosen} centres. Say "
+                f"centres={chosen} to agree, or lengthscales=None to keep the kernel as it is.",
                 ApproximationWarning,
             )
         points = self._training_points(kernel, X, chosen)

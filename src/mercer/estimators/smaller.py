@@ -14,7 +14,7 @@ from mercer.features.compression import compress
 from mercer.functions import RKHSFunction
 from mercer.points import DensePoints, PointSet
 
-OF_ROWS = ("support_", "n_support_")  # attributes that number training rows, which are gone
+OF_ROWS = ("support_", "n_support_", "table_")  # what numbers training rows, which are gone
 
 
 def smaller(model: Any, centres: Any) -> Any:

@@ -6,8 +6,9 @@ They replace scikit-learn's estimators of the same names; the solver is dual asc
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import combinations
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -19,7 +20,7 @@ from mercer.checks import is_number
 from mercer.estimators.attributes import LearnedSupport
 from mercer.estimators.calibration import Probabilities
 from mercer.estimators.certified import Certified
-from mercer.estimators.fitting import keep
+from mercer.estimators.fitting import keep, with_stored_pairs
 from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points, hosted
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.pairs import Machine, OneVersusOne
@@ -42,6 +43,9 @@ from mercer.solvers.solution import Solution, Status
 GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is about as exact
 BOUNDARY = {"float32": 1e-5, "float64": 1e-10}  # relative width of the boundary, which is rounding
 SHAPES = ("ovr", "ovo")
+FEW_PAIRS = (
+    55  # of classes, up to which the functions of all pairs are stored and evaluated at once
+)
 INFINITE = 1e10  # for C = ∞ in regression: no coefficient comes near so large a bound
 
 
@@ -135,7 +139,7 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
     @property
     def coef_(self) -> Any:
         """w of f(x) = ⟨w, x⟩, a row for each machine: of the linear kernel only; read-only."""
-        function = vars(self).get("function_")
+        function = getattr(self, "function_", None)
         if function is None or not isinstance(function.kernel, Linear):
             raise AttributeError("coef_ is only available for a fitted model with a linear kernel.")
         coefficients = function.coefficients.reshape(len(function.coefficients), -1).T
@@ -170,7 +174,7 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
         return self.function_(X)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "function_")
+        return not {"function_", "table_"}.isdisjoint(vars(self))
 
 
 def masked(sample_weight: Any) -> Any:
@@ -246,7 +250,7 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
         costs = weights * factors[codes]
         self._check_classes(classes, codes, costs)
         gram = self._gram(X, weights)
-        pairs = OneVersusOne.of(gram, codes, len(classes), costs)
+        pairs = OneVersusOne.of(with_stored_pairs(gram), codes, len(classes), costs)
         solver = self._solver(len(codes))
         task = FitTask.root(self, X, y, weights, len(pairs.pairs))
         told = task if task.has_callbacks else None
@@ -309,32 +313,60 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
     def _attributes(
         self, gram: Gram, pairs: OneVersusOne, machines: list[Machine]
     ) -> dict[str, Any]:
-        full = np.zeros((gram.shape[0], len(machines)))
-        for k, (pair, machine) in enumerate(zip(pairs.pairs, machines, strict=True)):
-            full[pairs.members(pair), k] = machine.coefficients
-        supports: Any = full.any(axis=1)
+        table = _stacked(pairs, machines, gram.shape[0])
+        supports: Any = table.any(axis=0)
         support = pairs.order[supports[pairs.order]]
-        counts: Any = [
-            int(supports[pairs.order[slice(*pairs.span(c))]].sum()) for c in range(pairs.classes)
-        ]
-        coefficients = full[support]
+        spans = (pairs.order[slice(*pairs.span(c))] for c in range(pairs.classes))
+        counts = np.array([np.count_nonzero(supports[span]) for span in spans], np.int32)
+        table, binary = table[:, support], len(machines) == 1
         intercepts = np.array([machine.intercept for machine in machines])
-        binary = len(machines) == 1
         if binary:  # positive for the second class, as in scikit-learn
-            coefficients, intercepts = -coefficients, -intercepts
-        counts = np.array(counts, np.int32)
-        dual = coefficients.T if binary else _stacked(coefficients, pairs.pairs, counts)
+            table, intercepts = -table, -intercepts
+        supported = self._supported(gram, support, table[0] if binary else table.T)
+        if len(machines) > FEW_PAIRS:
+            supported["table_"] = supported.pop("function_")
+        elif not binary:
+            supported["function_"] = _of_pairs(supported["function_"], counts)
         return {
-            **self._supported(gram, support, coefficients[:, 0] if binary else coefficients),
+            **supported,
             "n_support_": counts,
             "intercept_": intercepts,
-            "dual_coef_": _as_sparse_as(gram.x, dual),
+            "dual_coef_": _as_sparse_as(gram.x, table),
             "n_iter_": np.array([machine.steps for machine in machines], np.int32),
             "statuses_": [machine.solution.status for machine in machines],
             "solutions_": [machine.solution for machine in machines],
         }
 
+    if not TYPE_CHECKING:  # for which every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """With many classes the functions of all pairs are made when they are asked for."""
+            if name == "function_" and "table_" in vars(self):
+                return _of_pairs(self.table_, self.n_support_)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     # ---- predictions ----------------------------------------------------------------------------
+
+    def _values(self, X: Any) -> np.ndarray:
+        """f(x) of each pair of classes; of many, class by class, each of which is in few pairs."""
+        check_is_fitted(self)
+        if "function_" in vars(self):
+            return super()._values(X)
+        X, f, classes = self._checked(X, reset=False), self.table_, len(self.classes_)
+        i, j = np.triu_indices(classes, 1)
+        values, place = np.empty((0, len(i))), np.arange(len(i))
+        for c, span in enumerate(_spans(self.n_support_)):
+            if self._is_precomputed():
+                sums = X[:, self.support_[span]] @ f.coefficients[span]
+            else:
+                points = f.points.slice(span.start, span.stop)
+                sums = RKHSFunction(f.kernel, points, f.coefficients[span])(X)
+            if c == 0:
+                values = np.zeros((len(sums), len(i)), sums.dtype)
+            first, second = i == c, j == c
+            values[:, place[first]] += sums[:, j[first] - 1]
+            values[:, place[second]] += sums[:, i[second]]
+        return values
 
     def _decisions(self, X: Any) -> np.ndarray:
         """f(x) + b of each pair of classes, positive for the first; of two, for the second."""
@@ -379,15 +411,31 @@ def votes(decisions: np.ndarray, classes: int) -> np.ndarray:
     return wins
 
 
-def _stacked(coefficients: np.ndarray, pairs: list[Any], counts: np.ndarray) -> np.ndarray:
-    """libsvm's table: row r of a vector of class c belongs to the r-th of the other classes."""
-    ends = np.cumsum(counts)
-    table = np.zeros((len(counts) - 1, len(coefficients)))
-    for k, (i, j) in enumerate(pairs):
-        of_i, of_j = (slice(ends[c] - counts[c], ends[c]) for c in (i, j))
-        table[j - 1, of_i] = coefficients[of_i, k]
-        table[i, of_j] = coefficients[of_j, k]
+def _stacked(pairs: OneVersusOne, machines: list[Machine], n: int) -> np.ndarray:
+    """libsvm's table: row r of a point of class c belongs to the r-th of the other classes."""
+    table = np.zeros((max(1, pairs.classes - 1), n))
+    for (i, j), machine in zip(pairs.pairs, machines, strict=True):
+        first, second = (pairs.order[slice(*pairs.span(code))] for code in (i, j))
+        table[j - 1, first] = machine.coefficients[: len(first)]
+        table[i, second] = machine.coefficients[len(first) :]
     return table
+
+
+def _spans(counts: np.ndarray) -> list[slice]:
+    """Where the support vectors of each class are."""
+    ends = np.cumsum(counts)
+    return [slice(int(end - count), int(end)) for end, count in zip(ends, counts, strict=True)]
+
+
+def _of_pairs(table: RKHSFunction, counts: np.ndarray) -> RKHSFunction:
+    """A function for each pair of classes, from those of libsvm's table."""
+    spans, rows = _spans(counts), table.coefficients
+    pairs = list(combinations(range(len(counts)), 2))
+    columns = np.zeros((len(rows), len(pairs)), rows.dtype)
+    for k, (i, j) in enumerate(pairs):
+        columns[spans[i], k] = rows[spans[i], j - 1]
+        columns[spans[j], k] = rows[spans[j], i]
+    return RKHSFunction(table.kernel, table.points, columns)
 
 
 @dataclass(eq=False, repr=False)
@@ -517,7 +565,7 @@ class SupportVectorRegressor(SupportVectorMachine):
         solver = with_progress(
             self._solver(len(y)), task, lambda s: self._of_one(gram, s.coefficients, s.intercept)
         )
-        solution = self._solved(solver, gram, y, weights)
+        solution = self._solved(solver, with_stored_pairs(gram), y, weights)
         fitted = self._of_one(gram, solution.coefficients, np.ravel(solution.intercept)[0])
         fitted |= {"n_iter_": solution.history["steps"][0], "solution_": solution}
         self._keep(fitted, solution.status)
@@ -712,7 +760,7 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
         solver = with_progress(
             self._solver(len(weights)), task, lambda s: fitted(s.coefficients, -float(s.intercept))
         )
-        solution = solver.solve(Problem.one_class(gram, self.nu, weights))
+        solution = solver.solve(Problem.one_class(with_stored_pairs(gram), self.nu, weights))
         attributes = fitted(solution.coefficients, -float(solution.intercept))
         attributes |= {"n_iter_": solution.history["steps"][0], "status_": solution.status}
         self._keep({**attributes, "solution_": solution}, solution.status)

@@ -316,11 +316,12 @@ def mirror(matrix: np.ndarray, start: int, stop: int) -> None:
     Blocks of 128 rows and columns are transposed within the first-level cache.
     """
     step = 128
+    below = np.tri(step, k=-1, dtype=bool)
     for a, b in spans(stop, step, start):
         for c, d in spans(a, step):
             matrix[a:b, c:d] = matrix[c:d, a:b].T
-        for i in range(a, b):
-            matrix[i, a:i] = matrix[a:i, i]
+        block = matrix[a:b, a:b]
+        np.copyto(block, block.T.copy(), where=below[: b - a, : b - a])
 
 
 def tournament(players: int) -> list[list[tuple[int, int]]]:

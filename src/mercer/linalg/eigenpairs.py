@@ -158,19 +158,15 @@ class _Space:
         self.small[:, new], self.small[new] = shares, shares.T
         self.small[new, new] = 0.5 * (shares[new] + shares[new].T)
         rest = image - thin_product(self.basis, shares)
-        following = rest
-        for _ in range(2):  # a second time takes out what rounding left of the first
-            following = self._outside(_orthonormal(following, self.tuning.condition))
+        following = _orthonormal(rest, self.tuning.condition)
+        # once more: what rounding left of the basis in small directions has grown with them
+        following -= thin_product(self.basis, thin_product(self.basis.T, following))
         following = _orthonormal(following, self.tuning.condition)
         parts = thin_product(following.T, rest)
         sizes = np.linalg.norm(parts, axis=1)
         large = sizes > self.tuning.negligible * float(np.abs(self.small).max(initial=0.0))
         large[self.size - self.columns :] = False
         return following[:, large], parts[large]
-
-    def _outside(self, block: np.ndarray) -> np.ndarray:
-        """Less its projection on the basis."""
-        return block - thin_product(self.basis, thin_product(self.basis.T, block))
 
     def pairs(self, by_size: bool) -> tuple[np.ndarray, np.ndarray]:
         """The eigenpairs of QᵀAQ, the wanted ones first."""

@@ -1,15 +1,12 @@
-"""Budgets: at most so many bumps, and what happens to the one that is too many.
+"""Budgets: at most so many bumps, and what happens when there is one too many.
 
-All are interchangeable. The newest bump stays, unless projection or merging replaces it.
+All are interchangeable. The newest bump stays, unless projection or merging replaces it. Each
+sample costs time proportional to `size`, or to its square for `LeastLoss` and `Project`.
 
-| budget | keeps | work for a sample |
-|---|---|---|
-| `Oldest` | the newest bumps | size |
-| `Smallest` | the largest bumps | size |
-| `Random` | a random selection | size |
-| `LeastLoss` | the bumps without which their samples suffer | size² |
-| `Project` | f up to the part that the others cannot express | size² |
-| `Merge` | f up to what two bumps in one lose | size |
+- `Oldest` drops the oldest bump, `Smallest` the one of least norm, `Random` any.
+- `LeastLoss` drops the bump that the others need least.
+- `Project` replaces a bump by its projection onto the others.
+- `Merge` replaces two bumps by one between them.
 """
 
 from __future__ import annotations

@@ -32,8 +32,12 @@ DIGEST = slice(8 + len(OPENING), 8 + len(OPENING) + 64)
 
 
 def write(path: Any, arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> Path:
+    """Write arrays and texts to a file, as a whole or not at all."""
+    return write_whole(path, _content(arrays, texts))
+
+
+def write_whole(path: Any, content: bytes | bytearray) -> Path:
     """Write a file as a whole or not at all: under another name first, which is then replaced."""
-    content = _content(arrays, texts)
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from mercer.persistence.container import write_whole
 from mercer.report import figures
 from mercer.report.slices import drawn_slices
 
@@ -48,14 +48,7 @@ def write_report(model: Any, record: Any, path: Any) -> Path:
     target = Path(path)
     if not target.resolve().parent.is_dir():  # said before all figures are drawn
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
-    text = page(model, record)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return target
+    return write_whole(target, page(model, record).encode())
 
 
 def page(model: Any, record: Any) -> str:

@@ -26,6 +26,7 @@ from mercer.solvers.dual import DualAscent
 from mercer.solvers.newton import Newton, default_tolerance
 from mercer.solvers.preconditioners import (
     RankBudget,
+    block_bytes,
     default_rank,
     expected_steps,
     memory_needed,
@@ -107,6 +108,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+FEWEST_CENTRES = 50  # that are taken whatever the memory
 
 
 @dataclass(frozen=True)
@@ -325,7 +327,7 @@ def choose(
         candidates = [_iterative(kernel, points, outputs, rates, known)]
         if not iterative:
             candidates.insert(0, _direct(points, outputs, rates))
-    count = min(n, default_centres(n)) if centres is None else centres
+    count = centres or fitting_centres(n, outputs, points.dtype, loss, memory)
     if exact is None and not isinstance(loss, Squared):
         candidates = [_of_loss(points, loss, outputs, rates, tolerance or 1e-6)]
     if centres is not None or kernel.null_degree() is None:  # splines have no centres
@@ -343,7 +345,7 @@ def choose_among(
     >>> choose_among([slow, fast], asked=None).chosen.name
     'another'
     """
-    limit = _limit(memory)
+    limit = memory_limit(memory)
     judged = tuple(_judged(candidate, limit, asked) for candidate in candidates)
     possible = [candidate for candidate in judged if not candidate.obstacle]
     exact = [candidate for candidate in possible if candidate.exact]
@@ -359,7 +361,7 @@ def choose_among(
     return Choice(judged, best, "Nothing fits; this takes the least memory.", rows)
 
 
-def _limit(memory: Memory) -> float:
+def memory_limit(memory: Memory = None) -> float:
     """Bytes that a solution may take."""
     limited = memory is not None or "MERCER_MEMORY" in os.environ
     return memory_budget(memory) if limited else TUNING.share * free_memory()
@@ -397,6 +399,23 @@ def default_centres(rows: int) -> int:
     return int(min(8000, max(1000, 4 * math.sqrt(rows))))
 
 
+def fitting_centres(
+    rows: int, outputs: int, dtype: Any, loss: Loss | None = None, memory: Memory = None
+) -> int:
+    """As many of the default centres as fit the memory, fifty at least.
+
+    >>> (
+    ...     fitting_centres(3000, 1, "float64"),
+    ...     fitting_centres(3000, 1, "float64", memory="20MB") < 600,
+    ... )
+    (1000, True)
+    """
+    count, limit = min(rows, default_centres(rows)), memory_limit(memory)
+    while count > FEWEST_CENTRES and memory_needed(rows, count, outputs, dtype, loss=loss) > limit:
+        count = int(0.9 * count)
+    return count
+
+
 # ---- what each takes ---------------------------------------------------------------------------
 
 
@@ -430,8 +449,8 @@ def _iterative(
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
-    memory = (1.1 if _on_card(points) else 2.0) * size * n * rank + 16.0 * rank**2
-    memory += 64.0 * n * outputs
+    memory = (1.1 if _on_card(points) else 1.0) * size * n * rank + 16.0 * rank**2
+    memory += 64.0 * n * outputs + (0 if _on_card(points) else 3 * block_bytes())
     passes = iterations + TUNING.checks
     return Candidate(
         "ConjugateGradient", solver, seconds, memory, True, None, obstacle, False, passes

@@ -24,6 +24,7 @@ from mercer.solvers.preconditioners import (
     Columns,
     LowRank,
     RankBudget,
+    block_bytes,
     grown,
     most_columns,
     value_cost,
@@ -211,13 +212,13 @@ class ConjugateGradient:
         factors = RandomlyPivoted(most, self.random_state).growing(kernel, gram.x, dtype)
         weights = admission.on_host(problem.sample_weights)
         columns = gram.x.vector(grown(_in_time(factors, until), weights, budget))
-        block_bytes = LOW_RANK.device_bytes if device else LOW_RANK.block_bytes
+        size = LOW_RANK.device_bytes if device else block_bytes(gram.memory)
         if system.basis is None:
-            return Columns(columns, system.roots, system.ridge, block_bytes)
+            return Columns(columns, system.roots, system.ridge, size)
         # Off the null space the anchored kernel is the kernel itself: both differ by polynomials.
         columns = system.projected(system.roots * to_precision(columns, "float64"))
         ones = system.xp.ones_like(system.roots)
-        return Columns(to_precision(columns, dtype.name), ones, system.ridge, block_bytes)
+        return Columns(to_precision(columns, dtype.name), ones, system.ridge, size)
 
     def _precision(self, system: System, share: float) -> str:
         """float32 where it is used, and K in float32 is off by no more than this share of ρ."""

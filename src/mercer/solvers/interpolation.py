@@ -13,6 +13,8 @@ from mercer.kernels.functionals import are_functionals
 from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.points import PointSet, VectorPoints
+from mercer.runtime.budget import in_words
+from mercer.solvers.automatic import memory_limit
 from mercer.solvers.direct import Direct
 from mercer.solvers.problem import Problem
 
@@ -54,6 +56,7 @@ def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> R
             f"there must be one value (or row) for each of {len(points)} points; got shape "
             f"{values.shape}."
         )
+    _check_memory(len(points))
     gram = Gram(kernel, points)
     if kernel.null_degree() is not None:
         return _spline(gram, values, tolerance)
@@ -62,6 +65,17 @@ def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> R
     if missed.max(initial=0.0) > tolerance * max(np.abs(values).max(initial=0.0), 1e-300):
         raise ValueError(_reason(kernel, points, values, missed, rank))
     return RKHSFunction(kernel, points, coefficients)
+
+
+def _check_memory(n: int) -> None:
+    """Refuse what does not fit: K and its eigenvectors are stored."""
+    needed = 16 * n * n
+    if needed > memory_limit():
+        raise ValueError(
+            f"interpolation stores the Gram matrix of {n} points and its eigenvectors, "
+            f"{in_words(needed)}, and there are {in_words(memory_limit())}: raise MERCER_MEMORY, "
+            "take fewer points, or fit with a small regularization, KernelRidge(alpha=1e-8)."
+        )
 
 
 def _spline(gram: Gram, values: np.ndarray, tolerance: float) -> RKHSFunction:

@@ -90,20 +90,28 @@ def value_cost(gram: Any) -> float:
 def most_columns(rows: int, itemsize: int, memory: Memory = None) -> int:
     """How many columns r a preconditioner may have: n·r + r² numbers fit the memory budget.
 
+    Beside them there are three blocks of rows that are multiplied.
+
     >>> most_columns(10_000, 4, memory="10GB"), most_columns(10_000, 4, memory="8MB")
-    (10000, 194)
+    (9940, 123)
     """
-    line = rows * itemsize
+    line, room = rows * itemsize, memory_budget(memory)
+    room -= 3 * block_bytes(memory)
     square = 16  # bytes: FᵀF and its factor
-    fitting = (math.sqrt(line**2 + 4 * square * memory_budget(memory)) - line) / (2 * square)
+    fitting = (math.sqrt(line**2 + 4 * square * room) - line) / (2 * square)
     return max(1, min(rows, max(TUNING.fewest, int(fitting))))
+
+
+def block_bytes(memory: Memory = None) -> int:
+    """Bytes of the rows that are multiplied at a time, little beside a small budget."""
+    return min(TUNING.block_bytes, memory_budget(memory) // 8)
 
 
 def default_rank(rows: int, itemsize: int, memory: Memory = None) -> int:
     """Columns of a preconditioner where nothing is known of the spectrum: about 10√n.
 
     >>> default_rank(10_000, 4, memory="1GB"), default_rank(10_000, 4, memory="8MB")
-    (1000, 194)
+    (1000, 123)
     """
     return min(most_columns(rows, itemsize, memory), max(TUNING.fewest, int(10 * math.sqrt(rows))))
 

@@ -179,7 +179,10 @@ def _by_kernel(family: str, finish: Any) -> Predict:
         training, known = take_rows(training, few), known.take(few)
         encoder = TableEncoder().fit(training)
         Z, Z_test = encoder.transform(training), encoder.transform(testing)
-        search = Search({"standard": Z}, known.for_squares(), Limit(seconds), families=(family,))
+        loss = None if known.classes is None else known.loss
+        search = Search(
+            {"standard": Z}, known.for_squares(), Limit(seconds), families=(family,), loss=loss
+        )
         return np.asarray(finish(search.screened(), Z, known, Z_test))
 
     return predict

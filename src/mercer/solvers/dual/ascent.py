@@ -68,12 +68,24 @@ class Ascent:
     @property
     def relative_gap(self) -> float:
         """The gap as a share of the objective."""
-        if not math.isfinite(self.gap):
+        return self._relative(self.gap)
+
+    @property
+    def claimed_gap(self) -> float:
+        """The gap and its rounding: nothing below that is claimed."""
+        return self.gap + self.rounding
+
+    @property
+    def claimed_relative_gap(self) -> float:
+        return self._relative(self.claimed_gap)
+
+    def _relative(self, gap: float) -> float:
+        if not math.isfinite(gap):
             return math.inf
         primal, least = self.primal + self.others, 0.0
         if self.terms.quadratic:  # all of it is ½αᵀKα, and f may vanish
             least = self.tuning.vanishing * float(np.abs(self.alpha).sum()) ** 2 * self.peak
-        return self.gap / (max(abs(primal), abs(primal - self.gap), least) or 1.0)
+        return gap / (max(abs(primal), abs(primal - gap), least) or 1.0)
 
     @property
     def noise(self) -> float:
@@ -104,7 +116,6 @@ class Ascent:
             if not wrong <= 0.1 * error:
                 self._recompute_at(np.flatnonzero(~counts), support, gram)
         self.certify(self.tuning.fine)
-        self.gap += self.rounding
         self.history.append(self.relative_gap)
 
     @property

@@ -381,7 +381,7 @@ def solution_of(
         coefficients=parts[0].alpha if alone else np.stack([p.alpha for p in parts], axis=1),
         status=as_stationary(gram, ending_of(solver, parts, regularization == 0)),
         objective=objective,
-        gap=(regularization or 1.0) * sum(part.gap for part in parts),
+        gap=(regularization or 1.0) * sum(part.claimed_gap for part in parts),
         history={
             "relative_gap": max(parts, key=lambda part: part.relative_gap).history,
             "steps": [part.steps for part in parts],
@@ -392,17 +392,25 @@ def solution_of(
 
 def ending_of(solver: DualAscent, parts: list[Ascent], separates: bool = False) -> Status:
     """How ascent ended, in words."""
-    worst = max(parts, key=lambda part: part.relative_gap)
+    worst = max(parts, key=lambda part: part.claimed_relative_gap)
     support = int(np.count_nonzero(sum(np.abs(part.alpha) for part in parts)))
     steps = sum(part.steps for part in parts)
-    advice = ""
+    counts = support, len(worst.alpha)
+    gap = worst.claimed_relative_gap
+    return ending(solver, gap, steps, counts, advice_of(solver, parts), separates)
+
+
+def advice_of(solver: DualAscent, parts: list[Ascent]) -> str:
+    """Why ascent ended, where that was not the limit of its steps."""
+    worst = max(parts, key=lambda part: part.relative_gap)
     if any(part.stopped for part in parts):
         limit = solver.time_limit
-        advice = f"The {'time limit' if limit and not solver.callback else 'callback'} ended it."
-    elif worst.stalled:
-        advice = "No step gains any more: the kernel may be indefinite, or the tolerance too small."
-    counts = support, len(worst.alpha)
-    return ending(solver, worst.relative_gap, steps, counts, advice, separates)
+        return f"The {'time limit' if limit and not solver.callback else 'callback'} ended it."
+    if worst.stalled:
+        return "No step gains any more: the kernel may be indefinite, or the tolerance too small."
+    if worst.relative_gap <= solver.tolerance:
+        return "The rest is rounding: scale the columns of X, or ask for a larger tolerance."
+    return ""
 
 
 def ending(

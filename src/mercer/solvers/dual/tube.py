@@ -8,7 +8,7 @@ from mercer.operators import Gram
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Progress
 from mercer.solvers.dual.ascent import Listener
-from mercer.solvers.dual.solver import DualAscent, Work, ending_of
+from mercer.solvers.dual.solver import DualAscent, Work, advice_of, ending
 from mercer.solvers.dual.terms import Terms, filled
 from mercer.solvers.solution import Solution
 
@@ -45,14 +45,16 @@ def nu_regression(
     support = np.flatnonzero(alpha)
     columns = Gram(gram.kernel, gram.x, gram.x.take(support), gram.memory).astype(np.float64)
     values = columns @ alpha[support] if len(support) else np.zeros(n)
-    ascent.alpha = alpha  # the status counts points, not their sides
+    gap, relative = ascent.claimed_gap, ascent.claimed_relative_gap
+    counts = len(support), n  # of points, not of their sides
+    status = ending(solver, relative, ascent.steps, counts, advice_of(solver, [ascent]))
     outside = np.maximum(np.abs(y - values - b) - epsilon, 0.0)
     objective = float(costs @ outside) + 2.0 * total * epsilon + 0.5 * float(alpha @ values)
     return Solution(
         alpha,
-        as_stationary(gram, ending_of(solver, [ascent])),
+        as_stationary(gram, status),
         objective / float(costs.sum()),
-        ascent.gap / float(costs.sum()),
+        gap / float(costs.sum()),
         {"relative_gap": ascent.history, "steps": [ascent.steps]},
         np.array([b, epsilon]),
     )

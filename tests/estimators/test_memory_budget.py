@@ -1,0 +1,75 @@
+"""`MERCER_MEMORY=20MB` at 3,000 rows, whose matrix takes 72 MB."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+
+from mercer import (
+    SVC,
+    SVCCV,
+    KernelClassifierCV,
+    KernelLogisticRegression,
+    KernelRegressor,
+    KernelRidge,
+    KernelRidgeCV,
+)
+from mercer.errors import ApproximationWarning
+from mercer.kernels import Gaussian
+from mercer.solvers import interpolant
+
+BUDGET = 20 << 20
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((3000, 8))
+Y = np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * RNG.standard_normal(3000)
+LABELS = (Y > 1).astype(int)
+KERNEL = Gaussian(2.0)
+MODELS = {
+    "ridge": (KernelRidge(0.1, kernel=KERNEL), Y),
+    "ridge-cv": (KernelRidgeCV(kernel=KERNEL, lengthscales=None), Y),
+    "regressor": (KernelRegressor(kernel=KERNEL), Y),
+    "logistic": (KernelLogisticRegression(kernel=KERNEL), LABELS),
+    "svc": (SVC(kernel=KERNEL), LABELS),
+}
+
+
+@pytest.fixture(autouse=True)
+def budget(monkeypatch):
+    monkeypatch.setenv("MERCER_MEMORY", "20MB")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fit_stays_within_its_budget(name):
+    model, y = MODELS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X[:100], y[:100])  # code is compiled
+        tracemalloc.start()
+        try:
+            model.fit(X, y)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak <= 1.05 * BUDGET
+
+
+def test_a_search_that_would_not_fit_takes_centres_and_says_so():
+    with pytest.warns(
+        ApproximationWarning, match=r"137 MB, so α and lengthscale are chosen on \d+"
+    ):
+        KernelRidgeCV([0.1], kernel=KERNEL, lengthscales=[2.0]).fit(X, Y)
+
+
+@pytest.mark.parametrize("model", [SVCCV(), KernelClassifierCV()])
+def test_searches_look_at_as_many_rows_as_have_room(model):
+    rows = max(model._sizes(100_000))
+    assert 8 * model.matrices * rows**2 <= BUDGET
+    assert rows > 400
+
+
+def test_interpolation_says_what_it_would_take():
+    with pytest.raises(ValueError, match=r"3000 points and its eigenvectors, 137 MB.*are 20 MB"):
+        interpolant(KERNEL, X, Y)
