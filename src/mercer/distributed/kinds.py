@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 
@@ -12,16 +11,12 @@ def is_collection(data: Any) -> bool:
     >>> is_collection([1.0])
     False
     """
-    return (
-        _is("dask.array", "Array", data)
-        or _is("dask.dataframe", "DataFrame", data)
-        or (_is("dask.dataframe", "Series", data))
-    )
+    return type(data).__module__.startswith("dask.") and hasattr(type(data), "npartitions")
 
 
 def is_table(data: Any) -> bool:
     """Whether this is a table of Dask, or a column of one."""
-    return is_collection(data) and not _is("dask.array", "Array", data)
+    return is_collection(data) and not hasattr(data, "chunks")
 
 
 def is_scattered(data: Any) -> bool:
@@ -29,8 +24,3 @@ def is_scattered(data: Any) -> bool:
     from mercer.distributed.rows import Rows
 
     return isinstance(data, Rows) or is_collection(data)
-
-
-def _is(module: str, name: str, data: Any) -> bool:
-    kind = getattr(sys.modules.get(module), name, None)
-    return kind is not None and isinstance(data, kind)

@@ -101,7 +101,8 @@ def check_pair(x: PointSet, y: PointSet, precision: str | None = None) -> None:
     if (
         isinstance(x, VectorPoints) != isinstance(y, VectorPoints)
         or (not isinstance(x, VectorPoints) and type(x) is not type(y))
-        or not _have_one_home(x, y)
+        or (x.home == "cluster" and y.home not in ("cluster", "host"))  # whose columns are here
+        or (x.home != "cluster" and (x.home == "host") != (y.home == "host"))
     ):
         raise ValueError(
             f"both sides must be points of one kind; got {type(x).__name__} and {type(y).__name__}."
@@ -120,10 +121,3 @@ def check_pair(x: PointSet, y: PointSet, precision: str | None = None) -> None:
             f"both sides must have the same columns in the same order; got {list(left)} and "
             f"{list(right)}. Write Y[X.columns]."
         )
-
-
-def _have_one_home(x: PointSet, y: PointSet) -> bool:
-    """Whether both are arrays, or tensors; rows on a cluster have columns here."""
-    if x.home == "cluster":
-        return y.home in ("cluster", "host")
-    return (x.home == "host") == (y.home == "host")

@@ -17,9 +17,11 @@ from sklearn.utils.validation import validate_data
 from mercer.arrays import beside, is_tensor, on_host
 from mercer.distributed import is_scattered
 from mercer.distributed.outputs import by_blocks
+from mercer.evaluation.dispatch import program_of
 from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
+from mercer.operators import Gram
 from mercer.points import (
     PointSet,
     VectorPoints,
@@ -259,10 +261,10 @@ class KernelInput:
 
 def _check_range(kernel: Kernel, points: PointSet) -> None:
     """Refuse points at which a kernel with a formula leaves the range of floats."""
-    if kernel.expression() is None or points.home != "host":
+    if program_of(kernel) is None or points.home != "host":
         return
     with np.errstate(over="ignore", invalid="ignore"):
-        own = kernel.diagonal(points)
+        own = Gram(kernel, points).diagonal()
     if not np.isfinite(own).all():
         raise ValueError(
             f"{kernel!r} overflows: k(x, x) is beyond {np.finfo(own.dtype).max:.1g}, the largest "

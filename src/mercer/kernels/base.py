@@ -129,8 +129,8 @@ class Kernel(Value):
         >>> (0.5 * ThinPlate() + Gaussian()).null_degree(), Gaussian().null_degree()
         (1, None)
         """
-        for part in self._parts():
-            if part.null_degree() is not None:
+        for part in vars(self).values():
+            if isinstance(part, Kernel) and part.null_degree() is not None:
                 raise ValueError(
                     f"{part!r} is positive definite off polynomials only, which adds up and takes "
                     f"positive factors, but has no {type(self).__name__}: write "
