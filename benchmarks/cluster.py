@@ -38,7 +38,7 @@ def local_cluster(**options: Any) -> Iterator[Any]:
         from distributed import Client, LocalCluster
     except ImportError:
         raise MissingData("dask and distributed are not installed") from None
-    chosen = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": None} | options
+    chosen = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": ":0"} | options
     with LocalCluster(**chosen) as cluster, Client(cluster) as client:
         yield client
 

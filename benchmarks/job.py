@@ -38,7 +38,7 @@ def tables(effort: Effort) -> Iterator[Row]:
         store(OURS, key, found)
         print(f"  {key}: {found}", flush=True)
     peers, ours = stored(), stored(OURS)
-    keys = [key for key in ours if key in peers]
+    keys = [key for key in ours if len(peers.get(key, {})) == 3]
     for key in keys:
         yield _row(key, ours[key], peers[key])
     errors = [[ours[k]["error"], *(v["error"] for v in peers[k].values())] for k in keys]

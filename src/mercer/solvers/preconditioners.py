@@ -93,7 +93,7 @@ def most_columns(rows: int, itemsize: int, memory: Memory = None) -> int:
     Beside them there are three blocks of rows that are multiplied.
 
     >>> most_columns(10_000, 4, memory="10GB"), most_columns(10_000, 4, memory="8MB")
-    (9940, 123)
+    (10000, 124)
     """
     line, room = rows * itemsize, memory_budget(memory)
     room -= 3 * block_bytes(memory)
@@ -111,7 +111,7 @@ def default_rank(rows: int, itemsize: int, memory: Memory = None) -> int:
     """Columns of a preconditioner where nothing is known of the spectrum: about 10√n.
 
     >>> default_rank(10_000, 4, memory="1GB"), default_rank(10_000, 4, memory="8MB")
-    (1000, 123)
+    (1000, 124)
     """
     return min(most_columns(rows, itemsize, memory), max(TUNING.fewest, int(10 * math.sqrt(rows))))
 
