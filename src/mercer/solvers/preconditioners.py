@@ -427,6 +427,8 @@ class SampledHessian:
             add_lower_products(block, inner)
             if self.floor is not None:
                 last += scale @ block
+            del block
+        del lower  # its memory goes before the moments become float64
         if self.floor is None:
             return inner.astype(np.float64, copy=False)
         total = np.zeros((size + 1, size + 1), order="F")
@@ -637,7 +639,8 @@ class SampledHessians:
         values = part @ beta
         if space.problem.fit_intercept:
             values = values + to_precision(directions[size:, :], values.dtype)
-        squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
+        values *= values  # of all rows, so in place
+        squares = to_precision(namespace(values).mean(values, axis=1), "float64")
         leverages = admission.on_host(factors[beside(rows, factors)] * squares)
         return np.minimum(leverages, 1.0)  # none is larger
 
