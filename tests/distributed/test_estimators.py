@@ -132,7 +132,7 @@ def test_components(cluster):
 
 def test_the_plan_is_in_explain(cluster):
     text = KernelRidge(0.1, **ON).explain(scattered(X), scattered(Y))
-    assert "t = t₀ + P(nMτ/W + ℓ)" in text
+    assert "t = t₀ + PnMτ/W + (P + R)ℓ" in text
     assert "(2W + 2)Mk = 180 numbers a pass" in text
 
 

@@ -40,7 +40,7 @@ def test_a_worker_process_is_killed_while_it_computes(wanted):
     """Which worker and when is left to chance: every moment must do."""
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -40,6 +40,7 @@ from mercer.solvers import (
     Splitting,
     StochasticFunctionalGradient,
     SubgradientDescent,
+    default_solver,
     schedules,
 )
 
@@ -312,7 +313,8 @@ def attempt_with_penalty(random):
         risk, norm = (p * value(loss, exact.y, fitted)).sum(), np.sqrt(alpha @ fitted)
         least = np.inf
         for power in range(-6, 3):  # Lagrange: some λ has the least risk in the ball
-            other = solved(Newton(1e-8), Problem(kernel.gram(X), y, loss, 10.0**power, weights))
+            task = Problem(kernel.gram(X), y, loss, 10.0**power, weights)
+            other = solved(default_solver(loss, 1e-8), task)
             beta, image, _ = exact.values(other)
             shrink = min(WIDE(1), WIDE(radius) / np.sqrt(beta @ image))
             least = min(least, (p * value(loss, exact.y, shrink * image)).sum())

@@ -192,6 +192,17 @@ class TestNormalised:
             lost = float(p.max()) ** 3 if name == "exponential-of-power" else 1.0
             assert np.allclose(value, exact, rtol=0, atol=60 * max(1.0, lost) * unit)
 
+    @pytest.mark.parametrize(
+        "kernel",
+        [Polynomial(2, 0.0).normalised().exp(), Linear(1.0).normalised().exp() + Gaussian(0.9)],
+        ids=repr,
+    )
+    def test_normalised_kernels_inside(self, kernel):
+        """Their expressions have factors in x or y alone, which are no kernels."""
+        value = kernel(X, Y)
+        own = [np.sqrt(kernel.gram(Z).diagonal()) for Z in (X, Y)]
+        assert near(kernel.normalised()(X, Y), value / np.outer(*own))
+
     def test_sums_of_blocks(self):
         products = BlockKernel(lambda X, Y: X @ Y.T)
         far = 40.0 + X

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -121,6 +122,7 @@ def _dtype(data: Any) -> np.dtype:
 def _placement(data: Any, blocks: Sequence[Any]) -> Placement:
     """Where the blocks are, if they are somewhere; else in equal shares, one after the other."""
     client = cluster_client()
+    gc.collect()  # what earlier fits left in cycles would hold memory on the workers
     with connected():
         known = client.run_on_scheduler(_holders, _keys(data))
     workers = sorted(known["workers"])

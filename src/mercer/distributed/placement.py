@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+Tasks: TypeAlias = dict[str, tuple[str | None, tuple[Any, ...]]]
+"""A function and its arguments by the name of the task, and the worker that it is bound to."""
+
+SECONDS_BETWEEN_LOOKS = 2.0  # until then tasks for a lost worker are given to another by its plugin
 _NUMBERS = itertools.count()
 
 
@@ -39,10 +44,12 @@ class Placement:
     ) -> None:
         self.client, self.lengths = client, tuple(map(int, lengths))
         self.groups, self.workers = tuple(tuple(group) for group in groups), list(workers)
+        self.seen = time.monotonic()
 
     def __getstate__(self) -> dict[str, Any]:
         """The connection to a cluster is not stored."""
-        return {"client": None, "lengths": self.lengths, "groups": self.groups, "workers": []}
+        kept = {"client": None, "lengths": self.lengths, "groups": self.groups}
+        return kept | {"workers": [], "seen": 0.0}
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -52,11 +59,6 @@ class Placement:
     @property
     def rows(self) -> int:
         return int(self.starts[-1])
-
-    @property
-    def nonempty(self) -> int:
-        """How many blocks there are."""
-        return len(self.lengths)
 
     def with_lengths(self, lengths: Sequence[int]) -> Placement:
         """The same workers for blocks of other lengths, as of some of the rows."""
@@ -69,47 +71,98 @@ class Placement:
 
         An argument is a list with an entry for each block, or one `Common` for all.
         """
-        token, tasks = _token(name), {}
-        for group, worker in zip(self.groups, self.workers, strict=True):
-            for i in group:
-                parts = [p.value if isinstance(p, Common) else p[i] for p in arguments]
-                tasks[f"{token}-{i}"] = worker, (function, *parts)
-        futures = dict(zip(tasks, self._begun(tasks), strict=True))
-        return [futures[f"{token}-{i}"] for i in range(len(self.lengths))]
+        token = _token(name)
+        keys = [f"{token}-{i}" for i in range(len(self.lengths))]
+        return self._begun([self._of_blocks(keys, function, arguments)], keys)
 
     def each_group(self, name: str, function: Callable[..., Any], arguments: Any) -> list[Any]:
         """A task for each worker, on a list of what belongs to its blocks."""
-        token, tasks = _token(name), {}
-        for g, (group, worker) in enumerate(zip(self.groups, self.workers, strict=True)):
-            if group:
-                tasks[f"{token}-{g}"] = worker, (function, [arguments[i] for i in group])
-        return self._begun(tasks)
+        tasks = self._of_groups(_token(name), function, arguments)
+        return self._begun([tasks], list(tasks))
 
-    def _begun(self, tasks: dict[str, tuple[str, tuple[Any, ...]]]) -> list[Any]:
-        """Futures of tasks, each bound to a worker: one message to the scheduler for all of them.
+    def summed(
+        self, name: str, function: Callable[..., Any], add: Callable[..., Any], *arguments: Any
+    ) -> tuple[list[Any], Any]:
+        """A task for each block, and the total of what they give: futures of blocks, the total.
+
+        Sums are those of the blocks of each worker, in order, which are then added two by two, in
+        order of their first blocks, until one is left. Only what is added travels: once from each
+        worker but one, and once to the client. The scheduler gets one message for all of it.
+        """
+        token, vector = _token(name), _token("vector")
+        keys = [f"{token}-{i}" for i in range(len(self.lengths))]
+        sent = {
+            f"{vector}-{place}": (None, (_itself, part.value))
+            for place, part in enumerate(arguments)
+            if isinstance(part, Common)
+        }
+        arguments = tuple(
+            Common(f"{vector}-{place}") if isinstance(part, Common) else part
+            for place, part in enumerate(arguments)
+        )
+        blocks = self._of_blocks(keys, function, arguments)
+        sums = self._of_groups(_token(f"{name}-sum"), add, keys)
+        stages: list[Any] = [sent, blocks, sums]
+        parts = list(sums)
+        while len(parts) > 1:
+            pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+            token = _token(f"{name}-sum")
+            stages.append(
+                {
+                    f"{token}-{i}": (None, (add, pair))
+                    for i, pair in enumerate(pairs)
+                    if len(pair) > 1
+                }
+            )
+            parts = [pair[0] if len(pair) == 1 else f"{token}-{i}" for i, pair in enumerate(pairs)]
+        *futures, total = self._begun(stages, [*keys, *parts])
+        return futures, self.fetched(total)
+
+    def _of_blocks(
+        self, keys: list[str], function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> Tasks:
+        return {
+            keys[i]: (
+                worker,
+                (function, *(p.value if isinstance(p, Common) else p[i] for p in arguments)),
+            )
+            for group, worker in zip(self.groups, self.workers, strict=True)
+            for i in group
+        }
+
+    def _of_groups(self, token: str, function: Callable[..., Any], arguments: Any) -> Tasks:
+        return {
+            f"{token}-{g}": (worker, (function, [arguments[i] for i in group]))
+            for g, (group, worker) in enumerate(zip(self.groups, self.workers, strict=True))
+            if group
+        }
+
+    def _begun(self, stages: list[Tasks], wanted: list[str]) -> list[Any]:
+        """Futures of tasks that are bound to workers, or to none: one message for all of them.
 
         A message for each worker would wait ten milliseconds for the one before.
         """
         from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-        layers: dict[str, dict[str, Any]] = {}
-        for key, (worker, task) in tasks.items():
-            layers.setdefault(worker, {})[key] = task
-        graph = HighLevelGraph(
-            {
-                worker: MaterializedLayer(part, annotations={"workers": [worker]})
-                for worker, part in layers.items()
-            },
-            {worker: set() for worker in layers},
-        )
+        layers: dict[str, Any] = {}
+        needed: dict[str, set[str]] = {}
+        before: set[str] = set()
+        for place, tasks in enumerate(stages):
+            by_worker: dict[Any, dict[str, Any]] = {}
+            for key, (worker, task) in tasks.items():
+                by_worker.setdefault(worker, {})[key] = task
+            names = {worker: f"{place}-{worker}" for worker in by_worker}
+            for worker, part in by_worker.items():
+                bound = {} if worker is None else {"workers": [worker]}
+                layers[names[worker]] = MaterializedLayer(part, annotations=bound)
+                needed[names[worker]] = set(before)
+            before |= set(names.values())
         with connected():
-            return list(self.client.get(graph, list(tasks), sync=False))
+            graph = HighLevelGraph(layers, needed)
+            return list(self.client.get(graph, wanted, sync=False))
 
     def total(self, name: str, parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
-        """Sums of groups, added two by two, in order of their first block, until one is left.
-
-        Only what is added travels: once from each worker but one, and once to the client.
-        """
+        """Results of groups, joined two by two in order, until one is left."""
         parts = list(parts)
         while len(parts) > 1:
             pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
@@ -130,9 +183,12 @@ class Placement:
         return Common(self.client.submit(_itself, value, key=_token(name), pure=False))
 
     def refresh(self) -> None:
-        """See which workers have the rows now; those of a lost worker have another."""
+        """See from time to time which workers have the rows; those of a lost one have another."""
         from mercer.distributed.heirs import present_workers
 
+        if time.monotonic() < self.seen + SECONDS_BETWEEN_LOOKS:
+            return
+        self.seen = time.monotonic()
         with connected():
             self.workers = self.client.run_on_scheduler(present_workers, list(self.workers))
 

@@ -271,7 +271,7 @@ class SVCCV(_SearchedClassifier):
         members = [np.flatnonzero(codes == c) for c in range(int(sample.codes.max()) + 1)]
         pairs = list(combinations(range(len(members)), 2))
         work = TwoClasses(len(train), SEARCH_TOLERANCE, 1000 * len(train) + 100_000)
-        last: list[Any] = [None] * len(pairs)
+        last: list[Any] = [np.empty(0)] * len(pairs)
         decisions = np.empty((len(columns), len(pairs)))
         before = 0.0
         for strength in strengths:
@@ -280,10 +280,10 @@ class SVCCV(_SearchedClassifier):
                 both = np.concatenate([first, second])
                 sides = (first, first), (first, second), (second, second)
                 one, between, other = (matrix[np.ix_(a, b)] for a, b in sides)
-                start = last[k]
-                if start is not None:  # α grows with C: those at the bound stay there
-                    start = start * min(strength / before, 1.0)
-                alpha, b, *_ = work.solve(one, between, other, strength * weights[both], start)
+                costs = strength * weights[first], strength * weights[second]
+                start = last[k]  # α grows with C: those at the bound stay there
+                start = start * (min(strength / before, 1.0) if before else 1.0)
+                alpha, b, *_ = work.solve(one, between, other, costs, start)
                 last[k], decisions[:, k] = alpha, columns[:, both] @ alpha + b
             before = strength
             if len(pairs) == 1:

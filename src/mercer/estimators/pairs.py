@@ -48,6 +48,8 @@ class Machine:
         return int(self.solution.history["steps"][0])
 
 
+GROUPED = 400  # points of small classes whose matrix is computed at once
+
 Pose = Callable[[Gram, np.ndarray, np.ndarray], Problem]
 
 
@@ -132,41 +134,60 @@ class OneVersusOne:
         if n <= EXACT or len(self.pairs) < 3 or largest > QUICK:
             return False
         numbers = float((self.sizes.astype(float) ** 2).sum())
-        numbers += thread_count() * (float(largest) ** 2 + float(self.sizes.max()) * n)
+        rows = max(float(self.sizes.max()), min(GROUPED, n))
+        numbers += thread_count() * (float(largest) ** 2 + rows * n)
         width = getattr(self.gram.x, "width", None)
         known = laws.positive_definite(self.gram.kernel, width).yes
         return known and 8.0 * numbers <= memory_budget(solver.cache)
 
     def _quickly(self, solver: DualAscent, costs: np.ndarray) -> list[Machine]:
-        """A class with all later ones at a time: their matrix is computed by one product."""
+        """Some classes with all later ones at a time: their matrix is computed by one product."""
         from mercer.solvers.dual.two_classes import TwoClasses
 
         largest = int(np.sort(self.sizes)[-2:].sum())
         points, ordered = self.gram.x.take(self.order), costs[self.order]
-        parts = [points.slice(*self.span(code)) for code in range(self.classes)]
+        sums = np.add.reduceat(ordered, self.bounds[:-1]).tolist()
+        groups, bounds = self._groups(), self.bounds.tolist()
         squares: list[Any] = [None] * self.classes
         found: dict[tuple[int, int], Machine] = {}
 
-        def square(code: int) -> None:
-            squares[code] = self._matrix(parts[code], None, np.float64)
+        def square(group: range) -> None:
+            start, stop = bounds[group[0]], bounds[group[-1] + 1]
+            matrix = self._matrix(points.slice(start, stop), None, np.float64)
+            for i in group:
+                own = slice(bounds[i] - start, bounds[i + 1] - start)
+                squares[i] = np.ascontiguousarray(matrix[own, own])
 
-        def of_class(i: int) -> None:
+        def solved(group: range) -> None:
             work = TwoClasses(largest, solver.tolerance, solver.max_iterations)
-            start, stop = self.span(i)
-            stripe = self._matrix(parts[i], points.slice(stop, len(points)), np.float64)
-            for j in range(i + 1, self.classes):
-                a, b = self.span(j)
-                own = np.concatenate([ordered[start:stop], ordered[a:b]])
-                between = stripe[:, a - stop : b - stop]
-                found[i, j] = _machine(
-                    solver, own, *work.solve(squares[i], between, squares[j], own)
-                )
+            start, stop = bounds[group[0]], bounds[group[-1] + 1]
+            later = points.slice(start, len(points))
+            stripe = self._matrix(points.slice(start, stop), later, np.float64)
+            for i in group:
+                rows = stripe[bounds[i] - start : bounds[i + 1] - start]
+                mine = ordered[bounds[i] : bounds[i + 1]]
+                for j in range(i + 1, self.classes):
+                    between = rows[:, bounds[j] - start : bounds[j + 1] - start]
+                    both = mine, ordered[bounds[j] : bounds[j + 1]]
+                    answer = work.solve(squares[i], between, squares[j], both)
+                    found[i, j] = _machine(solver, sums[i] + sums[j], *answer)
 
         threads = thread_count() if getattr(self.gram.kernel, "parallel", True) else 1
         with single_threaded_blas():
-            run(square, range(self.classes), threads)
-            run(of_class, range(self.classes - 1), threads)
+            run(square, groups, threads)
+            run(solved, groups, threads)
         return [found[pair] for pair in self.pairs]
+
+    def _groups(self) -> list[range]:
+        """Consecutive classes of few points together: a product for each class would cost more."""
+        most = min(GROUPED, len(self.order) // (4 * thread_count()))
+        groups, first = [], 0
+        for code in range(1, self.classes + 1):
+            last = code == self.classes
+            if last or self.bounds[code + 1] - self.bounds[first] > most:
+                groups.append(range(first, code))
+                first = code
+        return groups
 
     def _whole(self) -> Callable[[tuple[int, int]], Rows | None]:
         """Rows of pairs out of one matrix, which is small."""
@@ -232,17 +253,16 @@ class OneVersusOne:
 
 def _machine(
     solver: DualAscent,
-    costs: np.ndarray,
+    total: float,
     alpha: np.ndarray,
     b: float,
     gap: float,
     primal: float,
     steps: int,
+    support: int,
 ) -> Machine:
     """A machine from its dual solution, in the units of a problem with λ = 1/Σc."""
     relative = gap / (max(abs(primal), abs(primal - gap)) or 1.0)
-    counts = int(np.count_nonzero(alpha)), len(alpha)
-    scale = 1.0 / float(costs.sum())
-    status = ending(solver, relative, steps, counts)
+    status = ending(solver, relative, steps, (support, len(alpha)))
     history: dict[str, list[Any]] = {"relative_gap": [relative], "steps": [steps]}
-    return Machine(alpha, b, Solution(alpha, status, scale * primal, scale * gap, history, b))
+    return Machine(alpha, b, Solution(alpha, status, primal / total, gap / total, history, b))

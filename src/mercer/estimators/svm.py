@@ -6,7 +6,7 @@ They replace scikit-learn's estimators of the same names; the solver is dual asc
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -313,12 +313,12 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
     def _attributes(
         self, gram: Gram, pairs: OneVersusOne, machines: list[Machine]
     ) -> dict[str, Any]:
-        table = _stacked(pairs, machines, gram.shape[0])
+        table = _stacked(pairs, machines)
         supports: Any = table.any(axis=0)
-        support = pairs.order[supports[pairs.order]]
-        spans = (pairs.order[slice(*pairs.span(c))] for c in range(pairs.classes))
-        counts = np.array([np.count_nonzero(supports[span]) for span in spans], np.int32)
-        table, binary = table[:, support], len(machines) == 1
+        support, bounds = pairs.order[supports], pairs.bounds.tolist()
+        inside = [np.count_nonzero(supports[a:b]) for a, b in pairwise(bounds)]
+        counts = np.array(inside, np.int32)
+        table, binary = table[:, supports], len(machines) == 1
         intercepts = np.array([machine.intercept for machine in machines])
         if binary:  # positive for the second class, as in scikit-learn
             table, intercepts = -table, -intercepts
@@ -411,13 +411,16 @@ def votes(decisions: np.ndarray, classes: int) -> np.ndarray:
     return wins
 
 
-def _stacked(pairs: OneVersusOne, machines: list[Machine], n: int) -> np.ndarray:
-    """libsvm's table: row r of a point of class c belongs to the r-th of the other classes."""
-    table = np.zeros((max(1, pairs.classes - 1), n))
+def _stacked(pairs: OneVersusOne, machines: list[Machine]) -> np.ndarray:
+    """libsvm's table: row r of a point of class c belongs to the r-th of the other classes.
+
+    Points are in the order of their classes.
+    """
+    table, bounds = np.zeros((max(1, pairs.classes - 1), len(pairs.order))), pairs.bounds.tolist()
     for (i, j), machine in zip(pairs.pairs, machines, strict=True):
-        first, second = (pairs.order[slice(*pairs.span(code))] for code in (i, j))
-        table[j - 1, first] = machine.coefficients[: len(first)]
-        table[i, second] = machine.coefficients[len(first) :]
+        alpha, split = machine.coefficients, bounds[i + 1] - bounds[i]
+        table[j - 1, bounds[i] : bounds[i + 1]] = alpha[:split]
+        table[i, bounds[j] : bounds[j + 1]] = alpha[split:]
     return table
 
 

@@ -34,6 +34,14 @@ class Part(NamedTuple):
     values: Any
 
 
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """What goes to each worker for a row pass: V, and the row map without its rows."""
+
+    values: np.ndarray
+    row_map: Any
+
+
 class OverBlocks:
     """The verbs of an operator whose rows are on a cluster.
 
@@ -71,8 +79,8 @@ class OverBlocks:
     def transposed_product(self, values: Rows) -> np.ndarray:
         """Kᵀ V."""
         self.placement.refresh()
-        parts = self._each("transposed", transpose_block, values.blocks())
-        return self._total("transposed-sum", parts)
+        arguments = self._beside_blocks(values.blocks())
+        return self.placement.summed("transposed", transpose_block, add_up, *arguments)[1]
 
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         """Kᵀ M(K V): V goes to each worker, the sum over its blocks comes back."""
@@ -83,12 +91,13 @@ class OverBlocks:
         given = [list(blocks) for blocks in zip(*leaves, strict=True)] if leaves else None
         if given is None:
             given = [[] for _ in self.placement.lengths]
-        shared = self.placement.shared("vector", (values, slots))
-        parts = self._each("row-pass", pass_block, shared, given)
-        rest = self.placement.each_block("row-pass-values", _values_of, parts)
-        product, sums, sample = self._total("row-pass-sum", parts, _added_parts)
-        kept = None if sample is None else Rows(self.placement, sample, rest)
-        return RowPass(product, sums, kept)
+        arguments = self._beside_blocks(Common(Vector(values, slots)), given)
+        parts, total = self.placement.summed("row-pass", pass_block, _added_parts, *arguments)
+        product, sums, sample = total
+        if sample is None:
+            return RowPass(product, sums, None)
+        kept = self.placement.each_block("row-pass-values", _values_of, parts)
+        return RowPass(product, sums, Rows(self.placement, sample, kept))
 
     def _has_rows(self, part: Any) -> bool:
         """Whether a part of a row map has a row for each row of K."""
@@ -116,14 +125,12 @@ class OverBlocks:
         return Rows(self.placement, first, blocks)
 
     def _each(self, name: str, function: Callable[..., Any], *more: Any) -> list[Any]:
-        local = Common(self.local)
-        return self.placement.each_block(
-            name, function, local, self.common, self.rows.blocks(), *more
-        )
+        return self.placement.each_block(name, function, *self._beside_blocks(*more))
 
-    def _total(self, name: str, parts: Sequence[Any], add: Callable[..., Any] = add_up) -> Any:
-        sums = self.placement.each_group(name, add, parts)
-        return self.placement.total(name, sums, add)
+    def _beside_blocks(self, *more: Any) -> tuple[Any, ...]:
+        """The arguments of a task on a block: what computes it, the common part, its rows."""
+        count = len(self.placement.lengths)
+        return [self.local] * count, self.common, self.rows.blocks(), *more
 
 
 # ---- on a worker ---------------------------------------------------------------------------------
@@ -142,12 +149,11 @@ def transpose_block(local: Any, common: Any, rows: np.ndarray, values: np.ndarra
 
 
 def pass_block(
-    local: Any, common: Any, rows: np.ndarray, vector: tuple[Any, Any], given: Sequence[Any]
+    local: Any, common: Any, rows: np.ndarray, vector: Vector, given: Sequence[Any]
 ) -> Part:
     """What a row pass makes of a block."""
-    values, slots = vector
-    row_map = _placed(local, filled_in(slots, given))
-    result = local(rows, common).row_pass(_placed(local, values), row_map)
+    row_map = _placed(local, filled_in(vector.row_map, given))
+    result = local(rows, common).row_pass(_placed(local, vector.values), row_map)
     return Part(*(None if part is None else on_host(part) for part in result))
 
 

@@ -143,9 +143,8 @@ def accumulate_scattered(features: FeatureMap, X: Any, y: Any, weights: Any) -> 
     if weights is not None:
         w = admitted(weights, beside=X, what="sample_weight").blocks()
     shared = placement.shared("features", features)
-    parts = placement.each_block("normal-equations", _of_block, shared, X.blocks(), y, w)
-    sums = placement.each_group("normal-equations-sum", _added, parts)
-    total = placement.total("normal-equations-sum", sums, _added)
+    made = [shared.value] * len(y)
+    _, total = placement.summed("normal-equations", _of_block, _added, made, X.blocks(), y, w)
     return replace(total, features=features)
 
 

@@ -20,6 +20,8 @@ import math
 import numpy as np
 
 from mercer.evaluation.expression import (
+    X_KINDS,
+    Y_KINDS,
     Constant,
     Expression,
     Number,
@@ -32,6 +34,7 @@ from mercer.evaluation.expression import (
     log1p,
     maximum,
     minimum,
+    numbers_of,
     own,
     reciprocal_root,
     sqrt,
@@ -41,6 +44,7 @@ from mercer.evaluation.expression import (
 from mercer.evaluation.operations import apply
 from mercer.evaluation.rewrite import is_nonnegative
 
+ONE_SIDED = X_KINDS + Y_KINDS
 LEAST = 1e-300  # stands for 0 under a logarithm
 LARGEST = 80.0  # e^80 is in the range of float32, and e^−(e^80·1e-16) is 0 in every precision
 FAR = 1e30  # stands for a logarithm that overflows
@@ -167,8 +171,8 @@ def _defect(k: Expression) -> Expression:
         rest = maximum(distances - 0.5 * (sqrt(x) - sqrt(y)) ** 2, 0.0)
         return rest * (reciprocal_root(x) * reciprocal_root(y))
     match k:
-        case _ if not _is_composed(k):
-            return maximum(1.0 - _normalised(k), 0.0)
+        case _ if not _is_composed(k) or any(n.kind in ONE_SIDED for n in numbers_of(k)):
+            return maximum(1.0 - _normalised(k), 0.0)  # parts in x or y alone are no kernels
         case Operation("multiply", (Parameter(value), inner)) if value > 0:
             return _defect(inner)
         case Operation("multiply", (left, right)):

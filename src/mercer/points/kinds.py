@@ -291,12 +291,12 @@ class SparsePoints(VectorPoints):
             rows.data *= np.asarray(view.scales, dtype=dtype)[rows.indices]
         rows.sum_duplicates()
         if view.unit:
-            counts = np.diff(rows.indptr)
-            largest = np.asarray(abs(rows).max(axis=1).toarray()).ravel() if rows.nnz else 0.0
-            for sizes in (largest, None):  # first by the largest entry, whose square may vanish
-                if sizes is None:
-                    sizes = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-                rows.data /= np.repeat(np.where(sizes > 0, sizes, 1), counts)
+            places = np.repeat(np.arange(len(self)), np.diff(rows.indptr))
+            largest = np.zeros(len(self), rows.dtype)  # by which first: its square may vanish
+            np.maximum.at(largest, places, np.abs(rows.data))
+            rows.data /= np.where(largest > 0, largest, 1)[places]
+            lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+            rows.data /= np.where(lengths > 0, lengths, 1)[places]
         return rows
 
     def squared_norms(self, view: View) -> np.ndarray:

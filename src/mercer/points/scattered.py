@@ -26,7 +26,13 @@ class ScatteredPoints(VectorPoints):
         return DensePoints(self.rows[start:stop], self.names)
 
     def take(self, indices: Any) -> Any:
-        return DensePoints(self.rows[np.asarray(indices)], self.names)
+        """Rows come once: those of a preconditioner are asked for again by each certificate."""
+        numbers = np.asarray(indices)
+        last, points = self.rows.known.get("taken", (None, None))
+        if last is None or not np.array_equal(last, numbers):
+            points = DensePoints(self.rows[numbers], self.names)
+            self.rows.known["taken"] = numbers, points
+        return points
 
     def concatenated(self, other: Any) -> Any:
         raise NotImplementedError("points on a cluster are not put one below the other.")

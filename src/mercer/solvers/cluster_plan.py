@@ -1,10 +1,11 @@
 """What a fit on a cluster will take: time, memory and traffic, from what a pass takes now.
 
-    t = t₀ + P (n M τ / W + ℓ)
+    t = t₀ + P n M τ / W + (P + R) ℓ
 
 for P passes over n rows on M centres by W workers. τ, the time of one kernel value that is used on
-both sides, and ℓ, that of a pass without rows, are measured on the workers; t₀ is what the client
-does alone, from the speed of its matrix products.
+both sides, and ℓ, that of a pass without rows, are measured on the workers; R stands for the sums
+over rows besides, and for what is fetched; t₀ is what the client does alone, from the speed of its
+matrix products.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mercer.solvers.preconditioners import expected_steps, memory_needed, sample
 
 PROBE = 1 << 14  # rows of each block on which a pass is timed
 CERTIFY = 1  # passes in float64 that end a fit
+OTHERS = 15  # waits for the cluster besides passes, in each Newton step, as long as an empty pass
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,11 @@ class ClusterPlan:
 
     @property
     def seconds(self) -> float:
-        """t₀ + P (n M τ / W + ℓ), with the passes in float64 that certify the answer."""
+        """t₀ + P n M τ / W + (P + R) ℓ, with the passes in float64 that certify the answer."""
         values = float(self.rows) * self.centres / self.workers
         each = self.passes * self.value_seconds + CERTIFY * self.exact_value_seconds
-        return self.client_seconds + values * each + (self.passes + CERTIFY) * self.latency
+        waits = self.passes + CERTIFY + OTHERS * self.newton
+        return self.client_seconds + values * each + waits * self.latency
 
     @property
     def worker_memory(self) -> float:
@@ -107,12 +110,13 @@ class ClusterPlan:
 
     def __str__(self) -> str:
         return (
-            f"On the cluster: t = t₀ + P(nMτ/W + ℓ) = {_words(self.seconds)}, for P = "
+            f"On the cluster: t = t₀ + PnMτ/W + (P + R)ℓ = {_words(self.seconds)}, for P = "
             f"{self.passes + CERTIFY:.0f} passes over n = {self.rows:,} rows on M = "
             f"{self.centres:,} centres by W = {self.workers} workers. Measured there: τ = "
             f"{1e9 * self.value_seconds:.2g} ns for a kernel value, "
             f"{1e9 * self.exact_value_seconds:.2g} ns in float64, and ℓ = "
-            f"{1e3 * self.latency:.0f} ms for a pass without rows; here t₀ = "
+            f"{1e3 * self.latency:.0f} ms for a pass without rows, R = {OTHERS * self.newton} "
+            "being other waits of that kind; here t₀ = "
             f"{_words(self.client_seconds)} for the preconditioner.\n"
             f"Memory: {in_words(int(self.worker_memory))} of rows on each worker, "
             f"{in_words(self.client_memory)} here. Traffic: (2W + 2)Mk = {self.traffic:,} numbers "

@@ -93,7 +93,7 @@ def most_columns(rows: int, itemsize: int, memory: Memory = None) -> int:
     Beside them there are three blocks of rows that are multiplied.
 
     >>> most_columns(10_000, 4, memory="10GB"), most_columns(10_000, 4, memory="8MB")
-    (9940, 123)
+    (10000, 124)
     """
     line, room = rows * itemsize, memory_budget(memory)
     room -= 3 * block_bytes(memory)
@@ -111,7 +111,7 @@ def default_rank(rows: int, itemsize: int, memory: Memory = None) -> int:
     """Columns of a preconditioner where nothing is known of the spectrum: about 10√n.
 
     >>> default_rank(10_000, 4, memory="1GB"), default_rank(10_000, 4, memory="8MB")
-    (1000, 123)
+    (1000, 124)
     """
     return min(most_columns(rows, itemsize, memory), max(TUNING.fewest, int(10 * math.sqrt(rows))))
 
@@ -427,6 +427,8 @@ class SampledHessian:
             add_lower_products(block, inner)
             if self.floor is not None:
                 last += scale @ block
+            del block
+        del lower  # its memory goes before the moments become float64
         if self.floor is None:
             return inner.astype(np.float64, copy=False)
         total = np.zeros((size + 1, size + 1), order="F")
@@ -637,7 +639,8 @@ class SampledHessians:
         values = part @ beta
         if space.problem.fit_intercept:
             values = values + to_precision(directions[size:, :], values.dtype)
-        squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
+        values *= values  # of all rows, so in place
+        squares = to_precision(namespace(values).mean(values, axis=1), "float64")
         leverages = admission.on_host(factors[beside(rows, factors)] * squares)
         return np.minimum(leverages, 1.0)  # none is larger
 
