@@ -674,7 +674,7 @@ def drawn(
     kernel: Kernel,
     points: PointSet,
     random_state: Seed = None,
-    tuning: PoolTuning = PoolTuning(),  # noqa: B008
+    tuning: PoolTuning = PoolTuning(),
     rows: int | None = None,
 ) -> Choice:
     """So many centres by randomly pivoted Cholesky on a pool of rows where that pays, or uniform.

@@ -109,7 +109,7 @@ def accumulate(
     X: Any,
     y: Any,
     sample_weight: Any,
-    tuning: Tuning = Tuning(),  # noqa: B008
+    tuning: Tuning = Tuning(),
 ) -> NormalEquations:
     """Read X once and sum, in an order that depends on sizes alone."""
     dtype, n = features.dtype(X), length(X)

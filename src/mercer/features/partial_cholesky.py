@@ -50,7 +50,7 @@ class PartialFactor:
         x: PointSet,
         count: int,
         dtype: Any = None,
-        tuning: Tuning = Tuning(),  # noqa: B008
+        tuning: Tuning = Tuning(),
     ) -> None:
         self.kernel, self.x, self.tuning = kernel, x, tuning
         self.dtype = np.dtype(x.dtype if dtype is None else dtype)

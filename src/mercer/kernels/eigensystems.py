@@ -156,7 +156,7 @@ def eigensystem(
     kernel: Kernel,
     columns: int,
     deviation: float,
-    tuning: Tuning = Tuning(),  # noqa: B008
+    tuning: Tuning = Tuning(),
 ) -> Eigensystem:
     """The eigenfunctions of a kernel, where they are known.
 

@@ -143,7 +143,7 @@ class FourierWeights:
         rate = 2.0 * math.pi / alpha
         return cls(period, (_Term(np.array([0.5 * rate / -math.expm1(-rate)]), (), rate),))
 
-    def __call__(self, count: int, tuning: Tuning = Tuning()) -> np.ndarray:  # noqa: B008
+    def __call__(self, count: int, tuning: Tuning = Tuning()) -> np.ndarray:
         """1/c_m for m = 0, …, count."""
         zero = np.zeros(count + 1)
         return sum((term.weights(count, tuning) for term in self.terms), zero)

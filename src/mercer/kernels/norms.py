@@ -97,7 +97,7 @@ def line_norm(
     *,
     tolerance: float = 1e-8,
     peaks: Sequence[float] = (),
-    tuning: Tuning = Tuning(),  # noqa: B008
+    tuning: Tuning = Tuning(),
 ) -> float:
     """‖f‖ = ((1/4π²) ∫ |f̂(ω)|²/p(ω) dω)^{1/2} for a function f on the line.
 

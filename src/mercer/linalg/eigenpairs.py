@@ -63,7 +63,7 @@ def leading_eigenpairs(
     extra: int = 0,
     start: np.ndarray | None = None,
     random_state: Any = 0,
-    tuning: Tuning = Tuning(),  # noqa: B008
+    tuning: Tuning = Tuning(),
 ) -> Eigenpairs:
     """The `count` largest eigenvalues of a symmetric A and their eigenvectors, by products alone.
 

@@ -178,7 +178,7 @@ def best_in_ball(
     radius: float,
     regularization: float = 0.0,
     tolerance: float = 1e-4,
-    tuning: Tuning = Tuning(),  # noqa: B008
+    tuning: Tuning = Tuning(),
 ) -> Hindsight:
     """Minimise Σ w_t ℓ(y_t, f(x_t)) + (λ/2)‖f‖² over ‖f‖ ≤ U, for any loss with a proximal map.
 

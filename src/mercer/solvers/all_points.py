@@ -542,7 +542,7 @@ class SearchTuning:
 def step_length(
     function: Callable[[float], At],
     start: At,
-    tuning: SearchTuning = SearchTuning(),  # noqa: B008
+    tuning: SearchTuning = SearchTuning(),
 ) -> float:
     """A t > 0 with a lower value and a much smaller slope; 1 if it is good enough, 0 if none is.
 

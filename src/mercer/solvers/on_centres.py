@@ -78,7 +78,7 @@ class Basis:
     2017.
     """
 
-    def __init__(self, problem: Problem, tuning: Tuning = Tuning()) -> None:  # noqa: B008
+    def __init__(self, problem: Problem, tuning: Tuning = Tuning()) -> None:
         self.size = problem.size
         self.factor: linalg.Factor | None = None
         if isinstance(problem.penalty_operator, Identity):
