@@ -129,3 +129,11 @@ def test_a_kernel_that_overflows_is_named_by_every_estimator(model, dtype):
     X = OVERFLOWING if dtype == np.float64 else (1e-70 * OVERFLOWING).astype(dtype)
     with pytest.raises(ValueError, match=r"overflows: k\(x, x\) is beyond .* Scale the columns"):
         model.fit(X, np.arange(30) % 2)
+
+
+@pytest.mark.parametrize("model", [KernelRidge(kernel="rbf"), SVR(), KernelQuantileRegressor()])
+def test_targets_beyond_the_precision_of_the_rows(model):
+    """Predictions were infinite, and nothing was said."""
+    with pytest.raises(ValueError, match=r"size 2e\+150, beyond 3e\+38, .* pass X as float64"):
+        model.fit(X.astype(np.float32), 1e150 * y)
+    model.fit(X.astype(np.float32), 1e30 * y)

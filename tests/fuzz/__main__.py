@@ -1,13 +1,33 @@
-"""`python -m tests.fuzz [MINUTES [FIRST]]`: random cases for so long, from a first seed on."""
+"""`python -m fuzz [MINUTES [FIRST]]`: random cases for so long, from a first seed on."""
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
+import traceback
 
-from tests.fuzz import inputs, interruptions, problems
+from fuzz import inputs, interruptions, problems
 
 KINDS = ((inputs, 100_000, 0.5), (problems, 10_000, 0.4), (interruptions, 200, 0.1))
+LONGEST = 60  # seconds of one case, beyond which it hangs
+
+
+def attempted(kind, seed):
+    """What is wrong with a case, an error of the case itself and its length included."""
+
+    def end(number, frame):
+        raise TimeoutError(f"more than {LONGEST} s")
+
+    if kind is not interruptions:  # which sets the alarm itself
+        signal.signal(signal.SIGALRM, end)
+        signal.alarm(LONGEST)
+    try:
+        return kind.attempt(seed)
+    except Exception:
+        return f"seed {seed}: {traceback.format_exc()}"
+    finally:
+        signal.alarm(0)
 
 
 def main() -> int:
@@ -16,7 +36,7 @@ def main() -> int:
     for kind, most, share in KINDS:
         end, seed = time.monotonic() + 60.0 * minutes * share, first
         while seed < first + most and time.monotonic() < end:
-            wrong = kind.attempt(seed)
+            wrong = attempted(kind, seed)
             seed += 1
             if wrong:
                 failures += 1

@@ -446,6 +446,20 @@ def test_a_large_indefinite_kernel_is_found_on_some_of_its_points():
     assert not status.converged
 
 
+@pytest.mark.parametrize("primal", [True, False])
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float64, 700.0), (np.float32, 30.0)])
+def test_values_are_of_the_size_of_the_targets_where_rounding_hides_the_ridge(primal, dtype, scale):
+    """Polynomials of columns that nobody scaled: features gave values of 1e17."""
+    X = points(dtype=dtype)
+    y = np.sin(X[:, 0])
+    gram = Polynomial(3).gram((scale * X).astype(dtype))
+    solution = Direct(primal=primal).solve(Problem(gram, y, Squared(), 1 / N))
+    assert solution.status.converged or "Scale the columns of X" in str(solution.status)
+    fitted = gram.dense().astype(np.float64) @ solution.coefficients
+    assert np.corrcoef(fitted, y)[0, 1] > 0.8
+    assert solution.gap < 1.0
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 
 
