@@ -10,24 +10,27 @@ import traceback
 from fuzz import inputs, interruptions, problems
 
 KINDS = ((inputs, 100_000, 0.5), (problems, 10_000, 0.4), (interruptions, 200, 0.1))
-LONGEST = 60  # seconds of one case, beyond which it hangs
+BUSY, IDLE = 60.0, 900.0  # seconds of processor time and of waiting, beyond which a case hangs
 
 
 def attempted(kind, seed):
     """What is wrong with a case, an error of the case itself and its length included."""
 
     def end(number, frame):
-        raise TimeoutError(f"more than {LONGEST} s")
+        raise TimeoutError(f"more than {BUSY:g} s of work, or {IDLE:g} s of waiting")
 
-    if kind is not interruptions:  # which sets the alarm itself
+    signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, BUSY)
+    if kind is not interruptions:  # which sets the other alarm itself
         signal.signal(signal.SIGALRM, end)
-        signal.alarm(LONGEST)
+        signal.setitimer(signal.ITIMER_REAL, IDLE)
     try:
         return kind.attempt(seed)
     except Exception:
         return f"seed {seed}: {traceback.format_exc()}"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def main() -> int:

@@ -266,9 +266,7 @@ class _Factorisation(RidgeSystem):
         coefficients = to_precision(alpha, self.precision)
         residual = ridge_residual(self.problem, coefficients, b)
         if shift:
-            note += (
-                f" after adding {shift:.1e} to the diagonal, below which nλα is lost in rounding"
-            )
+            note += f" after adding {shift:.1e} to the diagonal, since rounding hides nλα"
         if jitter:
             note += (
                 f" after adding {jitter:.1e} (10^{math.log10(jitter):.0f}) to the diagonal, since "
