@@ -410,12 +410,14 @@ def test_small_regularisations_tend_to_none():
 def test_a_jitter_is_named():
     X = np.repeat(points(10), 3, axis=0)
     given = Problem(Gaussian().gram(X), values(X), Squared(), 1e-20)
-    message = DUAL.solve(given).status.message
+    alone = replace(DUAL, tuning=direct.Tuning(shifts=()))
+    message = alone.solve(given).status.message
     found = re.search(r"after adding (\S+) \(10\^(-\d+)\) to the diagonal", message)
     assert found
     assert 1e-17 < float(found[1]) < 1e-6
     assert "indefinite" in message
     assert "adding" not in DUAL.solve(problem()).status.message
+    assert "since rounding hides nλα" in DUAL.solve(given).status.message
 
 
 @pytest.mark.parametrize("regularization", [0.0, 0.1, 5.0])

@@ -265,16 +265,15 @@ class _Factorisation(RidgeSystem):
         alpha, b = self.coefficients(solved, intercept)
         coefficients = to_precision(alpha, self.precision)
         residual = ridge_residual(self.problem, coefficients, b)
-        if shift:
-            note += f" after adding {shift:.1e} to the diagonal, since rounding hides nλα"
-        if jitter:
+        if added := jitter + shift:
+            why = "hides nλα" if shift else "made the matrix indefinite"
             note += (
-                f" after adding {jitter:.1e} (10^{math.log10(jitter):.0f}) to the diagonal, since "
-                "rounding made the matrix indefinite"
+                f" after adding {added:.1e} (10^{math.log10(added):.0f}) to the diagonal, since "
+                f"rounding {why}"
             )
         text = f"{note}; {residual}."
         if not residual.claimed <= self.goal:
-            cause = "Scale the columns of X" if shift else "Check that the kernel is symmetric"
+            cause = "Scale the columns of X" if added else "Check that the kernel is symmetric"
             advice = f"{cause}, raise the regularization, or pass float64."
             status = Status(False, f"Not solved: {text}", advice, self.witness)
         elif self.witness is None:
