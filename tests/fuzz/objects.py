@@ -45,7 +45,7 @@ def of(features):
 
 
 def of_pairs(value):
-    return lambda X: np.array([[value(x, y) for y in X] for x in X], float).reshape(len(X), -1)
+    return lambda X: np.array([[value(x, y) for y in X] for x in X], float)
 
 
 def shared(x, y):

@@ -218,6 +218,10 @@ class Precomputed(Kernel):
     positive_definite: bool | None = None
 
     def __post_init__(self) -> None:
+        if hasattr(self.matrix, "tocsr"):
+            raise ValueError(
+                "Precomputed needs a dense matrix; got a sparse one: write matrix.toarray()."
+            )
         matrix = np.asarray(self.matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
             raise ValueError(
