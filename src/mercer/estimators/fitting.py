@@ -27,7 +27,7 @@ from mercer.estimators.progress import FitTask, with_progress
 from mercer.features.centres import Given, drawn
 from mercer.functions import Polynomials, RKHSFunction, SplineFunction
 from mercer.kernels import laws
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, parts
 from mercer.kernels.custom import PairKernel, Precomputed
 from mercer.losses import Loss, Squared
 from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
@@ -94,6 +94,12 @@ class Formulation:
             part = cross[rows, :]
             cross = cross_gram(part.kernel, part.x, part.y)
         return Problem.on_centres(cross, y, loss, regularization, weights, fit_intercept)
+
+    def with_points(self, problem: Problem) -> Problem:
+        """The problem with the kernel and its points, where values of pairs were stored."""
+        if not self.on_all_points or self.operator.kernel is self.kernel:
+            return problem
+        return replace(problem, operator=Gram(self.kernel, self.points))
 
     def solve(
         self,
@@ -266,12 +272,14 @@ def _default_centres(points: PointSet) -> int | None:
 
 
 def with_stored_pairs(gram: Gram) -> Gram:
-    """K of a Python function of pairs, whose values are computed once, where they fit."""
+    """K of Python functions of pairs, whose values are computed once, where they fit."""
     kernel, n = gram.kernel, gram.shape[0]
-    if not isinstance(kernel, PairKernel) or 8 * n * n > memory_budget(gram.memory):
+    slow = any(isinstance(part, PairKernel) for part in parts(kernel))
+    if not slow or 8 * n * n > memory_budget(gram.memory):
         return gram
-    matrix = Precomputed(kernel.triangle(gram.x), kernel.positive_definite)
-    return matrix.gram(np.arange(n))
+    definite = laws.positive_definite(kernel, getattr(gram.x, "width", None))
+    known = True if definite.yes else False if definite.no else None
+    return Precomputed(kernel.own_block(gram.x), known).gram(np.arange(n))
 
 
 def formulation_on_blocks(
