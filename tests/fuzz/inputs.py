@@ -83,7 +83,6 @@ MAPS = [
     features.AdditiveChi2Sampler,
     features.AdditiveFeatures,
     features.ReLUFeatures,
-    lambda: features.ExplicitFeatures(Polynomial(2)),
     lambda: features.MercerFeatures(Gaussian(2.0), 10),
     lambda: features.MercerFeatures(PeriodicBernoulli(1), 10),
 ]

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -154,7 +154,7 @@ class KernelKMeans(_Clusters):
 
     def _start(self, gram: Gram, weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """The rows with which clusters begin."""
-        kernel, points = gram.kernel, gram.x
+        kernel, points = cast(Kernel, gram.kernel), gram.x
         able = np.flatnonzero(weights)
         if points.home == "cluster":  # some of the rows are enough to begin with
             able = random.choice(able, min(len(able), POOL_ROWS * self.n_clusters), replace=False)
@@ -186,6 +186,9 @@ class KernelKMeans(_Clusters):
             means = np.asarray(phi.weighted_sum(X, shares))
             f, self._norms = phi.function(means), np.einsum("ij,ij->j", means, means)
         self.function_, self.kernel_ = f, kernel
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "kernel_")  # which is set last
 
     def relative_distances(self, X: Any) -> np.ndarray:
         """½‖μ_c‖² − μ_c(x) for every row and cluster: half the squared distance, less ½k(x, x)."""

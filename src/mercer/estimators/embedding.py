@@ -78,15 +78,17 @@ class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
         """Learn the weights of the rows; Y may be rows of numbers or a list of objects."""
         check_consistent_length(np.empty(length(X)), np.empty(length(Y)))
         params = {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0")}
-        self.ridge_ = KernelRidge(
+        ridge = KernelRidge(
             self.alpha,
             **params,
             kernel_params=self.kernel_params,
             centres=self.centres,
             random_state=self.random_state,
         ).fit(X, np.zeros(length(Y)))  # weights do not depend on targets
-        self.output_kernel_ = Gaussian() if self.output_kernel is None else self.output_kernel
-        self.Y_fit_, self._outputs = Y, self.output_kernel_.points(Y)
+        kernel = Gaussian() if self.output_kernel is None else self.output_kernel
+        self.__dict__.update(
+            ridge_=ridge, output_kernel_=kernel, Y_fit_=Y, _outputs=kernel.points(Y)
+        )
         return self
 
     def weights(self, X: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -137,6 +137,13 @@ class Formulation:
         plan = cluster_plan(self.operator, self.loss, self.outputs, self.solver.tolerance)
         return f"{text}\n{plan}"
 
+    def foreseen(self) -> automatic.Choice | None:
+        """What few rows take, for which nothing had to be chosen; None where features are few."""
+        if has_few_features(self.operator) or self.points.home != "host":
+            return None
+        choice = automatic.choose(self.kernel, self.points, self.loss, outputs=self.outputs)
+        return choice if choice.chosen.name == type(self.solver).__name__ else None
+
     def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
         """The attributes of a model fitted to X; the polynomial of a spline is part of f."""
         f = RKHSFunction(self.kernel, self.points, alpha)
@@ -166,6 +173,8 @@ class Explained:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ApproximationWarning)  # it is said anyway
                 posed = clone(self)._posed(X, y, sample_weight)[0]
+            if posed.choice is None and is_automatic(cast(Any, self).solver):
+                posed = replace(posed, choice=posed.foreseen())
             return posed.explain()
         check_is_fitted(self)
         fitted: Any = self
@@ -241,7 +250,7 @@ def formulation(
         solver = stopped_by(solver, stopping)
     if count is None and centres is None:
         gram = with_stored_pairs(Gram(kernel, points))
-        return Formulation(kernel, gram, points, solver, choice, checkpoint=checkpoint)
+        return Formulation(kernel, gram, points, solver, choice, True, checkpoint, loss, outputs)
     if not isinstance(solver, Newton):
         raise ValueError(
             f'centres are for Newton; got solver={solver!r}: write solver=Newton(), solver="auto", '
@@ -368,8 +377,7 @@ def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
     solution = attributes.get("solution_")
     if solution is not None and "held_out_risk" in solution.history:
         attributes = {**attributes, "validation_scores_": validation_scores(solution)}
-    for name, value in attributes.items():
-        setattr(estimator, name, value)
+    estimator.__dict__.update(attributes)  # at once: an interruption leaves all or none
     part = 0
     while getattr(estimator, "checkpoint", None) is not None:
         path = checkpoint_path(estimator.checkpoint, part)
