@@ -282,7 +282,7 @@ def _default_centres(points: PointSet) -> int | None:
 
 def with_stored_pairs(gram: Gram) -> Gram:
     """K of Python functions of pairs, whose values are computed once, where they fit."""
-    kernel, n = gram.kernel, gram.shape[0]
+    kernel, n = cast(Kernel, gram.kernel), gram.shape[0]
     slow = any(isinstance(part, PairKernel) for part in parts(kernel))
     if not slow or 8 * n * n > memory_budget(gram.memory):
         return gram
