@@ -15,6 +15,7 @@ from mercer.arrays import Array, on_host
 from mercer.checks import check_between, check_weights
 from mercer.kernels.measures import Seed, generator
 from mercer.solvers.posterior import Posterior
+from mercer.theory.certificate import Assumption, Certificate, Statement
 
 
 def check_coverage(owner: object, coverage: Any) -> float:
@@ -153,6 +154,19 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """The predictions of the regressor."""
         check_is_fitted(self)
         return self.estimator_.predict(X)
+
+    def certificate(self) -> Certificate:
+        """The coverage of intervals, then what is proved of the regressor where it says so."""
+        check_is_fitted(self)
+        stated = Statement(
+            "coverage",
+            float(self.coverage),
+            "A new target lies in its interval with at least this probability, over the rows set "
+            "aside and the new one.",
+            (Assumption("the rows set aside and the new one are exchangeable"),),
+        )
+        own = getattr(self.estimator_, "certificate", None)
+        return Certificate((stated,)) if own is None else own().beside(stated)
 
     def predict_interval(self, X: Any, coverage: float | None = None) -> tuple[Any, Any]:
         """Lower and upper ends, infinite where too few rows were set aside for the coverage."""

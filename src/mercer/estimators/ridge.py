@@ -387,6 +387,11 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             "sets rows aside, or KernelRidge with values that were chosen on other rows."
         )
 
+    def _chosen(self) -> set[str]:
+        kernels, alphas = self.cv_errors_.shape  # type: ignore[attr-defined]
+        searched = {"kernel"} if kernels > 1 else super()._chosen()
+        return searched | ({"regularization"} if alphas > 1 else set())
+
     def _posed_on(self, kernel: Kernel, X: Any, centres: PointSet | None) -> Formulation:
         """f on all points, or on the centres."""
         points = self._training_points(kernel, X, centres)

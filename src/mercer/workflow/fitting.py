@@ -100,6 +100,12 @@ def fit(
     >>> model.record_.scores["mercer"]["RMSE"] < 0.1
     True
     """
+    if np.ndim(target):
+        raise ValueError(
+            "target names the column to predict, as in mercer.fit(table, 'price'); got "
+            f"{type(target).__name__} of shape {np.shape(target)}: for X and y write "
+            "mercer.tune(X, y)."
+        )
     if isinstance(table, (str, Path)):
         table = read_table(table)
     table = as_table(table)
