@@ -47,7 +47,7 @@ guesses = {
     name: cross_val_predict(SVC(kernel=kernel, C=10.0), texts, labels, cv=5)
     for name, kernel in KERNELS.items()
 }
-scores = {name: np.mean(told == labels) for name, told in guesses.items()}
+scores = {name: np.mean(guess == labels) for name, guess in guesses.items()}
 chance = max(np.mean(labels == name) for name in SETS)
 for name, score in scores.items():
     print(f"{name:25} {100 * score:.0f}% right; the most frequent class {100 * chance:.0f}%")

@@ -438,13 +438,14 @@ class OnlineKernelMachine(OnlineMachine):
     step : schedule, default=None
         η_t: one of `mercer.online.schedules`, with ηλ ≤ 1; None for `InverseSqrt(1.0)`.
     budget : Budget or None, default=None
-        At most so many bumps: one of `mercer.online.budgets`. None keeps them all.
+        A limit on the number of bumps: one of `mercer.online.budgets`. None keeps them all.
     averaging : Average or None, default=None
-        Whether to predict with the average of the iterates.
+        Predict with the average of the iterates; None predicts with the last one.
     passes : int, default=5
-        How often `fit` goes through its rows; `partial_fit` does once.
+        How often `fit` goes through its rows; `partial_fit` goes through them once.
     record : bool, default=False
-        Whether to keep all rounds, which `RegretDisplay` looks at; memory then grows.
+        Whether to store all rounds, which `regret`, `RegretDisplay` and the bound of
+        `certificate` need; memory then grows with the stream.
     gamma, degree, coef0 :
         Parameters of named kernels, as in scikit-learn.
     random_state : int, Generator or None, default=None
