@@ -26,11 +26,15 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_static_path = ["_static"]
 html_css_files = ["mercer.css"]
+html_show_sourcelink = False
+html_sidebars = {"index": [], "getting_started": []}  # pages without others below them
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
     "navbar_persistent": ["search-button"],  # the wide field leaves no room for the links
+    # the code of examples is 100 characters wide, and their pages have no sections to list
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "gallery/**": []},
 }
 
 autodoc_default_options = {"members": True, "show-inheritance": True}
