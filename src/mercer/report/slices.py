@@ -60,7 +60,7 @@ def _values(model: Any, record: Any, row: dict[str, Any]) -> tuple[str, Callable
     if len(model.classes_) > 2:
         shown = int(model.predict_proba(_rows(row, {}, 1))[0].argmax())
     title = f"probability that {record.target} is {model.classes_[shown]}"
-    return title[:60], lambda rows: np.asarray(model.predict_proba(rows)[:, shown], float)
+    return title, lambda rows: np.asarray(model.predict_proba(rows)[:, shown], float)
 
 
 def _numbers_by_importance(record: Any) -> list[dict[str, Any]]:
