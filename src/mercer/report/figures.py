@@ -125,11 +125,11 @@ def surface(record: Any) -> str | None:
         shown = axes.contourf(x, y, errors, 16, cmap="viridis_r")
         i, j = np.unravel_index(int(np.argmin(errors)), errors.shape)
         axes.plot(x[j], y[i], "o", color="white", markeredgecolor="black", markersize=7)
-        axes.set(xlabel="log₁₀ α", ylabel="log₂ lengthscale/median distance")
+        axes.set(xlabel="log₁₀ α", ylabel="log₂ lengthscale/median")
         axes.set(title=f"log₁₀ leave-one-out error, {found['rows']} rows")
         axes.figure.colorbar(shown, ax=axes).outline.set_visible(False)
 
-    return drawn(draw, label="leave-one-out surface")
+    return drawn(draw, label="leave-one-out surface", fitted=True)
 
 
 def trials(record: Any) -> str:
@@ -148,9 +148,9 @@ def trials(record: Any) -> str:
         axes.plot(best, color=QUIET, linewidth=1, drawstyle="steps-post")
         axes.set(xlabel="kernel tried", ylabel="error on left-out rows")
         axes.set(title="the search")
-        axes.legend(fontsize=8, ncols=2)
+        axes.figure.legend(fontsize=8, ncols=2, loc="outside lower center")
 
-    return drawn(draw, label="kernels that were tried")
+    return drawn(draw, (4.6, 3.8), label="kernels that were tried", fitted=True)
 
 
 def _told(trial: dict[str, Any]) -> str:
@@ -248,13 +248,13 @@ def learning_curve(record: Any) -> tuple[str, float] | None:
             (point,) = axes.loglog(rows, error, "o", color=OURS)
             tip(point, f"{int(rows):,} rows: {error:.4g}")
         axes.set(xlabel="training rows", ylabel=f"held-out {record.measure}")
-        axes.set(title=f"error ≈ c · n^{slope:.2f}")
+        axes.set(title=f"error ≈ c · n^{slope:.2f}".replace("-", "−"))
         axes.minorticks_off()
         axes.set_xticks(n, [f"{int(k):,}" for k in n])
         axes.set_yticks(np.unique(np.geomspace(errors.min(), errors.max(), 3)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
 
-    return drawn(draw, label="learning curve"), float(slope)
+    return drawn(draw, label="learning curve", fitted=True), float(slope)
 
 
 def history(solution: Any) -> str | None:
@@ -283,8 +283,10 @@ def history(solution: Any) -> str | None:
 # ---- the function --------------------------------------------------------------------------------
 
 
-def one_slice(title: str, column: dict[str, Any], x: Any, values: Any, width: float) -> str:
-    """The function along one column, with its band."""
+def one_slice(
+    title: str, column: dict[str, Any], x: Any, values: Any, width: float, limits: tuple[float, ...]
+) -> str:
+    """The function along one column, with its band; `limits` are those of the vertical axis."""
 
     def draw(axes: Any) -> None:
         if width:
@@ -294,17 +296,18 @@ def one_slice(title: str, column: dict[str, Any], x: Any, values: Any, width: fl
         axes.plot(x, values, color=OURS, linewidth=2)
         for mark in column["quantiles"][1:-1]:
             axes.axvline(mark, color=QUIET, linewidth=0.5, alpha=0.6)
-        axes.set(xlabel=plain(column["name"]), title=plain(title, 60))
+        axes.set(xlabel=plain(column["name"]), title=plain(title, 60), ylim=limits)
 
     return drawn(draw, (3.6, 2.6), label=f"slice along {column['name']}")
 
 
-def plane(title: str, first: dict[str, Any], second: dict[str, Any], grid: Any) -> str:
-    """The function over two columns."""
+def plane(title: str, first: dict[str, Any], second: dict[str, Any], grid: Any, whole: bool) -> str:
+    """The function over two columns; `whole` is for probabilities, in colours from 0 to 1."""
     x, y, values = grid
 
     def draw(axes: Any) -> None:
-        shown = axes.contourf(x, y, values, 18, cmap="RdBu_r")
+        levels: Any = np.linspace(0.0, 1.0, 21) if whole else 18
+        shown = axes.contourf(x, y, values, levels, cmap="RdBu_r")
         axes.contour(x, y, values, 9, colors="white", linewidths=0.4)
         axes.set(xlabel=plain(first["name"]), ylabel=plain(second["name"]))
         axes.set(title=plain(title, 60))

@@ -152,7 +152,7 @@ def _slices_text(record: Any) -> str:
     band = " The band holds 90 % of held-out residuals." if record.task == "regression" else ""
     return (
         "Along the columns that matter most, with all others at their medians and most frequent "
-        f"values. Thin lines are quantiles of the data.{band}"
+        f"values, on one scale. Thin lines are quantiles of the data.{band}"
     )
 
 
