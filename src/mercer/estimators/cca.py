@@ -100,6 +100,8 @@ class KernelCCA(KernelInput, BaseEstimator):
         for ridge in ridges:
             check_positive(self, "regularization", ridge)
         kernels = self._for_each("kernel", len(views))
+        if all(isinstance(kernel, Kernel) for kernel in kernels):
+            self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
         maps = [
             self._map(kernel, view, number)
             for number, (kernel, view) in enumerate(zip(kernels, views, strict=True))

@@ -29,10 +29,10 @@ from mercer.workflow.search import Limit
 from mercer.workflow.targets import Target, read_target
 
 MOST_HELD_OUT = 20_000
-BASELINE_ROWS = 20_000
+BASELINE_ROWS, BASELINE_VALUES = 20_000, 4_000_000  # of which a linear model is made
 CURVE = (0.125, 0.25, 0.5)  # of the training rows, or of so many:
 CURVE_ROWS = 100_000
-SLOPES_AT = 1000  # rows at which the slopes of the function are looked at
+SLOPES_AT = 400  # rows at which the slopes of the function are looked at
 
 
 def fit(
@@ -199,7 +199,8 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     draft = FittedModel([("columns", encoder), ("model", choice.estimator)])
     test = Test(draft, training, known, testing, tested, plan)
     first = test.fitted(slice(None))
-    last = 1.5 * clock.lap("fitting to the rows that are not held out")
+    last = clock.lap("fitting to the rows that are not held out")
+    last *= (len(rows) / len(fitted)) ** 3  # what the fit to all rows will take, at most
     plan.tell("testing", 0.7)
     predicted = first.predict(testing)
     probabilities = first.predict_proba(testing) if goal.classes is not None else None
@@ -336,7 +337,7 @@ class Test:
             part = self.known.take(rows)
             if len(part.values) < 10 or not part.has_all_classes:
                 continue
-            if limit.left <= 4.0 * lasted:  # twice the rows take four times as long
+            if limit.left <= 8.0 * lasted:  # twice the rows take eight times as long
                 break
             spent = limit.spent
             predicted = self.fitted(rows).model_.predict(self.Z_test)
@@ -346,7 +347,8 @@ class Test:
 
     def baselines(self) -> dict[str, dict[str, float]]:
         """The errors of a linear model and of a constant."""
-        few, known = slice(0, BASELINE_ROWS), self.known
+        few = slice(0, min(BASELINE_ROWS, BASELINE_VALUES // self.Z.shape[1]))
+        known = self.known
         Z, y = self.Z[few], known.values[few]
         if known.classes is None:
             linear = RidgeCV(np.logspace(-3, 3, 7)).fit(Z, y).predict(self.Z_test)

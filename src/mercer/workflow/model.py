@@ -126,14 +126,18 @@ class FittedModel(Pipeline):
         choice has seen. For rows like those of the table they hold with probability `coverage` or
         more, up to the change of the model by its last fit to all rows.
         """
+        width = self.interval_width(coverage)
+        predicted = self.predict(X)
+        return predicted - width, predicted + width
+
+    def interval_width(self, coverage: float = 0.9) -> float:
+        """Half of the width of `predict_interval`, which is the same for all rows."""
         record, coverage = self._record(), check_coverage(self, coverage)
         if record.task != "regression":
             raise ValueError("intervals are for numbers: classes have predict_proba.")
         residuals = np.sort(np.abs(record.truth - record.predicted))
         rank = upper_rank(len(residuals), coverage)
-        width = residuals[rank - 1] if rank <= len(residuals) else np.inf
-        predicted = self.predict(X)
-        return predicted - width, predicted + width
+        return float(residuals[rank - 1]) if rank <= len(residuals) else np.inf
 
     def certificate(self) -> str:
         """Bounds and exact statements on the fitted function: errors, gap, norm.
