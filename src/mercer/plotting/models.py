@@ -67,13 +67,13 @@ class ComponentsDisplay:
     def plot(self, ax: Any = None) -> ComponentsDisplay:
         """Draw on `ax`, or on axes of a new figure."""
         ax = axes(ax, (5.0, 4.2))
-        labels = None if self.y is None else np.asarray(self.y)
-        named = labels is not None and labels.dtype.kind not in "fiub"
+        labels = np.asarray(0.0 if self.y is None else self.y)
+        named = labels.dtype.kind not in "fiub"
         if named:
             for label in np.unique(labels):
                 ax.scatter(*self.coordinates[labels == label].T, s=12, label=str(label))
         else:
-            colours = {"color": BLUE} if labels is None else {"c": labels, "cmap": "viridis"}
+            colours = {"color": BLUE} if self.y is None else {"c": labels, "cmap": "viridis"}
             ax.scatter(*self.coordinates.T, s=12, **colours)
         names = [
             f"component {k} ({100 * share:.1f} %)"
