@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import dataclass
 from typing import Any, Self
@@ -114,6 +115,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """Fit the regressor on some rows, and measure its errors on the others."""
         check_coverage(self, self.coverage)
         check_between(self, "calibration", self.calibration, 0.0, 1.0)
+        self._check_deviations()
         X, y = _admitted(X, y)
         n = len(y)
         aside = max(1, round(self.calibration * n))
@@ -142,6 +144,16 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
         return tags
+
+    def _check_deviations(self) -> None:
+        """Refuse to scale by deviations that the regressor does not have."""
+        known = inspect.signature(self.estimator.predict).parameters.values()
+        able = any(part.name == "include_noise" or part.kind is part.VAR_KEYWORD for part in known)
+        if self.scaled and not able:
+            raise ValueError(
+                "scaled=True needs a regressor with predict(X, return_std=True, include_noise=True)"
+                f", as KernelRidge; {type(self.estimator).__name__} has none: write scaled=False."
+            )
 
     def _values(self, X: Any) -> tuple[np.ndarray, Any]:
         """Predictions, and what errors are measured by."""

@@ -5,6 +5,7 @@ The only module of estimators that asks where an array lives.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,19 @@ def _scattered_weights(sample_weight: Any, X: Any) -> Any:
     if weights.ndim != 1 or not (bool((weights >= 0).all()) and float(weights.sum()) > 0):
         raise ValueError("sample_weight must be one number ≥ 0 for each row, not all zero.")
     return weights
+
+
+def as_column(values: Any) -> Any:
+    """A column where there is one number for each row, in an array, a series or a list.
+
+    >>> as_column([1.0, 2.0]).shape, as_column(["a", "b"])
+    ((2, 1), ['a', 'b'])
+    """
+    if isinstance(values, (list, tuple)) and not all(isinstance(row, Real) for row in values):
+        return values
+    if np.ndim(values) != 1 or np.asarray(values).dtype.kind not in "fiub":
+        return values
+    return np.asarray(values)[:, None]
 
 
 def is_blocks(X: Any) -> bool:
