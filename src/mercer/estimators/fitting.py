@@ -288,7 +288,7 @@ def with_stored_pairs(gram: Gram) -> Gram:
         return gram
     definite = laws.positive_definite(kernel, getattr(gram.x, "width", None))
     known = True if definite.yes else False if definite.no else None
-    return Precomputed(kernel.own_block(gram.x), known).gram(np.arange(n))
+    return Precomputed(kernel.own_block(gram.x.host()), known).gram(np.arange(n))
 
 
 def formulation_on_blocks(
