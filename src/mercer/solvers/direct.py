@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,16 +101,20 @@ class Direct:
         work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
             return work.minimum_norm()
-        if self._takes_features(problem):
-            return work.stable(work.in_features)
-        mixed = self.mixed and not self.keep_factor
-        if (
-            self.mixed is None and not self.keep_factor
-        ):  # a card for computing has float64 as fast as float32
-            large = problem.rows >= self.tuning.mixed_size
-            mixed = large and not admission.on_device(problem.gram)
-        refined = work.refined() if mixed and problem.gram.dtype == np.float64 else None
-        return work.stable(work.factored) if refined is None else refined
+        solve = work.in_features if self._takes_features(problem) else work.factored
+        if solve == work.factored and self._mixes(problem):
+            refined = work.refined()
+            if refined is not None:
+                return refined
+        solution = solve()
+        return solution if solution.status.converged else work.shifted(solve, solution)
+
+    def _mixes(self, problem: Problem) -> bool:
+        """Whether to factor in float32: a card for computing has float64 as fast."""
+        if self.keep_factor or problem.gram.dtype != np.float64:
+            return False
+        large = problem.rows >= self.tuning.mixed_size
+        return large and not admission.on_device(problem.gram) if self.mixed is None else self.mixed
 
     def _takes_features(self, problem: Problem) -> bool:
         """Whether to solve for the weights of explicit features."""
@@ -127,32 +130,20 @@ class _Factorisation(RidgeSystem):
     witness: Any
     keep_factor: bool
 
-    def stable(self, solve: Callable[[float], Solution]) -> Solution:
+    def shifted(self, solve: Callable[[float], Solution], solution: Solution) -> Solution:
         """The solution, or that with a larger ridge where rounding of Kα drowns ρα.
 
         Coefficients are near y/ρ. Where K is so large that their last digits times K exceed y,
         those of a ridge of the size of that rounding are smaller, and nearer to the solution.
         """
-        solution = solve(0.0)
+        trace = self.xp.sum(self.roots[:, 0] ** 2 * self.problem.array(self.gram.diagonal()))
+        unit = float(np.finfo(self.precision).eps) * float(trace)
         for times in self.tuning.shifts:
-            if self.witness is not None or solution.gap <= self.goal:
+            if self.witness is not None or solution.status.converged:
                 break
-            other = solve(times * self.unit * self.trace)
-            solution = other if other.gap < solution.gap else solution
+            other = solve(times * unit)
+            solution = solution if solution.gap <= other.gap else other
         return solution
-
-    @property
-    def goal(self) -> float:
-        return dict(self.tuning.unsolved)[self.precision]
-
-    @property
-    def unit(self) -> float:
-        return float(np.finfo(self.precision).eps)
-
-    @cached_property
-    def trace(self) -> float:
-        """tr SKS."""
-        return float(self.xp.sum(self.roots[:, 0] ** 2 * self.problem.array(self.gram.diagonal())))
 
     def factored(self, shift: float = 0.0) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
@@ -270,7 +261,7 @@ class _Factorisation(RidgeSystem):
                 f"rounding {why}"
             )
         text = f"{note}; {residual}."
-        if not residual.claimed <= self.goal:
+        if not residual.claimed <= dict(self.tuning.unsolved)[self.precision]:
             cause = "Scale the columns of X" if added else "Check that the kernel is symmetric"
             advice = f"{cause}, raise the regularization, or pass float64."
             status = Status(False, f"Not solved: {text}", advice, self.witness)
