@@ -110,6 +110,28 @@ def beside(values: Array, like: Array) -> Array:
     return xp.asarray(np.array(values), device=like.device)
 
 
+def zeros(shape: Any, like: Array, dtype: Any = None) -> Array:
+    """Zeros beside another array, in its precision or the one that is named.
+
+    >>> import numpy
+    >>> zeros(2, numpy.ones(3, "float32"), "float64").tolist()
+    [0.0, 0.0]
+    """
+    xp = namespace(like)
+    kind = like.dtype if dtype is None else getattr(xp, dtype)
+    return xp.zeros(shape, dtype=kind, device=like.device)
+
+
+def identity(size: int, like: Array) -> Array:
+    """The identity matrix beside another array, in its precision.
+
+    >>> import numpy
+    >>> identity(2, numpy.ones(3)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return namespace(like).eye(size, dtype=like.dtype, device=like.device)
+
+
 def inner(a: Array, b: Array) -> float:
     """⟨a, b⟩, summed over all entries.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.arrays import Array, is_tensor, namespace
+from mercer.arrays import Array, identity, is_tensor, namespace
 
 
 def require_matrix(matrix: Array, *, square: bool = True, finite: bool = True) -> None:
@@ -95,8 +95,7 @@ def shifted(matrix: Array, jitter: float) -> Array:
     """A + jitter·I, as a new array where there is any jitter."""
     if not jitter:
         return matrix
-    xp = namespace(matrix)
-    return matrix + jitter * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+    return matrix + jitter * identity(matrix.shape[0], matrix)
 
 
 def scale(matrix: Array) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from mercer.arrays import Array, on_host
 from mercer.checks import is_number
 from mercer.evaluation.execution import RowMap, RowPass
+from mercer.operators.machine import CPU, Machine
 from mercer.runtime.budget import in_words, memory_budget
 
 
@@ -29,6 +30,7 @@ class Operator:
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to __rmatmul__
     shape: tuple[int, int]
     dtype: np.dtype
+    machine: Machine = CPU
 
     def __matmul__(self, values: Any) -> Array:
         """A V."""

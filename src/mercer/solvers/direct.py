@@ -100,11 +100,8 @@ class Direct:
         if self._takes_features(problem):
             return work.in_features()
         mixed = self.mixed and not self.keep_factor
-        if (
-            self.mixed is None and not self.keep_factor
-        ):  # a card for computing has float64 as fast as float32
-            large = problem.rows >= self.tuning.mixed_size
-            mixed = large and not admission.on_device(problem.gram)
+        if self.mixed is None and not self.keep_factor:
+            mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
         refined = work.refined() if mixed and problem.gram.dtype == np.float64 else None
         return work.factored() if refined is None else refined
 

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, beside, to_precision
 from mercer.solvers import admission
 from mercer.solvers.early_stopping import EarlyStopping, HeldOut
 from mercer.solvers.problem import Problem, require_plain_intercept
@@ -282,8 +282,7 @@ def restore(state: State, path: Any) -> None:
                 f"{path} is a checkpoint of another problem: {name} has the shape {value.shape} "
                 f"there, and {tuple(np.shape(now))} here."
             )
-        xp = namespace(now)
-        setattr(state, name, xp.asarray(value, dtype=now.dtype, device=now.device))
+        setattr(state, name, to_precision(beside(value, now), now.dtype))
     if plain["posed"] != state.posed:
         raise ValueError(
             f"{path} is a checkpoint of another problem: its targets, weights, kernel, loss or "

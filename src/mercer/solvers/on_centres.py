@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, inner, namespace, to_precision
+from mercer.arrays import Array, beside, inner, namespace, to_precision, zeros
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss, Squared
 from mercer.losses.numerics import indicator
 from mercer.operators import Affine, Identity, MappedRows, MixedPrecision, RowMap, RowPass
-from mercer.solvers import admission
+from mercer.operators.machine import float64_is_slow
 from mercer.solvers.krylov import conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
 from mercer.solvers.preconditioners import SampledHessians, mean_curvature, random_rows
@@ -380,10 +380,10 @@ class OnCentres:
         return beta, theta[-1, :] if self.problem.fit_intercept else 0.0 * theta[0, :]
 
     def started(self, start: Solution | None) -> Point:
-        y, xp = self.problem.y_columns, self.xp
+        y = self.problem.y_columns
         if start is None:
             shape = self.size + self.problem.fit_intercept, y.shape[1]
-            return self._at(xp.zeros(shape, dtype=xp.float64, device=y.device))
+            return self._at(zeros(shape, y, "float64"))
         return self.at(self.problem.array(start.coefficients), start.intercept)
 
     def at(self, beta: Array, intercept: Any) -> Point:
@@ -516,7 +516,7 @@ class OnCentres:
         if self.products == "float64":
             return False
         self.products, self.judged_from = "float64", None
-        if admission.float64_is_dear(self.operator):
+        if float64_is_slow(self.operator):
             self.hessians.current = None  # a better one saves passes, which take long now
         return True
 

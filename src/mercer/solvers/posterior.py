@@ -27,7 +27,6 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, namespace, precision
 from mercer.operators import BlockedGram, FeatureMatrix, Gram
-from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.threads import spans
 from mercer.solvers.on_centres import Basis
@@ -413,9 +412,9 @@ def _parts(x: Any) -> Iterator[Any]:
 
 def _check_memory(gram: Gram) -> None:
     """Refuse a factor of n rows that does not fit into memory."""
-    n, points = gram.shape[0], gram.x
+    n = gram.shape[0]
     needed, limit = 16 * n * n, 4 * memory_budget(gram.memory)
-    if isinstance(points, PointSet) and points.home == "host" and needed > limit:
+    if gram.machine.uses_numpy and needed > limit:
         raise ValueError(
             f"the exact posterior of {n:,} rows takes {needed / 2**30:.0f} GB of memory, and "
             f"{limit / 2**30:.0f} GB are free. Fit with centres, as KernelRidge(centres=2000), "

@@ -29,6 +29,7 @@ from mercer.checks import check_object, is_number
 from mercer.functions import FeatureFunction, Polynomials, RKHSFunction, SplineFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
+from mercer.operators.machine import float64_is_slow
 from mercer.solvers import admission
 from mercer.solvers.penalties import Penalty, SquaredNorm
 from mercer.solvers.solution import Asked, Solution
@@ -317,7 +318,7 @@ class Problem:
 
     def fitted(self, v: Array) -> Array:
         """A v in float64; on a card the values of A are in float32, its sums in float64."""
-        dear = admission.float64_is_dear(self.operator)
+        dear = float64_is_slow(self.operator)
         return (MixedPrecision(self.operator) if dear else self.operator) @ self.array(v)
 
     def constants(self, intercept: Any) -> Array:
@@ -445,7 +446,7 @@ def has_few_features(gram: Gram) -> bool:
     count = None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)
     if count is None or 2 * count >= gram.shape[0]:
         return False
-    return not admission.on_device(gram)  # explicit features are arrays of NumPy
+    return gram.machine.uses_numpy  # explicit features are arrays of NumPy
 
 
 def over_rows(vector: Array, like: Array) -> Array:

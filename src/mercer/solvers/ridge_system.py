@@ -18,6 +18,7 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, namespace, to_precision
 from mercer.operators import StoredGram
+from mercer.operators.machine import stores_faster
 from mercer.solvers import admission
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution
@@ -74,9 +75,9 @@ class RidgeSystem:
 
     @cached_property
     def single(self) -> Any:
-        """K in float32; stored where points are wide and a card has the memory."""
+        """K in float32; stored where that is read faster than it is computed."""
         gram = self.gram.astype("float32")
-        if not admission.stores_faster(gram):
+        if not stores_faster(gram):
             return gram
         return StoredGram(gram.kernel, gram.x, gram.x, gram.memory)
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, to_precision
+from mercer.arrays import Array, beside, namespace, to_precision, zeros
 from mercer.checks import check_count, check_positive
 from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction
@@ -415,7 +415,7 @@ class BatchSolver:
         xp, t = namespace(problem.y), state.iteration + 1
         chosen = work.draws.take(state.draw(), work.count(state.iteration))
         state.drawn()
-        rows = xp.asarray(chosen, device=problem.y.device)
+        rows = beside(chosen, problem.y)
         y = xp.take(problem.y_columns, rows, axis=0)
         values = work.values(state, chosen)
         losses = problem.loss.value(y, values)
@@ -499,7 +499,7 @@ class MiniBatch(BatchSolver):
         if not (problem.has_one_ridge and problem.regularization > 0):
             raise ValueError(f"MiniBatch needs regularization > 0; got {problem.regularization!r}.")
         y, xp = problem.y_columns, namespace(problem.y)
-        w = xp.zeros((problem.size, y.shape[1]), dtype=xp.float64, device=y.device)
+        w = zeros((problem.size, y.shape[1]), y, "float64")
         if start is not None:
             w = xp.reshape(problem.array(start.coefficients), w.shape)
         work = FeatureSteps(self, problem)
@@ -597,9 +597,8 @@ class SeededFeatures:
         key = number, like.dtype, like.device
         if key in self._pages:
             return self._pages[key]
-        xp = namespace(like)
         frequencies, phases = (
-            xp.asarray(part.T, dtype=like.dtype, device=like.device)
+            to_precision(beside(part.T, like), like.dtype)
             for part in self.sampler.block(number, self.page_size, self.seed)
         )
         if self.cached:
@@ -619,8 +618,7 @@ class SeededFeatures:
 
     def at(self, rows: Array, weights: Array) -> Array:
         """Σ_s w_s φ_s at some rows, a page at a time, in float64."""
-        xp, shape = namespace(weights), (rows.shape[0], weights.shape[1])
-        total = xp.zeros(shape, dtype=xp.float64, device=weights.device)
+        total = zeros((rows.shape[0], weights.shape[1]), weights, "float64")
         for start in range(0, weights.shape[0], self.page_size):
             stop = min(start + self.page_size, weights.shape[0])
             block = to_precision(self.block(rows, start, stop), "float64")
@@ -735,9 +733,8 @@ class DoublyStochastic(BatchSolver):
         return FeatureFunction(self.features(problem, len(weights)), weights)
 
     def begin(self, problem: Problem, start: Solution | None = None) -> StochasticState:
-        work, xp = FrequencySteps(self, problem), namespace(problem.y)
-        shape = work.features.count, problem.outputs
-        raw = xp.zeros(shape, dtype=xp.float64, device=problem.y.device)
+        work = FrequencySteps(self, problem)
+        raw = zeros((work.features.count, problem.outputs), problem.y, "float64")
         random = np.random.default_rng([self.random_state, 2**31])
         state = self._begun(problem, work, raw, random)
         state.total = 1.0  # the common factor of all coefficients
