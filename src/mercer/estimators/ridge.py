@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from mercer.arrays import is_tensor
 from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.attributes import LearnedByLoss
 from mercer.estimators.centres_path import CentresPath
@@ -45,6 +44,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
+from mercer.operators.machine import machine_of
 from mercer.points import PointSet
 from mercer.runtime.budget import in_words
 from mercer.solvers import automatic
@@ -414,7 +414,8 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         elif chosen is None:
             seconds, needed = EIGEN_SECONDS * kernels * float(n) ** 3, MATRICES * 8 * n * n
             quick = seconds <= PATIENCE and needed <= automatic.memory_limit()
-            if quick or self._is_precomputed() or is_tensor(X):
+            points = self._training_points(kernel, X)
+            if quick or self._is_precomputed() or not machine_of(points).uses_numpy:
                 return None
             room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
             chosen = automatic.fitting_centres(n, 1, np.float64, Squared(), room)

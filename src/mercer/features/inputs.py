@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
-from mercer.arrays import beside, is_tensor, on_host
+from mercer.arrays import as_numpy, beside, is_tensor
 from mercer.distributed import is_scattered
 from mercer.distributed.outputs import by_blocks
 from mercer.evaluation.dispatch import program_of
@@ -323,14 +323,14 @@ def is_foreign(X: Any) -> bool:
     return is_tensor(X)
 
 
-def as_numpy(X: Any) -> Any:
-    """Arrays of other libraries as those of NumPy; everything else as it is."""
-    return on_host(X) if is_tensor(X) else X
+def from_tensor(X: Any) -> Any:
+    """A tensor as an array of NumPy; everything else as it is."""
+    return as_numpy(X) if is_tensor(X) else X
 
 
 def placed_like(values: Any, X: Any) -> Any:
     """Numbers as an array of the library of X, where X is; of NumPy's where X is no array."""
-    return beside(values, X) if is_tensor(X) else on_host(values)
+    return beside(values, X) if is_tensor(X) else as_numpy(values)
 
 
 def over_rows(points: PointSet, parallel: bool, work: Callable[[Span], None]) -> None:

@@ -34,7 +34,8 @@ class Kernel(Value):
     """A positive definite kernel k(x, y).
 
     Subclasses are frozen dataclasses. They implement `expression`, or `block` and `diagonal` (and
-    `points`, where points are not vectors), and `facts`, or say `positive_definite = True`.
+    `points`, where points are not vectors), and `facts`, or `positive_definite = True`, or a
+    sentence in its place that says why.
     Everything else is here.
 
     >>> from mercer.kernels import Gaussian, Linear

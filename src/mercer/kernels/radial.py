@@ -37,7 +37,7 @@ DECAYING: dict[str, Any] = {  # facts of kernels with k(x, x) = 1 that tend to 0
     "vanishes": True,
 }
 FEW_FACTORS = 3  # of a polynomial that times 1e-38 is 0 wherever float32 has its square
-FAR = 700.0  # r at which every profile is 0 to rounding
+FARTHEST_DISTANCE = 700.0  # r at which every profile is 0 to rounding
 SMOOTH = yes(
     "its spectral measure has all moments: its functions have derivatives of every order", math.inf
 )
@@ -277,7 +277,7 @@ class Matern(_Decaying):
         if factors is None:
             return tabulated(bessel_table(float(self.smoothness)), r) * decay(r)
         if len(factors) > FEW_FACTORS:  # e^−r ends at 1e-38 in float32, a polynomial does not
-            r = minimum(r, FAR)
+            r = minimum(r, FARTHEST_DISTANCE)
         return decay(r) if len(factors) == 1 else _horner(factors, r) * decay(r)
 
     def profile_slope(self, s: Expression) -> Expression | None:

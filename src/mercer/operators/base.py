@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, on_host
+from mercer.arrays import Array, as_numpy
 from mercer.checks import is_number
 from mercer.evaluation.execution import RowMap, RowPass
 from mercer.operators.machine import CPU, Machine
@@ -77,7 +77,7 @@ class Operator:
                 f"and the memory budget is {in_words(budget)}: write .dense() to store it all the "
                 "same, or multiply by it as it is."
             )
-        return np.asarray(on_host(self.dense()), dtype)
+        return np.asarray(as_numpy(self.dense()), dtype)
 
     # SciPy's names: scipy.sparse.linalg.aslinearoperator(operator) works.
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 import scipy.sparse
 
-from mercer.arrays import Array, beside, on_host
+from mercer.arrays import Array, as_numpy, beside
 from mercer.points.views import ALL_COLUMNS, Column, View
 from mercer.runtime.budget import free_memory
 
@@ -75,11 +75,11 @@ class HostPoints:
         >>> IndexPoints(np.arange(2)).vector([1.0, 2.0]).tolist()
         [1.0, 2.0]
         """
-        return values if isinstance(values, np.ndarray) else on_host(values)
+        return values if isinstance(values, np.ndarray) else as_numpy(values)
 
     def admitted(self, values: Any, dtype: np.dtype) -> tuple[np.ndarray, Callable[..., Array]]:
         if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
-            columns, back = self.admitted(on_host(values), dtype)
+            columns, back = self.admitted(as_numpy(values), dtype)
             return columns, lambda result: beside(back(result), values)
         array = np.asarray(values)
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8 or array.ndim not in (1, 2):

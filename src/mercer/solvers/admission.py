@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import Array, beside, floating, is_tensor, on_host, to_precision
+from mercer.arrays import Array, as_numpy, beside, floating, is_tensor, to_precision
 from mercer.distributed import is_scattered
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ __all__ = [
     "check_host_only",
     "digest",
     "looked_at",
-    "on_host",
     "returned",
 ]
 
@@ -46,20 +45,20 @@ def at_home(values: Any, operator: Any) -> Array:
     elif is_tensor(getattr(operator, "x", None)):  # rows of which features are computed
         values = beside(values, operator.x)
     elif is_tensor(values) or not hasattr(values, "__array_namespace__"):
-        values = on_host(values)
+        values = as_numpy(values)
     return to_precision(floating(values), "float64")
 
 
 def looked_at(values: Any) -> Array:
     """Values as NumPy's functions take them: here, unless their rows are on a cluster."""
-    return values if is_scattered(values) else on_host(values)
+    return values if is_scattered(values) else as_numpy(values)
 
 
 def digest(values: Any) -> bytes:
     """A few bytes that differ where values differ; those of rows on a cluster are read there."""
     if is_scattered(values):
         return values.digest()
-    return hashlib.sha256(np.ascontiguousarray(on_host(values)).tobytes()).digest()
+    return hashlib.sha256(np.ascontiguousarray(as_numpy(values)).tobytes()).digest()
 
 
 def check_host_only(solver: Any, problem: Problem) -> None:
@@ -81,8 +80,8 @@ def admitted(solver: Any, problem: Problem) -> Problem:
     at_home = isinstance(problem.y, np.ndarray) or is_scattered(problem.y)
     if not native or at_home or not problem.operator.machine.uses_numpy:
         return problem
-    weights = None if problem.weights is None else on_host(problem.weights)
-    return replace(problem, targets=on_host(problem.targets), weights=weights)
+    weights = None if problem.weights is None else as_numpy(problem.weights)
+    return replace(problem, targets=as_numpy(problem.targets), weights=weights)
 
 
 def returned(solution: Solution, problem: Problem) -> Solution:

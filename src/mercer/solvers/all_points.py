@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, identity, inner, namespace, precision, to_precision
+from mercer.arrays import Array, as_numpy, identity, inner, namespace, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.runtime.budget import memory_budget
-from mercer.solvers import admission
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centring_intercept, certified_gap, slopes
 from mercer.solvers.problem import Problem, has_few_features, over_rows
@@ -390,7 +389,7 @@ class OnAllPoints:
                 f"Expected a positive definite kernel, whose objective is convex; got a Gram "
                 f"matrix with vᵀKv = {energy:.3g} for the v in the attribute `witness`. Check it "
                 "with kernel.check(X).",
-                admission.on_host(g),
+                as_numpy(g),
             )
 
     # ---- judging ---------------------------------------------------------------------------------

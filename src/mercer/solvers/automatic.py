@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import as_numpy
 from mercer.evaluation.dispatch import program_of
 from mercer.kernels import laws
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Quantile, Squared
@@ -19,7 +20,6 @@ from mercer.operators.machine import column_memory, machine_of, stores_faster, v
 from mercer.points import PointSet, SparsePoints, VectorPoints
 from mercer.runtime.budget import Memory, free_memory, memory_budget
 from mercer.runtime.threads import thread_count
-from mercer.solvers.admission import on_host
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import Direct
 from mercer.solvers.direct import Tuning as DirectTuning
@@ -155,7 +155,7 @@ def _value_seconds(kernel: Any, points: PointSet) -> float:
     v = points.vector(np.ones(len(points), gram.dtype))
 
     def product() -> Any:
-        return on_host((gram @ v)[:1])  # a card is waited for
+        return as_numpy((gram @ v)[:1])  # a card is waited for
 
     product()  # code is loaded
     return min(_timed(product) for _ in range(3)) / len(points) ** 2
@@ -175,7 +175,7 @@ def _product_rate(dtype: str, points: PointSet) -> float:
         matrix = points.vector(np.ones((order, order), dtype))
 
         def product() -> Any:
-            return on_host((matrix @ matrix)[:1, :1])  # a card is waited for
+            return as_numpy((matrix @ matrix)[:1, :1])  # a card is waited for
 
         product()
         return float(order) ** 3 / min(_timed(product) for _ in range(2))
@@ -447,7 +447,7 @@ def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, 
     if not ridge:
         return min(n, 2 * default_rank(n, 4)), TUNING.iterations
     sample = points.take(np.linspace(0, n - 1, min(n, TUNING.spectrum)).astype(int))
-    matrix = on_host(Gram(kernel.anchored(sample), sample).astype(np.float64).dense())
+    matrix = as_numpy(Gram(kernel.anchored(sample), sample).astype(np.float64).dense())
     values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
     gram = Gram(kernel, points)
     entry = value_cost(gram, np.float32)  # the precision of iterations

@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, precision, to_precision
+from mercer.arrays import Array, as_numpy, precision, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
 from mercer.operators.machine import column_memory, float64_is_slow, value_cost
-from mercer.solvers import admission
 from mercer.solvers.driver import DERIVED, Callback, Progress, State, drive
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.krylov import Step, conjugate_steps
@@ -203,7 +202,7 @@ class ConjugateGradient:
                 return Columns(system.roots[:, :0], system.roots, system.ridge)
             kernel = kernel.anchored(gram.x)
         factors = RandomlyPivoted(most, self.random_state).growing(kernel, gram.x, dtype)
-        weights = admission.on_host(problem.sample_weights)
+        weights = as_numpy(problem.sample_weights)
         columns = gram.x.vector(grown(_in_time(factors, until), weights, budget))
         size = block_bytes(gram.memory, gram.machine)
         if system.basis is None:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, precision, to_precision
+from mercer.arrays import Array, as_numpy, beside, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
-from mercer.solvers import admission
 from mercer.solvers.definiteness import without_minimum, witness_of
 from mercer.solvers.krylov import conjugate_gradients
 from mercer.solvers.optimality import ridge_residual
@@ -133,7 +132,7 @@ class _Factorisation(RidgeSystem):
 
     def _indefinite(self, matrix: Array, direction: Array) -> Solution:
         """The solution of least norm where K + ρI is not positive definite: not a minimum."""
-        witness = admission.on_host(self.roots[:, 0]) * admission.on_host(direction)
+        witness = as_numpy(self.roots[:, 0]) * as_numpy(direction)
         self.witness = witness / np.linalg.norm(witness)
         solved, rank = linalg.symmetric_solve(matrix, to_precision(self.sides, self.precision))
         note = f"eigendecomposition of an indefinite matrix of rank {rank} of {matrix.shape[0]}"

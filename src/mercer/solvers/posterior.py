@@ -32,7 +32,7 @@ from mercer.runtime.threads import spans
 from mercer.solvers.on_centres import Basis
 from mercer.solvers.problem import Problem, has_few_features, require_square_loss
 
-ROWS = 2048  # new points, or rows of features, that are treated together
+BATCH_ROWS = 2048  # new points, or rows of features, that are treated together
 
 
 def posterior(problem: Problem, factor: linalg.Factor | None = None) -> Posterior:
@@ -331,7 +331,7 @@ class OnFeatures(Posterior):
         operator = self.problem.operator
         parts = operator.parts() if isinstance(operator, BlockedGram) else [(0, operator)]
         for first, gram in parts:
-            for start, stop in spans(gram.shape[0], ROWS):
+            for start, stop in spans(gram.shape[0], BATCH_ROWS):
                 yield slice(first + start, first + stop), self._features(gram[start:stop])
 
     def _sums(self) -> tuple[Array, Array]:
@@ -406,7 +406,7 @@ class OnFeatures(Posterior):
 
 def _parts(x: Any) -> Iterator[Any]:
     """New points, some after the other, so that arrays of n rows keep few columns."""
-    for start, stop in spans(len(x), ROWS) or [(0, 0)]:
+    for start, stop in spans(len(x), BATCH_ROWS) or [(0, 0)]:
         yield x.slice(start, stop) if hasattr(x, "slice") else x[start:stop]
 
 

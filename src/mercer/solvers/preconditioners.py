@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, namespace, to_precision, zeros
+from mercer.arrays import Array, as_numpy, beside, namespace, to_precision, zeros
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.tiling import mirror
 from mercer.features.partial_cholesky import PartialFactor
@@ -27,7 +27,6 @@ from mercer.operators import Gram
 from mercer.operators.machine import CPU, Machine, float64_is_slow
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.runtime.threads import Span, spans
-from mercer.solvers import admission
 from mercer.solvers.problem import Problem
 
 TINY = 1e-300  # in place of 0 under a logarithm
@@ -510,7 +509,7 @@ class SampledHessians:
             if change <= SAMPLING.stale * float(xp.sum(self.used)):
                 return old
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
-        active = admission.on_host(xp.nonzero(factors)[0])
+        active = as_numpy(xp.nonzero(factors)[0])
         count = self._count(len(active))
         rows, chances = np.arange(len(active)), np.ones(len(active))
         if count < len(active):
@@ -551,7 +550,7 @@ class SampledHessians:
             e = g - space.basis.pull(part.T @ (bends * values)) - ridge * v
         bounds = xp.sum(g * v - 0.5 * ridge * v**2 + e**2 / (2.0 * ridge), axis=0)
         bounds = self.largest_weight * (bounds - 0.5 * xp.sum(bends * values**2, axis=0))
-        bounds = admission.on_host(bounds).reshape(len(gradients), -1)
+        bounds = as_numpy(bounds).reshape(len(gradients), -1)
         return [float(part.sum()) for part in bounds]
 
     def _of(
@@ -611,7 +610,7 @@ class SampledHessians:
             values = values + to_precision(directions[size:, :], values.dtype)
         values *= values  # of all rows, so in place
         squares = to_precision(namespace(values).mean(values, axis=1), "float64")
-        leverages = admission.on_host(factors[beside(rows, factors)] * squares)
+        leverages = as_numpy(factors[beside(rows, factors)] * squares)
         return np.minimum(leverages, 1.0)  # none is larger
 
     def _count(self, active: int) -> int:

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, to_precision
+from mercer.arrays import Array, as_numpy, beside, namespace, to_precision
 from mercer.checks import check_object, is_number
 from mercer.functions import FeatureFunction, Polynomials, RKHSFunction, SplineFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
@@ -196,7 +196,7 @@ class Problem:
 
         It is the loss max(−yz, 0) of z = f(x) + b with y = 1, b = −ρ and c = ν.
         """
-        w = np.ones(gram.shape[0]) if weights is None else admission.on_host(weights)
+        w = np.ones(gram.shape[0]) if weights is None else as_numpy(weights)
         return cls(
             gram,
             np.ones(len(w)),
@@ -215,8 +215,8 @@ class Problem:
 
         It is the loss max(−yz, 0) of z = f(x) + b − yρ: B has the columns 1 and −y, c = (0, −ν).
         """
-        y = admission.on_host(labels)
-        w = np.ones(len(y)) if weights is None else admission.on_host(weights)
+        y = as_numpy(labels)
+        w = np.ones(len(y)) if weights is None else as_numpy(weights)
         return cls(
             gram,
             y,
@@ -307,11 +307,11 @@ class Problem:
         if self.polynomials is None:
             return self.diagonal
         rows = np.unique(np.linspace(0, self.rows - 1, min(self.rows, 16)).astype(int))
-        some = admission.on_host(self.operator[rows, :].dense())
+        some = as_numpy(self.operator[rows, :].dense())
         return 0.0 * self.shares + float(np.abs(some).max())
 
     def array(self, values: Any) -> Array:
-        """Values in float64, in the library of the targets and on their device."""
+        """Values in float64, in the library of the targets and beside them."""
         return to_precision(beside(values, self.y), "float64")
 
     # ---- the objective ---------------------------------------------------------------------------
@@ -350,7 +350,7 @@ class Problem:
         """cᵀb."""
         if self.intercept_cost is None:
             return 0.0
-        return float(np.sum(np.asarray(self.intercept_cost) * admission.on_host(intercept)))
+        return float(np.sum(np.asarray(self.intercept_cost) * as_numpy(intercept)))
 
     def function(self, solution: Solution) -> Any:
         """f of a solution, which can be evaluated anywhere.
@@ -359,7 +359,7 @@ class Problem:
         """
         if isinstance(self.operator, FeatureMatrix):
             features: Any = self.operator.features
-            return FeatureFunction(features, admission.on_host(solution.coefficients))
+            return FeatureFunction(features, as_numpy(solution.coefficients))
         if self.polynomials is not None:
             trend = self.polynomials, solution.intercept
             return SplineFunction(

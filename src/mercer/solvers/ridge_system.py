@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, namespace, to_precision
+from mercer.arrays import Array, as_numpy, namespace, to_precision
 from mercer.operators import StoredGram
 from mercer.operators.machine import stores_faster
-from mercer.solvers import admission
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution
 
@@ -107,7 +106,7 @@ class RidgeSystem:
             signs = self.roots * self.problem.array(random.choice([-1.0, 1.0], (n, 1)))
             low = part.astype("float32") @ to_precision(signs, "float32")
             error = to_precision(low, "float64") - part.astype("float64") @ signs
-            scaled = admission.on_host(self.roots)[rows] * admission.on_host(error)
+            scaled = as_numpy(self.roots)[rows] * as_numpy(error)
             self._rounding = float(np.sqrt(np.mean(scaled**2)))
         return self._rounding
 

@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, to_precision, zeros
+from mercer.arrays import Array, as_numpy, beside, likeness, namespace, to_precision, zeros
 from mercer.checks import check_count, check_positive
 from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction
 from mercer.points import ALL_COLUMNS, VectorPoints
-from mercer.solvers import admission
 from mercer.solvers.descent import certified
 from mercer.solvers.driver import NOT_STORED, Callback, Progress, State, drive
 from mercer.solvers.early_stopping import HeldOut
@@ -378,7 +377,7 @@ class Draws:
     """Independent draws of rows, with probabilities w_i/Σw."""
 
     def __init__(self, problem: Problem) -> None:
-        weights = admission.on_host(problem.sample_weights)
+        weights = as_numpy(problem.sample_weights)
         uniform = problem.weights is None or bool(np.ptp(weights) == 0)
         self.rows, self.sums = len(weights), None if uniform else np.cumsum(weights)
 
@@ -594,7 +593,7 @@ class SeededFeatures:
 
     def page(self, number: int, like: Array) -> tuple[Array, Array]:
         """Frequencies and phases of one page, as columns, in the precision and beside some rows."""
-        key = number, like.dtype, like.device
+        key = number, *likeness(like)
         if key in self._pages:
             return self._pages[key]
         frequencies, phases = (
@@ -729,7 +728,7 @@ class DoublyStochastic(BatchSolver):
 
     def function(self, problem: Problem, solution: Solution) -> FeatureFunction:
         """f of a solution, which can be evaluated anywhere."""
-        weights = admission.on_host(solution.coefficients)
+        weights = as_numpy(solution.coefficients)
         return FeatureFunction(self.features(problem, len(weights)), weights)
 
     def begin(self, problem: Problem, start: Solution | None = None) -> StochasticState:

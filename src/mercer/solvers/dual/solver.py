@@ -28,7 +28,7 @@ from mercer.solvers.early_stopping import EarlyStopping, HeldOut
 from mercer.solvers.problem import Problem, has_few_features, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 
-LARGEST = 1e140  # k(x, x) whose square is still a number
+LARGEST_DIAGONAL = 1e140  # k(x, x) whose square is still a number
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class Work:
         self.exact: Rows | None = None
         self.features: np.ndarray | None = None
         self.peak = peak_of(gram, rows)
-        if not self.peak < LARGEST:
+        if not self.peak < LARGEST_DIAGONAL:
             raise ValueError(
                 f"{gram.kernel!r} has k(x, x) = {self.peak:.0e} here, and its products overflow: "
                 "scale the columns of X, as StandardScaler does, or lower gamma or the degree."
