@@ -15,7 +15,6 @@ from sklearn.utils import check_array
 
 from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.attributes import LearnedByLoss
-from mercer.estimators.centres_path import CentresPath
 from mercer.estimators.certified import Certified
 from mercer.estimators.early_stopping import held_out_rule, stopping_rule
 from mercer.estimators.fitting import (
@@ -25,7 +24,6 @@ from mercer.estimators.fitting import (
     formulation_on_blocks,
     keep,
 )
-from mercer.estimators.held_out_path import HeldOutPath
 from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
@@ -36,6 +34,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
+from mercer.estimators.ridge_paths import CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import AnyChoice, drawn

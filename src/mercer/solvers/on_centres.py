@@ -84,6 +84,7 @@ class Basis:
         if isinstance(problem.penalty_operator, Identity):
             return
         matrix = problem.penalty_operator.astype(np.float64).dense()
+        # units of the points, not of this matrix: passes multiply β by K_nM in their precision
         unit = float(np.finfo(problem.operator.dtype).eps)
         jitter = tuning.jitter * unit * float(abs(matrix.diagonal()).mean())
         try:
@@ -250,6 +251,8 @@ class Direction:
         self.first = -inner(point.gradient, first)
         self.before = space.excess(point.gradient, self.first)
         self.goal, self.noise = goal, 0.0
+        # Products in float32 are those of a Hessian that is a little off. Steps that lower the
+        # residual below what that does to it would fit the rounding, and each costs a pass.
         if space.products != "float64":
             error = hessian.rounding(first) / (math.sqrt(inner(first, first)) or 1.0)
             self.noise = space.excess(error, inner(error, preconditioner.solve(error)))
@@ -410,6 +413,8 @@ class OnCentres:
     def _at(self, theta: Array) -> Point:
         """Values and gradient at θ: one pass, in which its rounded coefficients are judged too."""
         beta, shift = self.split(theta)
+        # A pass takes its time for kernel values, hardly any for another column of β: so the
+        # coefficients that will be stored are judged with those they are rounded from.
         outputs, rounded = beta.shape[1], self._rounded(beta)
         if rounded is not None:
             beta = self.xp.concat([beta, rounded], axis=1)
@@ -533,6 +538,7 @@ class OnCentres:
         slope = inner(point.gradient, direction.theta)
         if full.objective <= point.objective + self.tuning.sufficient * slope:
             return full, 1.0
+        # K_nM β is linear in β: values on the way are known, so that halvings cost no pass.
         change, length = full.values - point.values, 1.0
         for _ in range(self.tuning.halvings):
             length *= 0.5

@@ -353,6 +353,8 @@ class SampledHessian:
         self.space, self.floor = space, floor
         self.columns = self._moments(rows, np.sqrt(np.maximum(factors, 0.0)))
         self.diagonal = self.columns.diagonal().copy()
+        # The factor will overwrite the lower triangle. The moments stay above the diagonal, so
+        # that another λ or jitter takes a factorisation, and no pass over the sample.
         mirror(self.columns.T, 0, len(self.columns))
         self.factorise(ridge)
 
@@ -388,6 +390,7 @@ class SampledHessian:
         for start, stop in spans(len(rows), step):
             scale = roots[start:stop].astype(dtype)
             block = _by_columns(part[start:stop, :])
+            # subnormal numbers take BLAS a hundred times as long, and add nothing
             clear_small(block)
             block *= scale[:, None]
             if lower is not None:
