@@ -1,4 +1,4 @@
-"""What an intercept would gain, by generalised cross-validation, where that is cheap to know."""
+"""The gain of an intercept by generalised cross-validation, where that is cheap to compute."""
 
 from __future__ import annotations
 
