@@ -1,4 +1,4 @@
-"""Quantities made of eigenvalues: effective dimension, the risk of ridge regression, exponents of curves."""
+"""Functions of eigenvalues: effective dimension, risk of ridge regression, exponents of curves."""
 
 from __future__ import annotations
 
