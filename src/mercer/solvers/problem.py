@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer.arrays import Array, as_numpy, beside, namespace, to_precision
-from mercer.checks import check_object, is_number
+from mercer.checks import check_object, check_weights, is_number
 from mercer.functions import FeatureFunction, Polynomials, RKHSFunction, SplineFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
@@ -122,7 +122,7 @@ class Problem:
                 f"{tuple(np.shape(self.targets))}."
             )
         if self.weights is not None:
-            _check_weights(admission.looked_at(self.weights), self.rows)
+            check_weights(admission.looked_at(self.weights), self.rows)
 
     def _unpenalised(self) -> Polynomials | None:
         """The polynomials off which alone the kernel is positive definite."""
@@ -452,13 +452,3 @@ def has_few_features(gram: Gram) -> bool:
 def over_rows(vector: Array, like: Array) -> Array:
     """A vector with one number for each row, ready to multiply the rows of an array."""
     return vector if like.ndim == 1 else vector[:, None]
-
-
-def _check_weights(weights: np.ndarray, rows: int) -> None:
-    """Refuse weights that are not one number ≥ 0 for each point, or all zero."""
-    if weights.shape != (rows,):
-        raise ValueError(
-            f"weights must be one number for each of the {rows} points; got shape {weights.shape}."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("weights must be finite and nonnegative, and not all zero.")
