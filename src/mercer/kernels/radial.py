@@ -118,14 +118,10 @@ class Radial(Kernel):
 class _Decaying(Radial):
     """Radial kernels with k(x, x) = 1 and a spectral density that is positive everywhere."""
 
-    positive_definite = True
+    positive_definite = "its spectral density is positive in every dimension (Bochner)"
 
     def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
-        return known.stating(
-            positive_definite=yes("its spectral density is positive in every dimension (Bochner)"),
-            **DECAYING,
-        )
+        return super().facts(dimension).stating(**DECAYING)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,6 +206,7 @@ class RationalQuadratic(_Decaying):
 
     mixture: float = 1.0
     lengthscale: Lengthscale = 1.0
+    positive_definite = "it is a mixture of Gaussian kernels"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -221,7 +218,6 @@ class RationalQuadratic(_Decaying):
     def facts(self, dimension: int | None = None) -> Facts:
         known = super().facts(dimension)
         return known.stating(
-            positive_definite=yes("it is a mixture of Gaussian kernels"),
             sobolev_order=SMOOTH,
             spectral_density=lambda d: yes(
                 "its frequencies are normal with a Gamma distributed variance",

@@ -32,7 +32,7 @@ def witness_of(gram: Gram) -> np.ndarray | None:
     >>> bool(np.isclose(v @ K @ v, -1.0))
     True
     """
-    if getattr(gram.kernel, "positive_definite", None) is True:  # stated in its class
+    if getattr(gram.kernel, "positive_definite", None):  # stated in its class
         return None
     if laws.positive_definite(gram.kernel, getattr(gram.x, "width", None)).yes:
         return None
