@@ -38,6 +38,8 @@ def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) ->
     else:
         X, y = estimator._checked(X, y, reset=True, multi_output=True, y_numeric=True)
     weights, X = _admit_points(estimator, X, sample_weight)
+    if isinstance(X, np.ndarray):
+        return X, y, weights
     if is_scattered(X):
         y = to_precision(floating(y), "float64")
     return X, beside(y, X) if is_tensor(X) else y, weights

@@ -43,7 +43,6 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
-from mercer.operators.machine import machine_of
 from mercer.points import PointSet
 from mercer.runtime.budget import in_words
 from mercer.solvers import automatic
@@ -414,7 +413,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             seconds, needed = EIGEN_SECONDS * kernels * float(n) ** 3, MATRICES * 8 * n * n
             quick = seconds <= PATIENCE and needed <= automatic.memory_limit()
             points = self._training_points(kernel, X)
-            if quick or self._is_precomputed() or not machine_of(points).uses_numpy:
+            if quick or self._is_precomputed() or not points.machine.uses_numpy:
                 return None
             room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
             chosen = automatic.fitting_centres(n, 1, np.float64, Squared(), room)

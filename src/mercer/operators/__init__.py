@@ -18,7 +18,7 @@ from mercer.operators.around import (
 )
 from mercer.operators.base import Operator, Transposed
 from mercer.operators.gram import Gram
-from mercer.operators.machine import Machine
+from mercer.runtime.machine import Machine
 
 __all__ = [
     "Affine",

@@ -10,8 +10,8 @@ import numpy as np
 from mercer.arrays import Array, as_numpy
 from mercer.checks import is_number
 from mercer.evaluation.execution import RowMap, RowPass
-from mercer.operators.machine import CPU, Machine
 from mercer.runtime.budget import in_words, memory_budget
+from mercer.runtime.machine import CPU, Machine
 
 
 class Operator:

@@ -12,7 +12,6 @@ from mercer.evaluation.dispatch import check_pair, execution_for
 from mercer.evaluation.execution import Affine, Execution, Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
 from mercer.operators.base import Operator, Transposed
-from mercer.operators.machine import machine_of
 from mercer.points import PointSet
 from mercer.runtime.budget import Memory
 
@@ -73,7 +72,7 @@ class Gram(Operator):
         self.shape = len(self.x), len(self.y)
         self._executions: dict[str, Execution] = {}
         self.symmetric = self.x is self.y and bool(kernel.symmetric)
-        self.machine = machine_of(x)
+        self.machine = x.machine
         check_pair(self.x, self.y, precision)
         wide = precision in ("float64", "reference")
         self.dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)

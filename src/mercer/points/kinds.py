@@ -14,6 +14,7 @@ import scipy.sparse
 from mercer.arrays import Array, as_numpy, beside
 from mercer.points.views import ALL_COLUMNS, Column, View
 from mercer.runtime.budget import free_memory
+from mercer.runtime.machine import CPU, Machine
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 FIRST_COLUMN = itemgetter((slice(None), 0))
@@ -47,6 +48,10 @@ class PointSet(Protocol):
     def home(self) -> str:
         """Where numbers about the points live: "host" for NumPy arrays, else a device of torch."""
 
+    @property
+    def machine(self) -> Machine:
+        """The speed and memory of what computes with the points."""
+
     def vector(self, values: Any) -> Array:
         """Numbers of any library as an array of the library of the points, on their device."""
 
@@ -68,6 +73,7 @@ class HostPoints:
     """Points in the memory of the host: numbers about them are NumPy arrays."""
 
     home = "host"
+    machine = CPU
 
     def vector(self, values: Any) -> Array:
         """Numbers of any library as a NumPy array.

@@ -40,7 +40,7 @@ def at_home(values: Any, operator: Any) -> Array:
     [1.0, 2.0]
     """
     points = getattr(operator, "y", None)  # columns: blocks of rows are nowhere yet
-    if points is not None and points.home != "host":
+    if points is not None and (points.home != "host" or isinstance(values, np.ndarray)):
         values = points.vector(values)
     elif is_tensor(getattr(operator, "x", None)):  # rows of which features are computed
         values = beside(values, operator.x)

@@ -16,9 +16,9 @@ from mercer.evaluation.dispatch import program_of
 from mercer.kernels import laws
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Quantile, Squared
 from mercer.operators import Gram
-from mercer.operators.machine import column_memory, machine_of, stores_faster, value_cost
 from mercer.points import PointSet, SparsePoints, VectorPoints
 from mercer.runtime.budget import Memory, free_memory, memory_budget
+from mercer.runtime.machine import column_memory, stores_faster, value_cost
 from mercer.runtime.threads import thread_count
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import Direct
@@ -119,7 +119,7 @@ class Rates:
         Both once for each process where that is possible, so that a problem that is posed again is
         solved by the same solver.
         """
-        some = points.slice(0, min(machine_of(points).probe, len(points)))
+        some = points.slice(0, min(points.machine.probe, len(points)))
         seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
         if points.home == "host" and kernel.factors(some, some) is not None:
             seconds *= len(some) / len(points)  # products of sparse features take time in n, not n²
@@ -169,7 +169,7 @@ def _timed(work: Any) -> float:
 
 def _product_rate(dtype: str, points: PointSet) -> float:
     """Multiply-adds in a second of a matrix product where the points live."""
-    order = machine_of(points).order
+    order = points.machine.order
 
     def measure() -> float:
         matrix = points.vector(np.ones((order, order), dtype))
@@ -303,7 +303,7 @@ def choose(
         only = Candidate("Direct", Direct(), 1e-11 * n**3, 8.0 * n * n, True)
         return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
-    if memory is None and not machine_of(points).uses_numpy:
+    if memory is None and not points.machine.uses_numpy:
         memory = int(TUNING.share * points.free_memory())
     candidates = list(exact or [])
     if exact is None and isinstance(loss, Squared):
@@ -404,7 +404,7 @@ def fitting_centres(
 
 
 def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
-    n, machine = len(points), machine_of(points)
+    n, machine = len(points), points.machine
     mixed = points.dtype == np.float64 and n >= DirectTuning().mixed_size and machine.mixed_pays
     dtype = "float32" if mixed else str(points.dtype)
     size = 4 if dtype == "float32" else 8
@@ -417,7 +417,7 @@ def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
 def _iterative(
     kernel: Any, points: PointSet, outputs: int, rates: Rates, ridge: float | None
 ) -> Candidate:
-    n, size, machine = len(points), 4, machine_of(points)
+    n, size, machine = len(points), 4, points.machine
     rank, iterations = _foreseen(kernel, points, ridge)
     factor = (1.5 * n * rank**2 + rank**3 / 3) / rates.multiply_adds["float32"]
     speed = 0.67 if points.dtype == np.float64 else 1.0  # iterations are in float32

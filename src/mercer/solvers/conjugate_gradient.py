@@ -14,7 +14,7 @@ from mercer.arrays import Array, as_numpy, precision, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
-from mercer.operators.machine import column_memory, float64_is_slow, value_cost
+from mercer.runtime.machine import column_memory, float64_is_slow, value_cost
 from mercer.solvers.driver import DERIVED, Callback, Progress, State, drive
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.krylov import Step, conjugate_steps

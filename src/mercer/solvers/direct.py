@@ -96,19 +96,14 @@ class Direct:
         work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
             return work.minimum_norm()
-        if self._takes_features(problem):
+        primal = has_few_features(problem.gram) if self.primal is None else self.primal
+        if primal and problem.null_space is None:
             return work.in_features()
         mixed = self.mixed and not self.keep_factor
         if self.mixed is None and not self.keep_factor:
             mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
         refined = work.refined() if mixed and problem.gram.dtype == np.float64 else None
         return work.factored() if refined is None else refined
-
-    def _takes_features(self, problem: Problem) -> bool:
-        """Whether to solve for the weights of explicit features."""
-        if problem.null_space is not None:
-            return False
-        return has_few_features(problem.gram) if self.primal is None else self.primal
 
 
 class _Factorisation(RidgeSystem):

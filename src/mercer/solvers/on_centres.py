@@ -20,7 +20,7 @@ from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss, Squared
 from mercer.losses.numerics import indicator
 from mercer.operators import Affine, Identity, MappedRows, MixedPrecision, RowMap, RowPass
-from mercer.operators.machine import float64_is_slow
+from mercer.runtime.machine import float64_is_slow
 from mercer.solvers.krylov import conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
 from mercer.solvers.preconditioners import SampledHessians, mean_curvature, random_rows

@@ -34,7 +34,7 @@ from mercer.arrays import Array, beside, identity, inner, namespace
 from mercer.losses import Logistic, Loss, Multinomial, Poisson, Squared
 from mercer.losses.numerics import beyond_noise, increasing_root
 from mercer.operators import Identity, MixedPrecision
-from mercer.operators.machine import float64_is_slow
+from mercer.runtime.machine import float64_is_slow
 from mercer.solvers.penalties import L1, NormPenalty
 from mercer.solvers.problem import Problem, over_rows, require_plain_intercept
 

@@ -24,8 +24,8 @@ from mercer.features.partial_cholesky import PartialFactor
 from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
-from mercer.operators.machine import CPU, Machine, float64_is_slow
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
+from mercer.runtime.machine import CPU, Machine, float64_is_slow
 from mercer.runtime.threads import Span, spans
 from mercer.solvers.problem import Problem
 

@@ -29,7 +29,7 @@ from mercer.checks import check_object, check_weights, is_number
 from mercer.functions import FeatureFunction, Polynomials, RKHSFunction, SplineFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
-from mercer.operators.machine import float64_is_slow
+from mercer.runtime.machine import float64_is_slow
 from mercer.solvers import admission
 from mercer.solvers.penalties import Penalty, SquaredNorm
 from mercer.solvers.solution import Asked, Solution
@@ -282,7 +282,7 @@ class Problem:
     def sample_weights(self) -> Array:
         """The weights w in float64, 1 where none were given."""
         if self.weights is None:
-            return namespace(self.y).ones_like(self.y_columns[:, 0])
+            return namespace(self.y).ones_like(self.y if self.y.ndim == 1 else self.y[:, 0])
         return self.array(self.weights)
 
     @cached_property

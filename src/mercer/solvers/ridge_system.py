@@ -18,7 +18,7 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, as_numpy, namespace, to_precision
 from mercer.operators import StoredGram
-from mercer.operators.machine import stores_faster
+from mercer.runtime.machine import stores_faster
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution
 
@@ -37,7 +37,7 @@ class RidgeSystem:
         if problem.fit_intercept:
             sides.append(self.roots)
         self.sides = self.xp.concat(sides, axis=1)
-        self.scale = self.lengths(self.sides)  # to which residuals are relative
+        self.given = self.sides  # before a null space is projected out
         self.basis: Array | None = None  # Q
         if problem.null_space is not None:
             self.basis, self.triangle = self._factored(problem)
@@ -79,6 +79,11 @@ class RidgeSystem:
         if not stores_faster(gram):
             return gram
         return StoredGram(gram.kernel, gram.x, gram.x, gram.memory)
+
+    @cached_property
+    def scale(self) -> Array:
+        """The lengths of the right-hand sides, to which residuals are relative."""
+        return self.lengths(self.given)
 
     def lengths(self, columns: Array) -> Array:
         """The norms of columns, 1 for columns of zeros."""

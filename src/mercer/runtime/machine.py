@@ -1,4 +1,4 @@
-"""Speed and memory of the machine that an operator computes on, as far as solvers plan with them.
+"""Speed and memory of the machine that computes with points, as far as solvers plan with them.
 
 A solver asks what a kernel value costs, how many rows to take at a time, whether float64 is slow;
 it never asks where the points are.
@@ -107,18 +107,6 @@ CARD = Machine(
     order=4096,
 )
 TENSORS = replace(CARD, probe=CPU.probe, order=CPU.order)  # on the CPU, where torch computes
-
-
-def machine_of(points: Any) -> Machine:
-    """The machine that computes with some points.
-
-    >>> from mercer.kernels import Linear
-    >>> machine_of(Linear().points([[1.0]])) is CPU
-    True
-    """
-    if points.home in ("host", "cluster"):
-        return CPU
-    return CARD if points.home.startswith("cuda") else TENSORS
 
 
 def float64_is_slow(operator: Any) -> bool:
