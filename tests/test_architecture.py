@@ -26,7 +26,7 @@ CALLS = {
     "Ridge": lambda: KernelRidge(kernel="rbf").fit(X, Y),
     "Support vectors": lambda: SVC().fit(X, LABELS),
     "Centres": lambda: KernelRidge(kernel="rbf", centres=20, random_state=0).fit(X, Y),
-    "A stream": lambda: OnlineKernelMachine().partial_fit(X, LABELS, classes=[-1, 1]),
+    "A stream": lambda: OnlineKernelMachine().partial_fit(X, LABELS, classes=[-1, 1]).function_,
 }
 
 

@@ -116,9 +116,9 @@ class RidgeFit:
     def _refined(self, alpha: float, sides: Array) -> Array | None:
         """By a factor in float32, half of the work, and a few steps with the matrix in float64.
 
-        None where there are few rows, on a device, and where float32 does not do.
+        None where there are few rows, where float64 is as fast, and where float32 does not do.
         """
-        if len(self.sample) < MIXED_ROWS or self.sample.points.home != "host":
+        if len(self.sample) < MIXED_ROWS or not self.sample.points.machine.mixed_pays:
             return None
         ridge = alpha * self.scale
         try:
