@@ -81,14 +81,14 @@ def shift_diagonal(matrix: Array, amount: float) -> Array:
     >>> shift_diagonal(np.zeros((2, 2)), 3.0).tolist()
     [[3.0, 0.0], [0.0, 3.0]]
     """
+    if namespace(matrix) is np:
+        with np.errstate(over="ignore"):  # what is too large is refused where it is factored
+            np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
+        return matrix
     if is_tensor(matrix):
         matrix.diagonal().add_(amount)
         return matrix
-    if namespace(matrix) is not np:
-        return shifted(matrix, amount)
-    with np.errstate(over="ignore"):  # what is too large is refused where it is factored
-        np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
-    return matrix
+    return shifted(matrix, amount)
 
 
 def shifted(matrix: Array, jitter: float) -> Array:
