@@ -98,6 +98,8 @@ class KernelCCA(KernelInput, BaseEstimator):
         for ridge in ridges:
             check_positive(self, "regularization", ridge)
         kernels = self._for_each("kernel", len(views))
+        if all(isinstance(kernel, Kernel) for kernel in kernels):
+            self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
         maps = [self._map(kernel, view) for kernel, view in zip(kernels, views, strict=True)]
         moments = _Moments(maps, views)
         whitened, roots = moments.whitened(ridges)

@@ -42,7 +42,21 @@ def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) ->
         return X, y, weights
     if is_scattered(X):
         y = to_precision(floating(y), "float64")
+    elif not is_tensor(X):
+        _check_target_range(X, y)
     return X, beside(y, X) if is_tensor(X) else y, weights
+
+
+def _check_target_range(X: Any, y: Any) -> None:
+    """Refuse targets that values of f in the precision of the rows would not reach."""
+    if getattr(X, "dtype", None) != np.float32:
+        return
+    largest, limit = float(np.abs(y).max(initial=0.0)), float(np.finfo(np.float32).max)
+    if largest > limit:
+        raise ValueError(
+            f"y has values of size {largest:.1g}, beyond {limit:.0g}, the largest number of "
+            "float32, in which X is given: pass X as float64, or scale y."
+        )
 
 
 def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:

@@ -108,8 +108,8 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
             cache=cache,
             shrinking=None if self.shrinking else False,
         )
-        own = min(solver.max_iterations, 100_000 + 1000 * points)
-        return replace(solver, max_iterations=own if self.max_iter == -1 else int(self.max_iter))
+        limit = solver.limit(points) if self.max_iter == -1 else int(self.max_iter)
+        return replace(solver, max_iterations=limit)
 
     def _supported(
         self, gram: Gram, support: np.ndarray, coefficients: np.ndarray

@@ -23,7 +23,7 @@ class Tuning:
     Parameters
     ----------
     fewest : int
-        Points below which steps in two coefficients take no time.
+        Points below which some steps in two coefficients come first: as a rule they are enough.
     most_features : int
         Columns of Φ at most: a Newton step factors a matrix of this order.
     iterations : int
@@ -49,11 +49,7 @@ TUNING = Tuning()
 
 def suits(terms: Terms, features: int | None) -> bool:
     """Whether the method applies: a quadratic conjugate, finite bounds, one sum or none."""
-    if (
-        features is None
-        or not 0 < features <= TUNING.most_features
-        or len(terms.start) < TUNING.fewest
-    ):
+    if features is None or not 0 < features <= TUNING.most_features:
         return False
     bounded = bool(np.isfinite(terms.fields[2:4]).all())
     plain = terms.loss is None and terms.groups <= 1 and not terms.start.any()
