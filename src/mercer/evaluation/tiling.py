@@ -297,7 +297,8 @@ class Tiled:
         if not size:
             return out
         halved = self.symmetric and self.costly
-        threads, store = self.threads(*self.product_memory(1)), self.column_store()
+        threads = self.threads(*self.product_memory(1))
+        store = self.column_store() if n > self.stripe else self.columns  # each is packed once
 
         def fill(stripe: Span) -> None:
             start, stop = stripe

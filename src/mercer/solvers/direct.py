@@ -97,7 +97,7 @@ class Direct:
         work = _Factorisation(Direct, problem)
         # off a null space the kernel is positive definite by what it says
         work.witness = None if problem.polynomials is not None else witness_of(problem.gram)
-        work.tuning = self.tuning
+        work.tuning, work.goal = self.tuning, dict(self.tuning.unsolved)[work.precision]
         work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
             return work.minimum_norm()
@@ -115,6 +115,7 @@ class _Factorisation(RidgeSystem):
     """Ways to solve the system with a stored matrix, in the library of the targets."""
 
     tuning: Tuning
+    goal: float  # the residual beyond which nothing was solved
     witness: Any
     keep_factor: bool
 
@@ -131,10 +132,6 @@ class _Factorisation(RidgeSystem):
             other = solve(times * self.unit * self.trace)
             solution = other if other.gap < solution.gap else solution
         return solution
-
-    @property
-    def goal(self) -> float:
-        return dict(self.tuning.unsolved)[self.precision]
 
     @property
     def unit(self) -> float:

@@ -95,6 +95,8 @@ class Problem:
         # Numbers of Python and NumPy have a `conjugate`, as penalties have.
         number = isinstance(given, (int, float, np.generic, np.ndarray, list, tuple))
         number = number or not hasattr(given, "conjugate")
+        kernel = getattr(self.operator, "kernel", None)
+        degree = kernel.null_degree() if hasattr(kernel, "null_degree") else None
         derived = {
             "rows": int(self.operator.shape[0]),
             "size": int(self.operator.shape[1]),
@@ -102,7 +104,7 @@ class Problem:
             "penalty": SquaredNorm(given) if number else given,
             "has_one_ridge": number and np.ndim(given) == 0,
             "has_several_ridges": number and np.ndim(given) == 1,
-            "polynomials": self._unpenalised(),
+            "polynomials": None if degree is None else self._unpenalised(degree),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
@@ -124,16 +126,12 @@ class Problem:
         if self.weights is not None:
             check_weights(admission.looked_at(self.weights), self.rows)
 
-    def _unpenalised(self) -> Polynomials | None:
+    def _unpenalised(self, degree: int) -> Polynomials:
         """The polynomials off which alone the kernel is positive definite."""
-        kernel = getattr(self.operator, "kernel", None)
-        degree = None if kernel is None else getattr(kernel, "null_degree", lambda: None)()
-        if degree is None:
-            return None
         if self.penalty_operator is not None:
             raise ValueError(
-                f"{kernel!r} is positive definite off polynomials only, and is fitted on all "
-                "points: leave centres out, or use kernel.anchored(points)."
+                f"{self.operator.kernel!r} is positive definite off polynomials only, and is fitted "
+                "on all points: leave centres out, or use kernel.anchored(points)."
             )
         return Polynomials.around(self.operator.x, degree)
 
