@@ -130,8 +130,8 @@ class Problem:
         """The polynomials off which alone the kernel is positive definite."""
         if self.penalty_operator is not None:
             raise ValueError(
-                f"{self.operator.kernel!r} is positive definite off polynomials only, and is fitted "
-                "on all points: leave centres out, or use kernel.anchored(points)."
+                f"{self.operator.kernel!r} is positive definite off polynomials only, and is "
+                "fitted on all points: leave centres out, or use kernel.anchored(points)."
             )
         return Polynomials.around(self.operator.x, degree)
 
