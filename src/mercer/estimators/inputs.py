@@ -18,7 +18,7 @@ from mercer.checks import check_weights
 from mercer.distributed import is_scattered
 from mercer.features.inputs import KernelInput, from_tensor, length
 from mercer.functions import RKHSFunction
-from mercer.points import PointSet
+from mercer.points import is_point_set
 
 
 def forget(estimator: Any) -> None:
@@ -143,7 +143,7 @@ def is_blocks(X: Any) -> bool:
     if is_scattered(X):
         return False
     array_like = {"shape", "__array__", "__dataframe__", "dtype"}.intersection(dir(X))
-    return hasattr(X, "__iter__") and not array_like and not isinstance(X, PointSet)
+    return hasattr(X, "__iter__") and not array_like and not is_point_set(X)
 
 
 def hosted(*arrays: Any) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 import scipy.sparse
@@ -67,6 +67,18 @@ class PointSet(Protocol):
 
     def host(self) -> PointSet:
         """The same points in the memory of the host."""
+
+
+def is_point_set(data: Any) -> TypeGuard[PointSet]:
+    """Whether these are points already, not a user's data.
+
+    Arrays of NumPy are none, and are not compared with the protocol: one of texts raises an error
+    when it is asked for the attribute `data`.
+
+    >>> is_point_set(IndexPoints(np.arange(2))), is_point_set(np.arange(2))
+    (True, False)
+    """
+    return not isinstance(data, np.ndarray) and isinstance(data, PointSet)
 
 
 class HostPoints:
