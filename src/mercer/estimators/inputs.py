@@ -5,6 +5,7 @@ The only module of estimators that asks where an array lives.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,19 @@ def _scattered_weights(sample_weight: Any, X: Any) -> Any:
     return weights
 
 
+def as_column(values: Any) -> Any:
+    """A column where there is one number for each row, in an array, a series or a list.
+
+    >>> as_column([1.0, 2.0]).shape, as_column(["a", "b"])
+    ((2, 1), ['a', 'b'])
+    """
+    if isinstance(values, (list, tuple)) and not all(isinstance(row, Real) for row in values):
+        return values
+    if np.ndim(values) != 1 or np.asarray(values).dtype.kind not in "fiub":
+        return values
+    return np.asarray(values)[:, None]
+
+
 def is_blocks(X: Any) -> bool:
     """Whether X gives blocks of rows: an iterable that is no array, table, list or text.
 
@@ -158,7 +172,7 @@ def function_values(estimator: Any, X: Any) -> Any:
     if estimator._is_precomputed():
         return X @ estimator.dual_coef_ + estimator.intercept_
     f, b = estimator.function_, estimator.intercept_
-    values = f(_beside_centres(estimator, X, f))
+    values = f(beside_centres(estimator, X, f))
     values = values + (b if np.ndim(b) == 0 else to_precision(b, values.dtype))
     return values if is_tensor(X) else as_numpy(values)
 
@@ -169,10 +183,10 @@ def evaluation_points(estimator: Any, X: Any) -> Any:
     X = estimator._checked(X, reset=False)
     if estimator._is_precomputed():
         return X
-    return estimator.kernel_.points(_beside_centres(estimator, X, estimator.function_))
+    return estimator.kernel_.points(beside_centres(estimator, X, estimator.function_))
 
 
-def _beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
+def beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
     """Points where f can be evaluated: an array goes to the device of the centres."""
     on_tensors, name = is_tensor(f.coefficients), type(estimator).__name__
     if is_tensor(X) and not on_tensors:
@@ -188,6 +202,11 @@ def _beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
             f"{type(X).__name__}: write X.toarray() for a sparse matrix."
         )
     return beside(X, f.coefficients)
+
+
+def answered(values: np.ndarray, X: Any) -> Any:
+    """Values of NumPy about the rows of X: as a tensor where X is one and they are numbers."""
+    return beside(values, X) if is_tensor(X) and values.dtype.kind in "biuf" else values
 
 
 def labels_at(classes: np.ndarray, best: Any) -> Any:

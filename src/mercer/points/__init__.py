@@ -6,6 +6,7 @@ length, for a slice and for a selection.
 
 from mercer.points.kinds import (
     DensePoints,
+    HostedPoints,
     HostPoints,
     IndexPoints,
     ObjectPoints,
@@ -29,6 +30,7 @@ __all__ = [
     "Column",
     "DensePoints",
     "HostPoints",
+    "HostedPoints",
     "IndexPoints",
     "ObjectPoints",
     "PointSet",

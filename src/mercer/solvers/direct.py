@@ -166,10 +166,8 @@ class _Factorisation(RidgeSystem):
         """A float32 factor, and conjugate gradients in float64; None where that fails."""
         try:
             single = self._matrix(self.gram.astype(np.float32), self.ridge)
-            factor = linalg.cholesky(single, overwrite=True)
+            factor = linalg.cholesky(single, jitter=0.0, overwrite=True)
         except ValueError:  # not positive definite, or beyond the range of float32
-            return None
-        if factor.jitter > 0:
             return None
         run = conjugate_gradients(
             self.multiply,

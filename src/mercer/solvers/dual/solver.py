@@ -261,7 +261,7 @@ class Work:
         if not suits(ascent.terms, count) or self._ends_soon(ascent):
             return
         if self.features is None:
-            features = kernel.features(gram.x)
+            features = kernel.features(gram.x.host())
             features = features.toarray() if hasattr(features, "toarray") else features
             self.features = np.ascontiguousarray(features, np.float64)
         before = ascent.alpha, ascent.values, ascent.relative_gap
