@@ -5,6 +5,7 @@ The only module of estimators that asks where an array lives.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,12 @@ from mercer.points import PointSet
 
 
 def forget(estimator: Any) -> None:
-    """Drop what an earlier fit left, so that an interrupted one leaves nothing half done."""
-    for name in tuple(vars(estimator)):
-        if name.endswith("_") and not name.startswith("_"):
-            delattr(estimator, name)
+    """Drop what an earlier fit left, at once, so that an interruption leaves nothing half done."""
+    estimator.__dict__ = {
+        name: value
+        for name, value in vars(estimator).items()
+        if name.startswith("_") or not name.endswith("_")
+    }
 
 
 def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -128,6 +131,19 @@ def _scattered_weights(sample_weight: Any, X: Any) -> Any:
     if weights.ndim != 1 or not (bool((weights >= 0).all()) and float(weights.sum()) > 0):
         raise ValueError("sample_weight must be one number ≥ 0 for each row, not all zero.")
     return weights
+
+
+def as_column(values: Any) -> Any:
+    """A column where there is one number for each row, in an array, a series or a list.
+
+    >>> as_column([1.0, 2.0]).shape, as_column(["a", "b"])
+    ((2, 1), ['a', 'b'])
+    """
+    if isinstance(values, (list, tuple)) and not all(isinstance(row, Real) for row in values):
+        return values
+    if np.ndim(values) != 1 or np.asarray(values).dtype.kind not in "fiub":
+        return values
+    return np.asarray(values)[:, None]
 
 
 def is_blocks(X: Any) -> bool:

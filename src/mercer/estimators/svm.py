@@ -458,22 +458,22 @@ def _of_pairs(table: RKHSFunction, counts: np.ndarray) -> RKHSFunction:
 class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
     """Support vector classification: min C Σ_i w_i max(1 − y_i(f(x_i) + b), 0) + ½‖f‖² over f, b.
 
-    It replaces scikit-learn's estimator of the same name; several classes vote in pairs. mercer's λ
-    is 1/(CΣw).
+    It replaces scikit-learn's estimator of the same name. Several classes are decided by one-vs-one
+    voting. mercer's λ is 1/(CΣw).
 
     Parameters
     ----------
     C : float, default=1.0
-        C > 0; ∞ asks for a function that separates the classes, and refuses where there is none.
+        C > 0. With C = ∞ f must separate the classes; `fit` raises an error where none does.
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter :
         As in `SVR`.
     probability : bool, optional
         True gives `predict_proba`, by `CalibratedClassifierCV(SVC(), ensemble=False)`; as in
         scikit-learn this is deprecated: write that, or `KernelLogisticRegression`.
     class_weight : dict, "balanced" or None, default=None
-        Factors of C for each class; "balanced" makes all classes weigh the same.
+        Factors of C for each class; "balanced" gives all classes the same total weight.
     decision_function_shape : "ovr" or "ovo", default="ovr"
-        Whether `decision_function` scores classes, or pairs of them.
+        Whether `decision_function` has a column for each class, or for each pair of classes.
     break_ties : bool, default=False
         Whether `predict` breaks ties of votes by scores.
     random_state : int, RandomState instance or None
@@ -519,7 +519,7 @@ class NuSVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
 
     At most a share ν of the weight has a margin below ρ, and at least that share are support
     vectors. f and b are divided by ρ at the end, so that it is `SVC` with C = 1/ρ. It replaces
-    scikit-learn's estimator of the same name, and heeds `class_weight`.
+    scikit-learn's estimator of the same name, and also uses `class_weight`.
 
     Parameters
     ----------
