@@ -55,7 +55,7 @@ coverage: $(installed)-dev
 	$(bin)/coverage report --fail-under $(COVERAGE)
 
 fuzz: $(installed)-test
-	$(bin)/python -m tests.fuzz $(MINUTES)
+	PYTHONPATH=tests $(bin)/python -m fuzz $(MINUTES)
 
 bench: $(installed)-plot
 	$(bin)/python -m benchmarks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 
 import mercer
@@ -129,3 +130,37 @@ def test_a_kernel_that_overflows_is_named_by_every_estimator(model, dtype):
     X = OVERFLOWING if dtype == np.float64 else (1e-70 * OVERFLOWING).astype(dtype)
     with pytest.raises(ValueError, match=r"overflows: k\(x, x\) is beyond .* Scale the columns"):
         model.fit(X, np.arange(30) % 2)
+
+
+@pytest.mark.parametrize("model", [KernelRidge(kernel="rbf"), SVR(), KernelQuantileRegressor()])
+def test_targets_beyond_the_precision_of_the_rows(model):
+    """Predictions were infinite, and nothing was said."""
+    with pytest.raises(ValueError, match=r"size 2e\+150, beyond 3e\+38, .* pass X as float64"):
+        model.fit(X.astype(np.float32), 1e150 * y)
+    model.fit(X.astype(np.float32), 1e30 * y)
+
+
+@pytest.mark.parametrize("value", [np.ones(2), [1, [2]], None, "a"], ids=repr)
+def test_a_function_of_pairs_that_returns_no_number(value):
+    """In an estimator, where each pair is computed once."""
+    model = KernelRidge(kernel=PairKernel(lambda a, b: value))
+    with pytest.raises(ValueError, match=r"returns a number for them; it returned .* Write Block"):
+        model.fit(X, y)
+
+
+def test_a_function_of_pairs_that_returns_nan():
+    with pytest.raises(ValueError, match=r"PairKernel\(.*\) returned NaN or infinity: check"):
+        KernelRidge(kernel=PairKernel(lambda a, b: np.nan)).fit(X, y)
+
+
+def test_columns_of_a_table_that_hold_no_numbers():
+    table = pandas.DataFrame({"a": y, "town": ["Bonn"] * 30})
+    for model in (KernelRidge(kernel="rbf"), Nystroem()):
+        with pytest.raises(ValueError, match=r"columns \['town'\] of the table hold no numbers: w"):
+            model.fit(table, y)
+
+
+def test_parameters_of_named_kernels_beside_kernels_of_all_views():
+    with pytest.raises(ValueError, match=r"gamma belongs to kernels given by name; got gamma=2\.0"):
+        mercer.KernelCCA(kernel=Gaussian(), gamma=2.0).fit(X, X)
+    mercer.KernelCCA(kernel=[Gaussian(), "rbf"], gamma=2.0).fit(X, X)

@@ -11,7 +11,23 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from mercer import SVC, KernelClassifier, KernelLogisticRegression, KernelRidge, KernelRidgeCV
+from mercer import (
+    SVC,
+    SVCCV,
+    SVR,
+    KernelClassifier,
+    KernelClassifierCV,
+    KernelLogisticRegression,
+    KernelPCA,
+    KernelQuantileRegressor,
+    KernelRidge,
+    KernelRidgeCV,
+    LearnedKernelRegressor,
+    NuSVC,
+    OneClassSVM,
+)
+from mercer.features import Nystroem
+from mercer.online import Pegasos
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 3))
@@ -23,7 +39,24 @@ MODELS = [
     lambda: KernelRidge(kernel="rbf", centres=40, random_state=0),
     lambda: KernelRidgeCV(lengthscales=[0.5, 1.0]),
     lambda: KernelClassifier("squared_hinge"),
+    lambda: KernelClassifier(centres=40, random_state=0),
+    lambda: KernelClassifierCV(random_state=0),
+    lambda: SVCCV(random_state=0),
+    SVR,
+    NuSVC,
+    OneClassSVM,
+    KernelQuantileRegressor,
+    lambda: KernelPCA(3),
+    lambda: LearnedKernelRegressor(random_state=0),
+    lambda: Nystroem(random_state=0),
+    lambda: Pegasos(random_state=0),
 ]
+
+
+def answer(model):
+    """What a fitted model says of the points."""
+    names = "decision_function", "predict", "transform"
+    return getattr(model, next(name for name in names if hasattr(model, name)))(X)
 
 
 class Stop(BaseException):
@@ -37,7 +70,7 @@ def attempt(seed):
     start = time.perf_counter()
     model.fit(X, Y)
     seconds = max(time.perf_counter() - start, 1e-3)
-    expected = model.predict(X)
+    expected = answer(model)
 
     def stop(number, frame):
         raise Stop
@@ -50,7 +83,7 @@ def attempt(seed):
             signal.setitimer(signal.ITIMER_REAL, 0.0)
         except BaseException:  # NumPy may turn what a signal raises into another error
             try:
-                if not np.array_equal(model.predict(X), expected):
+                if not np.array_equal(answer(model), expected):
                     return f"seed {seed}: {model!r} predicts something else after an interruption"
             except NotFittedError:
                 pass
@@ -59,14 +92,13 @@ def attempt(seed):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-    same = np.allclose(model.fit(X, Y).predict(X), expected)
+    same = np.allclose(answer(model.fit(X, Y)), expected)
     return "" if same else f"seed {seed}: {model!r} fits otherwise after an interruption"
 
 
 def answers(number):
     """What the fit of one model gives: the same in every thread and process."""
-    model = MODELS[number % len(MODELS)]().fit(X, Y)
-    return getattr(model, "decision_function", model.predict)(X)
+    return answer(MODELS[number % len(MODELS)]().fit(X, Y))
 
 
 def threads(count=8):

@@ -27,6 +27,7 @@ from mercer.theory import (
     estimation_error,
     excess_risk,
     largest_norm,
+    online_deviation,
     rademacher_complexity,
     random_features_error,
     regret_of_constant_step,
@@ -203,6 +204,20 @@ def test_regret_of_strongly_convex_losses():
     best = -slopes.mean(axis=0) / ridge
     regret = total - (slopes.sum(axis=0) @ best + 0.5 * T * ridge * best @ best)
     assert regret == pytest.approx(regret_of_inverse_steps(ridge, gradients))  # it is met
+
+
+def test_mistakes_on_the_way_bound_the_risk_of_the_functions_on_the_way():
+    """The more frequent label so far is predicted; its risk is 0.4 or 0.6, by what was seen."""
+    random, T = np.random.default_rng(0), 60
+    labels = random.random((4000, T)) < 0.6
+    before = np.cumsum(labels, axis=1) - labels  # how often it was seen
+    guessed = 2 * before > np.arange(T)
+    mistakes = np.mean(guessed != labels, axis=1)
+    risk = np.mean(np.where(guessed, 0.4, 0.6), axis=1)
+    bound = online_deviation(T, probability=0.9)
+    assert np.mean(risk - mistakes > bound) <= 0.1
+    assert np.quantile(risk - mistakes, 0.9) > 0.6 * bound
+    assert online_deviation(T, 3.0, 0.9) == pytest.approx(3 * bound)
 
 
 def test_random_features():

@@ -27,6 +27,7 @@ from mercer.workflow.progress import progress_bar
 from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
 
+PREDICTED_ROWS = 20_000  # at a time
 COPIES = 4  # of a table in memory while it is encoded and fitted
 
 
@@ -92,7 +93,8 @@ def predict(options: Any) -> None:
     if options.output:
         check_writable(options.output)
     table = _read(options.table)
-    columns = _predictions(model, table, options.level)
+    with progress_bar(not (options.quiet or options.json)) as notify:
+        columns = _predictions(model, table, options.level, notify)
     if options.json:
         _print_json({name: np.asarray(values).tolist() for name, values in columns.items()})
         return
@@ -106,14 +108,23 @@ def predict(options: Any) -> None:
     print(f"{len(lines) - 1:,} predictions in {options.output}", file=sys.stderr)
 
 
-def _predictions(model: Any, table: Any, level: float) -> dict[str, Any]:
-    record = model.record_
-    if record.task == "regression":
-        low, high = model.predict_interval(table, level)
-        return {record.target: model.predict(table), "low": low, "high": high}
-    columns: dict[str, Any] = {record.target: model.predict(table)}
-    for label, values in zip(model.classes_, model.predict_proba(table).T, strict=True):
-        columns[f"p({label})"] = values
+def _predictions(model: Any, table: Any, level: float, notify: Any = None) -> dict[str, Any]:
+    """Columns of the result, made of blocks of rows."""
+    record, rows = model.record_, row_count(table)
+    numbers = record.task == "regression"
+    width = model.interval_width(level) if numbers else 0.0
+    found = []
+    for start in range(0, max(rows, 1), PREDICTED_ROWS):
+        part = take_rows(table, slice(start, start + PREDICTED_ROWS))
+        found.append(model.predict(part) if numbers else model.predict_proba(part))
+        if notify is not None:
+            notify("predicting", min(start + PREDICTED_ROWS, rows) / max(rows, 1))
+    values = np.concatenate(found)
+    if numbers:
+        return {record.target: values, "low": values - width, "high": values + width}
+    columns: dict[str, Any] = {record.target: model.classes_[values.argmax(axis=1)]}
+    for label, of_class in zip(model.classes_, values.T, strict=True):
+        columns[f"p({label})"] = of_class
     return columns
 
 

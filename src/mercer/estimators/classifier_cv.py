@@ -43,6 +43,7 @@ from mercer.solvers.automatic import default_solver
 from mercer.solvers.newton import Newton
 from mercer.solvers.path import regularization_path
 from mercer.solvers.problem import Problem
+from mercer.theory.certificate import Certificate
 
 STRENGTHS = np.logspace(-1, 4, 6)
 FACTORS = 2.0 ** np.arange(-4, 3)  # of the median distance; SVC's own is ½
@@ -186,6 +187,18 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
             )
 
     # ---- the best one ----------------------------------------------------------------------------
+
+    def certificate(
+        self, probability: float = 0.95, target_bound: float | None = None
+    ) -> Certificate:
+        """What is proved of the best classifier, see `KernelClassifier.certificate`.
+
+        Kernel and λ were chosen on the same samples, which the bounds that forbid it say.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.certificate(
+            probability, target_bound, chosen=["kernel", "regularization"]
+        )
 
     def predict(self, X: Any) -> Any:
         """The labels of the best classifier."""

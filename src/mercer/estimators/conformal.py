@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,6 +16,7 @@ from mercer.arrays import Array, on_host
 from mercer.checks import check_between, check_weights
 from mercer.kernels.measures import Seed, generator
 from mercer.solvers.posterior import Posterior
+from mercer.theory.certificate import Assumption, Certificate, Statement
 
 
 def check_coverage(owner: object, coverage: Any) -> float:
@@ -113,6 +115,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """Fit the regressor on some rows, and measure its errors on the others."""
         check_coverage(self, self.coverage)
         check_between(self, "calibration", self.calibration, 0.0, 1.0)
+        self._check_deviations()
         X, y = _admitted(X, y)
         n = len(y)
         aside = max(1, round(self.calibration * n))
@@ -142,6 +145,16 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
         return tags
 
+    def _check_deviations(self) -> None:
+        """Refuse to scale by deviations that the regressor does not have."""
+        known = inspect.signature(self.estimator.predict).parameters.values()
+        able = any(part.name == "include_noise" or part.kind is part.VAR_KEYWORD for part in known)
+        if self.scaled and not able:
+            raise ValueError(
+                "scaled=True needs a regressor with predict(X, return_std=True, include_noise=True)"
+                f", as KernelRidge; {type(self.estimator).__name__} has none: write scaled=False."
+            )
+
     def _values(self, X: Any) -> tuple[np.ndarray, Any]:
         """Predictions, and what errors are measured by."""
         if not self.scaled:
@@ -153,6 +166,19 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """The predictions of the regressor."""
         check_is_fitted(self)
         return self.estimator_.predict(X)
+
+    def certificate(self) -> Certificate:
+        """The coverage of intervals, then what is proved of the regressor where it says so."""
+        check_is_fitted(self)
+        stated = Statement(
+            "coverage",
+            float(self.coverage),
+            "A new target lies in its interval with at least this probability, over the rows set "
+            "aside and the new one.",
+            (Assumption("the rows set aside and the new one are exchangeable"),),
+        )
+        own = getattr(self.estimator_, "certificate", None)
+        return Certificate((stated,)) if own is None else own().beside(stated)
 
     def predict_interval(self, X: Any, coverage: float | None = None) -> tuple[Any, Any]:
         """Lower and upper ends, infinite where too few rows were set aside for the coverage."""

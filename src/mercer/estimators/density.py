@@ -31,9 +31,9 @@ FAR_ROWS = 256  # points far from all others, whose logarithms are computed toge
 class KernelDensity(KernelInput, BaseEstimator):
     """The density Σ_i w_i k((x − x_i)/h)/(Σw · hᵈ ∫k), computed with the Gram matrix's products.
 
-    Parameters, methods and meaning are those of scikit-learn's estimator of the same name. The sum
-    is exact up to rounding, in all dimensions: nothing is pruned. Where it underflows, the
-    logarithm is computed from distances.
+    `bandwidth`, `kernel` and the methods are those of scikit-learn's estimator of that name. The
+    sum is exact up to rounding, in all dimensions: nothing is pruned, so that there is no tree and
+    no tolerance to choose. Where it underflows, the logarithm is computed from distances.
 
     Parameters
     ----------

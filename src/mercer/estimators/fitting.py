@@ -270,7 +270,7 @@ def with_stored_pairs(gram: Gram) -> Gram:
     kernel, n = gram.kernel, gram.shape[0]
     if not isinstance(kernel, PairKernel) or 8 * n * n > memory_budget(gram.memory):
         return gram
-    matrix = Precomputed(kernel.triangle(gram.x), kernel.positive_definite)
+    matrix = Precomputed(kernel.triangle(gram.x.host()), kernel.positive_definite)
     return matrix.gram(np.arange(n))
 
 

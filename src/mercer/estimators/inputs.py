@@ -5,6 +5,7 @@ The only module of estimators that asks where an array lives.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,21 @@ def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) ->
     weights, X = _admit_points(estimator, X, sample_weight)
     if is_scattered(X):
         y = to_precision(floating(y), "float64")
+    elif not is_tensor(X):
+        _check_target_range(X, y)
     return X, beside(y, X) if is_tensor(X) else y, weights
+
+
+def _check_target_range(X: Any, y: Any) -> None:
+    """Refuse targets that values of f in the precision of the rows would not reach."""
+    if getattr(X, "dtype", None) != np.float32:
+        return
+    largest, limit = float(np.abs(y).max(initial=0.0)), float(np.finfo(np.float32).max)
+    if largest > limit:
+        raise ValueError(
+            f"y has values of size {largest:.1g}, beyond {limit:.0g}, the largest number of "
+            "float32, in which X is given: pass X as float64, or scale y."
+        )
 
 
 def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -116,6 +131,19 @@ def _scattered_weights(sample_weight: Any, X: Any) -> Any:
     return weights
 
 
+def as_column(values: Any) -> Any:
+    """A column where there is one number for each row, in an array, a series or a list.
+
+    >>> as_column([1.0, 2.0]).shape, as_column(["a", "b"])
+    ((2, 1), ['a', 'b'])
+    """
+    if isinstance(values, (list, tuple)) and not all(isinstance(row, Real) for row in values):
+        return values
+    if np.ndim(values) != 1 or np.asarray(values).dtype.kind not in "fiub":
+        return values
+    return np.asarray(values)[:, None]
+
+
 def is_blocks(X: Any) -> bool:
     """Whether X gives blocks of rows: an iterable that is no array, table, list or text.
 
@@ -142,7 +170,7 @@ def function_values(estimator: Any, X: Any) -> Any:
     if estimator._is_precomputed():
         return X @ estimator.dual_coef_ + estimator.intercept_
     f, b = estimator.function_, estimator.intercept_
-    values = f(_beside_centres(estimator, X, f))
+    values = f(beside_centres(estimator, X, f))
     values = values + (b if np.ndim(b) == 0 else to_precision(b, values.dtype))
     return values if is_tensor(X) else on_host(values)
 
@@ -153,10 +181,10 @@ def evaluation_points(estimator: Any, X: Any) -> Any:
     X = estimator._checked(X, reset=False)
     if estimator._is_precomputed():
         return X
-    return estimator.kernel_.points(_beside_centres(estimator, X, estimator.function_))
+    return estimator.kernel_.points(beside_centres(estimator, X, estimator.function_))
 
 
-def _beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
+def beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
     """Points where f can be evaluated: an array goes to the device of the centres."""
     on_tensors, name = is_tensor(f.coefficients), type(estimator).__name__
     if is_tensor(X) and not on_tensors:
@@ -172,6 +200,11 @@ def _beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
             f"{type(X).__name__}: write X.toarray() for a sparse matrix."
         )
     return beside(X, f.coefficients)
+
+
+def answered(values: np.ndarray, X: Any) -> Any:
+    """Values of NumPy about the rows of X: as a tensor where X is one and they are numbers."""
+    return beside(values, X) if is_tensor(X) and values.dtype.kind in "biuf" else values
 
 
 def labels_at(classes: np.ndarray, best: Any) -> Any:

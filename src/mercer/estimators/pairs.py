@@ -159,7 +159,7 @@ class OneVersusOne:
                 squares[i] = np.ascontiguousarray(matrix[own, own])
 
         def solved(group: range) -> None:
-            work = TwoClasses(largest, solver.tolerance, solver.max_iterations)
+            work = TwoClasses(largest, solver.tolerance, solver.limit(len(points)))
             start, stop = bounds[group[0]], bounds[group[-1] + 1]
             later = points.slice(start, len(points))
             stripe = self._matrix(points.slice(start, stop), later, np.float64)

@@ -97,29 +97,29 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     fit_intercept : bool, default=False
         Whether to add an unpenalised constant b.
     solver : "auto" or a solver, default="auto"
-        How the problem is solved. "auto" takes the quickest exact solver that fits into memory; a
-        factorisation, or conjugate gradients that never store the matrix. Where none is within
-        reach it takes centres, and warns with an `ApproximationWarning`. See `explain`.
+        How the problem is solved. "auto" takes the fastest exact solver that fits into memory: a
+        factorisation, or conjugate gradients that never store the matrix. Where neither is
+        feasible it takes centres, and warns with an `ApproximationWarning`. See `explain`.
     centres : int or choice of `mercer.features.centres`, optional
-        Seek f among functions with so many centres, drawn from the rows, in one pass over X for
-        each step; how they are drawn can be said, as by `KMeansPlusPlus(1000)`. X may then also be
-        any iterable of blocks of rows that can be started again.
+        Restrict f to functions with this many centres, which are drawn from the rows;
+        `KMeansPlusPlus(1000)` and other choices say how. Each step is one pass over X, so X may
+        also be an iterable of blocks of rows that can be iterated several times.
     random_state : int, Generator, RandomState or None
         Draws the centres.
     device : str, torch.device or None, default=None
         Where NumPy arrays are computed: "cuda" moves them to a GPU. Tensors of torch stay where
         they are, and predictions at tensors are tensors.
     checkpoint : path, optional
-        A file for the state of a solver that iterates, written every few steps. A fit that was
-        killed and is started again with the same data goes on from there; the file is removed at
-        the end. A factorisation is one step, and dual ascent stores nothing.
+        A file for the state of an iterative solver, written every few steps. A fit that was killed
+        and is started again with the same data continues from there; the file is removed at the
+        end. A factorisation is one step, and dual ascent stores nothing.
     early_stopping : bool, default=False
         Whether to hold rows out and return the iterate that predicts them best. "auto" then takes
-        a solver that iterates, and λ is α/n all the same, n counting the held-out rows.
+        an iterative solver. λ is still α/n, where n counts the held-out rows, too.
     validation_fraction : float, default=0.1
         The share of rows that is held out.
     n_iter_no_change : int, default=10
-        Steps without a better score that end the iteration.
+        Stop after this many steps without a better score.
 
     Attributes
     ----------
@@ -386,6 +386,11 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             "the guarantee of the jackknife+: write ConformalRegressor(KernelRidgeCV()), which "
             "sets rows aside, or KernelRidge with values that were chosen on other rows."
         )
+
+    def _chosen(self) -> set[str]:
+        kernels, alphas = self.cv_errors_.shape  # type: ignore[attr-defined]
+        searched = {"kernel"} if kernels > 1 else super()._chosen()
+        return searched | ({"regularization"} if alphas > 1 else set())
 
     def _posed_on(self, kernel: Kernel, X: Any, centres: PointSet | None) -> Formulation:
         """f on all points, or on the centres."""

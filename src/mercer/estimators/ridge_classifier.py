@@ -142,6 +142,9 @@ class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstim
             return f"The solver was given, or there was nothing to choose. {self.solution_.status}"
         return f"{self.choice_.explain()}\n{self.solution_.status}"
 
+    def _target_bound(self) -> float:
+        return 1.0
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "function_")
 

@@ -148,24 +148,30 @@ class _Terms:
         middle = others.mean(axis=0)
         seen, others = seen - middle, others - middle
         total = (wide @ weights)[:, :, None] * seen[:, None, :]
-        part = 2 * (total - self.moments(wide, others, weights))
-        close = self.close(wide, seen, others, weights)
-        return to_precision(part, x.dtype), close
+        half = total - self.moments(wide, others, weights)
+        close = self.close(half, wide, seen, others, weights)
+        return to_precision(2 * half, x.dtype), close
 
-    def close(self, slopes: Array, x: Array, y: Array, coefficients: Array) -> Array:
+    def close(self, half: Array, slopes: Array, x: Array, y: Array, coefficients: Array) -> Array:
         """Rows of which some output comes from centres much closer than the farthest one.
 
-        The distance that counts is the mean of ‖x_i − y_j‖² with weights |s_ij a_j|.
+        The distance that counts is the mean of ‖x_i − y_j‖² with weights |s_ij a_j|. Its root times
+        the sum of these weights is no less than ‖Σ_j s_ij a_j (x_i − y_j)‖, so that where this is
+        large, as it mostly is, nothing more need be known.
         """
         single = precision(self.coefficients.dtype) == "float32"
         closest = self.tuning.closest_float32 if single else self.tuning.closest_float64
-        sizes, weights = abs(slopes), abs(coefficients)
-        own, squares = (x**2).sum(axis=1)[:, None], (y**2).sum(axis=1)[:, None]
-        total = sizes @ weights
-        across = (self.moments(sizes, y, weights) * x[:, None, :]).sum(axis=-1)
-        spread = own * total - 2 * across + sizes @ (squares * weights)
-        farthest = own + squares.max()
-        return self.xp.any(spread < closest**2 * farthest * total, axis=1)
+        weights, squares = abs(coefficients), (y**2).sum(axis=1)[:, None]
+        total = abs(slopes) @ weights
+        least = closest**2 * ((x**2).sum(axis=1)[:, None] + squares.max())
+        close = self.xp.any((half**2).sum(axis=-1) < least * total**2, axis=1)
+        rest = self.xp.nonzero(close)[0]
+        if len(rest):
+            sizes, own, rows = abs(slopes[rest]), x[rest], total[rest]
+            across = (self.moments(sizes, y, weights) * own[:, None, :]).sum(axis=-1)
+            spread = (own**2).sum(axis=1)[:, None] * rows - 2 * across + sizes @ (squares * weights)
+            close[rest] = self.xp.any(spread < least[rest] * rows, axis=1)
+        return close
 
     def moments(self, slopes: Array, y: Array, coefficients: Array | None = None) -> Array:
         """Σ_j s_ij a_jt y_jk, some coordinates at a time."""

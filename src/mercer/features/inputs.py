@@ -164,15 +164,16 @@ class KernelInput:
             if not length(X):
                 raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
             return (X, *y) if y else X  # the kernel checks objects; they have no features
-        return validate_data(
-            self,
-            X,
-            *y,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            **options,
-        )
+        return self._validated(X, *y, reset=reset, **options)
+
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        """X (and y) as scikit-learn checks them; columns of a table without numbers are named."""
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]} | options
+        try:
+            return validate_data(self, X, *y, **options)
+        except ValueError as refusal:
+            _name_columns(X, refusal)
+            raise
 
     def _check_kind(self, X: Any) -> None:
         """Refuse what scikit-learn would refuse in other words, or not at all."""
@@ -257,6 +258,18 @@ class KernelInput:
         tags.input_tags.sparse = not self._is_precomputed()
         tags.input_tags.pairwise = self._is_precomputed()
         return tags
+
+
+def _name_columns(X: Any, refusal: Exception) -> None:
+    """Say which columns of a table hold no numbers, where there are some."""
+    if not is_frame(X):
+        return
+    texts = [name for name in X.columns if not _all_numbers(np.asarray(X[name]))]
+    if texts:
+        raise ValueError(
+            f"columns {texts} of the table hold no numbers: write kernel=table_kernel(X) of "
+            "mercer.structured, kernel.on([...]) with the names of others, or leave them out."
+        ) from refusal
 
 
 def _check_range(kernel: Kernel, points: PointSet) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -95,15 +96,16 @@ class PairKernel(_FromFunction):
     def _numbers(self, values: list[Any], shape: tuple[int, ...]) -> np.ndarray:
         """The values as an array, where each of them is a number."""
         first: Any = values
-        while isinstance(first, list) and first:
-            first = first[0]
-        if np.size(first) > 1 or isinstance(first, (str, complex)):
-            got = f"an array of shape {np.shape(first)}" if np.ndim(first) else repr(first)
-            raise ValueError(
-                f"{self!r} is a function of two points, and returns a number for them; it returned "
-                f"{got}. Write BlockKernel(function) for one that takes two blocks of points."
-            )
-        return np.array(values, np.float64).reshape(shape)
+        for _ in shape:
+            first = first[0] if len(first) else 0.0
+        if not isinstance(first, (str, complex)) and first is not None:
+            with suppress(TypeError, ValueError):
+                return np.array(values, np.float64).reshape(shape)
+        got = f"an array of shape {first.shape}" if isinstance(first, np.ndarray) else repr(first)
+        raise ValueError(
+            f"{self!r} is a function of two points, and returns a number for them; it returned "
+            f"{got}. Write BlockKernel(function) for one that takes two blocks of points."
+        )
 
     def triangle(self, x: PointSet) -> np.ndarray:
         """The matrix of all k(x_i, x_j), by n(n + 1)/2 calls, in `n_jobs` processes.
@@ -120,13 +122,17 @@ class PairKernel(_FromFunction):
         matrix, calls = np.zeros((n, n)), n * (n + 1) // 2
         with ProgressLine("kernel values of pairs of points", calls) as line:
             for i, row in enumerate(self._rows(points)):
-                matrix[i, : i + 1] = row
+                matrix[i, : i + 1] = self._numbers(row, (i + 1,))
                 line.done((i + 1) * (i + 2) // 2)
+        if not np.isfinite(matrix).all():
+            raise ValueError(
+                f"{self!r} returned NaN or infinity: check the function on these points."
+            )
         above = np.triu_indices(n, 1)
         matrix[above] = matrix.T[above]
         return matrix
 
-    def _rows(self, points: list[Any]) -> Iterable[list[float]]:
+    def _rows(self, points: list[Any]) -> Iterable[list[Any]]:
         """The rows of the lower triangle, as they are done."""
         if self.n_jobs in (None, 1):
             return (_row(self.formula, points, i) for i in range(len(points)))
@@ -144,9 +150,9 @@ class PairKernel(_FromFunction):
             )
 
 
-def _row(formula: Callable[..., Any], points: list[Any], i: int) -> list[float]:
+def _row(formula: Callable[..., Any], points: list[Any], i: int) -> list[Any]:
     """Row i of the lower triangle."""
-    return [float(formula(points[i], points[j])) for j in range(i + 1)]
+    return [formula(points[i], points[j]) for j in range(i + 1)]
 
 
 def _each(points: PointSet) -> Any:
@@ -218,6 +224,10 @@ class Precomputed(Kernel):
     positive_definite: bool | None = None
 
     def __post_init__(self) -> None:
+        if hasattr(self.matrix, "tocsr"):
+            raise ValueError(
+                "Precomputed needs a dense matrix; got a sparse one: write matrix.toarray()."
+            )
         matrix = np.asarray(self.matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
             raise ValueError(

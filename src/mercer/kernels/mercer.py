@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -206,13 +206,20 @@ def decomposition(
 def _on_columns(kernel: Kernel, measure: Any, count: int) -> MercerDecomposition:
     system = _system(kernel, measure)
     indices = system.leading(count)
-
-    def functions(x: Any) -> np.ndarray:
-        rows = np.asarray(on_host(kernel.points(x).data), np.float64)
-        return system.functions(rows, indices)
-
+    functions = _KnownFunctions(kernel, partial(system.functions, indices=indices))
     values = system.eigenvalues(indices)
     return MercerDecomposition(kernel, measure, values, system.trace, functions)
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownFunctions:
+    """Eigenfunctions by a formula, at points as the kernel takes them; an object to be pickled."""
+
+    kernel: Kernel
+    formula: Any
+
+    def __call__(self, x: Any) -> np.ndarray:
+        return self.formula(np.asarray(on_host(self.kernel.points(x).data), np.float64))
 
 
 def _system(kernel: Kernel, measure: Any) -> Eigensystem:
@@ -254,11 +261,8 @@ def _on_sphere(kernel: Kernel, measure: UniformSphere, count: int) -> MercerDeco
         degrees += [int(degree)] * many
         numbers += list(range(many))
     harmonics = SphericalHarmonics(measure.dimension)
-
-    def functions(x: Any) -> np.ndarray:
-        rows = np.asarray(on_host(kernel.points(x).data), np.float64)
-        return harmonics(rows, np.array(degrees), np.array(numbers))
-
+    formula = partial(harmonics, degrees=np.array(degrees), numbers=np.array(numbers))
+    functions = _KnownFunctions(kernel, formula)
     return MercerDecomposition(kernel, measure, values[degrees], profile.trace, functions)
 
 

@@ -120,6 +120,18 @@ def median_distance(X: Any, weights: Any = None, metric: str = "euclidean") -> f
     return float(np.median(distances)) if len(distances) else 1.0
 
 
+def is_from_data(kernel: Any, gamma: Any) -> bool:
+    """Whether a kernel given by name takes its γ from the spread of the data.
+
+    >>> is_from_data("rbf", "median"), is_from_data("rbf", 0.5), is_from_data("linear", "scale")
+    (True, False, False)
+    """
+    if not (isinstance(kernel, str) and isinstance(gamma, str)) or gamma == "auto":
+        return False
+    takes_gamma = {"rbf", "laplacian", "poly", "polynomial", "sigmoid"}
+    return kernel in takes_gamma or (kernel == "chi2" and gamma == "scale")
+
+
 def is_whole(value: Any) -> bool:
     """Whether this is a whole number, as an int or a float."""
     return isinstance(value, Real) and float(value).is_integer()

@@ -132,18 +132,23 @@ class _Decaying(Radial):
 class Gaussian(_Decaying):
     """The Gaussian kernel, exp(−‖x − y‖²/(2ℓ²)).
 
-    scikit-learn's `gamma` is 1/(2ℓ²).
+    Functions of its space are infinitely often differentiable. scikit-learn's `gamma` is 1/(2ℓ²).
 
     Parameters
     ----------
     lengthscale : float or sequence of floats, default=1.0
-        ℓ, or one ℓ for each column.
+        ℓ > 0, the distance over which values stay similar; or one ℓ for each column.
 
     Examples
     --------
     >>> import math
-    >>> Gaussian(lengthscale=2.0)([0.0], [2.0]) == math.exp(-0.5)
+    >>> k = Gaussian(lengthscale=2.0)
+    >>> k([0.0], [2.0]) == math.exp(-0.5)  # of two points
     True
+    >>> k([[0.0], [1.0], [2.0]]).shape  # of all pairs of points
+    (3, 3)
+    >>> (2.0 * k + 1.0)([0.0], [0.0])  # sums and positive multiples of kernels are kernels
+    3.0
     """
 
     lengthscale: Lengthscale = 1.0

@@ -6,6 +6,7 @@ length, for a slice and for a selection.
 
 from mercer.points.kinds import (
     DensePoints,
+    HostedPoints,
     HostPoints,
     IndexPoints,
     ObjectPoints,
@@ -28,6 +29,7 @@ __all__ = [
     "Column",
     "DensePoints",
     "HostPoints",
+    "HostedPoints",
     "IndexPoints",
     "ObjectPoints",
     "PointSet",

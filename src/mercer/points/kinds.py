@@ -97,6 +97,44 @@ class HostPoints:
 
 
 @dataclass(frozen=True, eq=False)
+class HostedPoints(HostPoints):
+    """Points on a device with which an algorithm on the host computes.
+
+    Values of kernels are computed on the device and brought to the host, where all other numbers
+    are: for algorithms that go through single rows of K, as dual ascent does.
+    """
+
+    there: Any
+
+    def __len__(self) -> int:
+        return len(self.there)
+
+    def slice(self, start: int, stop: int) -> Self:
+        return type(self)(self.there.slice(start, stop))
+
+    def take(self, indices: Any) -> Self:
+        return type(self)(self.there.take(indices))
+
+    def concatenated(self, other: Self) -> Self:
+        return type(self)(self.there.concatenated(other.there))
+
+    @property
+    def data(self) -> Any:
+        return self.there.data
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.there.dtype
+
+    @property
+    def width(self) -> int:
+        return int(self.there.width)
+
+    def host(self) -> Any:
+        return self.there.host()
+
+
+@dataclass(frozen=True, eq=False)
 class VectorPoints(HostPoints):
     """Points that are rows of numbers: what dense and sparse points share."""
 

@@ -168,7 +168,7 @@ def as_objects(data: Any) -> list[Any] | None:
     array = np.asarray(data)
     if array.dtype.kind in "fiubc":
         return None
-    if array.ndim > 1 and array.shape[1:] == (1,) and isinstance(array.flat[0], str):
+    if array.size and array.shape[1:] == (1,) and isinstance(array.flat[0], str):
         raise ValueError(
             f"points that are texts come one after the other; got an array of shape {array.shape}: "
             "write X[:, 0]."

@@ -328,6 +328,8 @@ class SamplingTuning:
         Rows for each centre of a first sample, from which leverages are estimated.
     sketch : int
         Random vectors that estimate them.
+    leverage_rows : int
+        For which they are computed at a time, where the rows are in memory.
     looked_at : int
         Rows whose leverages tell whether it is worth having those of all.
     uneven : float
@@ -357,6 +359,7 @@ class SamplingTuning:
     dear: float = 12.0
     pilot: int = 2
     sketch: int = 8
+    leverage_rows: int = 1 << 18
     looked_at: int = 4096
     uneven: float = 2.5
     device_panel: int = 4096
@@ -383,10 +386,32 @@ class SampledHessian:
         self, space: Any, rows: np.ndarray, factors: Array, ridge: float, floor: float | None
     ) -> None:
         self.space, self.floor = space, floor
+        nothing = np.zeros(space.size)
+        self.begun = np.zeros((space.size,) * 2, space.operator.dtype, "F"), nothing, 0.0
+        self._add(rows, factors)
+        self.factorise(ridge)
+
+    def extend(self, rows: np.ndarray, factors: Array, share: float, ridge: float) -> None:
+        """Take more rows; those of before count less by a factor."""
+        self.begun = self._moments_so_far(share)
+        del self.columns  # its memory goes before that of the next one is taken
+        self._add(rows, factors)
+        self.factorise(ridge)
+
+    def _moments_so_far(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """Σ r_i² z_i z_iᵀ times a number: of coordinates, with the constant, of the constant."""
+        size = self.space.size
+        mirror(self.columns, 0, len(self.columns))
+        inner = self.columns[:size, :size].astype(self.space.operator.dtype, order="F")
+        clear_small(inner)
+        inner *= share
+        np.fill_diagonal(inner, share * self.diagonal[:size])
+        return inner, share * self.columns[-1, :size], share * float(self.diagonal[-1])
+
+    def _add(self, rows: np.ndarray, factors: Array) -> None:
         self.columns = self._moments(rows, np.sqrt(np.maximum(factors, 0.0)))
         self.diagonal = self.columns.diagonal().copy()
         mirror(self.columns.T, 0, len(self.columns))
-        self.factorise(ridge)
 
     def factorise(self, ridge: float) -> None:
         """Take another λ with the same sample."""
@@ -407,10 +432,14 @@ class SampledHessian:
         )
 
     def _moments(self, rows: np.ndarray, roots: np.ndarray) -> np.ndarray:
-        """The lower triangle of Σ r_i² z_i z_iᵀ, computed in the precision of the points."""
+        """The lower triangle of Σ r_i² z_i z_iᵀ, in the precision of the points.
+
+        It is added to what was begun, which no other frame holds: it is large.
+        """
+        inner, last, total = self.begun
+        del self.begun
         size, part = self.space.size, self.space.operator[rows, :]
         dtype = part.dtype
-        inner, last = np.zeros((size, size), dtype, order="F"), np.zeros(size)
         lower = None
         if self.space.basis.factor is not None:
             lower = self.space.basis.factor.lower.astype(dtype, copy=False)
@@ -431,9 +460,10 @@ class SampledHessian:
         del lower  # its memory goes before the moments become float64
         if self.floor is None:
             return inner.astype(np.float64, copy=False)
-        total = np.zeros((size + 1, size + 1), order="F")
-        total[:size, :size], total[size, :size], total[size, size] = inner, last, roots @ roots
-        return total
+        whole = np.zeros((size + 1, size + 1), order="F")
+        whole[:size, :size], whole[size, :size] = inner, last
+        whole[size, size] = total + roots @ roots
+        return whole
 
     def solve(self, residual: np.ndarray) -> np.ndarray:
         """P⁻¹r."""
@@ -458,11 +488,22 @@ class DeviceHessian:
     sum of z_i z_iᵀ; values are float64, as this squares the condition number.
     """
 
+    factor: Any
+
     def __init__(
         self, space: Any, rows: np.ndarray, factors: Array, ridge: float, floor: float | None
     ) -> None:
         self.space, self.floor = space, floor
-        self.moments = self._moments(rows, namespace(factors).clip(factors, min=0.0) ** 0.5)
+        xp, width = namespace(factors), space.size + (floor is not None)
+        self.moments = xp.zeros((width, width), dtype=xp.float64, device=factors.device)
+        self._add(rows, factors)
+        self.factorise(ridge)
+
+    def extend(self, rows: np.ndarray, factors: Array, share: float, ridge: float) -> None:
+        """Take more rows; those of before count less by a factor."""
+        self.factor = None
+        self.moments *= share
+        self._add(rows, factors)
         self.factorise(ridge)
 
     def factorise(self, ridge: float) -> None:
@@ -478,11 +519,10 @@ class DeviceHessian:
             matrix[-1, -1] += self.floor
         self.factor = replace(linalg.cholesky(matrix, overwrite=True), refined=False)
 
-    def _moments(self, rows: np.ndarray, roots: Array) -> Array:
-        """Σ r_i² (k_i, 1)(k_i, 1)ᵀ: its lower triangle, panel by panel, and then the other."""
-        part, xp = self.space.operator[rows, :].astype(np.float64), namespace(roots)
-        size = self.space.size + (self.floor is not None)
-        total = xp.zeros((size, size), dtype=xp.float64, device=roots.device)
+    def _add(self, rows: np.ndarray, factors: Array) -> None:
+        """Add Σ r_i² (k_i, 1)(k_i, 1)ᵀ: the lower triangle, panel by panel, and then the other."""
+        part, xp = self.space.operator[rows, :].astype(np.float64), namespace(factors)
+        roots, total, size = xp.clip(factors, min=0.0) ** 0.5, self.moments, len(self.moments)
         panels = spans(size, SAMPLING.device_panel)
         for start, stop in spans(len(rows), max(256, SAMPLING.device_bytes // (8 * size))):
             scale = roots[start:stop, None]
@@ -492,7 +532,6 @@ class DeviceHessian:
                 total[first:last, :last] += block[:, first:last].T @ block[:, :last]
         for first, last in panels:
             total[:first, first:last] = total[first:last, :first].T
-        return total
 
     def solve(self, residual: Array) -> Array:
         """P⁻¹r."""
@@ -542,10 +581,11 @@ class SampledHessians:
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
         active = admission.on_host(xp.nonzero(factors)[0])
         count = self._count(len(active))
-        rows, chances = np.arange(len(active)), np.ones(len(active))
         if count < len(active):
-            rows, chances = self._important(factors, active, count)
-        self.current = self._of(factors, active, rows, chances)
+            self.current, rows, chances = self._sampled(factors, active, count)
+        else:
+            rows, chances = np.arange(len(active)), np.ones(len(active))
+            self.current = self._of(factors, active, rows, chances)
         self.sample = active[rows], factors[beside(active[rows], factors)], 1.0 / chances
         return self.current
 
@@ -590,16 +630,23 @@ class SampledHessians:
         """The Hessian on some of the active rows, which were chosen with these chances."""
         space = self.space
         make = DeviceHessian if admission.on_device(space.operator) else SampledHessian
-        rows = active[chosen]
-        weights = factors[beside(rows, factors)] / beside(chances, factors)
+        rows, weights = self._weighted(factors, active, chosen, chances)
         floor = space.floor if space.problem.fit_intercept else None
         self.made += 1
         return make(space, rows, weights, space.ridge, floor)
 
-    def _important(
+    @staticmethod
+    def _weighted(
+        factors: Array, active: np.ndarray, chosen: np.ndarray, chances: np.ndarray
+    ) -> tuple[np.ndarray, Array]:
+        """Numbers of chosen rows, and their curvatures over the chances."""
+        rows = active[chosen]
+        return rows, factors[beside(rows, factors)] / beside(chances, factors)
+
+    def _sampled(
         self, factors: Array, active: np.ndarray, count: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows by leverage, and with which chance each was taken; uniform where that is as good.
+    ) -> tuple[SampledHessian | DeviceHessian, np.ndarray, np.ndarray]:
+        """The Hessian on rows by leverage, these, and the chance of each; uniform if as good.
 
         Where few rows have most of the leverage, as those far out in a table with heavy tails, a
         uniform sample misses them, and conjugate gradients pay. Leverages are estimated from a
@@ -610,23 +657,33 @@ class SampledHessians:
         one estimate, 7 after two, and 5 with leverages that are known.
         """
         space, rows, seed = self.space, len(active), self.space.solver.random_state
-        uniform = random_rows(rows, count, seed), np.full(count, count / rows)
+        chosen = np.random.default_rng(seed).choice(rows, count, replace=False)
+        uniform = np.sort(chosen), np.full(count, count / rows)
         linear = isinstance(space.loss, Squared)  # others have a new Hessian for every few steps
         if not linear or space.solver.sample or rows <= SAMPLING.looked_at:
-            return uniform
+            return self._of(factors, active, *uniform), *uniform
         fewer = min(count, SAMPLING.pilot * space.size)
-        first = random_rows(rows, fewer, seed), np.full(fewer, fewer / rows)
-        pilot = self._of(factors, active, *first)
+        pilot = self._of(factors, active, np.sort(chosen[:fewer]), np.full(fewer, fewer / rows))
         some = active[random_rows(rows, SAMPLING.looked_at, seed + 1)]
         seen = self._leverages(pilot, factors, some)
         if np.mean(seen**2) <= SAMPLING.uneven * np.mean(seen) ** 2:
-            return uniform
-        first_scores = self._leverages(pilot, factors, active)
+            rest = np.sort(chosen[fewer:])
+            if len(rest):  # what the pilot has seen is not computed again
+                more = self._weighted(factors, active, rest, np.full(len(rest), count / rows))
+                pilot.extend(*more, fewer / count, space.ridge)
+            return pilot, *uniform
+        shares = self._leverages(pilot, factors, active)
         del pilot  # its memory goes first
-        shares = np.maximum(0.5 / rows, first_scores / first_scores.sum())
+        shares /= shares.sum()
+        np.maximum(0.5 / rows, shares, out=shares)
         second = self._of(factors, active, *_drawn_by(shares, fewer, seed))
         scores = self._leverages(second, factors, active)
-        return _drawn_by(np.maximum(shares, scores / scores.sum()), count, seed)
+        del second
+        scores /= scores.sum()
+        np.maximum(shares, scores, out=shares)
+        del scores
+        drawn = _drawn_by(shares, count, seed)
+        return self._of(factors, active, *drawn), *drawn
 
     def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray) -> np.ndarray:
         """d_i z_iᵀP⁻¹z_i, from products with a few random vectors."""
@@ -634,15 +691,17 @@ class SampledHessians:
         shape = size + space.problem.fit_intercept, SAMPLING.sketch
         random = np.random.default_rng(space.solver.random_state).standard_normal(shape)
         directions = pilot.half_solve(space.problem.array(random))
-        part = space.operator if len(rows) == space.problem.rows else space.operator[rows, :]
-        beta = to_precision(space.basis.coefficients(directions[:size, :]), part.dtype)
-        values = part @ beta
-        if space.problem.fit_intercept:
-            values = values + to_precision(directions[size:, :], values.dtype)
-        values *= values  # of all rows, so in place
-        squares = to_precision(namespace(values).mean(values, axis=1), "float64")
-        leverages = admission.on_host(factors[beside(rows, factors)] * squares)
-        return np.minimum(leverages, 1.0)  # none is larger
+        beta = to_precision(space.basis.coefficients(directions[:size, :]), space.operator.dtype)
+        shift = to_precision(directions[size:, :], beta.dtype)
+        leverages = np.empty(len(rows))
+        parts = isinstance(space.operator, Gram) and space.operator.x.home == "host"
+        for start, stop in spans(len(rows), SAMPLING.leverage_rows if parts else len(rows)):
+            some = rows[start:stop]
+            values = _rows_of(space.operator, some) @ beta
+            values = values + shift if space.problem.fit_intercept else values
+            squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
+            leverages[start:stop] = admission.on_host(factors[beside(some, factors)] * squares)
+        return np.minimum(leverages, 1.0, out=leverages)  # none is larger
 
     def _count(self, active: int) -> int:
         """How many of the rows that bend the objective are sampled."""
@@ -661,6 +720,14 @@ class SampledHessians:
         if device and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
             return min(count, SAMPLING.factors[2] * space.size)
         return count
+
+
+def _rows_of(operator: Any, rows: np.ndarray) -> Any:
+    """Some rows of an operator; consecutive ones are not copied, all of them are itself."""
+    if len(rows) == operator.shape[0]:
+        return operator
+    first, last = int(rows[0]), int(rows[-1]) + 1
+    return operator[first:last, :] if last - first == len(rows) else operator[rows, :]
 
 
 def _drawn_by(shares: np.ndarray, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -222,9 +222,9 @@ class Table(Kernel):
       that was not seen in training,
     - "town#": √(1 − share of this town in training), for `Linear`;
 
-    of a column "when" of dates at "when" and "when?", as for numbers, and at "when@year",
-    "when@week" and "when@day", from 0 to 1, for periodic kernels; and of a column of texts through
-    `Text().on("comment")`.
+    of a column "when" of dates at "when" and "when?", as for numbers, and at `"when@year"`,
+    `"when@week"` and `"when@day"`, from 0 to 1, for periodic kernels; and of a column of texts
+    through `Text().on("comment")`.
 
     Medians, deviations, shares and words are learned from training rows: by the `fit` of an
     estimator, in each fold of a cross-validation anew, or by `kernel.fitted(frame)`. Distances over

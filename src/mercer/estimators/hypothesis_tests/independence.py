@@ -20,6 +20,7 @@ from mercer.estimators.hypothesis_tests.permutations import (
     TUNING,
     TestResult,
     candidates,
+    check_features,
     check_method,
     decision,
     gamma_test,
@@ -97,6 +98,7 @@ def hsic_test(
         )
     orders = _orders(n, permutations, random)
     if features is not None:
+        check_features([kernel, kernel_y], method, bandwidth)
         F, G = (_feature_rows(phi, part) for phi, part in zip(features, (X, Y), strict=True))
         used = tuple(phi.kernel_ for phi in features)
         return decision(_by_factors(F, G, orders)[None, :], [used])

@@ -15,7 +15,7 @@ from mercer import linalg
 from mercer.errors import NotPositiveDefiniteError
 from mercer.solvers.dual.terms import Terms
 
-FEWEST = 100  # points below which steps take no time
+FEWEST = 100  # points below which some steps come first: as a rule they are enough
 MOST_FEATURES = 500  # a step factors a matrix of this order
 ITERATIONS = 100
 BACK = 0.995  # of the way to the nearest bound
@@ -25,7 +25,7 @@ SMALL = 1e-3  # of the tolerance: complementarity at which the path is left
 
 def suits(terms: Terms, features: int | None) -> bool:
     """Whether the method applies: a quadratic conjugate, finite bounds, one sum or none."""
-    if features is None or not 0 < features <= MOST_FEATURES or len(terms.start) < FEWEST:
+    if features is None or not 0 < features <= MOST_FEATURES:
         return False
     bounded = bool(np.isfinite(terms.fields[2:4]).all())
     plain = terms.loss is None and terms.groups <= 1 and not terms.start.any()
