@@ -28,6 +28,7 @@ from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
 
 PREDICTED_ROWS = 20_000  # at a time
+REPORT_SECONDS = 4.0  # in which a report is drawn
 COPIES = 4  # of a table in memory while it is encoded and fitted
 
 
@@ -38,7 +39,7 @@ def fit(options: Any) -> None:
         check_writable(options.report)
     table = _table(options)
     start = time.perf_counter()
-    with _limited(options) as (limit, notify):
+    with _limited(options, 0.0 if options.no_report else REPORT_SECONDS) as (limit, notify):
         model = fit_table(
             table,
             options.target,
@@ -192,9 +193,9 @@ def bench(options: Any) -> None:
 
 
 @contextmanager
-def _limited(options: Any) -> Iterator[tuple[Limit, Any]]:
-    """A limit of time that Ctrl-C ends, and the progress bar."""
-    limit = Limit(options.time)
+def _limited(options: Any, after: float = 0.0) -> Iterator[tuple[Limit, Any]]:
+    """A limit of time that Ctrl-C ends, less the seconds of what comes after; the progress bar."""
+    limit = Limit(max(options.time - after, 0.7 * options.time))
     with stopping(limit), progress_bar(not (options.quiet or options.json)) as notify:
         yield limit, notify
 

@@ -125,12 +125,21 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
             best = _best(np.where(cells, scores, np.nan))
             cells = _around(best, scores.shape)
         model = self._model(kernels[best[0]], float(strengths[best[1]]), weights)
-        self.best_estimator_ = model.fit(given, labels, sample_weight)
-        self.C_, self.kernel_, self.classes_ = float(strengths[best[1]]), kernels[best[0]], classes
-        self.cv_scores_, self.best_score_ = scores, float(scores[best])
-        self.Cs_, self.lengthscales_ = strengths, scales
+        self.__dict__.update(
+            best_estimator_=model.fit(given, labels, sample_weight),
+            C_=float(strengths[best[1]]),
+            kernel_=kernels[best[0]],
+            classes_=classes,
+            cv_scores_=scores,
+            best_score_=float(scores[best]),
+            Cs_=strengths,
+            lengthscales_=scales,
+        )
         self._warn_of_edges(best, scores.shape)
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
 
     def _strengths(self) -> np.ndarray:
         strengths = STRENGTHS if self.Cs is None else np.atleast_1d(np.asarray(self.Cs, float))

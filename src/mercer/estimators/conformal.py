@@ -125,19 +125,21 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 f"got n_samples = {n}."
             )
         order = generator(self.random_state).permutation(n)
-        self.calibration_indices_, own = np.sort(order[:aside]), np.sort(order[aside:])
+        held, own = np.sort(order[:aside]), np.sort(order[aside:])
         weights = {}
         if sample_weight is not None:
             given = np.asarray(sample_weight, np.float64)
             check_weights(given, n, "sample_weight")
             weights["sample_weight"] = given[own]
-        self.estimator_ = clone(self.estimator).fit(_safe_indexing(X, own), y[own], **weights)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-        held = self.calibration_indices_
-        values, deviations = self._values(_safe_indexing(X, held))
-        self.scores_ = np.sort(np.abs(y[held] - values) / deviations, axis=0)
+        model = clone(self.estimator).fit(_safe_indexing(X, own), y[own], **weights)
+        values, deviations = self._values(model, _safe_indexing(X, held))
+        names = ("n_features_in_", "feature_names_in_")
+        self.__dict__.update(
+            {name: getattr(model, name) for name in names if hasattr(model, name)},
+            estimator_=model,
+            calibration_indices_=held,
+            scores_=np.sort(np.abs(y[held] - values) / deviations, axis=0),
+        )
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -155,11 +157,11 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 f", as KernelRidge; {type(self.estimator).__name__} has none: write scaled=False."
             )
 
-    def _values(self, X: Any) -> tuple[np.ndarray, Any]:
+    def _values(self, model: Any, X: Any) -> tuple[np.ndarray, Any]:
         """Predictions, and what errors are measured by."""
         if not self.scaled:
-            return on_host(self.estimator_.predict(X)), 1.0
-        values, deviations = self.estimator_.predict(X, return_std=True, include_noise=True)
+            return on_host(model.predict(X)), 1.0
+        values, deviations = model.predict(X, return_std=True, include_noise=True)
         return on_host(values), on_host(deviations)
 
     def predict(self, X: Any) -> Any:
@@ -184,7 +186,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """Lower and upper ends, infinite where too few rows were set aside for the coverage."""
         check_is_fitted(self)
         coverage = check_coverage(self, self.coverage if coverage is None else coverage)
-        values, deviations = self._values(X)
+        values, deviations = self._values(self.estimator_, X)
         rank = upper_rank(len(self.scores_), coverage)
         far = rank > len(self.scores_)
         quantile = self.scores_[0] * 0.0 + math.inf if far else self.scores_[rank - 1]

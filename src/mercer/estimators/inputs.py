@@ -23,10 +23,12 @@ from mercer.points import PointSet
 
 
 def forget(estimator: Any) -> None:
-    """Drop what an earlier fit left, so that an interrupted one leaves nothing half done."""
-    for name in tuple(vars(estimator)):
-        if name.endswith("_") and not name.startswith("_"):
-            delattr(estimator, name)
+    """Drop what an earlier fit left, at once, so that an interruption leaves nothing half done."""
+    estimator.__dict__ = {
+        name: value
+        for name, value in vars(estimator).items()
+        if name.startswith("_") or not name.endswith("_")
+    }
 
 
 def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:

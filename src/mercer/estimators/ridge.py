@@ -25,6 +25,7 @@ from mercer.estimators.fitting import (
     formulation,
     formulation_on_blocks,
     keep,
+    with_stored_pairs,
 )
 from mercer.estimators.held_out_path import HeldOutPath
 from mercer.estimators.inputs import (
@@ -176,7 +177,8 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             problems = [problem]
         else:
             problems, solution = self._each_target(posed, y, weights, ridges, task)
-        self._problems, self._known = problems, None  # for uncertainty
+        self._problems = [posed.with_points(part) for part in problems]  # for uncertainty
+        self._known = None
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
         task.end(lambda: fitted)
@@ -363,11 +365,11 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         errors, path = _searched(kernels, path_of, alphas / total, task)
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
         solution = path.solution(float(alphas[column]) / total)
-        points = path.gram.x if centres is None else centres
+        points = self._training_points(kernels[row], X) if centres is None else centres
         posed = Formulation(kernels[row], path.gram, points, None, on_all_points=centres is None)
         ridge = float(alphas[column]) / total
         problem = posed.problem(y, Squared(), ridge, weights, self.fit_intercept)
-        self._problems, self._known = [problem], None  # for uncertainty
+        self._problems, self._known = [posed.with_points(problem)], None  # for uncertainty
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         choice = {
             "alpha_": float(alphas[column]),
@@ -396,7 +398,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         """f on all points, or on the centres."""
         points = self._training_points(kernel, X, centres)
         if centres is None:
-            return Formulation(kernel, Gram(kernel, points), points, None)
+            return Formulation(kernel, with_stored_pairs(Gram(kernel, points)), points, None)
         cross = cross_gram(kernel, points, centres)
         return Formulation(kernel, cross, centres, None, on_all_points=False)
 
@@ -435,7 +437,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         return cast(Any, chosen).choose(kernel, points).points
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
-        gram = Gram(kernel, self._training_points(kernel, X))
+        gram = with_stored_pairs(Gram(kernel, self._training_points(kernel, X)))
         return SpectralPath.of(
             gram, y, weights, fit_intercept=self.fit_intercept, allow_indefinite=True
         )

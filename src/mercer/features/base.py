@@ -68,7 +68,9 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the features for points like X. y is not used."""
-        self._draw(self._checked(as_numpy(X), reset=True))
+        X = self._checked(as_numpy(X), reset=True)
+        self.__dict__.pop("kernel_", None)  # with it a map counts as fitted, and it is set last
+        self._draw(X)
         return self
 
     def transform(self, X: Any) -> Any:

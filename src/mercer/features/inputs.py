@@ -159,10 +159,10 @@ class KernelInput:
         if not isinstance(X, np.ndarray):
             self._check_kind(X)
         if self._holds_objects(X):
-            if hasattr(X, "columns"):
-                return validate_data(self, X, *y, reset=reset, skip_check_array=True)
             if not length(X):
                 raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
+            if hasattr(X, "columns"):
+                return validate_data(self, X, *y, reset=reset, skip_check_array=True)
             return (X, *y) if y else X  # the kernel checks objects; they have no features
         return self._validated(X, *y, reset=reset, **options)
 

@@ -69,6 +69,10 @@ class Kernel(Value):
             )
         return self._any_points(x, y).dense()
 
+    def own_block(self, x: PointSet) -> np.ndarray:
+        """All values k(x_i, x_j) of the same points, stored; a function of pairs has each once."""
+        return self.block(x, x)
+
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i)."""
         if self.expression() is not None:

@@ -107,14 +107,14 @@ class PairKernel(_FromFunction):
             f"{got}. Write BlockKernel(function) for one that takes two blocks of points."
         )
 
-    def triangle(self, x: PointSet) -> np.ndarray:
+    def own_block(self, x: PointSet) -> np.ndarray:
         """The matrix of all k(x_i, x_j), by n(n + 1)/2 calls, in `n_jobs` processes.
 
         Where it takes more than two seconds, a line on the terminal says how far it is.
 
         >>> import numpy as np
         >>> k = PairKernel(lambda a, b: float(a[0] * b[0]))
-        >>> k.triangle(k.points(np.array([[1.0], [2.0]]))).tolist()
+        >>> k.own_block(k.points(np.array([[1.0], [2.0]]))).tolist()
         [[1.0, 2.0], [2.0, 4.0]]
         """
         n, points = len(x), list(_each(x))

@@ -28,7 +28,7 @@ from mercer import linalg
 from mercer.arrays import Array, namespace, precision
 from mercer.operators import BlockedGram, FeatureMatrix, Gram
 from mercer.points import PointSet
-from mercer.runtime.budget import memory_budget
+from mercer.runtime.budget import in_words, memory_budget
 from mercer.runtime.threads import spans
 from mercer.solvers.on_centres import Basis
 from mercer.solvers.problem import Problem, has_few_features, require_square_loss
@@ -417,8 +417,8 @@ def _check_memory(gram: Gram) -> None:
     needed, limit = 16 * n * n, 4 * memory_budget(gram.memory)
     if isinstance(points, PointSet) and points.home == "host" and needed > limit:
         raise ValueError(
-            f"the exact posterior of {n:,} rows takes {needed / 2**30:.0f} GB of memory, and "
-            f"{limit / 2**30:.0f} GB are free. Fit with centres, as KernelRidge(centres=2000), "
+            f"the exact posterior of {n:,} rows takes {in_words(needed)} of memory, and "
+            f"{in_words(limit)} are free. Fit with centres, as KernelRidge(centres=2000), "
             "whose posterior takes one pass over the rows."
         )
 

@@ -14,7 +14,7 @@ from mercer.checks import check_count, check_positive
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Hinge, Perceptron, SquaredHinge
 from mercer.operators import Gram
-from mercer.runtime.budget import Memory
+from mercer.runtime.budget import Memory, memory_budget
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Callback, Progress, State
@@ -215,11 +215,20 @@ def _check_shares(problem: Problem) -> None:
         )
 
 
+def _within_memory(solver: DualAscent, gram: Gram) -> DualAscent:
+    """With working sets and linear systems of which four matrices fit into the budget."""
+    order = max(2, int(math.sqrt(memory_budget(gram.memory) / 32)))
+    if order >= max(solver.working_set, solver.tuning.polished):
+        return solver
+    tuning = replace(solver.tuning, polished=min(order, solver.tuning.polished))
+    return replace(solver, working_set=min(order, solver.working_set), tuning=tuning)
+
+
 class Work:
     """One matrix, and its rows in one or two precisions."""
 
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
-        self.solver, self.gram, self.rows = solver, gram, rows
+        self.solver, self.gram, self.rows = _within_memory(solver, gram), gram, rows
         self.limit, seconds = solver.limit(gram.shape[0]), solver.time_limit
         self.deadline = math.inf if seconds is None else time.perf_counter() + seconds
         self.exact: Rows | None = None
