@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from mercer.arrays import is_tensor
 from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.attributes import LearnedByLoss
-from mercer.estimators.centres_path import CentresPath
 from mercer.estimators.certified import Certified
 from mercer.estimators.early_stopping import held_out_rule, stopping_rule
 from mercer.estimators.fitting import (
@@ -25,8 +23,8 @@ from mercer.estimators.fitting import (
     formulation,
     formulation_on_blocks,
     keep,
+    with_stored_pairs,
 )
-from mercer.estimators.held_out_path import HeldOutPath
 from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
@@ -37,6 +35,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
+from mercer.estimators.ridge_paths import CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import AnyChoice, drawn
@@ -176,7 +175,8 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             problems = [problem]
         else:
             problems, solution = self._each_target(posed, y, weights, ridges, task)
-        self._problems, self._known = problems, None  # for uncertainty
+        self._problems = [posed.with_points(part) for part in problems]  # for uncertainty
+        self._known = None
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
         task.end(lambda: fitted)
@@ -363,11 +363,11 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         errors, path = _searched(kernels, path_of, alphas / total, task)
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
         solution = path.solution(float(alphas[column]) / total)
-        points = path.gram.x if centres is None else centres
+        points = self._training_points(kernels[row], X) if centres is None else centres
         posed = Formulation(kernels[row], path.gram, points, None, on_all_points=centres is None)
         ridge = float(alphas[column]) / total
         problem = posed.problem(y, Squared(), ridge, weights, self.fit_intercept)
-        self._problems, self._known = [problem], None  # for uncertainty
+        self._problems, self._known = [posed.with_points(problem)], None  # for uncertainty
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         choice = {
             "alpha_": float(alphas[column]),
@@ -396,7 +396,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         """f on all points, or on the centres."""
         points = self._training_points(kernel, X, centres)
         if centres is None:
-            return Formulation(kernel, Gram(kernel, points), points, None)
+            return Formulation(kernel, with_stored_pairs(Gram(kernel, points)), points, None)
         cross = cross_gram(kernel, points, centres)
         return Formulation(kernel, cross, centres, None, on_all_points=False)
 
@@ -419,7 +419,8 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         elif chosen is None:
             seconds, needed = EIGEN_SECONDS * kernels * float(n) ** 3, MATRICES * 8 * n * n
             quick = seconds <= PATIENCE and needed <= automatic.memory_limit()
-            if quick or self._is_precomputed() or is_tensor(X):
+            points = self._training_points(kernel, X)
+            if quick or self._is_precomputed() or not points.machine.uses_numpy:
                 return None
             room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
             chosen = automatic.fitting_centres(n, 1, np.float64, Squared(), room)
@@ -435,7 +436,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         return cast(Any, chosen).choose(kernel, points).points
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
-        gram = Gram(kernel, self._training_points(kernel, X))
+        gram = with_stored_pairs(Gram(kernel, self._training_points(kernel, X)))
         return SpectralPath.of(
             gram, y, weights, fit_intercept=self.fit_intercept, allow_indefinite=True
         )
