@@ -23,7 +23,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.runtime.threads import spans
 
-ROWS = 2048  # of all views, whose features are stored at a time
+VIEW_ROWS = 2048  # of all views, whose features are stored at a time
 NUMBERS = [np.float64, np.float32]  # that views of numbers are, or become
 
 
@@ -201,7 +201,7 @@ class _Moments:
         self.parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         n, total = length(views[0]), int(ends[-1])
         products, sums = np.zeros((total, total)), np.zeros(total)
-        for start, stop in spans(n, ROWS):
+        for start, stop in spans(n, VIEW_ROWS):
             rows = np.arange(start, stop)
             block = np.hstack(
                 [

@@ -14,10 +14,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_array
 
-from mercer.arrays import is_tensor
 from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.attributes import LearnedByLoss
-from mercer.estimators.centres_path import CentresPath
 from mercer.estimators.certified import Certified
 from mercer.estimators.early_stopping import held_out_rule, stopping_rule
 from mercer.estimators.fitting import (
@@ -28,7 +26,6 @@ from mercer.estimators.fitting import (
     keep,
     with_stored_pairs,
 )
-from mercer.estimators.held_out_path import HeldOutPath
 from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
@@ -39,6 +36,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
+from mercer.estimators.ridge_paths import CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import AnyChoice, drawn
@@ -444,7 +442,8 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         elif chosen is None:
             seconds, needed, chosen = _foreseen(n, kernels)
-            if chosen is None or self._is_precomputed() or is_tensor(X):
+            points = self._training_points(kernel, X)
+            if chosen is None or self._is_precomputed() or not points.machine.uses_numpy:
                 return None
             warn(
                 f"{n} rows are too many for {kernels} eigendecompositions, about {seconds:.0f} s "

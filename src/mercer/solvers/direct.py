@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, precision, to_precision
+from mercer.arrays import Array, as_numpy, beside, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
-from mercer.solvers import admission
 from mercer.solvers.definiteness import without_minimum, witness_of
 from mercer.solvers.krylov import conjugate_gradients
 from mercer.solvers.optimality import ridge_residual
@@ -97,36 +96,28 @@ class Direct:
         work = _Factorisation(Direct, problem)
         # off a null space the kernel is positive definite by what it says
         work.witness = None if problem.polynomials is not None else witness_of(problem.gram)
-        work.tuning = self.tuning
+        work.tuning, work.goal = self.tuning, dict(self.tuning.unsolved)[work.precision]
         work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
             return work.minimum_norm()
-        solve = work.in_features if self._takes_features(problem) else work.factored
-        if solve == work.factored and self._mixes(problem):
-            refined = work.refined()
-            if refined is not None:
-                return refined
+        primal = has_few_features(problem.gram) if self.primal is None else self.primal
+        solve = work.in_features if primal and problem.null_space is None else work.factored
+        mixed = self.mixed
+        if mixed is None:
+            mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
+        mixed = mixed and not self.keep_factor and problem.gram.dtype == np.float64
+        refined = work.refined() if mixed and solve == work.factored else None
+        if refined is not None:
+            return refined
         solution = solve()
         return solution if solution.status.converged else work.shifted(solve, solution)
-
-    def _mixes(self, problem: Problem) -> bool:
-        """Whether to factor in float32: a card for computing has float64 as fast."""
-        if self.keep_factor or problem.gram.dtype != np.float64:
-            return False
-        large = problem.rows >= self.tuning.mixed_size
-        return large and not admission.on_device(problem.gram) if self.mixed is None else self.mixed
-
-    def _takes_features(self, problem: Problem) -> bool:
-        """Whether to solve for the weights of explicit features."""
-        if problem.null_space is not None:
-            return False
-        return has_few_features(problem.gram) if self.primal is None else self.primal
 
 
 class _Factorisation(RidgeSystem):
     """Ways to solve the system with a stored matrix, in the library of the targets."""
 
     tuning: Tuning
+    goal: float  # the residual beyond which nothing was solved
     witness: Any
     keep_factor: bool
 
@@ -159,7 +150,7 @@ class _Factorisation(RidgeSystem):
 
     def _indefinite(self, matrix: Array, direction: Array) -> Solution:
         """The solution of least norm where K + ρI is not positive definite: not a minimum."""
-        witness = admission.on_host(self.roots[:, 0]) * admission.on_host(direction)
+        witness = as_numpy(self.roots[:, 0]) * as_numpy(direction)
         self.witness = witness / np.linalg.norm(witness)
         solved, rank = linalg.symmetric_solve(matrix, to_precision(self.sides, self.precision))
         note = f"eigendecomposition of an indefinite matrix of rank {rank} of {matrix.shape[0]}"
@@ -261,7 +252,7 @@ class _Factorisation(RidgeSystem):
                 f"rounding {why}"
             )
         text = f"{note}; {residual}."
-        if not residual.claimed <= dict(self.tuning.unsolved)[self.precision]:
+        if not residual.claimed <= self.goal:
             cause = "Scale the columns of X" if added else "Check that the kernel is symmetric"
             advice = f"{cause}, raise the regularization, or pass float64."
             status = Status(False, f"Not solved: {text}", advice, self.witness)
