@@ -25,7 +25,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.runtime.threads import spans
 
-ROWS = 2048  # of all views, whose features are stored at a time
+VIEW_ROWS = 2048  # of all views, whose features are stored at a time
 NUMBERS = [np.float64, np.float32]  # that views of numbers are, or become
 
 
@@ -113,8 +113,7 @@ class KernelCCA(KernelInput, BaseEstimator):
         values, vectors = linalg.eigen(whitened)
         count = min(self.n_components, *(phi.feature_count for phi in maps))
         values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
-        self.correlations_ = np.clip((values - 1.0) / (len(views) - 1), 0.0, 1.0)
-        self.functions_, self.offsets_ = [], []
+        functions, offsets = list[RKHSFunction](), list[np.ndarray]()
         for phi, part, root, mean in zip(maps, moments.parts, roots, moments.means, strict=True):
             block = vectors[part]
             sizes = np.linalg.norm(block, axis=0)
@@ -122,9 +121,15 @@ class KernelCCA(KernelInput, BaseEstimator):
             centres = phi.kernel_.points(phi.components_)
             coefficients = np.asarray(phi.normalization_, np.float64).T @ weights
             f = RKHSFunction(phi.kernel_, centres, coefficients.astype(centres.dtype))
-            self.functions_.append(f)
-            self.offsets_.append(mean @ weights)
-        self.kernels_, self._maps = [phi.kernel_ for phi in maps], maps
+            functions.append(f)
+            offsets.append(mean @ weights)
+        self.__dict__.update(
+            correlations_=np.clip((values - 1.0) / (len(views) - 1), 0.0, 1.0),
+            functions_=functions,
+            offsets_=offsets,
+            kernels_=[phi.kernel_ for phi in maps],
+            _maps=maps,
+        )
         return self
 
     def transform(self, *views: Any) -> tuple[np.ndarray, ...]:
@@ -198,7 +203,7 @@ class _Moments:
         self.parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         n, total = length(views[0]), int(ends[-1])
         products, sums = np.zeros((total, total)), np.zeros(total)
-        for start, stop in spans(n, ROWS):
+        for start, stop in spans(n, VIEW_ROWS):
             rows = np.arange(start, stop)
             block = np.hstack(
                 [

@@ -79,15 +79,16 @@ class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
         """Learn the weights of the rows; Y may be numbers, rows of numbers or a list of objects."""
         check_consistent_length(np.empty(length(X)), np.empty(length(Y)))
         params = {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0")}
-        self.ridge_ = KernelRidge(
+        ridge = KernelRidge(
             self.alpha,
             **params,
             kernel_params=self.kernel_params,
             centres=self.centres,
             random_state=self.random_state,
         ).fit(X, np.zeros(length(Y)))  # weights do not depend on targets
-        self.output_kernel_ = Gaussian() if self.output_kernel is None else self.output_kernel
-        self.Y_fit_, self._outputs = Y, self.output_kernel_.points(as_column(Y))
+        kernel = Gaussian() if self.output_kernel is None else self.output_kernel
+        outputs = kernel.points(as_column(Y))
+        self.__dict__.update(ridge_=ridge, output_kernel_=kernel, Y_fit_=Y, _outputs=outputs)
         return self
 
     def weights(self, X: Any) -> np.ndarray:
