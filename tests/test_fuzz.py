@@ -24,7 +24,7 @@ def test_no_solver_says_solved_where_another_is_better():
 
 
 def test_interrupted_fits_leave_nothing_half_done():
-    assert [wrong for seed in range(4) if (wrong := interruptions.attempt(seed))] == []
+    assert [wrong for seed in range(12) if (wrong := interruptions.attempt(seed))] == []
 
 
 def test_threads_agree():
@@ -37,8 +37,8 @@ def test_every_estimator_is_tried():
     public = {name for name, thing in found.items() if isclass(thing) and hasattr(thing, "fit")}
     made = [*inputs.REGRESSORS, *inputs.CLASSIFIERS, *inputs.SEARCHES, *inputs.UNSUPERVISED]
     tried = {type(make()).__name__ for make in [*made, *inputs.MAPS, *inputs.ONLINE]}
-    assert public - tried == {"FeatureMap", "OnlineMachine", "KernelCCA", "MinHash"}
-    # the first two are base classes, the others have attempts of their own
+    tried |= {"KernelCCA", "MinHash", "ExplicitFeatures"}  # which have attempts of their own
+    assert public - tried == {"FeatureMap", "OnlineMachine"}
 
 
 def test_every_kernel_is_tried():

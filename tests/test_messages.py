@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 import mercer
-from mercer import SVR, KernelClassifier, KernelQuantileRegressor, KernelRidge
+from mercer import SVC, SVR, KernelClassifier, KernelQuantileRegressor, KernelRidge
 from mercer.features import Nystroem
 from mercer.features.centres import KMeansPlusPlus, Uniform
 from mercer.kernels import Gaussian, Laplacian, Linear, Matern, PairKernel, Polynomial
@@ -15,6 +15,7 @@ from mercer.losses import Hinge, Huber
 from mercer.online import OnlineKernelMachine
 from mercer.online.budgets import Merge
 from mercer.solvers import ConjugateGradient, Direct, Newton, Problem, interpolant
+from mercer.structured import table_kernel
 
 X = np.random.default_rng(0).standard_normal((30, 2))
 y = X[:, 0]
@@ -164,3 +165,10 @@ def test_parameters_of_named_kernels_beside_kernels_of_all_views():
     with pytest.raises(ValueError, match=r"gamma belongs to kernels given by name; got gamma=2\.0"):
         mercer.KernelCCA(kernel=Gaussian(), gamma=2.0).fit(X, X)
     mercer.KernelCCA(kernel=[Gaussian(), "rbf"], gamma=2.0).fit(X, X)
+
+
+def test_a_table_without_rows():
+    table = pandas.DataFrame({"a": [0.0, 1.0], "town": ["Bonn", "Rome"]})
+    for model in (SVC(kernel=table_kernel(table)), KernelRidge(kernel=table_kernel(table))):
+        with pytest.raises(ValueError, match="needs at least one object; X has none"):
+            model.fit(table[:0], [])

@@ -144,7 +144,7 @@ def test_ctrl_c_leaves_the_best_model_so_far(folder, tmp_path, capsys, monkeypat
     asked = ["fit", str(folder / "t.csv"), "--target", "price", "--time", "1h", "--no-report"]
     assert main([*asked, "-o", str(out)]) == 0
     assert "the best model so far" in capsys.readouterr().err
-    assert "stopped by hand" in mercer.load(out).certificate()
+    assert "stopped by hand" in str(mercer.load(out).certificate())
 
 
 def test_ctrl_c_ends_a_comparison_with_what_is_known(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from fuzz import inputs
 from mercer import (
     SVC,
     SVCCV,
     SVR,
+    ConditionalMeanEmbedding,
     KernelClassifier,
     KernelClassifierCV,
     KernelLogisticRegression,
@@ -53,10 +56,16 @@ MODELS = [
 ]
 
 
-def answer(model):
+def answer(model, points=X):
     """What a fitted model says of the points."""
-    names = "decision_function", "predict", "transform"
-    return getattr(model, next(name for name in names if hasattr(model, name)))(X)
+    names = "decision_function", "predict", "transform", "score_samples", "weights"
+    name = next((name for name in names if hasattr(model, name)), None)
+    if name is None and not hasattr(model, "labels_"):
+        raise NotFittedError
+    return model.labels_ if name is None else getattr(model, name)(points)
+
+
+PLACES = tuple(f"mercer/{place}/" for place in ("estimators", "features", "online"))
 
 
 class Stop(BaseException):
@@ -66,6 +75,70 @@ class Stop(BaseException):
 def attempt(seed):
     """Interrupt one fit at a random moment; the text of what is wrong, or nothing."""
     random = np.random.default_rng(seed)
+    return (at_a_line if seed % 2 else at_a_time)(random, seed)
+
+
+def at_a_line(random, seed):
+    """Any estimator, fitted anew to other points and stopped before a random line of it."""
+    choices = [*inputs.REGRESSORS, *inputs.CLASSIFIERS, *inputs.SEARCHES, *inputs.UNSUPERVISED]
+    choices += [*inputs.MAPS, *inputs.ONLINE]
+    make = choices[random.integers(len(choices))]
+    data = [(abs(X[:30]), Y[:30]), (1.0 + abs(X[30:60]), Y[30:60])]
+    try:
+        fits = [anew(make).fit(*_given(make, *pair)) for pair in data]
+    except ValueError:  # maps that are not for three columns
+        return ""
+    expected = [answer(fit, abs(X[:9])) for fit in fits]
+    model, lines = fits[0], _lines_of(lambda: anew(make).fit(*_given(make, *data[1])), None)
+    last = int(random.integers(1, lines + 1)) if random.random() < 0.5 else lines
+    _lines_of(lambda: model.fit(*_given(make, *data[1])), max(1, last - int(random.integers(20))))
+    try:
+        found = answer(model, abs(X[:9]))
+    except NotFittedError:
+        return ""
+    except Exception as error:
+        return f"seed {seed}: {model!r} is half fitted: {error!r}"
+    same = any(np.array_equal(found, one) for one in expected)
+    return "" if same else f"seed {seed}: {model!r} says something else after an interruption"
+
+
+def anew(make):
+    model = make()
+    return model.set_params(random_state=0) if "random_state" in model.get_params() else model
+
+
+def _given(make, points, labels):
+    return (points, points) if make is ConditionalMeanEmbedding else (points, labels)
+
+
+def _lines_of(fit, last):
+    """How many lines of estimators a fit runs through; it is stopped before the last one."""
+    count = 0
+
+    def on_line(frame, event, argument):
+        nonlocal count
+        if event == "line":
+            count += 1
+            if count == last:
+                raise Stop
+        return on_line
+
+    def on_call(frame, event, argument):
+        home = frame.f_code.co_filename
+        return on_line if any(part in home for part in PLACES) else None
+
+    before = sys.gettrace()
+    sys.settrace(on_call)
+    try:
+        fit()
+    except Stop:
+        pass
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def at_a_time(random, seed):
     model = MODELS[random.integers(len(MODELS))]()
     start = time.perf_counter()
     model.fit(X, Y)

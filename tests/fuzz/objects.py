@@ -7,7 +7,7 @@ import scipy.sparse
 
 import mercer
 import structured_oracles as oracles
-from mercer.features import MinHash
+from mercer.features import ExplicitFeatures, MinHash
 from mercer.kernels import Gaussian
 from mercer.structured import (
     AllSubsequences,
@@ -191,6 +191,7 @@ def _fitted(random, name, kernel, X, n):
         mercer.KernelPCA(1, kernel=kernel),
         mercer.KernelKMeans(1, kernel=kernel, random_state=0),
         MinHash(4, random_state=0),
+        ExplicitFeatures(kernel),
     )
     model = models[random.integers(len(models))]
 

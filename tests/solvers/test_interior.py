@@ -101,3 +101,12 @@ def test_steps_are_limited_by_the_number_of_points():
     solution = DualAscent().solve(Problem(Polynomial(3).gram(few), y, Absolute(), 1e-3))
     assert not solution.status.converged  # Kα has no digit of y left
     assert solution.history["steps"][0] <= 110_000
+
+
+def test_several_classes_are_solved_where_steps_do_not_end():
+    """Pairs that share what is computed for a class took all of 2,100,000 steps each."""
+    points = RNG.standard_normal((1300, 4)) * [1.0, 1.0, 100.0, 1.0]
+    labels = np.digitize(points[:, 0], [-0.5, 0.5])
+    model = SVC(kernel="linear").fit(points, labels)
+    assert all(status.converged for status in model.statuses_)
+    assert model.score(points, labels) > 0.98

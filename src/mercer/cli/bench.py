@@ -49,7 +49,7 @@ def works(rows: int) -> list[tuple[str, str, Callable[[], Any], Callable[[], Any
 def run(options: Any) -> None:
     """Time them in turns and print the table."""
     asked = works(options.rows)
-    found = []
+    found: list[dict[str, Any]] = []
     with progress_bar(not (options.quiet or options.json)) as notify:
         for work in asked:
             if notify is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli.stopping import stopping
 from mercer.persistence import load
 from mercer.persistence.container import write_whole
 from mercer.runtime.budget import free_memory, memory_budget
@@ -28,6 +28,7 @@ from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
 
 PREDICTED_ROWS = 20_000  # at a time
+REPORT_SECONDS = 4.0  # in which a report is drawn
 COPIES = 4  # of a table in memory while it is encoded and fitted
 
 
@@ -38,7 +39,7 @@ def fit(options: Any) -> None:
         check_writable(options.report)
     table = _table(options)
     start = time.perf_counter()
-    with _limited(options) as (limit, notify):
+    with _limited(options, 0.0 if options.no_report else REPORT_SECONDS) as (limit, notify):
         model = fit_table(
             table,
             options.target,
@@ -192,9 +193,9 @@ def bench(options: Any) -> None:
 
 
 @contextmanager
-def _limited(options: Any) -> Iterator[tuple[Limit, Any]]:
-    """A limit of time that Ctrl-C ends, and the progress bar."""
-    limit = Limit(options.time)
+def _limited(options: Any, after: float = 0.0) -> Iterator[tuple[Limit, Any]]:
+    """A limit of time that Ctrl-C ends, less the seconds of what comes after; the progress bar."""
+    limit = Limit(max(options.time - after, 0.7 * options.time))
     with stopping(limit), progress_bar(not (options.quiet or options.json)) as notify:
         yield limit, notify
 
@@ -257,3 +258,19 @@ def _reported(model: Any, path: str) -> Path | None:
 
 def _print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+@contextmanager
+def stopping(limit: Any) -> Iterator[None]:
+    """The first Ctrl-C ends the search with the best model so far, the second one everything."""
+
+    def first(*_: Any) -> None:
+        limit.stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stderr.write("\nstopping: the best model so far is fitted; Ctrl-C again to leave\n")
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

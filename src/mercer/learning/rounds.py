@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.checks import check_between, check_count, is_number
 from mercer.errors import NotPositiveDefiniteError
 from mercer.kernels.base import Kernel
@@ -377,7 +377,7 @@ class _Search:
         _, alpha = self.path.values(place)
         prepared = self.prepared(place[0])
         return np.concatenate(
-            [on_host(cross(fit.coefficients(alpha))) for fit, _, cross in prepared]
+            [as_numpy(cross(fit.coefficients(alpha))) for fit, _, cross in prepared]
         )
 
     def fits(self, place: tuple[int, int]) -> list[RidgeFit]:
@@ -399,7 +399,7 @@ def typical_scale(kernel: Kernel, metric: Metric, sample: Sample, tuning: Tuning
 
     def median(scale: float) -> float:
         values = Gram(metric.applied(kernel, scale).normalised(), some).dense()
-        pairs = on_host(values)[np.triu_indices(len(some), 1)]
+        pairs = as_numpy(values)[np.triu_indices(len(some), 1)]
         return float(np.median(pairs)) if len(pairs) else math.nan
 
     low, high = mean / 256.0, mean * 256.0

@@ -216,6 +216,9 @@ def lengthscales(names: Any, kernel: Any) -> str | None:
             (point,) = axes.semilogx(lengths[k], place, "o", color=OURS)
             tip(point, f"{names[k]}: {lengths[k]:.3g}")
         axes.hlines(range(len(order)), lengths[order[-1]], lengths[order], color=QUIET, linewidth=1)
+        ticks = np.geomspace(lengths[order[-1]], lengths[order[0]], 3)
+        axes.minorticks_off()
+        axes.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
         axes.set(title="lengthscales: short ones matter")
         _named(axes, [names[k] for k in order])
 

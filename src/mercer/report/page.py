@@ -200,7 +200,7 @@ def _certificate(record: Any, model: Any) -> str:
     notes = "".join(f"<p>{escape(note)}</p>" for note in record.notes)
     stated = [
         [s.name, "unknown" if s.value is None else f"{s.value:.4g}", s.meaning, _assumed(s)]
-        for s in model.model_.certificate()
+        for s in model.certificate()
     ]
     heads = ["what is proved", "value", "meaning", "if"]
     return _table(["", ""], rows) + notes + _table(heads, stated)

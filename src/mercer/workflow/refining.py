@@ -98,7 +98,7 @@ def descended(
     return replace(
         trial,
         family=f"{_name(kernel)}, slopes of leave-one-out",
-        shares=1.0 / np.asarray(kernel.get_params(deep=False)["lengthscale"]),
+        shares=1.0 / np.asarray(found.kernel.get_params(deep=False)["lengthscale"]),
         kernel=kernel,
         alpha=float(f"{found.alpha:.3g}"),
         error=trial.error * after / before,
@@ -185,10 +185,9 @@ def _readable(kernel: Kernel) -> Kernel:
     if isinstance(kernel, LinearMap):
         rows = [[float(f"{entry:.3g}") for entry in row] for row in np.asarray(kernel.matrix)]
         return kernel.kernel.after(rows)
-    scales = kernel.get_params(deep=False)["lengthscale"]
-    if np.ndim(scales) == 0:
-        return kernel.with_(lengthscale=float(f"{scales:.3g}"))
-    return kernel.with_(lengthscale=[float(f"{scale:.3g}") for scale in scales])
+    scales = np.atleast_1d(kernel.get_params(deep=False)["lengthscale"])
+    rounded = [float(f"{scale:.3g}") for scale in scales]
+    return kernel.with_(lengthscale=rounded[0] if len(set(rounded)) == 1 else rounded)
 
 
 def _name(kernel: Kernel) -> str:

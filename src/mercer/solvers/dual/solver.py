@@ -14,12 +14,13 @@ from mercer.checks import check_count, check_positive
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Hinge, Perceptron, SquaredHinge
 from mercer.operators import Gram
-from mercer.runtime.budget import Memory
+from mercer.runtime.budget import Memory, memory_budget
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Callback, Progress, State
 from mercer.solvers.dual.ascent import Ascent, HardMargin, Listener
-from mercer.solvers.dual.interior import FEWEST, interior_point, suits
+from mercer.solvers.dual.interior import TUNING as INTERIOR
+from mercer.solvers.dual.interior import interior_point, suits
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
@@ -28,7 +29,7 @@ from mercer.solvers.early_stopping import EarlyStopping, HeldOut
 from mercer.solvers.problem import Problem, has_few_features, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 
-LARGEST = 1e140  # k(x, x) whose square is still a number
+LARGEST_DIAGONAL = 1e140  # k(x, x) whose square is still a number
 
 
 @dataclass(frozen=True)
@@ -215,17 +216,26 @@ def _check_shares(problem: Problem) -> None:
         )
 
 
+def _within_memory(solver: DualAscent, gram: Gram) -> DualAscent:
+    """With working sets and linear systems of which four matrices fit into the budget."""
+    order = max(2, int(math.sqrt(memory_budget(gram.memory) / 32)))
+    if order >= max(solver.working_set, solver.tuning.polished):
+        return solver
+    tuning = replace(solver.tuning, polished=min(order, solver.tuning.polished))
+    return replace(solver, working_set=min(order, solver.working_set), tuning=tuning)
+
+
 class Work:
     """One matrix, and its rows in one or two precisions."""
 
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
-        self.solver, self.gram, self.rows = solver, gram, rows
+        self.solver, self.gram, self.rows = _within_memory(solver, gram), gram, rows
         self.limit, seconds = solver.limit(gram.shape[0]), solver.time_limit
         self.deadline = math.inf if seconds is None else time.perf_counter() + seconds
         self.exact: Rows | None = None
         self.features: np.ndarray | None = None
         self.peak = peak_of(gram, rows)
-        if not self.peak < LARGEST:
+        if not self.peak < LARGEST_DIAGONAL:
             raise ValueError(
                 f"{gram.kernel!r} has k(x, x) = {self.peak:.0e} here, and its products overflow: "
                 "scale the columns of X, as StandardScaler does, or lower gamma or the degree."
@@ -273,7 +283,7 @@ class Work:
 
     def _ends_soon(self, ascent: Ascent) -> bool:
         """Whether a hundred steps or so for each of a few points are enough."""
-        if len(ascent.alpha) >= FEWEST:
+        if len(ascent.alpha) >= INTERIOR.fewest:
             return False
         solver = self.solver
         some = min(solver.tuning.steps_before_polish * len(ascent.alpha), self.limit)
