@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,16 +101,25 @@ class Direct:
         if work.ridge == 0.0:
             return work.minimum_norm()
         primal = has_few_features(problem.gram) if self.primal is None else self.primal
-        solve = work.in_features if primal and problem.null_space is None else work.factored
-        mixed = self.mixed
-        if mixed is None:
+        primal = primal and problem.null_space is None
+        mixed = self.mixed and not self.keep_factor
+        if self.mixed is None and not self.keep_factor:
             mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
-        mixed = mixed and not self.keep_factor and problem.gram.dtype == np.float64
-        refined = work.refined() if mixed and solve == work.factored else None
-        if refined is not None:
-            return refined
+        if mixed and not primal and problem.gram.dtype == np.float64:
+            refined = work.refined()
+            if refined is not None:
+                return refined
+        solve = work.in_features if primal else work.factored
         solution = solve()
-        return solution if solution.status.converged else work.shifted(solve, solution)
+        # Coefficients are near y/ρ. Where K is so large that their last digits times K exceed y,
+        # rounding of Kα drowns ρα: those of a ridge of the size of that rounding are smaller, and
+        # nearer to the solution.
+        for times in self.tuning.shifts:
+            if work.witness is not None or solution.gap <= work.goal:
+                break
+            other = solve(times * work.unit * work.trace)
+            solution = other if other.gap < solution.gap else solution
+        return solution
 
 
 class _Factorisation(RidgeSystem):
@@ -121,20 +130,14 @@ class _Factorisation(RidgeSystem):
     witness: Any
     keep_factor: bool
 
-    def shifted(self, solve: Callable[[float], Solution], solution: Solution) -> Solution:
-        """The solution, or that with a larger ridge where rounding of Kα drowns ρα.
+    @property
+    def unit(self) -> float:
+        return float(np.finfo(self.precision).eps)
 
-        Coefficients are near y/ρ. Where K is so large that their last digits times K exceed y,
-        those of a ridge of the size of that rounding are smaller, and nearer to the solution.
-        """
-        trace = self.xp.sum(self.roots[:, 0] ** 2 * self.problem.array(self.gram.diagonal()))
-        unit = float(np.finfo(self.precision).eps) * float(trace)
-        for times in self.tuning.shifts:
-            if self.witness is not None or solution.status.converged:
-                break
-            other = solve(times * unit)
-            solution = solution if solution.gap <= other.gap else other
-        return solution
+    @cached_property
+    def trace(self) -> float:
+        """tr SKS."""
+        return float(self.xp.sum(self.roots[:, 0] ** 2 * self.problem.array(self.gram.diagonal())))
 
     def factored(self, shift: float = 0.0) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
