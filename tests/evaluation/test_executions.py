@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import markets
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.evaluation.dispatch import execution_for
 from mercer.evaluation.execution import Affine, MappedRows
 from mercer.evaluation.reference import Reference
@@ -113,7 +113,7 @@ def exact(kernel, X, Y):
 
 def close(found, expected, dtype, scale=1.0):
     tolerance = 2e-5 if dtype == np.float32 else 1e-11
-    found = np.asarray(on_host(found), np.float64)
+    found = np.asarray(as_numpy(found), np.float64)
     assert np.abs(found - expected).max(initial=0.0) <= tolerance * scale
 
 

@@ -117,6 +117,33 @@ def test_regularised_minimisers():
     assert regularised_excess(1.0, 1.0, ridge, n) == pytest.approx(32 / (ridge * n))
 
 
+def test_one_sample_moves_losses_by_the_stability():
+    """The two facts behind `stability_deviation`, and McDiarmid's inequality for them."""
+    random, n, ridge, delta = np.random.default_rng(0), 30, 0.5, 0.1
+    gamma = stability(1.0, 1.0, ridge, n)
+    moved = []
+    for _ in range(30):
+        places, y = drawn(random, n)
+        f = minimiser(places, y, ridge)
+        others, labels = places.copy(), y.copy()
+        others[0], labels[0] = random.integers(12), -y[0]
+        g = minimiser(others, labels, ridge)
+        for sign in (1.0, -1.0):  # the losses at all points and labels
+            change = np.maximum(0, 1 - sign * f(POINTS)) - np.maximum(0, 1 - sign * g(POINTS))
+            moved.append(np.abs(change).max())
+    assert 0.4 * gamma < max(moved) <= (1 + 1e-6) * gamma
+    largest = 1.0 + largest_norm(1.0, 1.0, ridge)
+    difference = 2 * gamma + largest / n  # of R(f̂) − R̂(f̂), where one sample is replaced
+    wanted = gamma + difference * math.sqrt(0.5 * n * math.log(1 / delta))
+    assert stability_deviation(1.0, 1.0, ridge, n, 1.0, 1 - delta) == pytest.approx(wanted)
+
+
+def minimiser(places, y, ridge):
+    """The function with the least hinge loss and penalty."""
+    problem = Problem(KERNEL.gram(POINTS[places]), y, Hinge(), ridge)
+    return problem.function(default_solver(Hinge(), 1e-9).solve(problem))
+
+
 def logistic_risk(values):
     """E log(1 + e^{−y f(x)}) for f at the points."""
     losses = POSITIVE * np.logaddexp(0, -values) + (1 - POSITIVE) * np.logaddexp(0, values)
@@ -229,6 +256,10 @@ def test_random_features():
     bound = random_features_error(S, 0.9, pairs=3)
     assert np.mean(worst > bound) <= 0.1
     assert np.quantile(worst, 0.9) > 0.2 * bound
+    signs = random.choice([-1.0, 1.0], (4000, S))  # as cos ωx may be
+    alone = random_features_error(S, 0.9)
+    assert np.mean(np.abs(signs.mean(axis=1)) > alone) <= 0.1
+    assert np.quantile(np.abs(signs.mean(axis=1)), 0.9) > 0.6 * alone
     assert random_features_error(S, 0.9, diagonal=2.0) == 2 * random_features_error(S, 0.9)
 
 

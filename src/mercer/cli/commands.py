@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli.stopping import stopping
 from mercer.persistence import load
 from mercer.persistence.container import write_whole
 from mercer.runtime.budget import free_memory, memory_budget
@@ -258,3 +258,19 @@ def _reported(model: Any, path: str) -> Path | None:
 
 def _print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+@contextmanager
+def stopping(limit: Any) -> Iterator[None]:
+    """The first Ctrl-C ends the search with the best model so far, the second one everything."""
+
+    def first(*_: Any) -> None:
+        limit.stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stderr.write("\nstopping: the best model so far is fitted; Ctrl-C again to leave\n")
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""What lies on a cluster, told without importing dask."""
+"""Recognising data on a cluster without importing dask."""
 
 from __future__ import annotations
 

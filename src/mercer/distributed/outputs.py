@@ -12,7 +12,7 @@ import numpy as np
 from mercer.distributed.kinds import is_collection, is_scattered, is_table
 from mercer.distributed.rows import Rows
 
-METHODS = (
+FITTED_METHODS = (
     "predict",
     "predict_proba",
     "predict_log_proba",
@@ -24,7 +24,7 @@ METHODS = (
 
 def by_blocks(kind: type) -> None:
     """Make the methods of a class, its own and inherited ones, take arrays and tables of Dask."""
-    for name in (*METHODS, "partial_fit"):
+    for name in (*FITTED_METHODS, "partial_fit"):
         wrapped = _learned_by_blocks if name == "partial_fit" else _by_blocks
         owner = next((base for base in kind.__mro__ if name in base.__dict__), None)
         found: Any = None if owner is None else owner.__dict__[name]

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, namespace, zeros
 from mercer.estimators.fitting import Formulation, keep
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at, like
 from mercer.estimators.losses import (
@@ -271,7 +271,7 @@ def signed_targets(labels: np.ndarray, classes: int) -> np.ndarray:
 def _spread(part: Solution, rows: np.ndarray, count: int) -> Solution:
     """A solution on some rows as one on all of them, 0 elsewhere."""
     own = part.coefficients
-    alpha = namespace(own).zeros(count, dtype=own.dtype, device=own.device)
+    alpha = zeros(count, own)
     alpha[like(rows, own)] = own
     return replace(part, coefficients=alpha)
 

@@ -46,9 +46,9 @@ from mercer.solvers.problem import Problem
 from mercer.theory.certificate import Certificate
 
 STRENGTHS = np.logspace(-1, 4, 6)
-FACTORS = 2.0 ** np.arange(-4, 3)  # of the median distance; SVC's own is ½
+SVC_FACTORS = 2.0 ** np.arange(-4, 3)  # of the median distance; SVC's own is ½
 SECOND = 2  # times as many rows for the best of the first search and its neighbours
-FEWEST = 100  # rows that are searched whatever the memory
+FEWEST_ROWS = 100  # rows that are searched whatever the memory
 SEARCH_TOLERANCE = 1e-3  # relative duality gaps that a score does not notice
 
 
@@ -110,7 +110,7 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         weights = np.ones(len(codes)) if weights is None else weights
         base = self._resolved_kernel(given, weights)
         scales = candidate_lengthscales(
-            self.lengthscales, base, self.gamma, given, weights, FACTORS
+            self.lengthscales, base, self.gamma, given, weights, SVC_FACTORS
         )
         kernels = [base] if scales is None else [base.with_(lengthscale=float(s)) for s in scales]
         points = base.points(given)
@@ -149,7 +149,7 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
 
     def _sizes(self, n: int) -> list[int]:
         """Rows of one search after the other, no more than have room for their matrices."""
-        room = max(FEWEST, int(math.sqrt(memory_budget() / (8 * self.matrices))))
+        room = max(FEWEST_ROWS, int(math.sqrt(memory_budget() / (8 * self.matrices))))
         if n <= min(self.subsample, room):
             return [n]
         sizes = min(self.subsample, room), min(n, SECOND * self.subsample, room)

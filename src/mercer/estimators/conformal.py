@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clon
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array, on_host
+from mercer.arrays import Array, as_numpy
 from mercer.checks import check_between, check_weights
 from mercer.kernels.measures import Seed, generator
 from mercer.solvers.posterior import Posterior
@@ -44,14 +44,14 @@ def jackknife_plus(
     The upper end is the ⌈coverage·(n + 1)⌉-th smallest f₋ᵢ(x) + |ℓ_i|, the lower end the same of
     the negatives; infinite where there are fewer rows.
     """
-    residuals = on_host(known.leave_one_out_residuals[:, output][known.counted])
+    residuals = as_numpy(known.leave_one_out_residuals[:, output][known.counted])
     sizes, rank = np.abs(residuals), upper_rank(len(residuals), coverage)
     if rank > len(sizes):
         infinite = np.full(len(values), math.inf)
         return -infinite, infinite
     lower, upper = [], []
     for part in known.leave_one_out_values(points, values, output):
-        left_out = on_host(part)
+        left_out = as_numpy(part)
         upper.append(np.partition(left_out + sizes, rank - 1, axis=1)[:, rank - 1])
         lower.append(-np.partition(sizes - left_out, rank - 1, axis=1)[:, rank - 1])
     return np.concatenate(lower), np.concatenate(upper)
@@ -160,9 +160,9 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     def _values(self, model: Any, X: Any) -> tuple[np.ndarray, Any]:
         """Predictions, and what errors are measured by."""
         if not self.scaled:
-            return on_host(model.predict(X)), 1.0
+            return as_numpy(model.predict(X)), 1.0
         values, deviations = model.predict(X, return_std=True, include_noise=True)
-        return on_host(values), on_host(deviations)
+        return as_numpy(values), as_numpy(deviations)
 
     def predict(self, X: Any) -> Any:
         """The predictions of the regressor."""
@@ -197,7 +197,7 @@ def _admitted(X: Any, y: Any) -> tuple[Any, np.ndarray]:
     """Rows that can be indexed, and targets."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass targets.")
-    y = check_array(on_host(y), ensure_2d=False, dtype=None, input_name="y")
+    y = check_array(as_numpy(y), ensure_2d=False, dtype=None, input_name="y")
     if hasattr(X, "tocsr"):
         X = X.tocsr()
     elif not (hasattr(X, "shape") or isinstance(X, list)):

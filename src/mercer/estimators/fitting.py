@@ -225,7 +225,8 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     """
     warn_of_lengthscale(kernel, points)
-    centres = _default_centres(points) if centres is None else centres
+    if centres is None and points.home == "cluster":
+        centres = min(automatic.default_centres(len(points)), len(points))
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
@@ -271,13 +272,6 @@ def _chosen_centres(
         assert count is not None
         centres = drawn(min(count, len(points)), kernel, points, random_state)
     return centres.choose(kernel, points).points
-
-
-def _default_centres(points: PointSet) -> int | None:
-    """How many centres there are where none were asked for: some for rows on a cluster."""
-    if points.home != "cluster":
-        return None
-    return min(automatic.default_centres(len(points)), len(points))
 
 
 def with_stored_pairs(gram: Gram) -> Gram:

@@ -14,12 +14,12 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from mercer.arrays import beside, floating, is_tensor, on_device, on_host, to_precision
+from mercer.arrays import as_numpy, beside, floating, is_tensor, on_device, to_precision
 from mercer.checks import check_weights
 from mercer.distributed import is_scattered
-from mercer.features.inputs import KernelInput, length
+from mercer.features.inputs import KernelInput, from_tensor, length
 from mercer.functions import RKHSFunction
-from mercer.points import PointSet
+from mercer.points import is_point_set
 
 
 def forget(estimator: Any) -> None:
@@ -41,6 +41,8 @@ def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) ->
     else:
         X, y = estimator._checked(X, y, reset=True, multi_output=True, y_numeric=True)
     weights, X = _admit_points(estimator, X, sample_weight)
+    if isinstance(X, np.ndarray):
+        return X, y, weights
     if is_scattered(X):
         y = to_precision(floating(y), "float64")
     elif not is_tensor(X):
@@ -70,7 +72,7 @@ def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> 
         )
     X, y = estimator._checked(X, y, reset=True)
     if not is_scattered(X):  # whose labels stay where they are
-        y = column_or_1d(on_host(y) if is_tensor(X) else y, warn=True)
+        y = column_or_1d(as_numpy(y) if is_tensor(X) else y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
     elif y.ndim != 1:
@@ -157,12 +159,12 @@ def is_blocks(X: Any) -> bool:
     if is_scattered(X):
         return False
     array_like = {"shape", "__array__", "__dataframe__", "dtype"}.intersection(dir(X))
-    return hasattr(X, "__iter__") and not array_like and not isinstance(X, PointSet)
+    return hasattr(X, "__iter__") and not array_like and not is_point_set(X)
 
 
 def hosted(*arrays: Any) -> tuple[Any, ...]:
     """Tensors as arrays of NumPy, with which scikit-learn scores; everything else as it is."""
-    return tuple(on_host(array) if is_tensor(array) else array for array in arrays)
+    return tuple(map(from_tensor, arrays))
 
 
 def function_values(estimator: Any, X: Any) -> Any:
@@ -174,7 +176,7 @@ def function_values(estimator: Any, X: Any) -> Any:
     f, b = estimator.function_, estimator.intercept_
     values = f(beside_centres(estimator, X, f))
     values = values + (b if np.ndim(b) == 0 else to_precision(b, values.dtype))
-    return values if is_tensor(X) else on_host(values)
+    return values if is_tensor(X) else as_numpy(values)
 
 
 def evaluation_points(estimator: Any, X: Any) -> Any:
@@ -213,7 +215,7 @@ def labels_at(classes: np.ndarray, best: Any) -> Any:
     """classes[best], where `best` lives; labels that are no numbers are always NumPy's."""
     if classes.dtype.kind in "biuf":
         return beside(classes, best)[best]
-    return classes[on_host(best)]
+    return classes[as_numpy(best)]
 
 
 def like(values: Any, other: Any) -> Any:

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from mercer.arrays import is_tensor
 from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.attributes import LearnedByLoss
-from mercer.estimators.centres_path import CentresPath
 from mercer.estimators.certified import Certified
 from mercer.estimators.early_stopping import held_out_rule, stopping_rule
 from mercer.estimators.fitting import (
@@ -27,7 +25,6 @@ from mercer.estimators.fitting import (
     keep,
     with_stored_pairs,
 )
-from mercer.estimators.held_out_path import HeldOutPath
 from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
@@ -38,6 +35,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
+from mercer.estimators.ridge_paths import CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import AnyChoice, drawn
@@ -421,7 +419,8 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         elif chosen is None:
             seconds, needed = EIGEN_SECONDS * kernels * float(n) ** 3, MATRICES * 8 * n * n
             quick = seconds <= PATIENCE and needed <= automatic.memory_limit()
-            if quick or self._is_precomputed() or is_tensor(X):
+            points = self._training_points(kernel, X)
+            if quick or self._is_precomputed() or not points.machine.uses_numpy:
                 return None
             room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
             chosen = automatic.fitting_centres(n, 1, np.float64, Squared(), room)

@@ -16,7 +16,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer.arrays import beside, namespace, on_host, to_precision
+from mercer.arrays import as_numpy, beside, namespace, to_precision
 from mercer.checks import is_number
 from mercer.estimators.attributes import LearnedSupport
 from mercer.estimators.calibration import Probabilities
@@ -145,7 +145,7 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
         function = getattr(self, "function_", None)
         if function is None or not isinstance(function.kernel, Linear):
             raise AttributeError("coef_ is only available for a fitted model with a linear kernel.")
-        coefficients = on_host(function.coefficients).reshape(len(function.coefficients), -1).T
+        coefficients = as_numpy(function.coefficients).reshape(len(function.coefficients), -1).T
         points = function.points.host()
         weights = _as_sparse_as(points, coefficients) @ points.data
         (weights.data if scipy.sparse.issparse(weights) else weights).flags.writeable = False
@@ -175,7 +175,7 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
         X = self._checked(X, reset=False)
         if self._is_precomputed():
             return X[:, self.support_] @ self.function_.coefficients
-        return on_host(self.function_(beside_centres(self, X, self.function_)))
+        return as_numpy(self.function_(beside_centres(self, X, self.function_)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return not {"function_", "table_"}.isdisjoint(vars(self))
@@ -366,7 +366,7 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
             else:
                 points = f.points.slice(span.start, span.stop)
                 part = RKHSFunction(f.kernel, points, f.coefficients[span])
-                sums = on_host(part(beside_centres(self, X, f)))
+                sums = as_numpy(part(beside_centres(self, X, f)))
             if c == 0:
                 values = np.zeros((len(sums), len(i)), sums.dtype)
             first, second = i == c, j == c
@@ -445,7 +445,7 @@ def _spans(counts: np.ndarray) -> list[slice]:
 
 def _of_pairs(table: RKHSFunction, counts: np.ndarray) -> RKHSFunction:
     """A function for each pair of classes, from those of libsvm's table."""
-    spans, rows = _spans(counts), on_host(table.coefficients)
+    spans, rows = _spans(counts), as_numpy(table.coefficients)
     pairs = list(combinations(range(len(counts)), 2))
     columns = np.zeros((len(rows), len(pairs)), rows.dtype)
     for k, (i, j) in enumerate(pairs):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from mercer.arrays import Array, namespace, on_host, to_precision
+from mercer.arrays import Array, as_numpy, namespace, to_precision
 
 SPLIT_BITS = 24  # of a float32: what rounding takes from a number is below 2⁻²⁴ times its size
 
@@ -241,10 +241,10 @@ class Hosted:
         return self.points.vector(values)
 
     def product(self, values: Array) -> Array:
-        return on_host(self.inside.product(self._brought(values)))
+        return as_numpy(self.inside.product(self._brought(values)))
 
     def transposed_product(self, values: Array) -> Array:
-        return on_host(self.inside.transposed_product(self._brought(values)))
+        return as_numpy(self.inside.transposed_product(self._brought(values)))
 
     def row_pass(self, values: Array, row_map: RowMap) -> RowPass:
         """The map is one of the host: all rows of K V are brought there."""
@@ -253,18 +253,18 @@ class Hosted:
         return RowPass(to_precision(product, "float64"), mapped.sums, mapped.values)
 
     def block(self) -> Array:
-        return on_host(self.inside.block())
+        return as_numpy(self.inside.block())
 
     def diagonal(self) -> Array:
-        return on_host(self.inside.diagonal())
+        return as_numpy(self.inside.diagonal())
 
     def gradient(self, values: Array) -> Array:
-        return on_host(self.inside.gradient(self._brought(values)))
+        return as_numpy(self.inside.gradient(self._brought(values)))
 
     def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
         other = None if right is None else self._brought(right)
         slopes = self.inside.parameter_gradient(self._brought(left), other)
-        return {name: on_host(slope) for name, slope in slopes.items()}
+        return {name: as_numpy(slope) for name, slope in slopes.items()}
 
     def plan(self, columns: int) -> Plan:
         return self.inside.plan(columns)

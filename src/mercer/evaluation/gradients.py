@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, precision, to_precision
+from mercer.arrays import Array, beside, namespace, precision, to_precision, zeros
 from mercer.evaluation.expression import Expression, Number, X, Y, numbers_of
 from mercer.evaluation.operations import derivative
 from mercer.evaluation.program import EvaluableKernel
@@ -66,11 +66,10 @@ class Slopes(Protocol):
 
 def gradient(execution: Slopes, coefficients: Array, tuning: Tuning = TUNING) -> Array:
     """∇ Σ_j α_j k(·, y_j) at every x_i; shape (n, outputs, columns)."""
-    x, xp = execution.x, namespace(coefficients)
+    x = execution.x
     expression = execution.kernel.expression()
     assert expression is not None
-    shape = len(x), coefficients.shape[1], x.width
-    out = xp.zeros(shape, dtype=coefficients.dtype, device=coefficients.device)
+    out = zeros((len(x), coefficients.shape[1], x.width), coefficients)
     terms = _Terms(execution, coefficients, tuning)
     for number in numbers_of(expression, twins=True):
         slope = derivative(expression, number)

@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.errors import SlowKernelWarning, warn
 from mercer.kernels.base import Kernel
-from mercer.points import IndexPoints, PointSet, as_points
+from mercer.points import IndexPoints, PointSet, as_points, is_point_set
 from mercer.runtime.progress import ProgressLine
 
 
@@ -20,7 +20,7 @@ def is_single_of_any_kind(x: Any) -> bool:
     """Whether x is one point, where points may be vectors or any objects."""
     if isinstance(x, (list, tuple)):
         return all(isinstance(value, (int, float)) for value in x)
-    return not isinstance(x, PointSet) and not (hasattr(x, "shape") and np.ndim(x) > 1)
+    return not is_point_set(x) and not (hasattr(x, "shape") and np.ndim(x) > 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -272,7 +272,7 @@ class Precomputed(Kernel):
         return all(gap <= 16 * unit * scale for gap in gaps)
 
     def is_single(self, x: Any) -> bool:
-        return np.ndim(x) == 0 and not isinstance(x, PointSet)
+        return np.ndim(x) == 0 and not is_point_set(x)
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         return np.asarray(self.matrix)[np.ix_(x.data, y.data)]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import eval_gegenbauer, gammaln
 
 from mercer import linalg
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.checks import check_count, check_positive
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
@@ -219,7 +219,7 @@ class _KnownFunctions:
     formula: Any
 
     def __call__(self, x: Any) -> np.ndarray:
-        return self.formula(np.asarray(on_host(self.kernel.points(x).data), np.float64))
+        return self.formula(np.asarray(as_numpy(self.kernel.points(x).data), np.float64))
 
 
 def _system(kernel: Kernel, measure: Any) -> Eigensystem:
@@ -385,7 +385,7 @@ def _empirical(kernel: Kernel, points: Any, count: int, random_state: Any) -> Me
     gram, n = Gram(kernel, x), len(x)
 
     def multiply(block: np.ndarray) -> np.ndarray:
-        return np.asarray(on_host(gram @ block.astype(gram.dtype)), np.float64)
+        return np.asarray(as_numpy(gram @ block.astype(gram.dtype)), np.float64)
 
     tolerance = 64.0 * float(np.finfo(gram.dtype).eps)
     found = linalg.leading_eigenpairs(
@@ -394,5 +394,5 @@ def _empirical(kernel: Kernel, points: Any, count: int, random_state: Any) -> Me
     real = found.values > n * float(np.finfo(gram.dtype).eps) * found.values[0]
     values, vectors = found.values[real], found.vectors[:, real]
     f = RKHSFunction(kernel, x, (math.sqrt(n) * vectors / values).astype(gram.dtype))
-    trace = float(np.mean(on_host(gram.diagonal()), dtype=np.float64))
+    trace = float(np.mean(as_numpy(gram.diagonal()), dtype=np.float64))
     return MercerDecomposition(kernel, x, values / n, trace, f)

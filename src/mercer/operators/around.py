@@ -76,7 +76,7 @@ def stored_if_small(gram: Gram, tuning: Tuning = TUNING) -> Gram:
     'StoredGram'
     """
     size = gram.shape[0] * gram.shape[1] * gram.dtype.itemsize
-    if gram.on_tensors or getattr(gram.x, "mapped", False):
+    if not gram.machine.uses_numpy or getattr(gram.x, "mapped", False):
         return gram
     if size > tuning.stored_share * memory_budget(gram.memory):
         return gram

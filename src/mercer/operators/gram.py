@@ -43,8 +43,8 @@ class Gram(Operator):
         The number of kernel values that all products so far have computed.
     symmetric : bool
         Whether K = Kᵀ is known: rows and columns are the same points, and k is symmetric.
-    on_tensors : bool
-        Whether the points are tensors of torch, and so are products.
+    machine : Machine
+        What solvers plan with: the cost of a value, the rows of a block.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Gram(Operator):
         self.shape = len(self.x), len(self.y)
         self._executions: dict[str, Execution] = {}
         self.symmetric = self.x is self.y and bool(kernel.symmetric)
-        self.on_tensors = x.home not in ("host", "cluster")
+        self.machine = x.machine
         check_pair(self.x, self.y, precision)
         wide = precision in ("float64", "reference")
         self.dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.kernels.base import Kernel
 from mercer.kernels.mercer import MercerDecomposition
 from mercer.plotting.axes import BLUE, GREY, RED, axes, finished
@@ -50,7 +50,7 @@ class GramDisplay:
         points = kernel.points(X)
         order = np.arange(len(points)) if y is None else np.argsort(np.asarray(y), kind="stable")
         rows = order[:: max(1, -(-len(order) // SHOWN))]
-        display = cls(np.asarray(on_host(kernel.gram(points.take(rows)).dense())), repr(kernel))
+        display = cls(np.asarray(as_numpy(kernel.gram(points.take(rows)).dense())), repr(kernel))
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> GramDisplay:

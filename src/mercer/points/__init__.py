@@ -14,6 +14,7 @@ from mercer.points.kinds import (
     SparsePoints,
     VectorPoints,
     check_finite,
+    is_point_set,
 )
 from mercer.points.reading import (
     as_objects,
@@ -42,4 +43,5 @@ __all__ = [
     "check_column_names",
     "check_finite",
     "is_frame",
+    "is_point_set",
 ]

@@ -17,6 +17,7 @@ from mercer.points.kinds import (
     SparsePoints,
     VectorPoints,
     check_finite,
+    is_point_set,
 )
 from mercer.points.views import Column
 
@@ -145,7 +146,7 @@ def _sparse_points(data: Any) -> SparsePoints:
 
 def as_points(data: Any) -> PointSet:
     """Rows of numbers as vectors, any other sequence as objects: for kernels that take both."""
-    if isinstance(data, PointSet):
+    if is_point_set(data):
         return data
     if isinstance(data, str):
         raise ValueError(f"points must be a sequence of points; got the single text {data!r}.")

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, precision, to_precision
+from mercer.arrays import Array, as_numpy, beside, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
-from mercer.solvers import admission
 from mercer.solvers.definiteness import without_minimum, witness_of
 from mercer.solvers.krylov import conjugate_gradients
 from mercer.solvers.optimality import ridge_residual
@@ -98,32 +97,25 @@ class Direct:
         work = _Factorisation(Direct, problem)
         # off a null space the kernel is positive definite by what it says
         work.witness = None if problem.polynomials is not None else witness_of(problem.gram)
-        work.tuning = self.tuning
+        work.tuning, work.goal = self.tuning, dict(self.tuning.unsolved)[work.precision]
         work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
             return work.minimum_norm()
-        if self._takes_features(problem):
+        primal = has_few_features(problem.gram) if self.primal is None else self.primal
+        if primal and problem.null_space is None:
             return work.stable(work.in_features)
         mixed = self.mixed and not self.keep_factor
-        if (
-            self.mixed is None and not self.keep_factor
-        ):  # a card for computing has float64 as fast as float32
-            large = problem.rows >= self.tuning.mixed_size
-            mixed = large and not admission.on_device(problem.gram)
+        if self.mixed is None and not self.keep_factor:
+            mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
         refined = work.refined() if mixed and problem.gram.dtype == np.float64 else None
         return work.stable(work.factored) if refined is None else refined
-
-    def _takes_features(self, problem: Problem) -> bool:
-        """Whether to solve for the weights of explicit features."""
-        if problem.null_space is not None:
-            return False
-        return has_few_features(problem.gram) if self.primal is None else self.primal
 
 
 class _Factorisation(RidgeSystem):
     """Ways to solve the system with a stored matrix, in the library of the targets."""
 
     tuning: Tuning
+    goal: float  # the residual beyond which nothing was solved
     witness: Any
     keep_factor: bool
 
@@ -140,10 +132,6 @@ class _Factorisation(RidgeSystem):
             other = solve(times * self.unit * self.trace)
             solution = other if other.gap < solution.gap else solution
         return solution
-
-    @property
-    def goal(self) -> float:
-        return dict(self.tuning.unsolved)[self.precision]
 
     @property
     def unit(self) -> float:
@@ -168,7 +156,7 @@ class _Factorisation(RidgeSystem):
 
     def _indefinite(self, matrix: Array, direction: Array) -> Solution:
         """The solution of least norm where K + ρI is not positive definite: not a minimum."""
-        witness = admission.on_host(self.roots[:, 0]) * admission.on_host(direction)
+        witness = as_numpy(self.roots[:, 0]) * as_numpy(direction)
         self.witness = witness / np.linalg.norm(witness)
         solved, rank = linalg.symmetric_solve(matrix, to_precision(self.sides, self.precision))
         note = f"eigendecomposition of an indefinite matrix of rank {rank} of {matrix.shape[0]}"

@@ -30,12 +30,12 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, inner, namespace
+from mercer.arrays import Array, beside, identity, inner, namespace
 from mercer.losses import Logistic, Loss, Multinomial, Poisson, Squared
 from mercer.losses.numerics import beyond_noise, increasing_root
 from mercer.operators import Identity, MixedPrecision
+from mercer.runtime.machine import float64_is_slow
 from mercer.runtime.threads import spans
-from mercer.solvers import admission
 from mercer.solvers.penalties import L1, NormPenalty
 from mercer.solvers.problem import Problem, over_rows, require_plain_intercept
 
@@ -544,7 +544,7 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
             break
         weighted = p[:, None] * probability
         diagonal = xp.sum(weighted, axis=0)
-        bend = xp.eye(y.shape[1], dtype=y.dtype, device=y.device) * diagonal
+        bend = identity(y.shape[1], y) * diagonal
         bend = bend - weighted.T @ probability
         step = -linalg.symmetric_solve(bend, slope[:, None], cutoff=1e-14)[0][:, 0]
         fall, length = float(slope @ step), 1.0
@@ -593,7 +593,7 @@ def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual
     xp = namespace(problem.y)
     y = xp.reshape(problem.y, (problem.rows, -1))
     alpha = xp.reshape(problem.array(v), y.shape)
-    dear = admission.float64_is_dear(problem.gram)
+    dear = float64_is_slow(problem.gram)
     fitted = (MixedPrecision(problem.gram) if dear else problem.gram) @ alpha
     weights, b = problem.sample_weights, problem.constants(intercept)
     if problem.null_space is not None:

@@ -38,7 +38,7 @@ from mercer.kernels.facts import Facts, yes
 from mercer.kernels.input_maps import Columns
 from mercer.kernels.periodic import PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian
-from mercer.points import DensePoints, PointSet, VectorPoints
+from mercer.points import DensePoints, PointSet, VectorPoints, is_point_set
 from mercer.structured.base import StructuredPoints
 from mercer.structured.encodings import (
     PERIODS,
@@ -272,7 +272,7 @@ class Table(Kernel):
 
     def fitted(self, data: Any) -> Table:
         """This kernel with what it learns from the rows of a training table."""
-        if isinstance(data, PointSet) or _is_array(data) or _is_encoded(data):
+        if is_point_set(data) or _is_array(data) or _is_encoded(data):
             return self
         frame = rows_of(data)
         names, objects = self.columns()

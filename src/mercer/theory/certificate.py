@@ -1,4 +1,4 @@
-"""What is known and proved of a fitted function, with assumptions and whether they were checked."""
+"""Certificates: figures and bounds of a fitted function, with their assumptions, checked or not."""
 
 from __future__ import annotations
 

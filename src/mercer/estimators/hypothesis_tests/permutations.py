@@ -16,7 +16,7 @@ from mercer.operators import Gram
 from mercer.runtime.threads import spans
 
 BANDWIDTHS = (None, "median", "aggregate", "power")
-ROWS = 128  # of a block of pairs, or of a stored part of a Gram matrix
+PAIR_ROWS = 128  # of a block of pairs, or of a stored part of a Gram matrix
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def gamma_test(gram: Gram, second: Callable[[slice, slice], np.ndarray]) -> tupl
     """
     n = gram.shape[0]
     everything = slice(0, n)
-    blocks = [slice(*span) for span in spans(n, ROWS)]
+    blocks = [slice(*span) for span in spans(n, PAIR_ROWS)]
 
     def read(rows: slice) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(gram[rows, :].dense(), np.float64), second(rows, everything)

@@ -19,7 +19,8 @@ from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Callback, Progress, State
 from mercer.solvers.dual.ascent import Ascent, HardMargin, Listener
-from mercer.solvers.dual.interior import FEWEST, interior_point, suits
+from mercer.solvers.dual.interior import TUNING as INTERIOR
+from mercer.solvers.dual.interior import interior_point, suits
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
@@ -28,7 +29,7 @@ from mercer.solvers.early_stopping import EarlyStopping, HeldOut
 from mercer.solvers.problem import Problem, has_few_features, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 
-LARGEST = 1e140  # k(x, x) whose square is still a number
+LARGEST_DIAGONAL = 1e140  # k(x, x) whose square is still a number
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,7 @@ class Work:
         self.exact: Rows | None = None
         self.features: np.ndarray | None = None
         self.peak = peak_of(gram, rows)
-        if not self.peak < LARGEST:
+        if not self.peak < LARGEST_DIAGONAL:
             raise ValueError(
                 f"{gram.kernel!r} has k(x, x) = {self.peak:.0e} here, and its products overflow: "
                 "scale the columns of X, as StandardScaler does, or lower gamma or the degree."
@@ -282,7 +283,7 @@ class Work:
 
     def _ends_soon(self, ascent: Ascent) -> bool:
         """Whether a hundred steps or so for each of a few points are enough."""
-        if len(ascent.alpha) >= FEWEST:
+        if len(ascent.alpha) >= INTERIOR.fewest:
             return False
         solver = self.solver
         some = min(solver.tuning.steps_before_polish * len(ascent.alpha), self.limit)
