@@ -210,6 +210,7 @@ class _Path:
         self.settings, self.kernel, self.sample, self.drawn = settings, kernel, sample, drawn
         self.tuning = settings.tuning
         self.started = time.perf_counter()
+        self.round_seconds = 0.0  # that a fit and the metric after it took, at most
         width = sample.points.width  # type: ignore[attr-defined]
         self.groups = blocks_of(settings.form, width)
         self.deviations = column_deviations(sample)
@@ -225,14 +226,19 @@ class _Path:
 
     @property
     def late(self) -> bool:
+        return not self.has_time(0.0)
+
+    def has_time(self, seconds: float) -> bool:
+        """Whether so much of the time is left."""
         limit = self.settings.time_limit
-        return limit is not None and time.perf_counter() - self.started > limit
+        return limit is None or time.perf_counter() - self.started + seconds <= limit
 
     def result(self) -> LearnedKernel:
         rounds = self.searched()
         chosen = int(np.argmin([one.error for one in rounds]))
-        metric = self.kept_metric if self.late else self.metric
-        for one in [] if self.late else rounds[:chosen]:
+        again = self.has_time(chosen * self.round_seconds)  # the metrics once more, from all rows
+        metric = self.metric if again else self.kept_metric
+        for one in rounds[:chosen] if again else []:
             metric = self.next_metric(self.fit(metric, one.scale, self.sample), one)
         best = rounds[chosen]
         fit = self.fit(metric, best.scale, self.sample)
@@ -268,7 +274,10 @@ class _Path:
             if ended or self.late or number - least >= self.tuning.patience:
                 break
             if number < self.settings.rounds:
+                begun = time.perf_counter()
                 metrics = [self.next_metric(fit, rounds[-1]) for fit in search.fits(place)]
+                taken = (time.perf_counter() - begun) / len(metrics)
+                self.round_seconds = max(self.round_seconds, taken)
         return rounds
 
     def values(self, place: tuple[int, int]) -> tuple[float, float]:
