@@ -175,7 +175,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             problems = [problem]
         else:
             problems, solution = self._each_target(posed, y, weights, ridges, task)
-        self._problems = [posed.with_points(part) for part in problems]  # for uncertainty
+        self._problems = list(map(posed.with_points, problems))  # for uncertainty
         self._known = None
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
