@@ -3,6 +3,7 @@
 import os
 import re
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 from sphinx.util import logging
 
@@ -28,13 +29,15 @@ html_static_path = ["_static"]
 html_css_files = ["mercer.css"]
 html_show_sourcelink = False
 html_sidebars = {"index": [], "getting_started": []}  # pages without others below them
+GALLERY = ["gallery/index"]
+GALLERY += [f"gallery/{path.stem}" for path in Path(__file__).parents[1].glob("examples/*.py")]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
     "navbar_persistent": ["search-button"],  # the wide field leaves no room for the links
     # the code of examples is 100 characters wide, and their pages have no sections to list
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "gallery/**": []},
+    "secondary_sidebar_items": {"**": ["page-toc"]} | {page: [] for page in ["index", *GALLERY]},
 }
 
 autodoc_default_options = {"members": True, "show-inheritance": True}
