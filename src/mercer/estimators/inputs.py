@@ -41,19 +41,17 @@ def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) ->
     else:
         X, y = estimator._checked(X, y, reset=True, multi_output=True, y_numeric=True)
     weights, X = _admit_points(estimator, X, sample_weight)
-    if isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):
+        if X.dtype == np.float32:
+            _check_target_range(y)
         return X, y, weights
     if is_scattered(X):
         y = to_precision(floating(y), "float64")
-    elif not is_tensor(X):
-        _check_target_range(X, y)
     return X, beside(y, X) if is_tensor(X) else y, weights
 
 
-def _check_target_range(X: Any, y: Any) -> None:
-    """Refuse targets that values of f in the precision of the rows would not reach."""
-    if getattr(X, "dtype", None) != np.float32:
-        return
+def _check_target_range(y: Any) -> None:
+    """Refuse targets that values of f in float32, the precision of the rows, would not reach."""
     largest, limit = float(np.abs(y).max(initial=0.0)), float(np.finfo(np.float32).max)
     if largest > limit:
         raise ValueError(
