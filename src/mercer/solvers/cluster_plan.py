@@ -63,9 +63,13 @@ class ClusterPlan:
     latency: float
     multiply_adds: float
 
-    def scaled(self, rows: int, workers: int | None = None) -> ClusterPlan:
-        """The plan for other rows, on as many workers of the same kind as are said."""
-        return replace(self, rows=rows, workers=self.workers if workers is None else workers)
+    def scaled(
+        self, rows: int, workers: int | None = None, centres: int | None = None
+    ) -> ClusterPlan:
+        """The plan for other rows and centres, on as many workers of the same kind as are said."""
+        return replace(
+            self, rows=rows, workers=workers or self.workers, centres=centres or self.centres
+        )
 
     @property
     def sample(self) -> int:
