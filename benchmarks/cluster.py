@@ -369,7 +369,7 @@ def _killed_once_stored(scheduler: Any, path: Path) -> None:
 
 
 def predicted(effort: Effort) -> Iterator[Row]:
-    """The plan is made from the smallest table, and scaled to the others."""
+    """The plan is what `explain(X, y)` says before the fit."""
     from mercer.solvers.cluster_plan import cluster_plan
 
     sizes = [effort.size(n) for n in (100_000, 1_000_000, 10_000_000)]
@@ -380,11 +380,10 @@ def predicted(effort: Effort) -> Iterator[Row]:
             rows, targets = persisted(X, y)
             model = KernelRidge(SPHERE_RIDGE * n, kernel=kernel, centres=Given(X[:count]))
             model.fit(*persisted(X[:5000], y[:5000], blocks=WORKERS))  # code is loaded
-            if plan is None:
-                gram = Gram(kernel, kernel.points(rows), kernel.points(X[:count]))
-                plan = cluster_plan(gram, Squared())
+            gram = Gram(kernel, kernel.points(rows), kernel.points(X[:count]))
+            plan = cluster_plan(gram, Squared())
             _, seconds = timed(partial(model.fit, rows, targets))
-        foreseen = plan.scaled(n).seconds
+        foreseen = plan.seconds
         yield Row(
             f"{n:,} rows, M = {count:,}: time foreseen, by how much it differs from the time taken",
             abs(foreseen / seconds - 1.0),

@@ -35,14 +35,14 @@ def scattered(array):
 def test_blocks_are_computed_on_the_card_of_their_worker(cluster, monkeypatch, name):
     model, y = MODELS[name]
     wanted = model.fit(X, y).dual_coef_
-    uploads, upload = [], execution.on_device
+    uploads = []
 
-    def counted(values, device):
+    def copied(values, device):
         uploads.append(np.shape(values))
-        return upload(values, device)
+        return torch.tensor(values, device=device)
 
     monkeypatch.setattr(execution, "card", lambda: "cpu")
-    monkeypatch.setattr(execution, "on_device", counted)
+    monkeypatch.setattr(execution, "on_device", copied)
     rows = scattered(X).persist()
     found = model.fit(rows, scattered(y))
     np.testing.assert_allclose(found.dual_coef_, wanted, rtol=1e-6, atol=1e-8)
@@ -51,11 +51,12 @@ def test_blocks_are_computed_on_the_card_of_their_worker(cluster, monkeypatch, n
     assert execution._uploaded
 
 
-def test_copies_on_a_card_end_with_the_rows():
+def test_copies_on_a_card_end_with_the_rows(monkeypatch):
+    monkeypatch.setattr(execution, "card", lambda: "cpu")
+    monkeypatch.setattr(execution, "on_device", lambda values, device: torch.tensor(values))
     rows = np.ones((3, 2))
-    execution._resident(rows)
-    assert (id(rows), None) in execution._uploaded
-    key = id(rows), None
+    key, copy = (id(rows), "cpu"), execution._resident(rows)
+    assert execution._resident(rows) is copy
     del rows
     gc.collect()
     assert key not in execution._uploaded

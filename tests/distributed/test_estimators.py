@@ -113,14 +113,14 @@ def test_features(cluster):
     np.testing.assert_allclose(phi.transform(scattered(X)).compute(), phi.transform(X))
     f = phi.normal_equations(scattered(X), scattered(Y)).ridge(1e-3)
     np.testing.assert_allclose(f(X), phi.normal_equations(X, Y).ridge(1e-3)(X), rtol=1e-9)
-    signs, points = np.sign(Y), phi._admitted(scattered(X))
+    signs = np.sign(Y)
     solvers = {Newton(1e-9): True, MiniBatch(1, Constant(1.0), batch_size=200): False}
     for solver, fit_intercept in solvers.items():
         here, there = (
             solver.solve(
                 Problem.on_features(phi, rows, y, Logistic(), 1e-3, fit_intercept=fit_intercept)
             )
-            for rows, y in ((X, signs), (points, points.placed(signs)))
+            for rows, y in ((X, signs), (scattered(X), scattered(signs)))
         )
         np.testing.assert_allclose(there.coefficients, here.coefficients, atol=1e-6)
 
@@ -147,7 +147,7 @@ def test_the_dashboard_shows_what_tasks_do_and_callbacks_count_steps(cluster):
 
 def test_the_plan_is_in_explain(cluster):
     text = KernelRidge(0.1, **ON).explain(scattered(X), scattered(Y))
-    assert "t = t₀ + PnMτ/W + (P + R)ℓ" in text
+    assert "t = t₀ + n(PM + ρ)τ/W + (P + R)ℓ" in text
     assert "(2W + 2)Mk = 180 numbers a pass" in text
 
 
@@ -209,9 +209,8 @@ def test_a_search_runs_its_candidates_on_the_cluster(cluster):
 
 def test_a_path_of_ridges(cluster):
     kernel = Gaussian(1.0)
-    points = kernel.points(scattered(X))
-    cross = Gram(kernel, points, kernel.points(X[:30]))
-    targets = points.rows.placed(Y)
+    cross = Gram(kernel, kernel.points(scattered(X)), kernel.points(X[:30]))
+    targets = scattered(Y)
     ridges = [1e-2, 1e-3]
     there = regularization_path(
         Problem.on_centres(cross, targets, Squared(), ridges[0]), ridges, Newton(1e-9)

@@ -305,7 +305,7 @@ class Cluster:
         if self.same:
             raise ValueError(
                 f"{len(self.x)} rows on a cluster have no Gram matrix of all with all: seek f on "
-                "centres, as by centres=2000 in an estimator."
+                "centres, as by centres=2000 in an estimator, or by features=200."
             )
 
     def product(self, values: Array) -> Array:

@@ -634,14 +634,16 @@ class SampledHessians:
         shape = size + space.problem.fit_intercept, SAMPLING.sketch
         random = np.random.default_rng(space.solver.random_state).standard_normal(shape)
         directions = pilot.half_solve(space.problem.array(random))
-        part = space.operator if len(rows) == space.problem.rows else space.operator[rows, :]
+        part, bends = space.operator, factors
+        if len(rows) < space.problem.rows:
+            part, bends = part[rows, :], factors[beside(rows, factors)]
         beta = to_precision(space.basis.coefficients(directions[:size, :]), part.dtype)
         values = part @ beta
         if space.problem.fit_intercept:
             values = values + to_precision(directions[size:, :], values.dtype)
         values *= values  # of all rows, so in place
         squares = to_precision(namespace(values).mean(values, axis=1), "float64")
-        leverages = admission.on_host(factors[beside(rows, factors)] * squares)
+        leverages = admission.on_host(bends * squares)
         return np.minimum(leverages, 1.0)  # none is larger
 
     def _count(self, active: int) -> int:
