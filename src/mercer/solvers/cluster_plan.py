@@ -25,9 +25,7 @@ from mercer.solvers.preconditioners import expected_steps, memory_needed, sample
 
 PROBE = 1 << 14  # rows of each block on which a pass is timed
 CERTIFY = 1  # passes in float64 that end a fit
-LEVERAGES = (
-    2  # products with K by which the rows of a preconditioner are chosen, for the square loss
-)
+LEVERAGES = 2  # products by which rows of a preconditioner are chosen for the square loss
 OTHERS = 30  # waits for the cluster besides passes, in each Newton step, as long as an empty pass
 ROW = 1500  # kernel values in float64 that take as long as the risk, gap and rounding of a row
 
