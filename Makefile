@@ -55,7 +55,7 @@ coverage: $(installed)-dev
 	$(bin)/coverage report --fail-under $(COVERAGE)
 
 fuzz: $(installed)-test
-	$(bin)/python -m tests.fuzz $(MINUTES)
+	PYTHONPATH=tests $(bin)/python -m fuzz $(MINUTES)
 
 bench: $(installed)-plot
 	$(bin)/python -m benchmarks
@@ -90,10 +90,12 @@ $(VENV)-gpu/.installed: | $(bin)/python
 		--target $(VENV)-gpu torch==2.13.0 triton==3.9.0 array-api-compat
 	@touch $@
 
-# One stamp for each extra: the second `make` installs nothing.
+# One stamp for each extra: the second `make` installs nothing. Several extras by one call of pip:
+# make .venv/.installed-dev,docs
+comma := ,
 $(installed)-%: pyproject.toml | $(bin)/python
 	$(bin)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
-	@touch $@
+	@touch $(addprefix $(installed)-,$(subst $(comma), ,$*)) $@
 
 $(bin)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -139,7 +139,7 @@ def highlights() -> str:
         for start in starts:
             chosen = [row for row in results["rows"] if row["work"].startswith(start)]
             lines += [_highlight(name, row, results["machine"]) for row in chosen]
-    return "\n".join(_table(("work", "measured", "on", "all of it"), lines))
+    return "\n".join(_table(("work", "measured", "on", "details"), lines))
 
 
 def _highlight(name: str, row: Result, machine: Result) -> tuple[str, ...]:

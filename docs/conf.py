@@ -4,6 +4,8 @@ import os
 import re
 from importlib.metadata import version as installed_version
 
+from sphinx.util import logging
+
 project = "mercer"
 author = "The mercer developers"
 copyright = author
@@ -24,11 +26,15 @@ html_theme = "pydata_sphinx_theme"
 html_title = "mercer"
 html_static_path = ["_static"]
 html_css_files = ["mercer.css"]
+html_show_sourcelink = False
+html_sidebars = {"index": [], "getting_started": []}  # pages without others below them
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
     "navbar_persistent": ["search-button"],  # the wide field leaves no room for the links
+    # the code of examples is 100 characters wide, and their pages have no sections to list
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "gallery/**": []},
 }
 
 autodoc_default_options = {"members": True, "show-inheritance": True}
@@ -77,6 +83,38 @@ def escape(app, what, name, obj, options, lines):
             lines[i] = line.replace("|", "\\|")
 
 
+def join_alternative_texts(app, docname, source):
+    """MyST drops the line breaks of alternative texts, and glues words together."""
+    source[0] = re.sub(r"!\[[^\]]*\]", lambda match: match[0].replace("\n", " "), source[0])
+
+
+def ask_for_alternative_texts(app, doctree, docname):
+    """A picture without a description is a warning, also one that the gallery has drawn."""
+    for node in doctree.findall(lambda node: type(node).__name__ in ("image", "imgsgnode")):
+        thumbnail = "thumb" in node.get("uri", "")  # stands beside the title of its page
+        if not thumbnail and len(node.get("alt", "").split()) < 3:
+            message = "a picture needs an alternative text, or its figure a title: %r"
+            logging.getLogger(__name__).warning(message, node.get("alt", ""), location=docname)
+
+
+def point_to_the_page_of_a_name(app, pagename, templatename, context, doctree):
+    """Sources link back to one module each, but names of a module may stand on several pages."""
+    if not pagename.startswith("_modules/"):
+        return
+    modules = [name.split("/")[-1] for name in app.env.found_docs if "/generated/" in name]
+
+    def right(match):
+        page, anchor = match.groups()
+        owners = [name for name in modules if anchor.startswith(name + ".")]
+        name = anchor.removeprefix(max(owners, key=len) + ".") if owners else anchor
+        return f"/generated/{page}.html#{page}.{name}"
+
+    context["body"] = re.sub(r"/generated/([\w.]+)\.html#([\w.]+)", right, context.get("body", ""))
+
+
 def setup(app):
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", escape, priority=900)  # after napoleon
+    app.connect("source-read", join_alternative_texts)
+    app.connect("doctree-resolved", ask_for_alternative_texts)
+    app.connect("html-page-context", point_to_the_page_of_a_name)

@@ -60,7 +60,7 @@ for fixed in (True, False):
         model = SVC(kernel=kernel.normalised(), C=10.0)
         scores[fixed, name] = cross_val_score(model, X, y, cv=5).mean()
         place = "at a fixed place" if fixed else "anywhere"
-        print(f"{place}, {name}: {100 * scores[fixed, name]:.0f}% right")
+        print(f"{place}, {name}: accuracy {scores[fixed, name]:.2f}")
 
 # %%
 # The same kernel machine as a linear one, on explicit features: each is a word, so that weights can
@@ -82,14 +82,16 @@ left.axvline(0.5, color="#999999", linewidth=0.8, linestyle="--")
 left.set_yticks(places, list(KERNELS))
 left.invert_yaxis()
 left.set_xlim(0.4, 1.0)
-left.set_xlabel("share of strings told right, five folds")
-left.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+left.set_xlabel("accuracy in five folds")
+left.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.16), ncols=2)
+left.set_title("accuracy of five kernels on strings", fontsize=10)
 inside = [words[i] in WORD for i in best]
 colours = np.where(inside, "#1f5fa8", "#9db8d6")
 right.barh(np.arange(12), weights[best], color=colours)
 right.set_yticks(np.arange(12), [words[i] for i in best], family="monospace")
 right.invert_yaxis()
 right.set_xlabel("weight of the word; dark: part of TATAAT")
+right.set_title("words with the largest weights", fontsize=10)
 for axis in (left, right):
     axis.spines[["top", "right"]].set_visible(False)
 figure.savefig("dna.png", dpi=110)

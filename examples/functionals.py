@@ -32,6 +32,7 @@ left.plot(t, f(t[:, None]), color="#1f5fa8", label="from eight slopes and one va
 for p in places:
     ends = np.array([p - 0.25, p + 0.25])
     left.plot(ends, np.sin(p) + np.cos(p) * (ends - p), color="#d1495b", linewidth=2.5)
+left.set_title("a sine from eight slopes and one value", fontsize=10)
 left.legend(frameon=False, fontsize=8)
 
 # %%
@@ -45,6 +46,7 @@ density = t**2 * np.exp(-t / 0.7) / (2 * 0.7**3)
 right.stairs(counts, edges, color="#bbbbbb", fill=True)
 right.plot(t, g(t[:, None]), color="#1f5fa8", label="least norm with these areas")
 right.plot(t, density, "--", color="black", label="the density")
+right.set_title("a density with the areas of a histogram", fontsize=10)
 right.legend(frameon=False, fontsize=8)
 
 # %%

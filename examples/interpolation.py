@@ -1,12 +1,12 @@
 """
-Interpolation: the shortest function through six points
-=======================================================
+Interpolation: the function of least norm through six points
+============================================================
 
 The function of least norm through six points, in the spaces of five kernels.
 
-**Claim.** Every curve passes through the same values, and is the shortest of its space that does:
-‖f‖² = yᵀK⁻¹y. Any other function through the points is f + g with g = 0 at all of them, and
-‖f + g‖² = ‖f‖² + ‖g‖². What "short" means is the kernel's choice.
+**Claim.** Every curve passes through the same values, and has the least norm of all functions of
+its space that do: ‖f‖² = yᵀK⁻¹y. Any other function through the points is f + g with g = 0 at all
+of them, and ‖f + g‖² = ‖f‖² + ‖g‖². The kernel decides which functions have a small norm.
 Run with `python examples/interpolation.py`.
 """
 

@@ -77,15 +77,20 @@ for name, colour in (("centre", "#1f5fa8"), ("park", "#d1495b")):
         )
         label = f"{name}, {'weekend' if free else 'working day'}"
         left.plot(year, model.predict(rows), style, color=colour, label=label, linewidth=1.8)
+left.set_title("the season that was learned, for two stations", fontsize=10)
 left.set_ylabel("bicycles a day, sun")
 left.set_xticks(pd.to_datetime(["2024-01-15", "2024-04-15", "2024-07-15", "2024-10-15"]))
 left.set_xticklabels(["January", "April", "July", "October"])
 left.legend(frameon=False, fontsize=8)
-for guesses, colour, name in ((theirs, "#bbbbbb", "gradient boosting"), (ours, "#1f5fa8", "ours")):
+for guesses, colour, name in (
+    (theirs, "#bbbbbb", "gradient boosting"),
+    (ours, "#1f5fa8", "table_kernel, ridge"),
+):
     right.plot(hired, guesses, "o", color=colour, markersize=3, label=name)
 right.plot([0, 200], [0, 200], color="black", linewidth=0.8)
+right.set_title("predictions of left-out rows", fontsize=10)
 right.set_xlabel("bicycles hired")
-right.set_ylabel("predicted for rows left out")
+right.set_ylabel("predicted")
 right.legend(frameon=False, fontsize=8)
 for axis in (left, right):
     axis.spines[["top", "right"]].set_visible(False)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Before NumPy is loaded: with a thread for each core in each worker, threads wait for one
+    # another, and all tests take twice as long. Tests of threads ask for two by themselves.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
@@ -22,6 +29,17 @@ def pytest_configure(config):
     Said here, not in pyproject.toml: there it would import mercer before coverage looks on.
     """
     config.addinivalue_line("filterwarnings", "error::mercer.errors.MercerWarning")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is collected stays: to look for garbage in it, again and again, takes minutes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _library(name):

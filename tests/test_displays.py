@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
-from mercer import SVC, ConformalRegressor, KernelPCA, KernelRidge, KernelRidgeCV
+from mercer import SVC, SVR, ConformalRegressor, KernelPCA, KernelRidge, KernelRidgeCV
 from mercer.kernels import Gaussian, Linear, Matern
 from mercer.kernels.mercer import Normal
 from mercer.plotting import (
@@ -61,6 +63,9 @@ def test_eigenfunctions_are_drawn_at_places():
     np.testing.assert_allclose(
         display.ax_.lines[1].get_ydata(), found.functions(places[:, None])[:, 3]
     )
+    assert list(EigenfunctionsDisplay(Gaussian().mercer(Normal(), 2)).numbers) == [0, 1]
+    with pytest.raises(ValueError, match="there are 5 eigenfunctions"):
+        EigenfunctionsDisplay(found, [0, 5])
 
 
 def test_components_are_coordinates():
@@ -70,6 +75,8 @@ def test_components_are_coordinates():
     offsets = display.ax_.collections[0].get_offsets()
     np.testing.assert_allclose(offsets, model.transform(X)[:, [0, 2]])
     assert "component 2" in display.ax_.get_ylabel()
+    named = ComponentsDisplay.from_estimator(model, X, np.where(y > 0, "up", "down"))
+    assert [text.get_text() for text in named.ax_.get_legend().get_texts()] == ["down", "up"]
     with pytest.raises(ValueError, match="there are 3 components"):
         ComponentsDisplay.from_estimator(model, X, components=(0, 3))
 
@@ -117,3 +124,20 @@ def test_refusals():
         FittedFunctionDisplay.from_estimator(model, X)
     with pytest.raises(ValueError, match="band must be one of"):
         FittedFunctionDisplay.from_estimator(model, X[:, :1], band="all")
+    with pytest.raises(ValueError, match="SVR has no band 'std': write band=None"):
+        FittedFunctionDisplay.from_estimator(SVR().fit(X[:, :1], y), X[:, :1])
+    both = KernelRidge(kernel=Linear()).fit(X[:, :1], np.c_[y, y])
+    with pytest.raises(ValueError, match="a curve is of one target; got 2"):
+        FittedFunctionDisplay.from_estimator(both, X[:, :1])
+    with pytest.raises(ValueError, match="what KernelRidgeCV tried; got KernelRidge"):
+        ValidationDisplay.from_estimator(model)
+
+
+def test_tables_with_names_are_drawn_without_a_warning():
+    pandas = pytest.importorskip("pandas")
+    X, y = data()
+    table = pandas.DataFrame(X, columns=["size"])
+    model = KernelRidge(0.1, kernel=Gaussian(0.2)).fit(table, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FittedFunctionDisplay.from_estimator(model, table, y)

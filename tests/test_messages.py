@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 
 import mercer
-from mercer import SVR, KernelClassifier, KernelQuantileRegressor, KernelRidge
+from mercer import SVC, SVR, KernelClassifier, KernelQuantileRegressor, KernelRidge
 from mercer.features import Nystroem
 from mercer.features.centres import KMeansPlusPlus, Uniform
 from mercer.kernels import Gaussian, Laplacian, Linear, Matern, PairKernel, Polynomial
@@ -14,6 +15,7 @@ from mercer.losses import Hinge, Huber
 from mercer.online import OnlineKernelMachine
 from mercer.online.budgets import Merge
 from mercer.solvers import ConjugateGradient, Direct, Newton, Problem, interpolant
+from mercer.structured import table_kernel
 
 X = np.random.default_rng(0).standard_normal((30, 2))
 y = X[:, 0]
@@ -129,3 +131,44 @@ def test_a_kernel_that_overflows_is_named_by_every_estimator(model, dtype):
     X = OVERFLOWING if dtype == np.float64 else (1e-70 * OVERFLOWING).astype(dtype)
     with pytest.raises(ValueError, match=r"overflows: k\(x, x\) is beyond .* Scale the columns"):
         model.fit(X, np.arange(30) % 2)
+
+
+@pytest.mark.parametrize("model", [KernelRidge(kernel="rbf"), SVR(), KernelQuantileRegressor()])
+def test_targets_beyond_the_precision_of_the_rows(model):
+    """Predictions were infinite, and nothing was said."""
+    with pytest.raises(ValueError, match=r"size 2e\+150, beyond 3e\+38, .* pass X as float64"):
+        model.fit(X.astype(np.float32), 1e150 * y)
+    model.fit(X.astype(np.float32), 1e30 * y)
+
+
+@pytest.mark.parametrize("value", [np.ones(2), [1, [2]], None, "a"], ids=repr)
+def test_a_function_of_pairs_that_returns_no_number(value):
+    """In an estimator, where each pair is computed once."""
+    model = KernelRidge(kernel=PairKernel(lambda a, b: value))
+    with pytest.raises(ValueError, match=r"returns a number for them; it returned .* Write Block"):
+        model.fit(X, y)
+
+
+def test_a_function_of_pairs_that_returns_nan():
+    with pytest.raises(ValueError, match=r"PairKernel\(.*\) returned NaN or infinity: check"):
+        KernelRidge(kernel=PairKernel(lambda a, b: np.nan)).fit(X, y)
+
+
+def test_columns_of_a_table_that_hold_no_numbers():
+    table = pandas.DataFrame({"a": y, "town": ["Bonn"] * 30})
+    for model in (KernelRidge(kernel="rbf"), Nystroem()):
+        with pytest.raises(ValueError, match=r"columns \['town'\] of the table hold no numbers: w"):
+            model.fit(table, y)
+
+
+def test_parameters_of_named_kernels_beside_kernels_of_all_views():
+    with pytest.raises(ValueError, match=r"gamma belongs to kernels given by name; got gamma=2\.0"):
+        mercer.KernelCCA(kernel=Gaussian(), gamma=2.0).fit(X, X)
+    mercer.KernelCCA(kernel=[Gaussian(), "rbf"], gamma=2.0).fit(X, X)
+
+
+def test_a_table_without_rows():
+    table = pandas.DataFrame({"a": [0.0, 1.0], "town": ["Bonn", "Rome"]})
+    for model in (SVC(kernel=table_kernel(table)), KernelRidge(kernel=table_kernel(table))):
+        with pytest.raises(ValueError, match="needs at least one object; X has none"):
+            model.fit(table[:0], [])

@@ -30,6 +30,7 @@ from mercer.solvers.problem import Problem
 from mercer.theory import (
     approximation_error,
     estimation_error,
+    excess_risk,
     on_torus,
     regularised_excess,
     subgradient_bound,
@@ -311,6 +312,8 @@ def test_the_best_regularization_of_the_bound():
     assert found.fun == pytest.approx(8 * R * G * norm / math.sqrt(n))
     assert found.x != pytest.approx(8 * R * G / math.sqrt(n), rel=0.5)
     assert estimation_error(G, norm, R, n) == pytest.approx(2 * G * norm * R / math.sqrt(n))
+    within = excess_risk(G, R, n, lambda ridge: ridge * norm**2)  # for f* of the space
+    assert within == pytest.approx(2 * G * norm * (2 * R / math.sqrt(n)))  # 2G√λ‖f*‖
 
 
 def test_within_the_space_the_approximation_error_is_below_its_line():

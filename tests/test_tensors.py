@@ -359,12 +359,62 @@ class TestFeatures:
             features.transform(torch.zeros((4, 2)))
 
 
-@pytest.mark.parametrize("model", [SVC(), NuSVC(), SVR(), OneClassSVM()])
-def test_support_vector_machines_say_what_to_take(model):
-    X = torch.tensor(rows(20))
-    advice = r"computes on the CPU.*X\.cpu\(\)\.numpy\(\).*squared_hinge.*centres=1000"
-    with pytest.raises(ValueError, match=advice):
-        model.fit(X, torch.arange(20) % 2)
+class TestSupportVectorMachines:
+    """Values of the kernel come from tensors; objective, gap and answers are those of NumPy."""
+
+    @staticmethod
+    def agree(model, X, y, weights=None):
+        new, ours, theirs = rows(30, seed=5, dtype=X.dtype), clone(model), clone(model)
+        ours.fit(torch.tensor(X), torch.tensor(y), None if weights is None else weights)
+        theirs.fit(X, y, weights)
+        np.testing.assert_array_equal(ours.support_, theirs.support_)
+        np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-6, atol=1e-8)
+        assert isinstance(ours.support_vectors_, torch.Tensor)
+        for method in {"predict", "decision_function", "score_samples"}.intersection(dir(ours)):
+            values = getattr(ours, method)(torch.tensor(new))
+            assert isinstance(values, torch.Tensor)
+            expected = getattr(theirs, method)(new)
+            np.testing.assert_allclose(values.numpy(), expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(getattr(ours, method)(new), values.numpy())
+        return ours, theirs
+
+    @pytest.mark.parametrize(
+        "model", [SVC(), SVC(kernel="linear"), NuSVC(nu=0.3), SVR(), OneClassSVM(nu=0.2)]
+    )
+    def test_they_agree_with_those_of_arrays(self, model):
+        X = rows(60)
+        ours, theirs = self.agree(model, X, (X[:, 0] > 0).astype(int))
+        lists = (getattr(m, "solutions_", None) or [m.solution_] for m in (ours, theirs))
+        for own, other in zip(*lists, strict=True):
+            assert own.status.converged
+            assert own.objective == pytest.approx(other.objective, rel=1e-6)
+
+    def test_many_points_of_several_classes_with_weights(self):
+        X = rows(700, dtype=np.float32)
+        y = (X[:, 0] > 0.3).astype(int) + (X[:, 1] > 0)
+        ours, _ = self.agree(SVC(C=2.0, gamma=0.5), X, y, 0.5 + rows(700, 1)[:, 0] ** 2)
+        assert ours.score(torch.tensor(X), torch.tensor(y)) > 0.9
+
+    def test_rows_are_cached_where_they_are_not_cheap(self):
+        X = rows(3000, 40)
+        ours, theirs = (SVC(cache_size=10).fit(a, X[:, 0] > 0) for a in (torch.tensor(X), X))
+        found, known = ours.solutions_[0], theirs.solutions_[0]
+        assert found.status.converged
+        assert found.objective == pytest.approx(known.objective, rel=2e-4)
+
+    def test_labels_that_are_texts_stay_with_numpy(self):
+        X = rows(20)
+        model = SVC(probability=True, random_state=0)
+        with pytest.warns(FutureWarning, match="deprecated"):
+            model.fit(torch.tensor(X), np.where(X[:, 0] > 0, "a", "b"))
+        assert model.predict(torch.tensor(X)).dtype.kind == "U"
+        assert model.predict_proba(torch.tensor(X)).shape == (20, 2)
+        assert model.certificate()["norm"].value > 0
+
+    def test_a_model_of_arrays_refuses_tensors(self):
+        model = SVR().fit(rows(20), rows(20)[:, 0])
+        with pytest.raises(ValueError, match="fitted on arrays of NumPy, and X is a tensor"):
+            model.predict(torch.tensor(rows(20)))
 
 
 def differences(kernel, x, z, alpha, step=1e-6):

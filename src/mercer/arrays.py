@@ -77,11 +77,11 @@ def _name(xp: Any) -> str:
     return xp.__name__.removeprefix("array_api_compat.")
 
 
-def on_host(array: Array) -> np.ndarray:
+def as_numpy(array: Array) -> np.ndarray:
     """An array of any library as NumPy's, without a copy where the memory can be shared.
 
     >>> import numpy
-    >>> on_host([1.0, 2.0]).tolist() == on_host(numpy.asarray([1.0, 2.0])).tolist()
+    >>> as_numpy([1.0, 2.0]).tolist() == as_numpy(numpy.asarray([1.0, 2.0])).tolist()
     True
     """
     if is_tensor(array):
@@ -100,14 +100,46 @@ def beside(values: Array, like: Array) -> Array:
     """
     xp = namespace(like)
     if xp is np:
-        return values if isinstance(values, np.ndarray) else on_host(values)
+        return values if isinstance(values, np.ndarray) else as_numpy(values)
     if getattr(xp, "takes_numpy", False):  # what is not a row for each of them stays here
-        return values if hasattr(values, "__array_namespace__") else on_host(values)
+        return values if hasattr(values, "__array_namespace__") else as_numpy(values)
     if is_tensor(values):
         return values.to(like.device)
     if hasattr(values, "__array_namespace__") and not isinstance(values, np.ndarray):
         return values
     return xp.asarray(np.array(values), device=like.device)
+
+
+def likeness(array: Array) -> tuple[Any, ...]:
+    """What arrays that can be computed with together have in common: a key for what is cached.
+
+    >>> import numpy
+    >>> likeness(numpy.ones(2)) == likeness(numpy.zeros((3, 3)))
+    True
+    """
+    return namespace(array), array.dtype, str(array.device)
+
+
+def zeros(shape: Any, like: Array, dtype: Any = None) -> Array:
+    """Zeros beside another array, in its precision or the one that is named.
+
+    >>> import numpy
+    >>> zeros(2, numpy.ones(3, "float32"), "float64").tolist()
+    [0.0, 0.0]
+    """
+    xp = namespace(like)
+    kind = like.dtype if dtype is None else getattr(xp, dtype)
+    return xp.zeros(shape, dtype=kind, device=like.device)
+
+
+def identity(size: int, like: Array) -> Array:
+    """The identity matrix beside another array, in its precision.
+
+    >>> import numpy
+    >>> identity(2, numpy.ones(3)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return namespace(like).eye(size, dtype=like.dtype, device=like.device)
 
 
 def inner(a: Array, b: Array) -> float:

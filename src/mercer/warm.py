@@ -32,14 +32,14 @@ KERNELS: tuple[Kernel, ...] = (
     Linear(),
     Polynomial(3, 1.0),
 )
-ROWS = 1100  # more than are stored whole, so that rows are computed on the way
+WARM_ROWS = 1100  # more than are stored whole, so that rows are computed on the way
 
 
 def works(kernels: tuple[Kernel, ...] = KERNELS) -> Iterator[tuple[str, Callable[[], Any]]]:
     """What is run, with a name: each kernel in both precisions, then the solvers."""
     random = np.random.default_rng(0)
-    X = random.standard_normal((ROWS, 3))
-    y = np.sin(X[:, 0]) + 0.1 * random.standard_normal(ROWS)
+    X = random.standard_normal((WARM_ROWS, 3))
+    y = np.sin(X[:, 0]) + 0.1 * random.standard_normal(WARM_ROWS)
     for kernel in kernels:
         for dtype in (np.float64, np.float32):
             points = X.astype(dtype)

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.cli import main
+from mercer.cli import commands, main
 from mercer.cli.arguments import parser
-from mercer.workflow.search import Search
+from mercer.workflow import compare, read_table
+from mercer.workflow.search import Limit, Search
 
 ROWS = 120
 
@@ -60,6 +61,15 @@ def test_predictions_come_as_csv_with_limits_or_probabilities(folder, capsys):
         rows = list(csv.DictReader(file))
     assert all(abs(float(r["p(no)"]) + float(r["p(yes)"]) - 1) < 1e-8 for r in rows)
     assert {r["sold"] for r in rows} == {"yes", "no"}
+
+
+def test_many_rows_are_predicted_in_blocks(folder, capsys, monkeypatch):
+    told = []
+    for rows in (ROWS, 7):
+        monkeypatch.setattr(commands, "PREDICTED_ROWS", rows)
+        assert main(["predict", str(folder / "sold.mercer"), str(folder / "t.csv")]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
 
 
 def test_standard_input_is_a_table(folder, monkeypatch, capsys):
@@ -134,7 +144,15 @@ def test_ctrl_c_leaves_the_best_model_so_far(folder, tmp_path, capsys, monkeypat
     asked = ["fit", str(folder / "t.csv"), "--target", "price", "--time", "1h", "--no-report"]
     assert main([*asked, "-o", str(out)]) == 0
     assert "the best model so far" in capsys.readouterr().err
-    assert "stopped by hand" in mercer.load(out).certificate()
+    assert "stopped by hand" in str(mercer.load(out).certificate())
+
+
+def test_ctrl_c_ends_a_comparison_with_what_is_known(folder):
+    limit = Limit(1e9)
+    limit.stop()
+    found = compare(read_table(folder / "t.csv"), "price", limit=limit)
+    assert found.names == ["mercer.fit"]
+    assert np.isfinite(found.errors).all()
 
 
 def test_wrong_commands_have_the_code_of_all_programs(capsys):

@@ -24,7 +24,7 @@ Y = np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * RNG.standard_normal(N)
 
 
 def model(**options: object) -> KernelRidge:
-    return KernelRidge(1e-4, kernel=Gaussian(1.0), centres=Given(X[:60]), **options)
+    return KernelRidge(1e-4, kernel=Gaussian(1.0), centres=Given(X[:30]), **options)
 
 
 def scattered(array: np.ndarray) -> object:

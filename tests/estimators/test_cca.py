@@ -102,9 +102,25 @@ def test_centres_objects_and_single_columns():
     assert KernelCCA(1, centres=Given(X[:20])).fit(X, X).correlations_[0] > 0.5
 
 
+def series(values):
+    return pytest.importorskip("pandas").Series(values)
+
+
+@pytest.mark.parametrize("form", [list, np.asarray, np.float32, series])
+def test_a_view_may_be_one_number_for_each_row(form):
+    X, Y, _ = views()
+    column = KernelCCA(1).fit(X, Y[:, :1])
+    model = KernelCCA(1).fit(X, form(Y[:, 0]))
+    np.testing.assert_allclose(model.correlations_, column.correlations_, rtol=1e-5)
+    found = model.transform(X[:3], form(Y[:3, 0]))[1]
+    np.testing.assert_allclose(np.abs(found), np.abs(column.transform(X, Y[:, :1])[1][:3]), 1e-4)
+
+
 def test_refusals():
     X, Y, _ = views()
     for arguments, params, text in [
+        ((X, np.where(Y > 0, np.nan, Y)), {}, "view 1 contains NaN"),
+        ((X, Y), {"kernel": "precomputed"}, "pass kernels, and the views themselves"),
         ((X,), {}, "two views or more"),
         ((X, Y[1:]), {}, "as many rows each"),
         ((X, Y), {"regularization": 0.0}, "regularization > 0"),
@@ -115,3 +131,5 @@ def test_refusals():
             KernelCCA(**params).fit(*arguments)
     with pytest.raises(ValueError, match="fitted to 2 views; got 1"):
         KernelCCA().fit(X, Y).transform(X)
+    with pytest.raises(ValueError, match="view 1 has 1 columns, and had 3 in fit"):
+        KernelCCA().fit(X, Y).transform(X, Y[:, 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -15,11 +16,12 @@ from mercer import (
     KernelQuantileRegressor,
     KernelRegressor,
     KernelRidge,
+    KernelRidgeClassifier,
 )
 from mercer.errors import ApproximationWarning
 from mercer.kernels import Gaussian
 from mercer.losses import Hinge, Logistic, Multinomial, Quantile
-from mercer.solvers import automatic
+from mercer.solvers import DualAscent, automatic
 from mercer.solvers.automatic import Rates, choose
 
 RNG = np.random.default_rng(0)
@@ -76,9 +78,18 @@ def test_every_estimator_explains_before_and_after_the_fit(model, in_a_hurry):
 
 
 def test_where_nothing_was_chosen_it_says_so():
-    model = KernelClassifier("hinge")
+    model = KernelClassifier("hinge", solver=DualAscent())
     assert model.explain(X, Y > 1).startswith("DualAscent. The solver was given, or there")
     assert "nothing to choose" in model.fit(X, Y > 1).explain()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_what_few_rows_take_is_foreseen(loss):
+    text = KernelClassifier(loss).explain(X, Y > 1)
+    assert re.match(r"→ (DualAscent|Newton): about \S+ s", text)
+    assert "It is exact" in text
+    text = KernelRidgeClassifier().explain(X, Y > 1)
+    assert re.match(r"→ Direct: about \S+ s and", text)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])

@@ -6,7 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import binom
+from sklearn.exceptions import NotFittedError
 
 from mercer.estimators import ConditionalMeanEmbedding, KernelRidge, hsic_test, mmd_test
 from mercer.features import Nystroem, RandomFourierFeatures
@@ -216,6 +218,7 @@ def test_objects_and_single_precision():
 
 def test_refusals():
     X, Y = samples()
+    phi = RandomFourierFeatures(Gaussian(), n_components=5)
     for arguments, options, text in [
         ((X, Y), {"method": "exact"}, "method must be one of"),
         ((X, Y), {"bandwidth": "mean"}, "bandwidth must be one of"),
@@ -226,6 +229,13 @@ def test_refusals():
         ((X[:3], Y[:3]), {"bandwidth": "power"}, "four points or more"),
         ((X[:3], Y[:3]), {"method": "linear"}, "four points or more"),
         ((X, Y), {"method": "gamma", "bandwidth": "aggregate"}, "by permutations: write"),
+        ((X, Y), {"kernel": "rbf"}, "must be a Kernel, as Gaussian"),
+        ((X, Y[:, :1]), {}, "the same columns; got shapes"),
+        ((X, Y[:, :1]), {"kernel": Gaussian()}, "the same columns; got shapes"),
+        ((csr_array(X), csr_array(Y)), {}, "for a sparse matrix"),
+        ((["a", "b"], ["c", "d"]), {}, "pass a kernel for other points"),
+        ((X, Y), {"features": phi, "bandwidth": "median"}, "leave out kernel, bandwidth"),
+        ((X, Y), {"features": phi, "method": "gamma"}, "leave out kernel, bandwidth"),
     ]:
         with pytest.raises(ValueError, match=text):
             mmd_test(*arguments, **options)
@@ -233,6 +243,8 @@ def test_refusals():
         hsic_test(X, Y)
     with pytest.raises(ValueError, match="eight pairs or more"):
         hsic_test(X[:7], Y[:7], method="linear")
+    with pytest.raises(ValueError, match="leave out kernel, bandwidth"):
+        hsic_test(X[:7], Y[:7], kernel_y=Gaussian(), features=(phi, phi))
 
 
 def test_random_features_find_a_shift_in_linear_time():
@@ -257,6 +269,20 @@ def test_conditional_expectations_are_ridge_regressions():
     inner = [mu.output(i).inner(f) for i in range(5)]
     np.testing.assert_allclose(inner, model.expectation(new, f(Y)))
     np.testing.assert_allclose(mu([[0.2]])[0], inner)
+
+
+def test_targets_of_conditional_embeddings_may_be_one_number_each():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
+    model = ConditionalMeanEmbedding().fit(X, y)
+    column = ConditionalMeanEmbedding().fit(X, y[:, None])
+    np.testing.assert_array_equal(model.expectation(X, np.sin), column.expectation(X, np.sin)[:, 0])
+    np.testing.assert_array_equal(model.embedding(X)([[0.3]]), column.embedding(X)([[0.3]]))
+    with pytest.raises(ValueError, match="for each of the 20 rows of fit"):
+        model.expectation(X, np.ones(3))
+    for call in (lambda m: m.embedding(X), lambda m: m.expectation(X, np.sin)):
+        with pytest.raises(NotFittedError):
+            call(ConditionalMeanEmbedding())
 
 
 def test_conditional_embeddings_on_centres_and_of_objects():

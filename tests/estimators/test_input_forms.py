@@ -74,6 +74,7 @@ def test_tables_that_do_not_fit_are_refused():
             SVC(kernel=kernel).fit(column, Y)
     with pytest.raises(ValueError, match=r"got a table: write frame\['column'\]"):
         SVC(kernel=Spectrum(2)).fit(TABLE[["word"]], Y)
+    assert PairKernel(common_letters).gram(column[:0]).shape == (0, 0)  # no row tells what they are
 
 
 def test_numbers_in_an_array_of_objects_are_numbers():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -141,25 +139,3 @@ def test_refusals():
 )
 def test_it_passes_every_check_of_scikit_learn(estimator, check):
     check(estimator)
-
-
-# ---- scikit-learn's own tests, with our class in place of theirs ---------------------------------
-
-
-def their_tests():
-    """The module of scikit-learn's tests of KernelPCA, loaded anew, with our class in it."""
-    spec = importlib.util.find_spec("sklearn.decomposition.tests.test_kernel_pca")
-    if spec is None:
-        return {}
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.KernelPCA = KernelPCA
-    return {name: value for name, value in vars(module).items() if name.startswith("test_")}
-
-
-@pytest.fixture
-def global_random_seed():
-    return 0
-
-
-globals().update(their_tests())

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer import KernelRidge, KernelRidgeCV, linalg
 from mercer.errors import IndefiniteKernelWarning
-from mercer.estimators.lengthscales import FACTORS, median_distance
+from mercer.estimators.lengthscales import MEDIAN_FACTORS, median_distance
 from mercer.kernels import Gaussian, Laplacian, Linear, Matern, Precomputed
 
 N = 30
@@ -186,7 +186,7 @@ def test_sparse_points_have_a_median_too():
     dense = KernelRidgeCV(ALPHAS).fit(X, Y)
     sparse = KernelRidgeCV(ALPHAS).fit(scipy.sparse.csr_array(X), Y)
     assert np.allclose(dense.cv_errors_, sparse.cv_errors_, rtol=1e-6)
-    assert len(FACTORS) == 10
+    assert len(MEDIAN_FACTORS) == 10
 
 
 def test_the_default_alphas_reach_from_interpolation_to_nothing():

@@ -125,9 +125,7 @@ def test_held_out_errors_are_those_of_fits_to_the_other_rows(centres, fit_interc
 def test_many_rows_are_judged_on_centres_where_all_would_take_too_long(monkeypatch):
     from mercer.solvers import automatic
 
-    monkeypatch.setattr(
-        automatic, "TUNING", replace(automatic.TUNING, small=30, patience=1e-9, probe=32)
-    )
+    monkeypatch.setattr(automatic, "TUNING", replace(automatic.TUNING, small=30, patience=1e-9))
     monkeypatch.setattr(automatic, "default_centres", lambda rows: 20)
     search = KernelRidgeCV([1e-3, 0.1], lengthscales=[0.7], validation_fraction=0.2, random_state=0)
     with pytest.warns(ApproximationWarning, match=r"60 rows are too many for conj.* 20 centres"):

@@ -19,7 +19,7 @@ def product_of_rows(x, y):
     [
         KernelRidge(),
         KernelRidge(kernel="precomputed"),
-        KernelRidge(kernel=Gaussian(2.0) + 0.5 * Linear(), fit_intercept=True),
+        KernelRidge(kernel=Gaussian(2.0) + Linear(), fit_intercept=True),
         KernelRidge(kernel=Matern(1.5), alpha=0.1, solver=Direct(mixed=True)),
         KernelRidge(kernel=PairKernel(product_of_rows)),
         KernelRidgeCV(),

@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.svm import SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.estimators import (
@@ -265,6 +266,8 @@ def test_refusals():
         ridge(alpha=0.0).fit(X, y).log_marginal_likelihood()
     with pytest.raises(ValueError, match="ConformalRegressor\\(KernelRidgeCV\\(\\)\\)"):
         KernelRidgeCV().fit(X, y).predict_interval(new)
+    with pytest.raises(ValueError, match="SVR has none: write scaled=False"):
+        ConformalRegressor(SVR(), scaled=True).fit(X, y)
     few = ridge().fit(X[:5], y[:5])
     assert np.isinf(few.predict_interval(new, coverage=0.9)).all()
 

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import markets
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.evaluation.dispatch import execution_for
 from mercer.evaluation.execution import Affine, MappedRows
 from mercer.evaluation.reference import Reference
 from mercer.kernels import BlockKernel, Gaussian, Matern, Precomputed
+from mercer.points import HostedPoints
 
 try:
     import torch
@@ -47,6 +48,12 @@ def tensors(kernel, X, Y):
     return execution_for(kernel, *as_tensors(kernel, X, Y), X.dtype)
 
 
+def hosted(kernel, X, Y):
+    x, y = as_tensors(kernel, X, Y)
+    there = HostedPoints(x)
+    return execution_for(kernel, there, there if y is x else HostedPoints(y), X.dtype)
+
+
 def plain_torch(kernel, X, Y):
     from mercer.evaluation.gpu.execution import Torch
 
@@ -63,9 +70,10 @@ EXECUTIONS = {
     "own blocks": lambda kernel, X, Y: host(as_blocks(kernel), X, Y),
     "reference": lambda kernel, X, Y: host(kernel, X, Y, "reference"),
     "tensors": tensors,  # through NumPy, or through Triton where it interprets
+    "hosted": hosted,  # points as tensors, all other numbers as arrays
     "torch": plain_torch,
 }
-NEEDS_TORCH = ("tensors", "torch")
+NEEDS_TORCH = ("tensors", "torch", "hosted")
 
 
 @pytest.fixture(params=EXECUTIONS)
@@ -77,7 +85,7 @@ def make(request):
     def made(kernel, X, Y):
         return EXECUTIONS[name](kernel, X, Y)
 
-    made.array = torch.tensor if name in NEEDS_TORCH else np.array
+    made.array = torch.tensor if name in ("tensors", "torch") else np.array
     made.blocks = name == "own blocks"
     return made
 
@@ -105,7 +113,7 @@ def exact(kernel, X, Y):
 
 def close(found, expected, dtype, scale=1.0):
     tolerance = 2e-5 if dtype == np.float32 else 1e-11
-    found = np.asarray(on_host(found), np.float64)
+    found = np.asarray(as_numpy(found), np.float64)
     assert np.abs(found - expected).max(initial=0.0) <= tolerance * scale
 
 

@@ -218,8 +218,8 @@ def test_kernels_without_a_program_run_in_blocks(name):
     kernel, data = WITHOUT_EXPRESSION[name]
     if data is not None and not isinstance(data, np.ndarray):
         pytest.skip("points that are not vectors are not tensors")
-    if name.startswith("precomputed"):
-        pytest.skip("points known by number are not tensors")
+    if name.startswith(("precomputed", "functionals")):
+        pytest.skip("points known by number, and functionals, are not tensors")
     X = points(11, 2, np.float64, 0) if data is None else np.asarray(data, np.float64)
     if "block" in name:
         kernel = BlockKernel(lambda x, y: torch.exp(-torch.cdist(x, y, p=1)))

@@ -74,6 +74,18 @@ def test_a_point_is_similar_to_itself(smoothness, dtype):
     assert np.allclose(Matern(smoothness)(X.astype(dtype)).diagonal(), 1.0, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("far", [1e15, 1e60, 5e149])
+@pytest.mark.parametrize(
+    "kernel", [PeriodicBernoulli(3, period=2.5), PeriodicExponential(period=0.3)]
+)
+def test_points_further_out_than_digits_reach_are_somewhere_on_the_circle(kernel, far):
+    """Polynomials in what was left of a turn had values beyond k(x, x)."""
+    x = far * np.array([[1.0], [1.1], [-0.7]])
+    matrix, top = kernel(x), kernel([[0.0]])[0, 0]
+    np.testing.assert_allclose(np.diagonal(matrix), top, rtol=1e-12)
+    assert np.abs(matrix).max() <= top * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("far", [1e3, 1e5, 1e8, 1e10])
 @pytest.mark.parametrize("period", [1.0, 2.5, 0.3, np.pi])
 @pytest.mark.parametrize("kind", [PeriodicBernoulli, PeriodicExponential])

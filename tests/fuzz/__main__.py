@@ -1,13 +1,36 @@
-"""`python -m tests.fuzz [MINUTES [FIRST]]`: random cases for so long, from a first seed on."""
+"""`python -m fuzz [MINUTES [FIRST]]`: random cases for so long, from a first seed on."""
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
+import traceback
 
-from tests.fuzz import inputs, interruptions, problems
+from fuzz import inputs, interruptions, problems
 
 KINDS = ((inputs, 100_000, 0.5), (problems, 10_000, 0.4), (interruptions, 200, 0.1))
+BUSY, IDLE = 60.0, 900.0  # seconds of processor time and of waiting, beyond which a case hangs
+
+
+def attempted(kind, seed):
+    """What is wrong with a case, an error of the case itself and its length included."""
+
+    def end(number, frame):
+        raise TimeoutError(f"more than {BUSY:g} s of work, or {IDLE:g} s of waiting")
+
+    signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, BUSY)
+    if kind is not interruptions:  # which sets the other alarm itself
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, IDLE)
+    try:
+        return kind.attempt(seed)
+    except Exception:
+        return f"seed {seed}: {traceback.format_exc()}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def main() -> int:
@@ -16,7 +39,7 @@ def main() -> int:
     for kind, most, share in KINDS:
         end, seed = time.monotonic() + 60.0 * minutes * share, first
         while seed < first + most and time.monotonic() < end:
-            wrong = kind.attempt(seed)
+            wrong = attempted(kind, seed)
             seed += 1
             if wrong:
                 failures += 1

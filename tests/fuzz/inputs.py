@@ -8,36 +8,31 @@ from __future__ import annotations
 
 import traceback
 import warnings
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
+import markets
 import mercer
-from mercer import features, online
+from fuzz import objects
+from mercer import features, online, structured
 from mercer.evaluation import reference
-from mercer.features import additive
 from mercer.kernels import (
     AllSubsets,
-    ArcCosine,
     BlockKernel,
-    Brownian,
-    Cauchy,
-    ChiSquared,
-    Constant,
     Gaussian,
-    HistogramIntersection,
     Laplacian,
     Linear,
     Matern,
     PeriodicBernoulli,
-    PeriodicExponential,
+    Polyharmonic,
     Polynomial,
-    PolynomialOf,
-    RationalQuadratic,
-    Spline,
-    StretchedExponential,
+    ThinPlate,
 )
 from mercer.losses import Hinge
 from mercer.testing.cases import Case
@@ -65,6 +60,10 @@ SEARCHES = [  # that choose by themselves: their answer has no reference on othe
     mercer.LearnedKernelClassifier,
     lambda: mercer.ConformalRegressor(mercer.KernelRidge()),
     mercer.ConditionalMeanEmbedding,
+    lambda: mercer.KernelRidge(kernel=ThinPlate()),
+    lambda: mercer.KernelRidge(kernel=Polyharmonic(3), alpha=0.1),
+    lambda: mercer.KernelRidge(kernel="rbf", centres=3, random_state=0),
+    lambda: mercer.KernelClassifier("hinge", centres=3, random_state=0),
 ]
 UNSUPERVISED = [
     mercer.OneClassSVM,
@@ -79,44 +78,44 @@ MAPS = [
     features.RandomFourierFeatures,
     features.Fastfood,
     features.PolynomialCountSketch,
+    features.TensorSketch,
     features.SkewedChi2Sampler,
-    additive.AdditiveChi2Sampler,
+    features.AdditiveChi2Sampler,
+    features.AdditiveFeatures,
+    features.ReLUFeatures,
+    lambda: features.MercerFeatures(Gaussian(2.0), 10),
+    lambda: features.MercerFeatures(PeriodicBernoulli(1), 10),
 ]
 ONLINE = [
     lambda: online.OnlineKernelMachine(Gaussian(0.5), loss=Hinge()),
+    lambda: online.OnlineKernelMachine(Gaussian(0.5), budget=online.budgets.Merge(3)),
+    lambda: online.OnlineKernelMachine(Linear(), budget=online.budgets.Project(3)),
     lambda: online.Pegasos(Gaussian(0.5)),
+    lambda: online.NORMA(Gaussian(0.5)),
+    lambda: online.Forgetron(Gaussian(0.5), size=3),
+    lambda: online.KernelPerceptron(Polynomial(2)),
+    lambda: online.PassiveAggressive(Gaussian(0.5)),
+    lambda: online.OneClassMachine(Gaussian(0.5)),
+    lambda: online.NystroemMachine(Gaussian(0.5), size=5),
+    lambda: online.RandomFeatureMachine(Gaussian(0.5), n_components=8),
+    lambda: online.DoublyStochasticMachine(Gaussian(0.5)),
     lambda: online.KernelRecursiveLeastSquares(Gaussian(0.5)),
 ]
 KERNELS = [Gaussian(0.5), Matern(1.5), Laplacian(2.0), Linear(1.0), Polynomial(2)]
 NAMES = [None, "rbf", "poly", "linear", "laplacian", "cosine"]
 VALUES = [  # kernels whose values are compared
-    *KERNELS,
-    Matern(2.2),
-    Matern(0.3),
-    RationalQuadratic(0.7),
-    StretchedExponential(0.5),
-    Cauchy(1.3),
-    AllSubsets(),
-    ArcCosine(0),
-    ArcCosine(1),
-    ArcCosine(2),
-    PeriodicBernoulli(1),
-    PeriodicExponential(2.0),
-    ChiSquared(0.7),
-    HistogramIntersection(),
-    Brownian(),
-    Spline(),
-    Constant(2.0),
-    2.0 * Gaussian(0.5) + Linear() * Matern(1.5, lengthscale=2.0),
-    PolynomialOf(Linear(), [0.5, 0.0, 2.0, 1.0]),
-    (0.3 * Linear(1.0)).exp().normalised(),
-    Polynomial(2).normalised(),
+    *markets.ALL_EXPRESSIONS.values(),
+    *(kernel for kernel, _ in markets.ON_THEIR_POINTS.values()),
+    *markets.INDEFINITE.values(),
     (Polynomial(5) + Linear()).normalised(),
     (Linear().exp() + Gaussian()).normalised(),
-    Gaussian(0.6).on([0]),
+    (Linear().exp() * Polynomial(3)).normalised(),
+    Gaussian() ** 2 + AllSubsets() * Laplacian(),
 ]
+FUNCTIONS = [kernel for kernel, _ in markets.WITHOUT_EXPRESSION.values()]
 REFUSALS = (ValueError, TypeError)
 NOT_OURS = (np.linalg.LinAlgError,)  # a ValueError that says nothing to a user
+SMALLEST = 1e-140  # answers whose squares are no numbers
 NEAR = 0.15  # of the largest target: solvers stop at a gap of 1e-3, of which the root counts
 
 
@@ -181,17 +180,27 @@ def plain(X):
     return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, np.float64)
 
 
+@dataclass
+class Outcome:
+    """What an action returns, the text of an error that is not ours, and how it ended."""
+
+    value: Any = None
+    error: str = ""
+    refused: bool = False
+    unsolved: bool = False  # and said so
+
+
 def outcome(action):
-    """What an action returns, the text of an error that is not ours, and whether it refused."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    with warnings.catch_warnings(record=True) as said, np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
+        warnings.simplefilter("always", ConvergenceWarning)
         try:
-            return action(), "", False
+            return Outcome(action(), unsolved=bool(said))
         except REFUSALS as refusal:
             ours = not isinstance(refusal, NOT_OURS) and str(refusal).strip()
-            return None, "" if ours else traceback.format_exc(), True
+            return Outcome(error="" if ours else traceback.format_exc(), refused=True)
         except Exception:
-            return None, traceback.format_exc(), True
+            return Outcome(error=traceback.format_exc(), refused=True)
 
 
 # ---- kernels -------------------------------------------------------------------------------------
@@ -200,22 +209,46 @@ def outcome(action):
 def attempt_kernel(random, seed):
     kernel, X = VALUES[random.integers(len(VALUES))], rows(random)
     name = f"seed {seed}: {kernel!r} on {type(X).__name__} {np.shape(X)}"
-    values, error, refused = outcome(lambda: kernel.gram(X).dense())
-    if error or refused:
-        return f"{name}\n{error}" if error else ""
-    case = Case(kernel, X, "random points")
+    found = outcome(lambda: kernel.gram(X).dense())
+    if found.error or found.refused:
+        return f"{name}\n{found.error}" if found.error else ""
+    case, values = Case(kernel, X, "random points"), found.value
     with np.errstate(all="ignore"):
         exact = reference.block(kernel.expression(), case.x, case.x)
-        slack = 2.0 * case.bound(case.x, case.x)
+        # subnormal numbers are taken for zero, in two factors of a term
+        slack = 2.0 * case.bound(case.x, case.x) + 4.0 * np.finfo(case.dtype).tiny
         # beyond the range of the points' precision an infinity is the rounded value
         exact = np.where(abs(exact) > np.finfo(case.dtype).max, np.sign(exact) * np.inf, exact)
         off = ~((values == exact) | (abs(values - exact) <= slack))
         if np.abs(plain(X)).max(initial=0.0) > 1e100:
             off &= np.isfinite(values)  # an overflow on the way shows
-    if not off.any() or np.isnan(exact[off]).all():
+        if off.any():  # a row of subnormal numbers may be one of zeros, which has no direction
+            tiny = abs(plain(X)) < np.finfo(case.dtype).tiny
+            zeros = kernel.points(np.where(tiny, 0.0, plain(X)).astype(case.dtype))
+            off &= ~(abs(values - reference.block(kernel.expression(), zeros, zeros)) <= slack)
+    off &= ~(np.isnan(exact) | np.isnan(slack))  # what the reference cannot tell
+    if not off.any():
         return ""
     i, j = np.argwhere(off)[0]
     return f"{name}: {values[i, j]!r} at {i}, {j}, the reference {exact[i, j]!r} ± {slack[i, j]!r}"
+
+
+def attempt_function(random, seed):
+    """Kernels without a formula: products with the matrix are those with its values."""
+    kernel, X = FUNCTIONS[random.integers(len(FUNCTIONS))], rows(random)
+    name = f"seed {seed}: {kernel!r} on {type(X).__name__} {np.shape(X)}"
+    found = outcome(lambda: (kernel.gram(X).dense(), kernel.gram(X) @ np.ones(length(X))))
+    if found.error or found.refused:
+        users = not found.error or markets.__file__ in found.error  # the function's own traceback
+        return "" if users else f"{name}\n{found.error}"
+    dense, product = (np.asarray(part, np.float64) for part in found.value)
+    with np.errstate(all="ignore"):
+        if not np.isfinite(dense).all():
+            return ""  # what the user's function returned
+        size = np.abs(dense).sum(axis=1)
+        unit = np.finfo(np.asarray(found.value[0]).dtype).eps
+        same = np.abs(product - dense.sum(axis=1)) <= 100 * unit * size + 1e-300
+    return "" if same.all() else f"{name}: products are not those of the values"
 
 
 # ---- estimators ----------------------------------------------------------------------------------
@@ -237,6 +270,9 @@ def attempt_transformer(random, seed):
                 return getattr(fitted, method)(X)
         return fitted.labels_
 
+    mixed = isinstance(getattr(model, "budget", None), online.budgets.Merge)
+    if mixed and scipy.sparse.issparse(X):  # sparse rows are projected: another machine
+        return compared(name, lambda: answer(model, X), None, X, None)
     return compared(name, lambda: answer(model, X), lambda: answer(twin, plain(X)), X, None)
 
 
@@ -265,6 +301,10 @@ def attempt_predictor(random, seed):
             return model.weights(X)
         return model.decision_function(X) if make in CLASSIFIERS else model.predict(X)
 
+    if make is mercer.SVC:  # votes of classes that are equal turn on rounding
+        model.set_params(decision_function_shape="ovo")
+        twin.set_params(decision_function_shape="ovo")
+
     if searching or make is mercer.NuSVC:  # whose f is 0, and b anything, where classes overlap
         return compared(name, lambda: answer(model, X), None, X, y)
     return compared(name, lambda: answer(model, X), lambda: answer(twin, plain(X)), X, y)
@@ -280,42 +320,103 @@ def by_reference(kernel):
 
 
 def compared(name, answer, reference_answer, X, y):
-    found, error, refused = outcome(answer)
-    if error:
-        return f"{name}\n{error}"
-    if refused:
+    found = outcome(answer)
+    if found.error:
+        return f"{name}\n{found.error}"
+    if found.refused:
         return ""
-    found = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
-    if len(found) != length(X):
-        return f"{name}: {len(found)} answers for {length(X)} rows"
-    if found.dtype.kind == "f" and np.isnan(found).any():
+    values = found.value
+    values = np.asarray(values.toarray() if scipy.sparse.issparse(values) else values)
+    if len(values) != length(X):
+        return f"{name}: {len(values)} answers for {length(X)} rows"
+    if values.dtype.kind == "f" and np.isnan(values).any():
         return f"{name}: an answer is NaN"
-    if reference_answer is None or found.dtype.kind != "f":
+    if reference_answer is None or values.dtype.kind != "f" or found.unsolved:
         return ""
-    return f"{name}{wrong}" if (wrong := far_from(found, reference_answer, y)) else ""
+    return f"{name}{wrong}" if (wrong := far_from(values, reference_answer, y)) else ""
 
 
 def far_from(found, reference_answer, y):
-    exact, error, refused = outcome(reference_answer)
-    if error:
-        return f", plain\n{error}"
-    if refused:
+    right = outcome(reference_answer)
+    if right.error:
+        return f", plain\n{right.error}"
+    if right.refused:
         return ": the reference refuses what was taken"
+    if right.unsolved:
+        return ""
+    exact = right.value
     with np.errstate(all="ignore"):
         size = np.abs(exact).max(initial=0.0)
         if y is not None and np.asarray(y).dtype.kind in "fi":
             size = max(size, float(np.abs(np.asarray(y, float)).max(initial=0.0)))
-        off = np.abs(found - exact).max(initial=0.0)
-    near = off <= NEAR * size + 1e-300 or not np.isfinite(size)
+            size = size if np.any(y) else max(size, 1e-14)  # rounding of zero
+        elif y is not None:
+            size = max(size, 1.0)  # labels are ±1
+        off = np.abs(found - exact).max(initial=0.0, where=found != exact)
+    near = off <= NEAR * size + SMALLEST or not np.isfinite(size)
     return "" if near else f": {off:.3g} from the reference, whose size is {size:.3g}"
+
+
+# ---- two samples, and views of the same objects --------------------------------------------------
+
+
+def attempt_pair(random, seed):
+    """Tests and canonical correlations: a p-value, a correlation, or a refusal."""
+    X = rows(random)
+    Y = rows(random) if random.random() < 0.3 else numbers(random, (length(X), 2))
+    what = random.integers(3)
+    name = f"seed {seed}: {['mmd_test', 'hsic_test', 'KernelCCA'][what]} of {np.shape(X)} and Y"
+    if what == 2:
+        found = outcome(lambda: mercer.KernelCCA(1, random_state=0).fit(X, Y).correlations_)
+    else:
+        test = [mercer.mmd_test, mercer.hsic_test][what]
+        options = {} if random.random() < 0.5 else {"bandwidth": "aggregate"}
+        found = outcome(lambda: [test(X, Y, permutations=19, random_state=0, **options).pvalue])
+    if found.error or found.refused:
+        return f"{name}\n{found.error}" if found.error else ""
+    inside = np.asarray(found.value)
+    inside = (inside >= 0.0) & (inside <= 1.0 + 1e-12)
+    return "" if inside.all() else f"{name}: {found.value} is not between 0 and 1"
+
+
+def attempt_table(random, seed):
+    """A small table with texts, missing values and a constant, to `mercer.fit` and estimators."""
+    n = int(random.choice([0, 1, 5, 12, 30]))
+    columns = {
+        "number": numbers(random, n),
+        "town": np.array(["Bonn", "Rome", None], object)[random.integers(0, 3, n)],
+        "same": np.ones(n),
+        "y": targets(random, n)[:n],
+    }
+    if columns["y"].ndim > 1:
+        columns["y"] = columns["y"][:, 0]
+    table = pandas.DataFrame(columns)
+    name = f"seed {seed}: a table of {n} rows, y {columns['y'].dtype}"
+    rest = table.drop(columns="y")
+
+    def answer():
+        if random.random() < 0.1:
+            return mercer.fit(table, "y", time_limit=2.0).predict(table)
+        model = [mercer.KernelRidge, mercer.SVC][random.integers(2)]
+        return model(kernel=structured.table_kernel(rest)).fit(rest, columns["y"]).predict(rest)
+
+    found = outcome(answer)
+    if found.error:
+        return f"{name}\n{found.error}"
+    return "" if found.refused or len(found.value) == n else f"{name}: {len(found.value)} answers"
 
 
 def attempt(seed):
     """One random case; the text of what is wrong, or nothing."""
     random = np.random.default_rng(seed)
     share = random.random()
-    if share < 0.4:
-        return attempt_kernel(random, seed)
-    if share < 0.55:
-        return attempt_transformer(random, seed)
-    return attempt_predictor(random, seed)
+    kinds = (
+        (attempt_kernel, 0.35),
+        (attempt_function, 0.40),
+        (objects.attempt, 0.47),
+        (attempt_pair, 0.50),
+        (attempt_table, 0.51),
+        (attempt_transformer, 0.65),
+    )
+    kind = next((kind for kind, end in kinds if share < end), attempt_predictor)
+    return kind(random, seed)

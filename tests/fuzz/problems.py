@@ -21,6 +21,8 @@ from mercer.losses import (
     Hinge,
     Huber,
     Logistic,
+    Multinomial,
+    Poisson,
     Quantile,
     Squared,
     SquaredHinge,
@@ -54,6 +56,7 @@ LOSSES = [
     Absolute(),
     Quantile(0.2),
     EpsilonInsensitive(0.1),
+    Poisson(),
 ]
 SOLVERS = [  # with a duality gap
     Newton(1e-8),
@@ -103,6 +106,7 @@ def value(loss, y, f):
         Absolute: lambda: abs(r),
         Quantile: lambda: np.where(r < 0, -WIDE(0.2) * r, WIDE(0.8) * r),
         EpsilonInsensitive: lambda: np.maximum(abs(r) - WIDE(0.1), 0),
+        Poisson: lambda: np.exp(f) - m,
     }
     return forms[type(loss)]()
 
@@ -119,6 +123,7 @@ def slope(loss, y, f):
         Absolute: lambda: np.sign(r),
         Quantile: lambda: np.where(r < 0, -WIDE(0.2), WIDE(0.8)),
         EpsilonInsensitive: lambda: np.sign(r) * (abs(r) > WIDE(0.1)),
+        Poisson: lambda: np.exp(f) - y,
     }
     return forms[type(loss)]()
 
@@ -134,19 +139,27 @@ def domain(loss, y):
     }
     if type(loss) in ends:
         return tuple(np.full(len(y), WIDE(end)) for end in ends[type(loss)])
+    if isinstance(loss, Poisson):
+        return -y, np.full(len(y), WIDE(np.inf))
     far = np.inf if isinstance(loss, SquaredHinge) else 1.0  # of −uy, from 0 on
     return np.where(y > 0, -far, 0.0).astype(WIDE), np.where(y > 0, 0.0, far).astype(WIDE)
 
 
+def times_log(q):
+    """q log q, 0 at 0."""
+    return np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0)
+
+
 def conjugate(loss, y, u):
     s = np.clip(-u * y, 0, 1)
-    entropy = sum(np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0) for q in (s, 1 - s))
+    entropy = times_log(s) + times_log(1 - s)
     forms = {
         Squared: lambda: u * y + u**2 / 2,
         Huber: lambda: u * y + u**2 / 2,
         Logistic: lambda: entropy,
         SquaredHinge: lambda: u * y + u**2 / 4,
         EpsilonInsensitive: lambda: u * y + WIDE(0.1) * abs(u),
+        Poisson: lambda: times_log(u + y) - (u + y),
     }
     return forms.get(type(loss), lambda: u * y)()
 
@@ -236,6 +249,8 @@ def drawn(random):
     y = random.standard_normal(n) * 10.0 ** random.integers(-2, 3)
     if loss.is_classification:
         y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    if isinstance(loss, Poisson):
+        y = random.integers(0, 5, n).astype(float)
     weights = random.integers(1, 4, n).astype(float)
     ridge, scale = 10.0 ** random.integers(-6, 2), 10.0 ** random.integers(-1, 2)
     kernel, values = KERNELS[random.choice(5, p=[0.6, 0.1, 0.1, 0.1, 0.1])]
@@ -354,11 +369,75 @@ def attempt_on_features(random):
     return "" if within else f"on features, {loss!r}: {ours.status} and is {off:.2e}"
 
 
+def attempt_with_classes(random):
+    """Several classes: the gap of the dual point that the probabilities are."""
+    X, _, weights, _, ridge, kernel, values = drawn(random)
+    count = int(random.integers(2, 5))
+    labels = np.arange(len(X)) % count
+    Y = np.eye(count)[labels]
+    solution = solved(Newton(1e-8), Problem(kernel.gram(X), Y, Multinomial(), ridge, weights))
+    if solution is None or not solution.status.converged:
+        return ""
+    wide = X.astype(WIDE)
+    K, p = values(wide, wide), weights.astype(WIDE) / WIDE(weights.sum())
+    alpha = solution.coefficients.astype(WIDE)
+    f = K @ alpha
+    top = f.max(axis=1)
+    sums = np.log(np.exp(f - top[:, None]).sum(axis=1)) + top
+    risk = (p * (sums - f[np.arange(len(X)), labels])).sum()
+    objective = risk + WIDE(ridge) / 2 * (alpha * f).sum()
+    own = np.clip(Y - WIDE(ridge) * alpha / p[:, None], 0, None)
+    own /= own.sum(axis=1)[:, None]  # into the simplex
+    duals = []
+    for q in (np.exp(f - sums[:, None]), own):
+        push = p[:, None] * (q - Y)
+        cost = (p * times_log(q).sum(axis=1)).sum()
+        duals.append(-cost - (push * (K @ push)).sum() / (2 * WIDE(ridge)))
+    sizes = (np.sqrt(K.diagonal())[:, None] * abs(alpha)).sum()
+    error = 1e-15 * float(np.sqrt(K.diagonal().max()) * sizes)  # of Kα, thus of probabilities
+    slack = (error * float(np.sqrt(K.diagonal().max()))) ** 2 / (2 * ridge)
+    allowed = solution.gap + ROUNDING * float(max(objective, np.log(WIDE(count)))) + slack
+    off = float(objective - max(duals))
+    return "" if off <= allowed else f"{count} classes, {kernel!r}: {solution.status}, {off:.2e}"
+
+
+def attempt_with_outputs(random):
+    """Several targets, and polynomials that are not penalised: residuals of the linear system."""
+    X, y, weights, _, ridge, kernel, values = drawn(random)
+    Y = np.stack([y, y[::-1], np.ones_like(y)], axis=1)
+    free = random.random() < 0.5 and len(X) > 4
+    options = {"null_space": np.ones((len(X), 1))} if free else {}
+    problem = Problem(kernel.gram(X), Y, Squared(), ridge, weights, **options)
+    wide = X.astype(WIDE)
+    K, p = values(wide, wide), weights.astype(WIDE) / WIDE(weights.sum())
+    roots = np.sqrt(p)[:, None]
+    for solver in RESIDUALS:
+        solution = solved(solver, problem)
+        if solution is None or not solution.status.converged:
+            continue
+        alpha = solution.coefficients.astype(WIDE)
+        b = np.asarray(solution.intercept, WIDE).reshape(-1, 3)
+        rest = roots * (K @ alpha + b.sum(axis=0) - Y) + WIDE(ridge) * alpha / roots
+        sizes = np.linalg.norm((roots * Y).astype(float), axis=0)
+        off = float((np.linalg.norm(rest.astype(float), axis=0) / sizes).max())
+        rounding = 1e-14 * float(K.max() * abs(alpha).sum() / sizes.min())
+        if off > solution.gap * (1 + ROUNDING) + rounding:
+            return f"three outputs, {kernel!r}: {solver} says {solution.status} and is {off:.2e}"
+    return ""
+
+
 def attempt(seed):
     """Solve one random problem by all solvers; the text of what is wrong, or nothing."""
     random = np.random.default_rng(seed)
     share = random.random()
-    kinds = (attempt_on_points, 0.8), (attempt_on_centres, 0.9), (attempt_with_penalty, 0.97)
+    kinds = (
+        (attempt_on_points, 0.7),
+        (attempt_with_classes, 0.75),
+        (attempt_with_outputs, 0.8),
+        (attempt_on_centres, 0.9),
+        (attempt_with_penalty, 0.97),
+    )
     kind = next((kind for kind, end in kinds if share < end), attempt_on_features)
-    wrong = kind(random)
+    with np.errstate(all="ignore"):
+        wrong = kind(random)
     return f"seed {seed}: {wrong}" if wrong else ""

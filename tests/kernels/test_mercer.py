@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -149,6 +150,22 @@ def test_a_large_sample_has_the_spectrum_of_its_measure():
     X = 1.3 * np.random.default_rng(0).standard_normal((3000, 1))
     exact = Gaussian(0.7).mercer(Normal(1.3), 5).eigenvalues
     np.testing.assert_allclose(Gaussian(0.7).mercer(X, 5).eigenvalues, exact, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "measure", "X"),
+    [
+        (PeriodicBernoulli(1), UniformCircle(), [[0.3]]),
+        (Gaussian(0.7), Normal(columns=2), [[0.3, -1.0]]),
+        (Brownian(), UniformCube(), [[0.3]]),
+        (ArcCosine(1), UniformSphere(3), [[0.6, 0.0, 0.8]]),
+        (Gaussian(), np.eye(4, 2), [[0.3, 0.1]]),
+    ],
+)
+def test_decompositions_can_be_pickled(kernel, measure, X):
+    found = kernel.mercer(measure, 3)
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(again.functions(X), found.functions(X))
 
 
 def test_refusals():

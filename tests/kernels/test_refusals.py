@@ -156,6 +156,7 @@ REFUSALS = {
         lambda: Precomputed(np.ones(3)),
         r"two-dimensional matrix of numbers; got shape \(3,\)",
     ),
+    "sparse matrix": (lambda: Precomputed(scipy.sparse.eye_array(2)), r"write matrix\.toarray\(\)"),
     "matrix with nan": (lambda: Precomputed(NAN), "Precomputed needs finite values"),
     "vectors for a matrix": (
         lambda: MATRIX.gram(np.eye(3)),

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import mercer
+from mercer.kernels import Gaussian
+from mercer.report import figures
 
 pytest.importorskip("matplotlib")
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -24,7 +26,8 @@ def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     rng = np.random.default_rng(0)
     table = {
-        "a column with a rather long name": rng.uniform(size=90),
+        "a column with a rather long name, in $ or $$": rng.uniform(size=90),
+        'a column with a rather "long" name': rng.uniform(size=90),
         "town <b>": rng.choice(["Bonn & Köln", "Rome"], 90).astype(object),
         "x": rng.normal(size=90),
     }
@@ -54,6 +57,15 @@ def test_figures_are_well_formed_and_share_no_names(reports):
         assert len(names) == len(set(names))
         for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
             ET.fromstring(svg)
+
+
+def test_lengthscales_are_drawn_also_behind_a_map():
+    names = ["a $ and $", "b", "b"]
+    shown = figures.lengthscales(names, Gaussian([1.0, 2.0, 4.0]))
+    assert all(text in shown for text in (">a $ and $<", "b: 2<", "b: 4<"))
+    mapped = figures.lengthscales(names, Gaussian(2.0).after([[1.0, 0.0, 0.6], [0.0, 2.0, 0.8]]))
+    assert all(text in mapped for text in ("a $ and $: 2<", "b: 1<", "b: 2<"))
+    assert figures.lengthscales(names, Gaussian(2.0)) is None
 
 
 def test_nothing_is_left_of_a_report_that_fails(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.arrays import namespace, on_host
+from mercer.arrays import as_numpy, namespace
 from mercer.kernels import Gaussian, Polynomial, Precomputed, ThinPlate
 from mercer.losses import Hinge, Logistic, Multinomial, Squared
 from mercer.solvers import (
@@ -90,8 +90,8 @@ def test_solutions_are_those_of_numpy(xp, name, form):
     assert namespace(solution.coefficients) is xp
     assert solution.coefficients.dtype == xp.float64
     scale = np.abs(truth.coefficients).max()
-    assert np.allclose(on_host(solution.coefficients), truth.coefficients, atol=1e-8 * scale)
-    assert np.allclose(on_host(solution.intercept), truth.intercept, atol=1e-8)
+    assert np.allclose(as_numpy(solution.coefficients), truth.coefficients, atol=1e-8 * scale)
+    assert np.allclose(as_numpy(solution.intercept), truth.intercept, atol=1e-8)
     assert solution.objective == pytest.approx(truth.objective, rel=1e-8)
     assert solution.status.converged == truth.status.converged
     assert solution.status.message.split(":")[0] == truth.status.message.split(":")[0]
@@ -110,7 +110,7 @@ def test_float32_stays_float32(xp, name):
     solution = solver.solve(problem)
     assert solution.coefficients.dtype == xp.float32
     truth = solver.solve(task(name, np)[1]).coefficients
-    assert np.allclose(on_host(solution.coefficients), truth, atol=1e-3 * np.abs(truth).max())
+    assert np.allclose(as_numpy(solution.coefficients), truth, atol=1e-3 * np.abs(truth).max())
 
 
 def test_classes_become_rows(xp):
@@ -138,7 +138,7 @@ def test_paths_are_those_of_numpy(xp, filter_, intercept):
     )
     for a, b in zip(ours.coefficients(filter_), truth.coefficients(filter_), strict=True):
         assert namespace(a) is xp
-        assert np.allclose(on_host(a), b, atol=1e-9 * max(1.0, np.abs(b).max()))
+        assert np.allclose(as_numpy(a), b, atol=1e-9 * max(1.0, np.abs(b).max()))
     new = X[:3] + 0.1
     close = {"rtol": 1e-6, "atol": 1e-9}
     for a, b in [
@@ -147,7 +147,7 @@ def test_paths_are_those_of_numpy(xp, filter_, intercept):
         (ours.leave_one_out_errors([0.1, 1.0]), truth.leave_one_out_errors([0.1, 1.0])),
     ]:
         assert namespace(a) is xp
-        assert np.allclose(on_host(a), b, **close)
+        assert np.allclose(as_numpy(a), b, **close)
     assert np.isclose(ours.degrees_of_freedom(filter_), truth.degrees_of_freedom(filter_), **close)
     gcv = [path.generalised_cross_validation(filter_) for path in (ours, truth)]
     assert np.isclose(*gcv, **close)
@@ -158,5 +158,5 @@ def test_conjugate_gradients(xp):
     matrix, b = xp.asarray(A.copy()), xp.asarray(np.ones((8, 2)))
     run = conjugate_gradients(lambda v: matrix @ v, lambda r: r, b, tolerance=1e-12, iterations=20)
     assert namespace(run.solution) is xp
-    assert np.allclose(A @ on_host(run.solution), 1.0)
+    assert np.allclose(A @ as_numpy(run.solution), 1.0)
     assert run.residual < 1e-12

@@ -11,7 +11,7 @@ import scipy.optimize
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mercer.kernels import Gaussian
+from mercer.kernels import Exponential, Gaussian
 from mercer.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -28,7 +28,7 @@ from mercer.losses import (
 from mercer.operators import BlockedGram, Gram, StoredGram, cross_gram
 from mercer.solvers import Newton, Problem, regularization_path
 from mercer.solvers.optimality import certified_gap
-from mercer.solvers.preconditioners import inclusion_chances
+from mercer.solvers.preconditioners import DeviceHessian, SampledHessian, inclusion_chances
 
 N, M, RIDGE = 300, 12, 1e-3
 KERNEL = Gaussian(0.8)
@@ -391,6 +391,29 @@ def test_with_rows_far_out_the_sample_is_drawn_by_leverage():
     half = np.linalg.solve(np.tril(P.columns), z @ z.T / len(X) + ridge * np.eye(len(C)))
     spectrum = np.linalg.eigvalsh(np.linalg.solve(np.tril(P.columns), half.T))
     assert spectrum[-1] < 3 * spectrum[0]  # 4.5 with leverages of the uniform sample only
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", [SampledHessian, DeviceHessian])
+def test_a_sample_that_is_extended_is_that_of_all_its_rows(kind, intercept):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    cross, weights = cross_gram(k := Exponential(), k.points(X), k.points(X[:20])), X[:, 0] ** 2
+    problem = Problem.on_centres(cross, X[:, 1], Squared(), 1e-3, None, intercept)
+    space = Newton().begin(problem).work
+    floor = space.floor if intercept else None
+    some, rest = np.arange(0, 300, 3), np.flatnonzero(np.arange(300) % 3)
+    made = kind(space, some, 3.0 * weights[some], 1e-2, floor)
+    made.extend(rest, weights[rest], 1.0 / 3.0, 1e-3)
+    whole = kind(space, np.arange(300), weights, 1e-3, floor)
+    v = np.random.default_rng(1).normal(size=(20 + intercept, 3))
+    np.testing.assert_allclose(made.solve(v), whole.solve(v), rtol=1e-8)
+
+
+def test_where_rows_are_alike_the_first_sample_is_extended():
+    X = np.random.default_rng(0).uniform(size=(20_000, 2))
+    cross = cross_gram(k := Gaussian(0.3), k.points(X), k.points(X[:50]))
+    problem = Problem.on_centres(cross, np.sin(5 * X[:, 0]), Squared(), 1e-5)
+    assert Newton().solve(problem).history["preconditioners"] == [1]
 
 
 @given(st.lists(st.floats(1e-9, 1e6), min_size=1, max_size=40), st.integers(1, 40))

@@ -410,12 +410,14 @@ def test_small_regularisations_tend_to_none():
 def test_a_jitter_is_named():
     X = np.repeat(points(10), 3, axis=0)
     given = Problem(Gaussian().gram(X), values(X), Squared(), 1e-20)
-    message = DUAL.solve(given).status.message
+    alone = replace(DUAL, tuning=direct.Tuning(shifts=()))
+    message = alone.solve(given).status.message
     found = re.search(r"after adding (\S+) \(10\^(-\d+)\) to the diagonal", message)
     assert found
     assert 1e-17 < float(found[1]) < 1e-6
     assert "indefinite" in message
     assert "adding" not in DUAL.solve(problem()).status.message
+    assert "since rounding hides nλα" in DUAL.solve(given).status.message
 
 
 @pytest.mark.parametrize("regularization", [0.0, 0.1, 5.0])
@@ -444,6 +446,20 @@ def test_a_large_indefinite_kernel_is_found_on_some_of_its_points():
     assert status.witness @ K @ status.witness < -1e-3
     assert "Cholesky" in status.message
     assert not status.converged
+
+
+@pytest.mark.parametrize("primal", [True, False])
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float64, 700.0), (np.float32, 30.0)])
+def test_values_are_of_the_size_of_the_targets_where_rounding_hides_the_ridge(primal, dtype, scale):
+    """Polynomials of columns that nobody scaled: features gave values of 1e17."""
+    X = points(dtype=dtype)
+    y = np.sin(X[:, 0])
+    gram = Polynomial(3).gram((scale * X).astype(dtype))
+    solution = Direct(primal=primal).solve(Problem(gram, y, Squared(), 1 / N))
+    assert solution.status.converged or "Scale the columns of X" in str(solution.status)
+    fitted = gram.dense().astype(np.float64) @ solution.coefficients
+    assert np.corrcoef(fitted, y)[0, 1] > 0.8
+    assert solution.gap < 1.0
 
 
 # ---- refusals ------------------------------------------------------------------------------------

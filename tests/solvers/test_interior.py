@@ -83,3 +83,30 @@ def test_other_kernels_with_few_features_and_squared_hinge():
     for loss, gram in ((Hinge(), few), (SquaredHinge(), Linear().gram(X))):
         problem = Problem(gram, SIGNS, loss, 1e-3, None, True)
         assert DualAscent(1e-5).solve(problem).status.converged
+
+
+@pytest.mark.parametrize("loss", [Quantile(0.5), EpsilonInsensitive(0.1)], ids=repr)
+def test_a_few_points_with_large_columns_are_solved(loss):
+    """They took all of ten million steps, and were not."""
+    few = 1e3 * RNG.standard_normal((25, 2))
+    y = RNG.integers(0, 2, 25).astype(float)
+    solution = DualAscent().solve(Problem(Linear(1.0).gram(few), y, loss, 1 / 750, None, True))
+    assert solution.status.converged
+    assert solution.history["steps"][0] < 10_000
+
+
+def test_steps_are_limited_by_the_number_of_points():
+    few = 1e3 * RNG.standard_normal((10, 2))
+    y = RNG.integers(0, 2, 10).astype(float)
+    solution = DualAscent().solve(Problem(Polynomial(3).gram(few), y, Absolute(), 1e-3))
+    assert not solution.status.converged  # Kα has no digit of y left
+    assert solution.history["steps"][0] <= 110_000
+
+
+def test_several_classes_are_solved_where_steps_do_not_end():
+    """Pairs that share what is computed for a class took all of 2,100,000 steps each."""
+    points = RNG.standard_normal((1300, 4)) * [1.0, 1.0, 100.0, 1.0]
+    labels = np.digitize(points[:, 0], [-0.5, 0.5])
+    model = SVC(kernel="linear").fit(points, labels)
+    assert all(status.converged for status in model.statuses_)
+    assert model.score(points, labels) > 0.98

@@ -27,6 +27,7 @@ from mercer.theory import (
     estimation_error,
     excess_risk,
     largest_norm,
+    online_deviation,
     rademacher_complexity,
     random_features_error,
     regret_of_constant_step,
@@ -114,6 +115,33 @@ def test_regularised_minimisers():
     assert np.mean(risks - np.array(means) > bound) <= 0.1
     assert (norms <= largest_norm(1.0, 1.0, ridge)).all()
     assert regularised_excess(1.0, 1.0, ridge, n) == pytest.approx(32 / (ridge * n))
+
+
+def test_one_sample_moves_losses_by_the_stability():
+    """The two facts behind `stability_deviation`, and McDiarmid's inequality for them."""
+    random, n, ridge, delta = np.random.default_rng(0), 30, 0.5, 0.1
+    gamma = stability(1.0, 1.0, ridge, n)
+    moved = []
+    for _ in range(30):
+        places, y = drawn(random, n)
+        f = minimiser(places, y, ridge)
+        others, labels = places.copy(), y.copy()
+        others[0], labels[0] = random.integers(12), -y[0]
+        g = minimiser(others, labels, ridge)
+        for sign in (1.0, -1.0):  # the losses at all points and labels
+            change = np.maximum(0, 1 - sign * f(POINTS)) - np.maximum(0, 1 - sign * g(POINTS))
+            moved.append(np.abs(change).max())
+    assert 0.4 * gamma < max(moved) <= (1 + 1e-6) * gamma
+    largest = 1.0 + largest_norm(1.0, 1.0, ridge)
+    difference = 2 * gamma + largest / n  # of R(f̂) − R̂(f̂), where one sample is replaced
+    wanted = gamma + difference * math.sqrt(0.5 * n * math.log(1 / delta))
+    assert stability_deviation(1.0, 1.0, ridge, n, 1.0, 1 - delta) == pytest.approx(wanted)
+
+
+def minimiser(places, y, ridge):
+    """The function with the least hinge loss and penalty."""
+    problem = Problem(KERNEL.gram(POINTS[places]), y, Hinge(), ridge)
+    return problem.function(default_solver(Hinge(), 1e-9).solve(problem))
 
 
 def logistic_risk(values):
@@ -205,6 +233,20 @@ def test_regret_of_strongly_convex_losses():
     assert regret == pytest.approx(regret_of_inverse_steps(ridge, gradients))  # it is met
 
 
+def test_mistakes_on_the_way_bound_the_risk_of_the_functions_on_the_way():
+    """The more frequent label so far is predicted; its risk is 0.4 or 0.6, by what was seen."""
+    random, T = np.random.default_rng(0), 60
+    labels = random.random((4000, T)) < 0.6
+    before = np.cumsum(labels, axis=1) - labels  # how often it was seen
+    guessed = 2 * before > np.arange(T)
+    mistakes = np.mean(guessed != labels, axis=1)
+    risk = np.mean(np.where(guessed, 0.4, 0.6), axis=1)
+    bound = online_deviation(T, probability=0.9)
+    assert np.mean(risk - mistakes > bound) <= 0.1
+    assert np.quantile(risk - mistakes, 0.9) > 0.6 * bound
+    assert online_deviation(T, 3.0, 0.9) == pytest.approx(3 * bound)
+
+
 def test_random_features():
     random, S = np.random.default_rng(0), 64
     x = np.array([0.0, 0.5, 1.3])
@@ -214,6 +256,10 @@ def test_random_features():
     bound = random_features_error(S, 0.9, pairs=3)
     assert np.mean(worst > bound) <= 0.1
     assert np.quantile(worst, 0.9) > 0.2 * bound
+    signs = random.choice([-1.0, 1.0], (4000, S))  # as cos ωx may be
+    alone = random_features_error(S, 0.9)
+    assert np.mean(np.abs(signs.mean(axis=1)) > alone) <= 0.1
+    assert np.quantile(np.abs(signs.mean(axis=1)), 0.9) > 0.6 * alone
     assert random_features_error(S, 0.9, diagonal=2.0) == 2 * random_features_error(S, 0.9)
 
 

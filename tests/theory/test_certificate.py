@@ -6,19 +6,35 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import NotFittedError
 
 from mercer import (
     SVC,
+    SVCCV,
     SVR,
+    ConformalRegressor,
     KernelClassifier,
+    KernelClassifierCV,
     KernelLogisticRegression,
     KernelRegressor,
     KernelRidge,
+    KernelRidgeClassifier,
+    KernelRidgeCV,
+    LearnedKernelClassifier,
+    LearnedKernelRegressor,
     NuSVC,
 )
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Huber
+from mercer.online import (
+    KernelRecursiveLeastSquares,
+    OnlineKernelMachine,
+    budgets,
+    regret,
+    schedules,
+)
+from mercer.theory import online_deviation
 
 random = np.random.default_rng(0)
 X = random.uniform(-1, 1, (80, 2))
@@ -132,5 +148,86 @@ def test_support_vector_machines():
     truth = np.maximum(np.abs(np.sin(2 * NEW[:, 0]) - regression.predict(NEW)) - 0.05, 0).mean()
     assert truth < bounded["risk by Rademacher complexity"].value
     assert NuSVC(nu=0.3, kernel=Gaussian()).fit(X, labels).certificate()["risk"].value is None
-    with pytest.raises(ValueError, match="each of 3 pairs of classes"):
-        SVC().fit(X, np.digitize(y, [-0.3, 0.3])).certificate()
+    three = SVC().fit(X, np.digitize(y, [-0.3, 0.3]))
+    found = three.certificate()
+    assert found["gap"].value == max(s.gap for s in three.solutions_)
+    assert "one for each pair of classes" in found["risk"].meaning
+
+
+def fixed_beforehand(statement):
+    """Whether kernel and λ were chosen without the samples: unknown, or known not to be so."""
+    return next(a.holds for a in statement.assumptions if "without the samples" in a.text)
+
+
+def test_choices_on_the_samples_break_the_bounds_that_forbid_them():
+    """λ may be chosen for a bound on all functions of a ball, and not for stability."""
+    labels = y > 0
+    given = KernelClassifier("hinge", 0.05, kernel=Gaussian(), fit_intercept=False)
+    given.fit(X, labels)
+    for chosen, ball, stability in [
+        ([], None, None),
+        (["regularization"], None, False),
+        (["kernel"], False, False),
+    ]:
+        found = given.certificate(chosen=chosen)
+        assert fixed_beforehand(found["risk by Rademacher complexity"]) is ball
+        assert fixed_beforehand(found["risk by stability"]) is stability
+    assert "(broken)" in str(given.certificate(chosen=["kernel"]))
+    with pytest.raises(ValueError, match=r"write chosen=\[\"kernel\"\]"):
+        given.certificate(chosen="kernel")
+
+
+def test_estimators_know_what_they_chose():
+    labels, scales = y > 0, [0.5, 1.0]
+    name = "risk by Rademacher complexity"
+    for model, holds in [
+        (KernelClassifier("hinge", gamma=1.0), None),
+        (KernelClassifier("hinge"), False),  # gamma="median" is taken from the samples
+        (SVC(), False),  # and so is gamma="scale"
+        (SVC(kernel="linear"), None),  # which has no gamma
+        (SVCCV([1.0, 10.0], lengthscales=scales, cv=2), False),
+        (KernelClassifierCV([1.0, 10.0], lengthscales=scales, cv=2, loss="hinge"), False),
+        (KernelRidgeClassifier(), None),
+        (LearnedKernelClassifier(rounds=1, kernel=Gaussian(), form="diagonal"), False),
+    ]:
+        assert fixed_beforehand(model.fit(X, labels).certificate()[name]) is holds
+    for model, holds in [
+        (KernelRidgeCV([0.1, 1.0], kernel=Gaussian(), lengthscales=None), None),
+        (KernelRidgeCV([0.1, 1.0], kernel=Gaussian(), lengthscales=scales), False),
+        (LearnedKernelRegressor(rounds=1, kernel=Gaussian(), form="diagonal"), False),
+    ]:
+        found = model.fit(X, y).certificate(target_bound=2.0)
+        assert fixed_beforehand(found[name]) is holds
+
+
+def test_intervals_state_their_coverage():
+    model = ConformalRegressor(KernelRidge(kernel=Gaussian()), coverage=0.8, random_state=0)
+    found = model.fit(X, y).certificate()
+    assert found["coverage"].value == 0.8
+    assert found["norm"].value == pytest.approx(model.estimator_.function_.norm())
+    alone = ConformalRegressor(DummyRegressor()).fit(X, y).certificate()
+    assert [statement.name for statement in alone] == ["coverage"]
+
+
+def test_streams():
+    labels = np.where(np.sin(3 * NEW[:, 0]) > 0, 1, -1)
+    machine = OnlineKernelMachine(
+        Gaussian(0.5), regularization=0.0, step=schedules.Constant(0.5), record=True
+    )
+    machine.partial_fit(NEW[:400], labels[:400], classes=[-1, 1])
+    found = machine.certificate(0.9, radius=3.0)
+    assert found["norm"].value == pytest.approx(machine.function_.norm())
+    assert found["mean loss"].value == pytest.approx(machine.recorded_.losses.mean())
+    wanted = machine.mistakes_ / 400 + online_deviation(400, probability=0.9)
+    assert found["error rate"].value == pytest.approx(wanted)
+    assert found["regret"].value == pytest.approx(regret(machine, 3.0).bound[-1])
+    assert [a.holds for a in found["error rate"].assumptions] == [None, None]
+    twice = OnlineKernelMachine(Gaussian(0.5), passes=2).fit(NEW[:400], labels[:400])
+    assert twice.certificate()["error rate"].assumptions[1].holds is False
+    assert "record=True" in twice.certificate()["regret"].meaning
+    short = OnlineKernelMachine(Gaussian(0.5), budget=budgets.Oldest(20), record=True)
+    short.partial_fit(NEW[:100], labels[:100], classes=[-1, 1])
+    assert "a budget" in short.certificate()["regret"].meaning
+    numbers = KernelRecursiveLeastSquares(Gaussian()).partial_fit(X, y).certificate()
+    assert numbers["mean loss"].value > 0
+    assert "error rate" not in numbers

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from mercer.theory import (
     risk_exponent,
 )
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 random = np.random.default_rng(0)
 X = random.uniform(-1, 1, (60, 1))
 K = Gaussian(0.5)(X)
@@ -67,6 +70,21 @@ def test_exponents_on_the_torus(s, t):
         risks.append(best)
     slope = fitted_exponent(sizes, risks)
     assert slope == pytest.approx(risk_exponent(t, s), abs=0.05)
+
+
+def test_stored_learning_curves_fall_as_theory_says():
+    """Means of 20 replications; the page computes the smallest sizes again."""
+    stored = json.loads((EXAMPLES / "learning_curves.json").read_text("utf-8"))
+    assert (stored["replications"], max(stored["sizes"])) == (20, 32_000)
+    orders, targets = {"exponential": 1.0, "Matérn 3/2": 2.0}, (math.inf, 1.5)
+    for name, curve in stored["curves"].items():
+        slopes = [fitted_exponent(stored["sizes"], risks) for risks in np.transpose(curve)]
+        if name == "Gaussian":  # 1 up to logarithms; none, and the curve flattens
+            assert slopes == [pytest.approx(1.0, abs=0.1), pytest.approx(0.0, abs=0.25)]
+            continue
+        for slope, target in zip(slopes, targets, strict=True):
+            reached = min(target, 2 * orders[name])
+            assert slope == pytest.approx(risk_exponent(reached, orders[name]), abs=0.1)
 
 
 def test_exponents_at_their_ends():

@@ -14,6 +14,7 @@ from sklearn.svm import SVC as SklearnSVC
 
 from mercer.estimators import SVC, KernelRidge
 from mercer.kernels import Gaussian
+from mercer.workflow.progress import progress_bar
 
 TURNS = 3
 
@@ -47,7 +48,13 @@ def works(rows: int) -> list[tuple[str, str, Callable[[], Any], Callable[[], Any
 
 def run(options: Any) -> None:
     """Time them in turns and print the table."""
-    found = [_measured(*work) for work in works(options.rows)]
+    asked = works(options.rows)
+    found: list[dict[str, Any]] = []
+    with progress_bar(not (options.quiet or options.json)) as notify:
+        for work in asked:
+            if notify is not None:
+                notify(work[0], len(found) / len(asked))
+            found.append(_measured(*work))
     if options.json:
         print(json.dumps(found, indent=1))
         return

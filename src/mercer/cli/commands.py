@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli.stopping import stopping
 from mercer.persistence import load
 from mercer.persistence.container import write_whole
 from mercer.runtime.budget import free_memory, memory_budget
@@ -27,6 +27,8 @@ from mercer.workflow.progress import progress_bar
 from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
 
+PREDICTED_ROWS = 20_000  # at a time
+REPORT_SECONDS = 4.0  # in which a report is drawn
 COPIES = 4  # of a table in memory while it is encoded and fitted
 
 
@@ -37,7 +39,7 @@ def fit(options: Any) -> None:
         check_writable(options.report)
     table = _table(options)
     start = time.perf_counter()
-    with _limited(options) as (limit, notify):
+    with _limited(options, 0.0 if options.no_report else REPORT_SECONDS) as (limit, notify):
         model = fit_table(
             table,
             options.target,
@@ -92,7 +94,8 @@ def predict(options: Any) -> None:
     if options.output:
         check_writable(options.output)
     table = _read(options.table)
-    columns = _predictions(model, table, options.level)
+    with progress_bar(not (options.quiet or options.json)) as notify:
+        columns = _predictions(model, table, options.level, notify)
     if options.json:
         _print_json({name: np.asarray(values).tolist() for name, values in columns.items()})
         return
@@ -106,14 +109,23 @@ def predict(options: Any) -> None:
     print(f"{len(lines) - 1:,} predictions in {options.output}", file=sys.stderr)
 
 
-def _predictions(model: Any, table: Any, level: float) -> dict[str, Any]:
-    record = model.record_
-    if record.task == "regression":
-        low, high = model.predict_interval(table, level)
-        return {record.target: model.predict(table), "low": low, "high": high}
-    columns: dict[str, Any] = {record.target: model.predict(table)}
-    for label, values in zip(model.classes_, model.predict_proba(table).T, strict=True):
-        columns[f"p({label})"] = values
+def _predictions(model: Any, table: Any, level: float, notify: Any = None) -> dict[str, Any]:
+    """Columns of the result, made of blocks of rows."""
+    record, rows = model.record_, row_count(table)
+    numbers = record.task == "regression"
+    width = model.interval_width(level) if numbers else 0.0
+    found = []
+    for start in range(0, max(rows, 1), PREDICTED_ROWS):
+        part = take_rows(table, slice(start, start + PREDICTED_ROWS))
+        found.append(model.predict(part) if numbers else model.predict_proba(part))
+        if notify is not None:
+            notify("predicting", min(start + PREDICTED_ROWS, rows) / max(rows, 1))
+    values = np.concatenate(found)
+    if numbers:
+        return {record.target: values, "low": values - width, "high": values + width}
+    columns: dict[str, Any] = {record.target: model.classes_[values.argmax(axis=1)]}
+    for label, of_class in zip(model.classes_, values.T, strict=True):
+        columns[f"p({label})"] = of_class
     return columns
 
 
@@ -181,9 +193,9 @@ def bench(options: Any) -> None:
 
 
 @contextmanager
-def _limited(options: Any) -> Iterator[tuple[Limit, Any]]:
-    """A limit of time that Ctrl-C ends, and the progress bar."""
-    limit = Limit(options.time)
+def _limited(options: Any, after: float = 0.0) -> Iterator[tuple[Limit, Any]]:
+    """A limit of time that Ctrl-C ends, less the seconds of what comes after; the progress bar."""
+    limit = Limit(max(options.time - after, 0.7 * options.time))
     with stopping(limit), progress_bar(not (options.quiet or options.json)) as notify:
         yield limit, notify
 
@@ -246,3 +258,19 @@ def _reported(model: Any, path: str) -> Path | None:
 
 def _print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+@contextmanager
+def stopping(limit: Any) -> Iterator[None]:
+    """The first Ctrl-C ends the search with the best model so far, the second one everything."""
+
+    def first(*_: Any) -> None:
+        limit.stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stderr.write("\nstopping: the best model so far is fitted; Ctrl-C again to leave\n")
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

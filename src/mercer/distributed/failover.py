@@ -1,4 +1,4 @@
-"""What happens to the rows of a worker that is lost: another one takes them over.
+"""A plugin of Dask's scheduler: another worker takes over the rows of one that is lost.
 
 Tasks on a block of rows run on the worker that has the block, and nowhere else, so that rows are
 never moved. Dask computes what a lost worker had again, but leaves tasks that were bound to it

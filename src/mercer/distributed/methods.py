@@ -13,7 +13,7 @@ from mercer.distributed.admission import is_collection, is_scattered, is_table
 from mercer.distributed.placement import token
 from mercer.distributed.rows import Rows
 
-METHODS = (
+FITTED_METHODS = (
     "predict",
     "predict_proba",
     "predict_log_proba",
@@ -25,7 +25,7 @@ METHODS = (
 
 def by_blocks(kind: type) -> None:
     """Make the methods of a class, its own and inherited ones, take arrays and tables of Dask."""
-    for name in (*METHODS, "partial_fit"):
+    for name in (*FITTED_METHODS, "partial_fit"):
         wrapped = _learned_by_blocks if name == "partial_fit" else _by_blocks
         owner = next((base for base in kind.__mro__ if name in base.__dict__), None)
         found: Any = None if owner is None else owner.__dict__[name]

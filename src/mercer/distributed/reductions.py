@@ -1,4 +1,4 @@
-"""What is computed over all rows: sums, largest values, rows that are asked for.
+"""Reductions over all rows of a cluster: sums, largest values, rows that are asked for.
 
 A worker goes through its blocks in one task, in order; what workers give is joined two by two, in
 the order of their blocks, and comes here as an array of NumPy.

@@ -101,7 +101,7 @@ class Rows(NDArrayOperatorsMixin):
         return self if self.ndim == 1 else Transposed(self)
 
     def __getattr__(self, name: str) -> Any:
-        if name in METHODS:
+        if name in ARRAY_METHODS:
             function = getattr(_functions(), name)
             return lambda *args, **options: function(self, *args, **options)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -161,7 +161,7 @@ class Rows(NDArrayOperatorsMixin):
 
 
 OVER_ALL = ("sum", "mean", "max", "min", "std", "var", "any", "all", "argmax", "argmin")
-METHODS = frozenset((*OVER_ALL, "astype", "clip", "nonzero", "round", "squeeze"))
+ARRAY_METHODS = frozenset((*OVER_ALL, "astype", "clip", "nonzero", "round", "squeeze"))
 
 
 class Transposed:

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import ApproximationWarning, warn
+from mercer.estimators.inputs import hosted
 
 FOLDS = 5
 
@@ -38,7 +39,7 @@ class Probabilities:
     @available_if(_is_asked_for)
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, a column for each."""
-        return np.asarray(self._calibrator().predict_proba(X))
+        return np.asarray(self._calibrator().predict_proba(*hosted(X)))
 
     @available_if(_is_asked_for)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -80,4 +81,4 @@ class Probabilities:
             )
         plain = clone(self).set_params(probability="deprecated")
         calibrator = CalibratedClassifierCV(plain, ensemble=False, cv=folds)
-        return {"calibrator_": calibrator.fit(X, y, sample_weight=weights)}
+        return {"calibrator_": calibrator.fit(*hosted(X), y, sample_weight=weights)}

@@ -9,11 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
+from mercer.arrays import is_tensor
 from mercer.checks import check_count, check_positive
+from mercer.distributed import is_scattered
+from mercer.estimators.inputs import as_column
 from mercer.features import Nystroem
 from mercer.features.centres import AnyChoice, Given, Uniform
 from mercer.features.inputs import KernelInput, length
@@ -22,7 +25,8 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.runtime.threads import spans
 
-ROWS = 2048  # of all views, whose features are stored at a time
+VIEW_ROWS = 2048  # of all views, whose features are stored at a time
+NUMBERS = [np.float64, np.float32]  # that views of numbers are, or become
 
 
 @dataclass(eq=False, repr=False)
@@ -98,14 +102,18 @@ class KernelCCA(KernelInput, BaseEstimator):
         for ridge in ridges:
             check_positive(self, "regularization", ridge)
         kernels = self._for_each("kernel", len(views))
-        maps = [self._map(kernel, view) for kernel, view in zip(kernels, views, strict=True)]
+        if all(isinstance(kernel, Kernel) for kernel in kernels):
+            self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
+        maps = [
+            self._map(kernel, view, number)
+            for number, (kernel, view) in enumerate(zip(kernels, views, strict=True))
+        ]
         moments = _Moments(maps, views)
         whitened, roots = moments.whitened(ridges)
         values, vectors = linalg.eigen(whitened)
         count = min(self.n_components, *(phi.feature_count for phi in maps))
         values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
-        self.correlations_ = np.clip((values - 1.0) / (len(views) - 1), 0.0, 1.0)
-        self.functions_, self.offsets_ = [], []
+        functions, offsets = list[RKHSFunction](), list[np.ndarray]()
         for phi, part, root, mean in zip(maps, moments.parts, roots, moments.means, strict=True):
             block = vectors[part]
             sizes = np.linalg.norm(block, axis=0)
@@ -113,9 +121,15 @@ class KernelCCA(KernelInput, BaseEstimator):
             centres = phi.kernel_.points(phi.components_)
             coefficients = np.asarray(phi.normalization_, np.float64).T @ weights
             f = RKHSFunction(phi.kernel_, centres, coefficients.astype(centres.dtype))
-            self.functions_.append(f)
-            self.offsets_.append(mean @ weights)
-        self.kernels_, self._maps = [phi.kernel_ for phi in maps], maps
+            functions.append(f)
+            offsets.append(mean @ weights)
+        self.__dict__.update(
+            correlations_=np.clip((values - 1.0) / (len(views) - 1), 0.0, 1.0),
+            functions_=functions,
+            offsets_=offsets,
+            kernels_=[phi.kernel_ for phi in maps],
+            _maps=maps,
+        )
         return self
 
     def transform(self, *views: Any) -> tuple[np.ndarray, ...]:
@@ -125,11 +139,12 @@ class KernelCCA(KernelInput, BaseEstimator):
             raise ValueError(
                 f"this KernelCCA was fitted to {len(self.functions_)} views; got {len(views)}."
             )
-        known = zip(views, self._maps, self.functions_, self.offsets_, strict=True)
-        return tuple(
-            np.asarray(f(phi._checked(view, reset=False))) - offset
-            for view, phi, f, offset in known
-        )
+        values = []
+        for number, (view, phi) in enumerate(zip(_checked_views(views), self._maps, strict=True)):
+            f, offset = self.functions_[number], self.offsets_[number]
+            _check_numbers(self, phi, view, number)
+            values.append(np.asarray(f(phi._checked(view, reset=False))) - offset)
+        return tuple(values)
 
     def fit_transform(self, X: Any, *others: Any) -> tuple[np.ndarray, ...]:
         """Fit, and the values of the functions on the same views."""
@@ -141,7 +156,7 @@ class KernelCCA(KernelInput, BaseEstimator):
         Of several views the mean over pairs. On the training data these are too high; on held-out
         rows they say what was found.
         """
-        values = self.transform(*_checked_views(views))
+        values = self.transform(*views)
         pairs = [_correlations(a, b) for a, b in combinations(values, 2)]
         return np.mean(pairs, axis=0)
 
@@ -149,7 +164,12 @@ class KernelCCA(KernelInput, BaseEstimator):
         """The mean of the canonical correlations on these views."""
         return float(self.canonical_correlations(*views).mean())
 
-    def _map(self, kernel: Any, view: Any) -> Nystroem:
+    def _map(self, kernel: Any, view: Any, number: int) -> Nystroem:
+        if isinstance(kernel, str) and kernel == "precomputed":
+            raise ValueError(
+                "KernelCCA finds functions of points, and a precomputed matrix has none: pass "
+                "kernels, and the views themselves."
+            )
         choice: Any = self.centres
         if choice is None:
             choice = Given(view)
@@ -160,7 +180,9 @@ class KernelCCA(KernelInput, BaseEstimator):
         if not isinstance(kernel, Kernel):
             names = ("gamma", "degree", "coef0", "kernel_params")
             named = {name: getattr(self, name) for name in names}
-        return Nystroem(kernel, centres=choice, **named).fit(view)
+        phi = Nystroem(kernel, centres=choice, **named)
+        _check_numbers(self, phi, view, number)
+        return phi.fit(view)
 
     def _for_each(self, name: str, count: int) -> list[Any]:
         """A parameter for each view."""
@@ -181,7 +203,7 @@ class _Moments:
         self.parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         n, total = length(views[0]), int(ends[-1])
         products, sums = np.zeros((total, total)), np.zeros(total)
-        for start, stop in spans(n, ROWS):
+        for start, stop in spans(n, VIEW_ROWS):
             rows = np.arange(start, stop)
             block = np.hstack(
                 [
@@ -213,14 +235,23 @@ def _checked_views(views: Sequence[Any]) -> list[Any]:
     """Views with as many rows each; one number for each row is a column."""
     if len(views) < 2:
         raise ValueError(f"KernelCCA needs two views or more; got {len(views)}: write fit(X, Y).")
-    columns = [
-        view[:, None] if getattr(view, "ndim", 2) == 1 and view.dtype.kind in "fiu" else view
-        for view in views
-    ]
+    columns = [as_column(view) for view in views]
     lengths = [length(view) for view in columns]
     if len(set(lengths)) > 1:
         raise ValueError(f"views must have as many rows each; got {lengths}.")
     return columns
+
+
+def _check_numbers(model: KernelCCA, phi: Nystroem, view: Any, number: int) -> None:
+    """Refuse what a view of numbers must not hold, and say which view it is, counted from 0."""
+    if is_tensor(view) or is_scattered(view) or phi._holds_objects(view):
+        return
+    rows = check_array(
+        view, accept_sparse="csr", dtype=NUMBERS, input_name=f"view {number}", estimator=model
+    )
+    width = getattr(phi, "n_features_in_", rows.shape[1])
+    if rows.shape[1] != width:
+        raise ValueError(f"view {number} has {rows.shape[1]} columns, and had {width} in fit.")
 
 
 def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:

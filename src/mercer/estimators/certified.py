@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Any
+
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.solvers.solution import Solution
-from mercer.theory.certificate import Certificate, certify
+from mercer.kernels.named import is_from_data
+from mercer.theory.certificate import Certificate, Statement, certify
 
 
 class Certified:
     """Estimators that say what is proved of what they learned."""
 
     def certificate(
-        self, probability: float = 0.95, target_bound: float | None = None
+        self,
+        probability: float = 0.95,
+        target_bound: float | None = None,
+        chosen: Collection[str] = (),
     ) -> Certificate:
         """Bounds and exact statements on the fitted function, with the assumptions of each.
 
@@ -22,6 +28,9 @@ class Certified:
             With which a bound holds, each on its own.
         target_bound : float, optional
             Y with |y| ≤ Y for all targets, also those to come. Bounds for regression need it.
+        chosen : collection of "kernel" and "regularization", default=()
+            What you chose by looking at these samples, as in a grid search. The bounds that this
+            breaks say so. What the estimator itself chose it knows.
 
         Returns
         -------
@@ -39,21 +48,40 @@ class Certified:
         True
         """
         check_is_fitted(self)
+        many = getattr(self, "solutions_", None)
+        if many is not None and len(many) > 1:
+            return _of_pairs(many)
         return certify(
             self.function_,  # type: ignore[attr-defined]
-            self._certified(),
+            self.solution_ if many is None else many[0],  # type: ignore[attr-defined]
             probability=probability,
-            target_bound=target_bound,
+            target_bound=self._target_bound() if target_bound is None else target_bound,
+            chosen={*chosen, *self._chosen()},
         )
 
-    def _certified(self) -> Solution:
-        """The solution that the certificate is about."""
-        many = getattr(self, "solutions_", None)
-        if many is None:
-            return self.solution_  # type: ignore[attr-defined]
-        if len(many) > 1:
-            raise ValueError(
-                f"a certificate is about one function, and this {type(self).__name__} has one for "
-                f"each of {len(many)} pairs of classes: fit two classes, or use KernelClassifier."
-            )
-        return many[0]
+    def _chosen(self) -> set[str]:
+        """What `fit` chose by looking at the samples: "kernel", "regularization", or both."""
+        kernel, gamma = self.kernel, getattr(self, "gamma", None)  # type: ignore[attr-defined]
+        return {"kernel"} if is_from_data(kernel, gamma) else set()
+
+    def _target_bound(self) -> float | None:
+        """The largest |y|, where the targets are codes of classes."""
+        return None
+
+
+def _of_pairs(solutions: list[Any]) -> Certificate:
+    """The certificate of a machine for each pair of classes."""
+    worst = max(solutions, key=lambda one: one.gap)
+    return Certificate(
+        (
+            Statement(
+                "objective", sum(s.objective for s in solutions), "The sum over pairs of classes."
+            ),
+            Statement("gap", worst.gap, f"The largest of {len(solutions)}. {worst.status}"),
+            Statement(
+                "risk",
+                None,
+                "Bounds are known for one function, and there is one for each pair of classes.",
+            ),
+        )
+    )

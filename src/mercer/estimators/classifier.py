@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, namespace, zeros
 from mercer.estimators.fitting import Formulation, keep
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at, like
 from mercer.estimators.losses import (
@@ -144,7 +144,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
         A loss of `mercer.losses`, or "log_loss", "multinomial", "hinge", "squared_hinge",
         "squared_error".
     regularization : float or None, default=None
-        λ; None for 1/(30Σw), Σw being the weight of the samples of a problem: C = 30.
+        λ; None for 1/(30Σw), where Σw is the total weight of the samples: that is C = 30.
     kernel : Kernel, str or callable, default="rbf"
         As in `KernelRidge`.
     gamma, degree, coef0, kernel_params :
@@ -152,8 +152,8 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
     fit_intercept : bool, default=True
         Whether to add an unpenalised constant b.
     multi_class : "ovr" or "ovo", default="ovr"
-        How a loss of two classes serves several: one-vs-rest, each class against all others, or
-        one-vs-one, a problem for each pair of classes on its own samples.
+        How a loss for two classes is extended to several: one-vs-rest, each class against all
+        others, or one-vs-one, a problem for each pair of classes on its own samples.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, which multiply those of the samples.
     solver : "auto" or a solver, default="auto"
@@ -271,7 +271,7 @@ def signed_targets(labels: np.ndarray, classes: int) -> np.ndarray:
 def _spread(part: Solution, rows: np.ndarray, count: int) -> Solution:
     """A solution on some rows as one on all of them, 0 elsewhere."""
     own = part.coefficients
-    alpha = namespace(own).zeros(count, dtype=own.dtype, device=own.device)
+    alpha = zeros(count, own)
     alpha[like(rows, own)] = own
     return replace(part, coefficients=alpha)
 

@@ -43,11 +43,12 @@ from mercer.solvers.automatic import default_solver
 from mercer.solvers.newton import Newton
 from mercer.solvers.path import regularization_path
 from mercer.solvers.problem import Problem
+from mercer.theory.certificate import Certificate
 
 STRENGTHS = np.logspace(-1, 4, 6)
-FACTORS = 2.0 ** np.arange(-4, 3)  # of the median distance; SVC's own is ½
+SVC_FACTORS = 2.0 ** np.arange(-4, 3)  # of the median distance; SVC's own is ½
 SECOND = 2  # times as many rows for the best of the first search and its neighbours
-FEWEST = 100  # rows that are searched whatever the memory
+FEWEST_ROWS = 100  # rows that are searched whatever the memory
 SEARCH_TOLERANCE = 1e-3  # relative duality gaps that a score does not notice
 
 
@@ -109,7 +110,7 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         weights = np.ones(len(codes)) if weights is None else weights
         base = self._resolved_kernel(given, weights)
         scales = candidate_lengthscales(
-            self.lengthscales, base, self.gamma, given, weights, FACTORS
+            self.lengthscales, base, self.gamma, given, weights, SVC_FACTORS
         )
         kernels = [base] if scales is None else [base.with_(lengthscale=float(s)) for s in scales]
         points = base.points(given)
@@ -124,12 +125,21 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
             best = _best(np.where(cells, scores, np.nan))
             cells = _around(best, scores.shape)
         model = self._model(kernels[best[0]], float(strengths[best[1]]), weights)
-        self.best_estimator_ = model.fit(given, labels, sample_weight)
-        self.C_, self.kernel_, self.classes_ = float(strengths[best[1]]), kernels[best[0]], classes
-        self.cv_scores_, self.best_score_ = scores, float(scores[best])
-        self.Cs_, self.lengthscales_ = strengths, scales
+        self.__dict__.update(
+            best_estimator_=model.fit(given, labels, sample_weight),
+            C_=float(strengths[best[1]]),
+            kernel_=kernels[best[0]],
+            classes_=classes,
+            cv_scores_=scores,
+            best_score_=float(scores[best]),
+            Cs_=strengths,
+            lengthscales_=scales,
+        )
         self._warn_of_edges(best, scores.shape)
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
 
     def _strengths(self) -> np.ndarray:
         strengths = STRENGTHS if self.Cs is None else np.atleast_1d(np.asarray(self.Cs, float))
@@ -139,7 +149,7 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
 
     def _sizes(self, n: int) -> list[int]:
         """Rows of one search after the other, no more than have room for their matrices."""
-        room = max(FEWEST, int(math.sqrt(memory_budget() / (8 * self.matrices))))
+        room = max(FEWEST_ROWS, int(math.sqrt(memory_budget() / (8 * self.matrices))))
         if n <= min(self.subsample, room):
             return [n]
         sizes = min(self.subsample, room), min(n, SECOND * self.subsample, room)
@@ -186,6 +196,18 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
             )
 
     # ---- the best one ----------------------------------------------------------------------------
+
+    def certificate(
+        self, probability: float = 0.95, target_bound: float | None = None
+    ) -> Certificate:
+        """What is proved of the best classifier, see `KernelClassifier.certificate`.
+
+        Kernel and λ were chosen on the same samples, which the bounds that forbid it say.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.certificate(
+            probability, target_bound, chosen=["kernel", "regularization"]
+        )
 
     def predict(self, X: Any) -> Any:
         """The labels of the best classifier."""

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -18,6 +18,7 @@ from mercer import linalg
 from mercer.checks import check_count, check_nonnegative
 from mercer.distributed.reductions import smallest
 from mercer.errors import ApproximationWarning
+from mercer.estimators.fitting import with_stored_pairs
 from mercer.estimators.inputs import admit_points, forget
 from mercer.features import FeatureMap, Nystroem
 from mercer.features.centres import POOL_ROWS, KMeansPlusPlus, Uniform
@@ -136,14 +137,14 @@ class KernelKMeans(_Clusters):
                 f"n_samples={np.count_nonzero(weights)} should be >= n_clusters={self.n_clusters}."
             )
         phi = self._map(kernel, X)
-        stop = self.max_iter, self.tol
+        gram, stop = with_stored_pairs(Gram(kernel, points)), (self.max_iter, self.tol)
         lloyd: _Lloyd | _LloydOnFeatures = (
-            _Lloyd(Gram(kernel, points), weights, *stop)
+            _Lloyd(gram, weights, *stop)
             if phi is None
             else _LloydOnFeatures(phi.matrix(X), points.vector(weights), *stop)
         )
         random = generator(self.random_state)
-        ends = [lloyd.run(self._start(kernel, points, weights, random)) for _ in range(self.n_init)]
+        ends = [lloyd.run(self._start(gram, weights, random)) for _ in range(self.n_init)]
         self.labels_, self.inertia_, self.n_iter_, converged = min(ends, key=lambda end: end[1])
         if not converged:
             warnings.warn(
@@ -151,13 +152,12 @@ class KernelKMeans(_Clusters):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._keep(kernel, points, phi, X, weights)
+        self._keep(gram, kernel, points, phi, X, weights)
         return self
 
-    def _start(
-        self, kernel: Kernel, points: PointSet, weights: np.ndarray, random: np.random.Generator
-    ) -> np.ndarray:
+    def _start(self, gram: Gram, weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """The rows with which clusters begin."""
+        kernel, points = cast(Kernel, gram.kernel), gram.x
         able = np.flatnonzero(weights)
         if points.home == "cluster":  # some of the rows are enough to begin with
             able = random.choice(able, min(len(able), POOL_ROWS * self.n_clusters), replace=False)
@@ -170,18 +170,27 @@ class KernelKMeans(_Clusters):
         return np.r_[chosen, random.choice(rest, missing, replace=False)] if missing else chosen
 
     def _keep(
-        self, kernel: Kernel, points: PointSet, phi: FeatureMap | None, X: Any, weights: np.ndarray
+        self,
+        gram: Gram,
+        kernel: Kernel,
+        points: PointSet,
+        phi: FeatureMap | None,
+        X: Any,
+        weights: np.ndarray,
     ) -> None:
         shares = _shares(points.vector(self.labels_), weights, self.n_clusters)
         f: RKHSFunction | FeatureFunction
         if phi is None:
             f = RKHSFunction(kernel, points, shares.astype(points.dtype))
-            image = np.asarray(Gram(kernel, points) @ shares, np.float64)
+            image = np.asarray(gram @ shares, np.float64)
             self._norms = np.einsum("ij,ij->j", shares, image)
         else:
             means = np.asarray(phi.weighted_sum(X, shares))
             f, self._norms = phi.function(means), np.einsum("ij,ij->j", means, means)
         self.function_, self.kernel_ = f, kernel
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "kernel_")  # which is set last
 
     def relative_distances(self, X: Any) -> np.ndarray:
         """½‖μ_c‖² − μ_c(x) for every row and cluster: half the squared distance, less ½k(x, x)."""
@@ -397,7 +406,7 @@ class SpectralClustering(_Clusters):
         kernel = self._resolved_kernel(X)
         phi = self._map(kernel, X)
         if phi is None:
-            gram = Gram(kernel, self._training_points(kernel, X))
+            gram = with_stored_pairs(Gram(kernel, self._training_points(kernel, X)))
             self.eigenvalues_, self.embedding_ = self._exact(gram, count)
         else:
             self.eigenvalues_, self.embedding_ = _by_features(phi, X, count)

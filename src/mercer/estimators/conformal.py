@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,10 +12,11 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clon
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array, on_host
+from mercer.arrays import Array, as_numpy
 from mercer.checks import check_between, check_weights
 from mercer.kernels.measures import Seed, generator
 from mercer.solvers.posterior import Posterior
+from mercer.theory.certificate import Assumption, Certificate, Statement
 
 
 def check_coverage(owner: object, coverage: Any) -> float:
@@ -42,14 +44,14 @@ def jackknife_plus(
     The upper end is the ⌈coverage·(n + 1)⌉-th smallest f₋ᵢ(x) + |ℓ_i|, the lower end the same of
     the negatives; infinite where there are fewer rows.
     """
-    residuals = on_host(known.leave_one_out_residuals[:, output][known.counted])
+    residuals = as_numpy(known.leave_one_out_residuals[:, output][known.counted])
     sizes, rank = np.abs(residuals), upper_rank(len(residuals), coverage)
     if rank > len(sizes):
         infinite = np.full(len(values), math.inf)
         return -infinite, infinite
     lower, upper = [], []
     for part in known.leave_one_out_values(points, values, output):
-        left_out = on_host(part)
+        left_out = as_numpy(part)
         upper.append(np.partition(left_out + sizes, rank - 1, axis=1)[:, rank - 1])
         lower.append(-np.partition(sizes - left_out, rank - 1, axis=1)[:, rank - 1])
     return np.concatenate(lower), np.concatenate(upper)
@@ -113,6 +115,7 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         """Fit the regressor on some rows, and measure its errors on the others."""
         check_coverage(self, self.coverage)
         check_between(self, "calibration", self.calibration, 0.0, 1.0)
+        self._check_deviations()
         X, y = _admitted(X, y)
         n = len(y)
         aside = max(1, round(self.calibration * n))
@@ -122,19 +125,21 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 f"got n_samples = {n}."
             )
         order = generator(self.random_state).permutation(n)
-        self.calibration_indices_, own = np.sort(order[:aside]), np.sort(order[aside:])
+        held, own = np.sort(order[:aside]), np.sort(order[aside:])
         weights = {}
         if sample_weight is not None:
             given = np.asarray(sample_weight, np.float64)
             check_weights(given, n, "sample_weight")
             weights["sample_weight"] = given[own]
-        self.estimator_ = clone(self.estimator).fit(_safe_indexing(X, own), y[own], **weights)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-        held = self.calibration_indices_
-        values, deviations = self._values(_safe_indexing(X, held))
-        self.scores_ = np.sort(np.abs(y[held] - values) / deviations, axis=0)
+        model = clone(self.estimator).fit(_safe_indexing(X, own), y[own], **weights)
+        values, deviations = self._values(model, _safe_indexing(X, held))
+        names = ("n_features_in_", "feature_names_in_")
+        self.__dict__.update(
+            {name: getattr(model, name) for name in names if hasattr(model, name)},
+            estimator_=model,
+            calibration_indices_=held,
+            scores_=np.sort(np.abs(y[held] - values) / deviations, axis=0),
+        )
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -142,23 +147,46 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
         return tags
 
-    def _values(self, X: Any) -> tuple[np.ndarray, Any]:
+    def _check_deviations(self) -> None:
+        """Refuse to scale by deviations that the regressor does not have."""
+        known = inspect.signature(self.estimator.predict).parameters.values()
+        able = any(part.name == "include_noise" or part.kind is part.VAR_KEYWORD for part in known)
+        if self.scaled and not able:
+            raise ValueError(
+                "scaled=True needs a regressor with predict(X, return_std=True, include_noise=True)"
+                f", as KernelRidge; {type(self.estimator).__name__} has none: write scaled=False."
+            )
+
+    def _values(self, model: Any, X: Any) -> tuple[np.ndarray, Any]:
         """Predictions, and what errors are measured by."""
         if not self.scaled:
-            return on_host(self.estimator_.predict(X)), 1.0
-        values, deviations = self.estimator_.predict(X, return_std=True, include_noise=True)
-        return on_host(values), on_host(deviations)
+            return as_numpy(model.predict(X)), 1.0
+        values, deviations = model.predict(X, return_std=True, include_noise=True)
+        return as_numpy(values), as_numpy(deviations)
 
     def predict(self, X: Any) -> Any:
         """The predictions of the regressor."""
         check_is_fitted(self)
         return self.estimator_.predict(X)
 
+    def certificate(self) -> Certificate:
+        """The coverage of intervals, then what is proved of the regressor where it says so."""
+        check_is_fitted(self)
+        stated = Statement(
+            "coverage",
+            float(self.coverage),
+            "A new target lies in its interval with at least this probability, over the rows set "
+            "aside and the new one.",
+            (Assumption("the rows set aside and the new one are exchangeable"),),
+        )
+        own = getattr(self.estimator_, "certificate", None)
+        return Certificate((stated,)) if own is None else own().beside(stated)
+
     def predict_interval(self, X: Any, coverage: float | None = None) -> tuple[Any, Any]:
         """Lower and upper ends, infinite where too few rows were set aside for the coverage."""
         check_is_fitted(self)
         coverage = check_coverage(self, self.coverage if coverage is None else coverage)
-        values, deviations = self._values(X)
+        values, deviations = self._values(self.estimator_, X)
         rank = upper_rank(len(self.scores_), coverage)
         far = rank > len(self.scores_)
         quantile = self.scores_[0] * 0.0 + math.inf if far else self.scores_[rank - 1]
@@ -169,7 +197,7 @@ def _admitted(X: Any, y: Any) -> tuple[Any, np.ndarray]:
     """Rows that can be indexed, and targets."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass targets.")
-    y = check_array(on_host(y), ensure_2d=False, dtype=None, input_name="y")
+    y = check_array(as_numpy(y), ensure_2d=False, dtype=None, input_name="y")
     if hasattr(X, "tocsr"):
         X = X.tocsr()
     elif not (hasattr(X, "shape") or isinstance(X, list)):

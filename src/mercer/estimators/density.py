@@ -31,9 +31,9 @@ FAR_ROWS = 256  # points far from all others, whose logarithms are computed toge
 class KernelDensity(KernelInput, BaseEstimator):
     """The density Σ_i w_i k((x − x_i)/h)/(Σw · hᵈ ∫k), computed with the Gram matrix's products.
 
-    Parameters, methods and meaning are those of scikit-learn's estimator of the same name. The sum
-    is exact up to rounding, in all dimensions: nothing is pruned. Where it underflows, the
-    logarithm is computed from distances.
+    `bandwidth`, `kernel` and the methods are those of scikit-learn's estimator of that name. The
+    sum is exact up to rounding, in all dimensions: nothing is pruned, so that there is no tree and
+    no tolerance to choose. Where it underflows, the logarithm is computed from distances.
 
     Parameters
     ----------
@@ -71,20 +71,27 @@ class KernelDensity(KernelInput, BaseEstimator):
         X, weights = admit_points(self, X, sample_weight)
         n, width = X.shape
         if isinstance(self.kernel, Kernel):
-            self.kernel_, self.bandwidth_ = self.kernel.fitted(X), None
+            kernel, bandwidth = self.kernel.fitted(X), None
         elif self.kernel in NAMED:
-            self.bandwidth_ = self._bandwidth(n, width)
-            self.kernel_ = NAMED[self.kernel](self.bandwidth_)
+            bandwidth = self._bandwidth(n, width)
+            kernel = NAMED[self.kernel](bandwidth)
         else:
             raise ValueError(
                 f"kernel must be one of {list(NAMED)} or a Kernel of mercer; got {self.kernel!r}: "
                 "kernels that vanish beyond a distance are in scikit-learn's KernelDensity."
             )
-        self.log_normalizer_ = _log_integral(self.kernel_, width)
-        shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
-        self.X_fit_, self._shares = X, shares
-        self._points = self.kernel_.points(X)
+        self.__dict__.update(
+            kernel_=kernel,
+            bandwidth_=bandwidth,
+            log_normalizer_=_log_integral(kernel, width),
+            X_fit_=X,
+            _shares=np.full(n, 1.0 / n) if weights is None else weights / weights.sum(),
+            _points=kernel.points(X),
+        )
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "kernel_")
 
     def score_samples(self, X: Any) -> np.ndarray:
         """The logarithm of the density at every row of X."""

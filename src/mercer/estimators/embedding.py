@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimators.inputs import as_column
 from mercer.estimators.ridge import KernelRidge
 from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput, KernelLike, length
@@ -75,18 +76,19 @@ class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
     random_state: Seed = None
 
     def fit(self, X: Any, Y: Any) -> Self:
-        """Learn the weights of the rows; Y may be rows of numbers or a list of objects."""
+        """Learn the weights of the rows; Y may be numbers, rows of numbers or a list of objects."""
         check_consistent_length(np.empty(length(X)), np.empty(length(Y)))
         params = {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0")}
-        self.ridge_ = KernelRidge(
+        ridge = KernelRidge(
             self.alpha,
             **params,
             kernel_params=self.kernel_params,
             centres=self.centres,
             random_state=self.random_state,
         ).fit(X, np.zeros(length(Y)))  # weights do not depend on targets
-        self.output_kernel_ = Gaussian() if self.output_kernel is None else self.output_kernel
-        self.Y_fit_, self._outputs = Y, self.output_kernel_.points(Y)
+        kernel = Gaussian() if self.output_kernel is None else self.output_kernel
+        outputs = kernel.points(as_column(Y))
+        self.__dict__.update(ridge_=ridge, output_kernel_=kernel, Y_fit_=Y, _outputs=outputs)
         return self
 
     def weights(self, X: Any) -> np.ndarray:
@@ -96,9 +98,16 @@ class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
 
     def embedding(self, X: Any) -> RKHSFunction:
         """μ(x) for every row of X: a function with one output for each."""
-        return RKHSFunction(self.output_kernel_, self._outputs, self.weights(X).T)
+        weights = self.weights(X)
+        return RKHSFunction(self.output_kernel_, self._outputs, weights.T)
 
     def expectation(self, X: Any, values: Callable[[Any], Any] | Any) -> np.ndarray:
         """E[h(Y) | x] for every row of X; `values` is h, or the array of all h(y_i)."""
-        given = values(self.Y_fit_) if callable(values) else values
-        return self.weights(X) @ np.asarray(given, np.float64)
+        weights = self.weights(X)
+        given = np.asarray(values(self.Y_fit_) if callable(values) else values, np.float64)
+        if given.shape[:1] != (weights.shape[1],):
+            raise ValueError(
+                f"values must be one number, or row of numbers, for each of the {weights.shape[1]} "
+                f"rows of fit, or a function that gives these; got shape {given.shape}."
+            )
+        return weights @ given

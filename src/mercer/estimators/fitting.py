@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -27,7 +27,7 @@ from mercer.estimators.progress import FitTask, with_progress
 from mercer.features.centres import Given, drawn
 from mercer.functions import Polynomials, RKHSFunction, SplineFunction
 from mercer.kernels import laws
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, parts
 from mercer.kernels.custom import PairKernel, Precomputed
 from mercer.losses import Loss, Squared
 from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
@@ -95,6 +95,12 @@ class Formulation:
             cross = cross_gram(part.kernel, part.x, part.y)
         return Problem.on_centres(cross, y, loss, regularization, weights, fit_intercept)
 
+    def with_points(self, problem: Problem) -> Problem:
+        """The problem with the kernel and its points, where values of pairs were stored."""
+        if not self.on_all_points or self.operator.kernel is self.kernel:
+            return problem
+        return replace(problem, operator=Gram(self.kernel, self.points))
+
     def solve(
         self,
         problem: Problem,
@@ -131,6 +137,13 @@ class Formulation:
         plan = cluster_plan(self.operator, self.loss, self.outputs, self.solver.tolerance)
         return f"{text}\n{plan}"
 
+    def foreseen(self) -> automatic.Choice | None:
+        """What few rows take, for which nothing had to be chosen; None where features are few."""
+        if has_few_features(self.operator) or self.points.home != "host":
+            return None
+        choice = automatic.choose(self.kernel, self.points, self.loss, outputs=self.outputs)
+        return choice if choice.chosen.name == type(self.solver).__name__ else None
+
     def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
         """The attributes of a model fitted to X; the polynomial of a spline is part of f."""
         f = RKHSFunction(self.kernel, self.points, alpha)
@@ -160,6 +173,8 @@ class Explained:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ApproximationWarning)  # it is said anyway
                 posed = clone(self)._posed(X, y, sample_weight)[0]
+            if posed.choice is None and is_automatic(cast(Any, self).solver):
+                posed = replace(posed, choice=posed.foreseen())
             return posed.explain()
         check_is_fitted(self)
         fitted: Any = self
@@ -210,7 +225,8 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     """
     warn_of_lengthscale(kernel, points)
-    centres = _default_centres(points) if centres is None else centres
+    if centres is None and points.home == "cluster":
+        centres = min(automatic.default_centres(len(points)), len(points))
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
     if is_automatic(solver):
@@ -235,7 +251,7 @@ def formulation(
         solver = stopped_by(solver, stopping)
     if count is None and centres is None:
         gram = with_stored_pairs(Gram(kernel, points))
-        return Formulation(kernel, gram, points, solver, choice, checkpoint=checkpoint)
+        return Formulation(kernel, gram, points, solver, choice, True, checkpoint, loss, outputs)
     if not isinstance(solver, Newton):
         raise ValueError(
             f'centres are for Newton; got solver={solver!r}: write solver=Newton(), solver="auto", '
@@ -258,20 +274,15 @@ def _chosen_centres(
     return centres.choose(kernel, points).points
 
 
-def _default_centres(points: PointSet) -> int | None:
-    """How many centres there are where none were asked for: some for rows on a cluster."""
-    if points.home != "cluster":
-        return None
-    return min(automatic.default_centres(len(points)), len(points))
-
-
 def with_stored_pairs(gram: Gram) -> Gram:
-    """K of a Python function of pairs, whose values are computed once, where they fit."""
-    kernel, n = gram.kernel, gram.shape[0]
-    if not isinstance(kernel, PairKernel) or 8 * n * n > memory_budget(gram.memory):
+    """K of Python functions of pairs, whose values are computed once, where they fit."""
+    kernel, n = cast(Kernel, gram.kernel), gram.shape[0]
+    slow = any(isinstance(part, PairKernel) for part in parts(kernel))
+    if not slow or 8 * n * n > memory_budget(gram.memory):
         return gram
-    matrix = Precomputed(kernel.triangle(gram.x), kernel.positive_definite)
-    return matrix.gram(np.arange(n))
+    definite = laws.positive_definite(kernel, getattr(gram.x, "width", None))
+    known = True if definite.yes else False if definite.no else None
+    return Precomputed(kernel.own_block(gram.x.host()), known).gram(np.arange(n))
 
 
 def formulation_on_blocks(
@@ -360,8 +371,7 @@ def keep(estimator: Any, attributes: dict[str, Any], *statuses: Any) -> None:
     solution = attributes.get("solution_")
     if solution is not None and "held_out_risk" in solution.history:
         attributes = {**attributes, "validation_scores_": validation_scores(solution)}
-    for name, value in attributes.items():
-        setattr(estimator, name, value)
+    estimator.__dict__.update(attributes)  # at once: an interruption leaves all or none
     part = 0
     while getattr(estimator, "checkpoint", None) is not None:
         path = checkpoint_path(estimator.checkpoint, part)

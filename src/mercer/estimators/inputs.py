@@ -5,6 +5,7 @@ The only module of estimators that asks where an array lives.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,21 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from mercer.arrays import beside, floating, is_tensor, on_device, on_host, to_precision
+from mercer.arrays import as_numpy, beside, floating, is_tensor, on_device, to_precision
 from mercer.checks import check_weights
 from mercer.distributed import is_scattered
-from mercer.features.inputs import KernelInput, length
+from mercer.features.inputs import KernelInput, from_tensor, length
 from mercer.functions import RKHSFunction
-from mercer.points import PointSet
+from mercer.points import is_point_set
 
 
 def forget(estimator: Any) -> None:
-    """Drop what an earlier fit left, so that an interrupted one leaves nothing half done."""
-    for name in tuple(vars(estimator)):
-        if name.endswith("_") and not name.startswith("_"):
-            delattr(estimator, name)
+    """Drop what an earlier fit left, at once, so that an interruption leaves nothing half done."""
+    estimator.__dict__ = {
+        name: value
+        for name, value in vars(estimator).items()
+        if name.startswith("_") or not name.endswith("_")
+    }
 
 
 def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -38,9 +41,25 @@ def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) ->
     else:
         X, y = estimator._checked(X, y, reset=True, multi_output=True, y_numeric=True)
     weights, X = _admit_points(estimator, X, sample_weight)
+    if isinstance(X, np.ndarray):
+        return X, y, weights
     if is_scattered(X):
         y = to_precision(floating(y), "float64")
+    elif not is_tensor(X):
+        _check_target_range(X, y)
     return X, beside(y, X) if is_tensor(X) else y, weights
+
+
+def _check_target_range(X: Any, y: Any) -> None:
+    """Refuse targets that values of f in the precision of the rows would not reach."""
+    if getattr(X, "dtype", None) != np.float32:
+        return
+    largest, limit = float(np.abs(y).max(initial=0.0)), float(np.finfo(np.float32).max)
+    if largest > limit:
+        raise ValueError(
+            f"y has values of size {largest:.1g}, beyond {limit:.0g}, the largest number of "
+            "float32, in which X is given: pass X as float64, or scale y."
+        )
 
 
 def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -53,7 +72,7 @@ def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> 
         )
     X, y = estimator._checked(X, y, reset=True)
     if not is_scattered(X):  # whose labels stay where they are
-        y = column_or_1d(on_host(y) if is_tensor(X) else y, warn=True)
+        y = column_or_1d(as_numpy(y) if is_tensor(X) else y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
     elif y.ndim != 1:
@@ -116,6 +135,19 @@ def _scattered_weights(sample_weight: Any, X: Any) -> Any:
     return weights
 
 
+def as_column(values: Any) -> Any:
+    """A column where there is one number for each row, in an array, a series or a list.
+
+    >>> as_column([1.0, 2.0]).shape, as_column(["a", "b"])
+    ((2, 1), ['a', 'b'])
+    """
+    if isinstance(values, (list, tuple)) and not all(isinstance(row, Real) for row in values):
+        return values
+    if np.ndim(values) != 1 or np.asarray(values).dtype.kind not in "fiub":
+        return values
+    return np.asarray(values)[:, None]
+
+
 def is_blocks(X: Any) -> bool:
     """Whether X gives blocks of rows: an iterable that is no array, table, list or text.
 
@@ -127,12 +159,12 @@ def is_blocks(X: Any) -> bool:
     if is_scattered(X):
         return False
     array_like = {"shape", "__array__", "__dataframe__", "dtype"}.intersection(dir(X))
-    return hasattr(X, "__iter__") and not array_like and not isinstance(X, PointSet)
+    return hasattr(X, "__iter__") and not array_like and not is_point_set(X)
 
 
 def hosted(*arrays: Any) -> tuple[Any, ...]:
     """Tensors as arrays of NumPy, with which scikit-learn scores; everything else as it is."""
-    return tuple(on_host(array) if is_tensor(array) else array for array in arrays)
+    return tuple(map(from_tensor, arrays))
 
 
 def function_values(estimator: Any, X: Any) -> Any:
@@ -142,9 +174,9 @@ def function_values(estimator: Any, X: Any) -> Any:
     if estimator._is_precomputed():
         return X @ estimator.dual_coef_ + estimator.intercept_
     f, b = estimator.function_, estimator.intercept_
-    values = f(_beside_centres(estimator, X, f))
+    values = f(beside_centres(estimator, X, f))
     values = values + (b if np.ndim(b) == 0 else to_precision(b, values.dtype))
-    return values if is_tensor(X) else on_host(values)
+    return values if is_tensor(X) else as_numpy(values)
 
 
 def evaluation_points(estimator: Any, X: Any) -> Any:
@@ -153,10 +185,10 @@ def evaluation_points(estimator: Any, X: Any) -> Any:
     X = estimator._checked(X, reset=False)
     if estimator._is_precomputed():
         return X
-    return estimator.kernel_.points(_beside_centres(estimator, X, estimator.function_))
+    return estimator.kernel_.points(beside_centres(estimator, X, estimator.function_))
 
 
-def _beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
+def beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
     """Points where f can be evaluated: an array goes to the device of the centres."""
     on_tensors, name = is_tensor(f.coefficients), type(estimator).__name__
     if is_tensor(X) and not on_tensors:
@@ -174,11 +206,16 @@ def _beside_centres(estimator: Any, X: Any, f: RKHSFunction) -> Any:
     return beside(X, f.coefficients)
 
 
+def answered(values: np.ndarray, X: Any) -> Any:
+    """Values of NumPy about the rows of X: as a tensor where X is one and they are numbers."""
+    return beside(values, X) if is_tensor(X) and values.dtype.kind in "biuf" else values
+
+
 def labels_at(classes: np.ndarray, best: Any) -> Any:
     """classes[best], where `best` lives; labels that are no numbers are always NumPy's."""
     if classes.dtype.kind in "biuf":
         return beside(classes, best)[best]
-    return classes[on_host(best)]
+    return classes[as_numpy(best)]
 
 
 def like(values: Any, other: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What an intercept would gain, by generalised cross-validation, where that is cheap to know."""
+"""The gain of an intercept by generalised cross-validation, where that is cheap to compute."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
+from mercer.arrays import as_numpy
 from mercer.operators import Gram
 from mercer.runtime.threads import spans
-from mercer.solvers.admission import on_host
 from mercer.solvers.preconditioners import random_rows
 from mercer.solvers.problem import Problem
 
@@ -41,7 +41,7 @@ def errors_by_intercept(problem: Problem) -> tuple[float, float, int] | None:
     if not on_the_host or not problem.has_one_ridge or rows < min(fewest, problem.rows):
         return None
     some = random_rows(problem.rows, rows, seed=0)
-    weights, y = on_host(problem.sample_weights)[some], on_host(problem.y_columns)[some]
+    weights, y = as_numpy(problem.sample_weights)[some], as_numpy(problem.y_columns)[some]
     if not weights.any() or not problem.regularization > 0:
         return None
     moments, cross = _moments(operator, some, weights, y)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
 from mercer.errors import ApproximationWarning
+from mercer.estimators.certified import Certified
 from mercer.estimators.classifier import Classes, signed_targets
 from mercer.estimators.fitting import is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
@@ -46,7 +47,7 @@ class _Attributes(KernelInput):
 
 
 @dataclass(eq=False, repr=False)
-class _Learned(CallbackSupportMixin, _Attributes):
+class _Learned(Certified, CallbackSupportMixin, _Attributes):
     """How a metric is learned, and the ridge fit of all rows that follows."""
 
     _instead_of_tensors = ""
@@ -154,6 +155,9 @@ class _Learned(CallbackSupportMixin, _Attributes):
         )
         warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
         return self.solver, count
+
+    def _chosen(self) -> set[str]:
+        return {"kernel", "regularization"}
 
     def importances(self) -> dict[Any, float]:
         """The part of each column in the learned metric by its name, the largest first.
@@ -323,6 +327,9 @@ class LearnedKernelClassifier(_Learned, Classes, ClassifierMixin, BaseEstimator)
             setattr(self, name, value)
         task.end(lambda: fitted)
         return self
+
+    def _target_bound(self) -> float:
+        return 1.0
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for every row of X."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,36 @@ from mercer.kernels.named import median_distance
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 
-FACTORS = np.logspace(-1, 1, 10)
-PROBED, AGAINST = 32, 512  # points that are looked at, and those they are compared with
-FEWEST = 20  # points that can tell
-UNRELATED = 1e-3  # correlation with the nearest other point below which a point is alone
-EQUAL = 1e-4  # 1 − correlation below which two points are as good as one
-MOST = 0.9  # of the points, or pairs, that must be so
+MEDIAN_FACTORS = np.logspace(-1, 1, 10)  # of the median distance
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """When a lengthscale is called unsuitable.
+
+    Parameters
+    ----------
+    probed, against : int
+        Points that are looked at, and those they are compared with.
+    fewest : int
+        Points below which nothing is said: so few may well be alone.
+    unrelated : float
+        Correlation with the nearest other point below which a point is alone.
+    equal : float
+        1 − correlation below which two points are as good as one.
+    most : float
+        Of the points, or pairs, that must be so.
+    """
+
+    probed: int = 32
+    against: int = 512
+    fewest: int = 20
+    unrelated: float = 1e-3
+    equal: float = 1e-4
+    most: float = 0.9
+
+
+TUNING = Tuning()
 
 
 def candidate_lengthscales(
@@ -27,7 +52,7 @@ def candidate_lengthscales(
     gamma: Any,
     X: Any,
     weights: Any = None,
-    factors: np.ndarray = FACTORS,
+    factors: np.ndarray = MEDIAN_FACTORS,
 ) -> np.ndarray | None:
     """The lengthscales to try; None where the kernel is to stay as it is.
 
@@ -61,17 +86,17 @@ def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
     """
     scale: Any = getattr(kernel, "lengthscale", [])
     n = len(points)
-    if np.ndim(scale) or not isinstance(points, DensePoints) or n < FEWEST:
+    if np.ndim(scale) or not isinstance(points, DensePoints) or n < TUNING.fewest:
         return
-    x = points.take(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
-    y = points.take(np.linspace(0, n - 1, min(n, AGAINST)).astype(int))
+    x = points.take(np.linspace(0, n - 1, min(n, TUNING.probed)).astype(int))
+    y = points.take(np.linspace(0, n - 1, min(n, TUNING.against)).astype(int))
     apart = scipy.spatial.distance.cdist(x.rows, y.rows, "chebyshev") > 0
     if not apart.any():  # repeated points do not count
         return
     values = np.abs(Gram(kernel, x, y).dense()) / np.abs(Gram(kernel, x).diagonal())[:, None]
-    if np.mean(np.where(apart, values, 0.0).max(axis=1) < UNRELATED) >= MOST:
+    if np.mean(np.where(apart, values, 0.0).max(axis=1) < TUNING.unrelated) >= TUNING.most:
         looks = "every point is alone, so that f vanishes away from the training points:"
-    elif np.mean(1.0 - values[apart] < EQUAL) >= MOST:
+    elif np.mean(1.0 - values[apart] < TUNING.equal) >= TUNING.most:
         looks = "all points are nearly equal, so that f is nearly constant:"
     else:
         return

@@ -56,10 +56,10 @@ FOR_NUMBERS: dict[str, type[Loss]] = {
 DEFAULT_C = 30.0
 """1/(nλ) where no λ is given. Over 14 tables of classes and 19 of numbers, with the median distance
 as lengthscale, 30 is best or next to it for every loss, from the values 1, 3, 10, 30, 100
-(`python -m benchmarks defaults`)."""
+(`python -m benchmarks defaults`, whose group "unseen" has tables that had no part in that)."""
 MOST_CENTRES = 20_000
-"""Points on a device up to which all of them are centres for a loss with kinks: their factor takes
-3 GB in float64."""
+"""Points up to which all are centres for a loss with kinks, where dual ascent cannot be used: their
+factor takes 3 GB in float64."""
 
 
 @dataclass(eq=False, repr=False)

@@ -18,7 +18,7 @@ from mercer.runtime.budget import memory_budget
 from mercer.runtime.threads import run, single_threaded_blas, thread_count
 from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent, ending
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution
 
 SMALL = 2048  # points up to which one matrix serves all pairs, in one thread: they take no time
@@ -104,9 +104,15 @@ class OneVersusOne:
 
         `costs` says that they are machines with the hinge loss and these factors of it.
         """
-        if costs is not None and task is None and self._are_quick(solver):
-            return self._quickly(solver, costs)
         machines: list[Any] = [None] * len(self.pairs)
+        if costs is not None and task is None and self._are_quick(solver):
+            few = has_few_features(self.gram)  # then what steps do not solve another method does
+            machines = self._quickly(solver, costs, few)
+            rest = [k for k, m in enumerate(machines) if few and not m.solution.status.converged]
+        else:
+            rest = list(range(len(machines)))
+        if not rest:
+            return machines
         small = len(self.order) <= SMALL
         alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
         threads = 1 if alone else thread_count()
@@ -125,7 +131,7 @@ class OneVersusOne:
                 part_task.end()
 
         with single_threaded_blas():
-            run(work, range(len(machines)), threads)
+            run(work, rest, threads)
         return machines
 
     def _are_quick(self, solver: DualAscent) -> bool:
@@ -140,14 +146,19 @@ class OneVersusOne:
         known = laws.positive_definite(self.gram.kernel, width).yes
         return known and 8.0 * numbers <= memory_budget(solver.cache)
 
-    def _quickly(self, solver: DualAscent, costs: np.ndarray) -> list[Machine]:
-        """Some classes with all later ones at a time: their matrix is computed by one product."""
+    def _quickly(self, solver: DualAscent, costs: np.ndarray, some: bool) -> list[Machine]:
+        """Some classes with all later ones at a time: their matrix is computed by one product.
+
+        `some` says that a hundred steps for each point are to be enough.
+        """
         from mercer.solvers.dual.two_classes import TwoClasses
 
         largest = int(np.sort(self.sizes)[-2:].sum())
         points, ordered = self.gram.x.take(self.order), costs[self.order]
         sums = np.add.reduceat(ordered, self.bounds[:-1]).tolist()
         groups, bounds = self._groups(), self.bounds.tolist()
+        limit = solver.limit(len(points))
+        limit = min(limit, solver.tuning.steps_before_polish * largest) if some else limit
         squares: list[Any] = [None] * self.classes
         found: dict[tuple[int, int], Machine] = {}
 
@@ -159,7 +170,7 @@ class OneVersusOne:
                 squares[i] = np.ascontiguousarray(matrix[own, own])
 
         def solved(group: range) -> None:
-            work = TwoClasses(largest, solver.tolerance, solver.max_iterations)
+            work = TwoClasses(largest, solver.tolerance, limit)
             start, stop = bounds[group[0]], bounds[group[-1] + 1]
             later = points.slice(start, len(points))
             stripe = self._matrix(points.slice(start, stop), later, np.float64)

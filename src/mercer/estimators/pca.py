@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted
 
 from mercer import linalg
 from mercer.checks import check_nonnegative, is_count
+from mercer.estimators.fitting import with_stored_pairs
 from mercer.estimators.inputs import forget
 from mercer.estimators.ridge import KernelRidge
 from mercer.features import Nystroem
@@ -219,7 +220,8 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
                 "K(X_train, X_train)."
             )
-        gram = Gram(kernel, self._training_points(kernel, X))
+        points = self._training_points(kernel, X)
+        gram = with_stored_pairs(Gram(kernel, points))
         n = gram.shape[0]
         count = n if self.n_components is None else min(n, self.n_components)
         means, values, vectors = self._eigenpairs(gram, count)
@@ -231,10 +233,11 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         coefficients = vectors * _inverse_roots(values)
         coefficients -= coefficients.mean(axis=0)  # rounding only: K is centred
         self.offset_ = means @ coefficients
-        self.eigenvalues_, self.eigenvectors_ = values, vectors.astype(gram.dtype)
         self.explained_variance_ratio_ = values / trace if trace > 0 else 0.0 * values
         self.kernel_, self.X_fit_ = kernel, X
-        self.function_ = RKHSFunction(kernel, gram.x, coefficients.astype(gram.dtype))
+        self.function_ = RKHSFunction(kernel, points, coefficients.astype(gram.dtype))
+        self.eigenvectors_ = vectors.astype(gram.dtype)
+        self.eigenvalues_ = values  # the last: with it the model counts as fitted
 
     def _eigenpairs(self, gram: Gram, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The column means of K, and eigenpairs of HKH in falling order."""
@@ -300,12 +303,13 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if self.remove_zero_eig or self.n_components is None:
             values, turns = values[values > 0], turns[:, values > 0]
         turns, _ = svd_flip(u=turns, v=None)
-        self.eigenvalues_, self.offset_ = values, sums.means() @ turns
+        self.offset_ = sums.means() @ turns
         self.explained_variance_ratio_ = values / sums.trace()
         self.kernel_, self.X_fit_ = kernel, phi.components_
         coefficients = np.asarray(phi.normalization_, np.float64).T @ turns
         centres = kernel.points(phi.components_)
         self.function_ = RKHSFunction(kernel, centres, coefficients.astype(centres.dtype))
+        self.eigenvalues_ = values
 
     # ---- pre-images -----------------------------------------------------------------------------
 

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from mercer.arrays import is_tensor
 from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.attributes import LearnedByLoss
-from mercer.estimators.centres_path import CentresPath
 from mercer.estimators.certified import Certified
 from mercer.estimators.early_stopping import held_out_rule, stopping_rule
 from mercer.estimators.fitting import (
@@ -25,8 +23,8 @@ from mercer.estimators.fitting import (
     formulation,
     formulation_on_blocks,
     keep,
+    with_stored_pairs,
 )
-from mercer.estimators.held_out_path import HeldOutPath
 from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
@@ -37,6 +35,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
+from mercer.estimators.ridge_paths import CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import AnyChoice, drawn
@@ -97,29 +96,29 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
     fit_intercept : bool, default=False
         Whether to add an unpenalised constant b.
     solver : "auto" or a solver, default="auto"
-        How the problem is solved. "auto" takes the quickest exact solver that fits into memory; a
-        factorisation, or conjugate gradients that never store the matrix. Where none is within
-        reach it takes centres, and warns with an `ApproximationWarning`. See `explain`.
+        How the problem is solved. "auto" takes the fastest exact solver that fits into memory: a
+        factorisation, or conjugate gradients that never store the matrix. Where neither is
+        feasible it takes centres, and warns with an `ApproximationWarning`. See `explain`.
     centres : int or choice of `mercer.features.centres`, optional
-        Seek f among functions with so many centres, drawn from the rows, in one pass over X for
-        each step; how they are drawn can be said, as by `KMeansPlusPlus(1000)`. X may then also be
-        any iterable of blocks of rows that can be started again.
+        Restrict f to functions with this many centres, which are drawn from the rows;
+        `KMeansPlusPlus(1000)` and other choices say how. Each step is one pass over X, so X may
+        also be an iterable of blocks of rows that can be iterated several times.
     random_state : int, Generator, RandomState or None
         Draws the centres.
     device : str, torch.device or None, default=None
         Where NumPy arrays are computed: "cuda" moves them to a GPU. Tensors of torch stay where
         they are, and predictions at tensors are tensors.
     checkpoint : path, optional
-        A file for the state of a solver that iterates, written every few steps. A fit that was
-        killed and is started again with the same data goes on from there; the file is removed at
-        the end. A factorisation is one step, and dual ascent stores nothing.
+        A file for the state of an iterative solver, written every few steps. A fit that was killed
+        and is started again with the same data continues from there; the file is removed at the
+        end. A factorisation is one step, and dual ascent stores nothing.
     early_stopping : bool, default=False
         Whether to hold rows out and return the iterate that predicts them best. "auto" then takes
-        a solver that iterates, and λ is α/n all the same, n counting the held-out rows.
+        an iterative solver. λ is still α/n, where n counts the held-out rows, too.
     validation_fraction : float, default=0.1
         The share of rows that is held out.
     n_iter_no_change : int, default=10
-        Steps without a better score that end the iteration.
+        Stop after this many steps without a better score.
 
     Attributes
     ----------
@@ -176,7 +175,8 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             problems = [problem]
         else:
             problems, solution = self._each_target(posed, y, weights, ridges, task)
-        self._problems, self._known = problems, None  # for uncertainty
+        self._problems = [posed.with_points(part) for part in problems]  # for uncertainty
+        self._known = None
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
         task.end(lambda: fitted)
@@ -363,11 +363,11 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         errors, path = _searched(kernels, path_of, alphas / total, task)
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
         solution = path.solution(float(alphas[column]) / total)
-        points = path.gram.x if centres is None else centres
+        points = self._training_points(kernels[row], X) if centres is None else centres
         posed = Formulation(kernels[row], path.gram, points, None, on_all_points=centres is None)
         ridge = float(alphas[column]) / total
         problem = posed.problem(y, Squared(), ridge, weights, self.fit_intercept)
-        self._problems, self._known = [problem], None  # for uncertainty
+        self._problems, self._known = [posed.with_points(problem)], None  # for uncertainty
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         choice = {
             "alpha_": float(alphas[column]),
@@ -387,11 +387,16 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
             "sets rows aside, or KernelRidge with values that were chosen on other rows."
         )
 
+    def _chosen(self) -> set[str]:
+        kernels, alphas = self.cv_errors_.shape  # type: ignore[attr-defined]
+        searched = {"kernel"} if kernels > 1 else super()._chosen()
+        return searched | ({"regularization"} if alphas > 1 else set())
+
     def _posed_on(self, kernel: Kernel, X: Any, centres: PointSet | None) -> Formulation:
         """f on all points, or on the centres."""
         points = self._training_points(kernel, X, centres)
         if centres is None:
-            return Formulation(kernel, Gram(kernel, points), points, None)
+            return Formulation(kernel, with_stored_pairs(Gram(kernel, points)), points, None)
         cross = cross_gram(kernel, points, centres)
         return Formulation(kernel, cross, centres, None, on_all_points=False)
 
@@ -414,7 +419,8 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         elif chosen is None:
             seconds, needed = EIGEN_SECONDS * kernels * float(n) ** 3, MATRICES * 8 * n * n
             quick = seconds <= PATIENCE and needed <= automatic.memory_limit()
-            if quick or self._is_precomputed() or is_tensor(X):
+            points = self._training_points(kernel, X)
+            if quick or self._is_precomputed() or not points.machine.uses_numpy:
                 return None
             room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
             chosen = automatic.fitting_centres(n, 1, np.float64, Squared(), room)
@@ -430,7 +436,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         return cast(Any, chosen).choose(kernel, points).points
 
     def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
-        gram = Gram(kernel, self._training_points(kernel, X))
+        gram = with_stored_pairs(Gram(kernel, self._training_points(kernel, X)))
         return SpectralPath.of(
             gram, y, weights, fit_intercept=self.fit_intercept, allow_indefinite=True
         )

@@ -105,15 +105,17 @@ class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstim
                 f"KernelRidgeClassifier needs samples of at least two classes with a weight > 0; "
                 f"the data contains only one class, {classes[0]!r}."
             )
-        params = self.get_params(deep=False)
-        ridge = KernelRidge(**{name: v for name, v in params.items() if name != "slope"})
+        ridge = self._ridge()
         ridge.fit(X, signed(np.minimum(np.searchsorted(classes, y), len(classes) - 1)), weights)
-        for name in LEARNED:
-            if hasattr(ridge, name):
-                setattr(self, name, getattr(ridge, name))
         self._remember(ridge._problems)
-        self.classes_ = classes
+        learned = {name: getattr(ridge, name) for name in LEARNED if hasattr(ridge, name)}
+        self.__dict__.update(learned, classes_=classes)
         return self
+
+    def _ridge(self) -> KernelRidge:
+        """The regression to labels ±1."""
+        params = self.get_params(deep=False)
+        return KernelRidge(**{name: v for name, v in params.items() if name != "slope"})
 
     def decision_function(self, X: Any) -> Any:
         """Scores: positive for the second of two classes, one column for each of several."""
@@ -135,12 +137,18 @@ class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstim
         X, y, sample_weight = hosted(X, y, sample_weight)
         return float(super().score(X, y, sample_weight=sample_weight))
 
-    def explain(self) -> str:
-        """Which solver was used and why, as in `KernelRidge`."""
+    def explain(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> str:
+        """Which solver was used and why, or would be for X and y, as in `KernelRidge`."""
+        if X is not None:
+            codes = np.unique(hosted(y)[0], return_inverse=True)[1]
+            return self._ridge().explain(X, signed(codes), sample_weight)
         check_is_fitted(self)
         if self.choice_ is None:
             return f"The solver was given, or there was nothing to choose. {self.solution_.status}"
         return f"{self.choice_.explain()}\n{self.solution_.status}"
+
+    def _target_bound(self) -> float:
+        return 1.0
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "function_")

@@ -16,12 +16,20 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from mercer.arrays import as_numpy, beside, namespace, to_precision
 from mercer.checks import is_number
 from mercer.estimators.attributes import LearnedSupport
 from mercer.estimators.calibration import Probabilities
 from mercer.estimators.certified import Certified
 from mercer.estimators.fitting import keep, with_stored_pairs
-from mercer.estimators.inputs import admit_labels, admit_numbers, admit_points, hosted
+from mercer.estimators.inputs import (
+    admit_labels,
+    admit_numbers,
+    admit_points,
+    answered,
+    beside_centres,
+    hosted,
+)
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.pairs import Machine, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
@@ -34,7 +42,7 @@ from mercer.kernels.inner_product import Linear
 from mercer.kernels.measures import Seed
 from mercer.losses import EpsilonInsensitive, Hinge
 from mercer.operators import Gram
-from mercer.points import SparsePoints
+from mercer.points import HostedPoints, SparsePoints
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.dual.tube import nu_regression
 from mercer.solvers.problem import Problem
@@ -54,11 +62,7 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
     """The parameters, the kernel, the solver and the support vectors of all machines."""
 
     _allow_indefinite = True
-    _instead_of_tensors = (
-        "On tensors, KernelClassifier(loss='squared_hinge'), or loss='hinge' with centres=1000 or "
-        "so, which is smoothed until its gap is small, and KernelRegressor("
-        "loss='epsilon_insensitive') minimise the same kind of objective."
-    )
+    _instead_of_tensors = ""
 
     _: KW_ONLY
     kernel: KernelLike = "rbf"
@@ -86,7 +90,7 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
         kernel = self._weighted_kernel(X, weights)
         points = self._training_points(kernel, X)
         warn_of_lengthscale(kernel, points)
-        return Gram(kernel, points)
+        return Gram(kernel, points if points.home == "host" else HostedPoints(points))
 
     def _weighted_kernel(self, X: Any, weights: np.ndarray) -> Kernel:
         """The kernel of the parameters; gamma="scale" takes the variance of weighted points."""
@@ -108,22 +112,21 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
             cache=cache,
             shrinking=None if self.shrinking else False,
         )
-        own = min(solver.max_iterations, 100_000 + 1000 * points)
-        return replace(solver, max_iterations=own if self.max_iter == -1 else int(self.max_iter))
+        limit = solver.limit(points) if self.max_iter == -1 else int(self.max_iter)
+        return replace(solver, max_iterations=limit)
 
     def _supported(
         self, gram: Gram, support: np.ndarray, coefficients: np.ndarray
     ) -> dict[str, Any]:
-        """The support, and its function in the precision of the points."""
-        points = gram.x.take(support)
+        """The support, and its function in the precision of the points, where these are."""
+        points: Any = gram.x.take(support)
+        points = points.there if isinstance(points, HostedPoints) else points
         coefficients = coefficients.astype(points.dtype, copy=False)
         return {
             "kernel_": gram.kernel,
             "support_": support.astype(np.int32),
             "support_vectors_": np.empty((0, 0)) if self._is_precomputed() else points.data,
-            "function_": RKHSFunction(
-                gram.kernel, points, coefficients.astype(points.dtype, copy=False)
-            ),
+            "function_": RKHSFunction(gram.kernel, points, points.vector(coefficients)),
         }
 
     def _of_one(self, gram: Gram, alpha: np.ndarray, intercept: float) -> dict[str, Any]:
@@ -142,8 +145,9 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
         function = getattr(self, "function_", None)
         if function is None or not isinstance(function.kernel, Linear):
             raise AttributeError("coef_ is only available for a fitted model with a linear kernel.")
-        coefficients = function.coefficients.reshape(len(function.coefficients), -1).T
-        weights = _as_sparse_as(function.points, coefficients) @ function.points.data
+        coefficients = as_numpy(function.coefficients).reshape(len(function.coefficients), -1).T
+        points = function.points.host()
+        weights = _as_sparse_as(points, coefficients) @ points.data
         (weights.data if scipy.sparse.issparse(weights) else weights).flags.writeable = False
         return weights
 
@@ -171,7 +175,7 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
         X = self._checked(X, reset=False)
         if self._is_precomputed():
             return X[:, self.support_] @ self.function_.coefficients
-        return self.function_(X)
+        return as_numpy(self.function_(beside_centres(self, X, self.function_)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return not {"function_", "table_"}.isdisjoint(vars(self))
@@ -216,10 +220,11 @@ def _scale_gamma(X: Any, weights: np.ndarray) -> float:
         square = float((weights @ X.multiply(X)).sum()) / (total * width)
         variance = square - mean**2
     elif (weights == 1).all():
-        variance = float(X.var())
+        variance = float(namespace(X).var(X))
     else:
-        mean = float((weights @ X).sum()) / (total * width)
-        variance = float((weights @ (X - mean) ** 2).sum()) / (total * width)
+        own, X = beside(weights, X), X if isinstance(X, np.ndarray) else to_precision(X, "float64")
+        mean = float((own @ X).sum()) / (total * width)
+        variance = float((own @ (X - mean) ** 2).sum()) / (total * width)
     if not np.isfinite(variance):
         raise ValueError(
             "The dual coefficients or intercepts are not finite: the variance of X, which "
@@ -360,13 +365,18 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
                 sums = X[:, self.support_[span]] @ f.coefficients[span]
             else:
                 points = f.points.slice(span.start, span.stop)
-                sums = RKHSFunction(f.kernel, points, f.coefficients[span])(X)
+                part = RKHSFunction(f.kernel, points, f.coefficients[span])
+                sums = as_numpy(part(beside_centres(self, X, f)))
             if c == 0:
                 values = np.zeros((len(sums), len(i)), sums.dtype)
             first, second = i == c, j == c
             values[:, place[first]] += sums[:, j[first] - 1]
             values[:, place[second]] += sums[:, i[second]]
         return values
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right labels."""
+        return float(super().score(*hosted(X, y), sample_weight))  # type: ignore[misc]
 
     def _decisions(self, X: Any) -> np.ndarray:
         """f(x) + b of each pair of classes, positive for the first; of two, for the second."""
@@ -377,9 +387,9 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes ("ovr") or of pairs of them ("ovo"); of two, of the second."""
         decisions = self._decisions(X)
-        if decisions.ndim == 1 or self.decision_function_shape == "ovo":
-            return decisions
-        return _ovr_decision_function(decisions < 0, -decisions, len(self.classes_))
+        if decisions.ndim > 1 and self.decision_function_shape == "ovr":
+            decisions = _ovr_decision_function(decisions < 0, -decisions, len(self.classes_))
+        return answered(decisions, X)
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the most votes; the first of those that share them, or see break_ties."""
@@ -388,15 +398,18 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
                 "break_ties must be False when decision_function_shape is 'ovo': scores of classes "
                 'break ties, so write decision_function_shape="ovr".'
             )
-        decisions = self._decisions(X)
+        return answered(self.classes_[self._winners(self._decisions(X))], X)
+
+    def _winners(self, decisions: np.ndarray) -> np.ndarray:
+        """The number of each point's class."""
         if decisions.ndim == 1:
-            return self.classes_[(decisions > 0).astype(int)]
+            return (decisions > 0).astype(int)
         count = len(self.classes_)
         if self.break_ties:
             scores = _ovr_decision_function(decisions < 0, -decisions, count)
         else:
             scores = votes(decisions, count)
-        return self.classes_[scores.argmax(axis=1)]
+        return scores.argmax(axis=1)
 
 
 def votes(decisions: np.ndarray, classes: int) -> np.ndarray:
@@ -432,35 +445,35 @@ def _spans(counts: np.ndarray) -> list[slice]:
 
 def _of_pairs(table: RKHSFunction, counts: np.ndarray) -> RKHSFunction:
     """A function for each pair of classes, from those of libsvm's table."""
-    spans, rows = _spans(counts), table.coefficients
+    spans, rows = _spans(counts), as_numpy(table.coefficients)
     pairs = list(combinations(range(len(counts)), 2))
     columns = np.zeros((len(rows), len(pairs)), rows.dtype)
     for k, (i, j) in enumerate(pairs):
         columns[spans[i], k] = rows[spans[i], j - 1]
         columns[spans[j], k] = rows[spans[j], i]
-    return RKHSFunction(table.kernel, table.points, columns)
+    return RKHSFunction(table.kernel, table.points, table.points.vector(columns))
 
 
 @dataclass(eq=False, repr=False)
 class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
     """Support vector classification: min C Σ_i w_i max(1 − y_i(f(x_i) + b), 0) + ½‖f‖² over f, b.
 
-    It replaces scikit-learn's estimator of the same name; several classes vote in pairs. mercer's λ
-    is 1/(CΣw).
+    It replaces scikit-learn's estimator of the same name. Several classes are decided by one-vs-one
+    voting. mercer's λ is 1/(CΣw).
 
     Parameters
     ----------
     C : float, default=1.0
-        C > 0; ∞ asks for a function that separates the classes, and refuses where there is none.
+        C > 0. With C = ∞ f must separate the classes; `fit` raises an error where none does.
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter :
         As in `SVR`.
     probability : bool, optional
         True gives `predict_proba`, by `CalibratedClassifierCV(SVC(), ensemble=False)`; as in
         scikit-learn this is deprecated: write that, or `KernelLogisticRegression`.
     class_weight : dict, "balanced" or None, default=None
-        Factors of C for each class; "balanced" makes all classes weigh the same.
+        Factors of C for each class; "balanced" gives all classes the same total weight.
     decision_function_shape : "ovr" or "ovo", default="ovr"
-        Whether `decision_function` scores classes, or pairs of them.
+        Whether `decision_function` has a column for each class, or for each pair of classes.
     break_ties : bool, default=False
         Whether `predict` breaks ties of votes by scores.
     random_state : int, RandomState instance or None
@@ -506,7 +519,7 @@ class NuSVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
 
     At most a share ν of the weight has a margin below ρ, and at least that share are support
     vectors. f and b are divided by ρ at the end, so that it is `SVC` with C = 1/ρ. It replaces
-    scikit-learn's estimator of the same name, and heeds `class_weight`.
+    scikit-learn's estimator of the same name, and also uses `class_weight`.
 
     Parameters
     ----------
@@ -561,6 +574,7 @@ class SupportVectorRegressor(SupportVectorMachine):
         """Fit f and b to real targets y."""
         self._check_parameters()
         X, y, weights = admit_numbers(self, X, y, masked(sample_weight))
+        (y,) = hosted(y)
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64)
         weights = np.ones(len(y)) if weights is None else weights
         gram = self._gram(X, weights)
@@ -584,7 +598,11 @@ class SupportVectorRegressor(SupportVectorMachine):
     def predict(self, X: Any) -> np.ndarray:
         """f(x) + b for every row of X."""
         values = self._values(X)
-        return values + values.dtype.type(self.intercept_[0])
+        return answered(values + values.dtype.type(self.intercept_[0]), X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions."""
+        return float(super().score(*hosted(X, y), sample_weight))  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False)
@@ -772,6 +790,9 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
 
     def score_samples(self, X: Any) -> np.ndarray:
         """f(x) for every row of X, ρ where the difference is only rounding."""
+        return answered(self._scores(X), X)
+
+    def _scores(self, X: Any) -> np.ndarray:
         values = self._values(X)
         offset = values.dtype.type(self.offset_)
         values[np.abs(values - offset) <= BOUNDARY[values.dtype.name] * abs(offset)] = offset
@@ -779,9 +800,10 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """f(x) − ρ for every row of X: negative for outliers."""
-        values = self.score_samples(X)
-        return values - values.dtype.type(self.offset_)
+        values = self._scores(X)
+        return answered(values - values.dtype.type(self.offset_), X)
 
     def predict(self, X: Any) -> np.ndarray:
         """1 for points of the class and on its boundary, −1 for outliers."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
+        values = self._scores(X)
+        return answered(np.where(values >= values.dtype.type(self.offset_), 1, -1), X)

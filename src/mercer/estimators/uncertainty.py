@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
-from mercer.arrays import beside, on_host
+from mercer.arrays import as_numpy, beside
 from mercer.checks import check_count, check_positive
 from mercer.estimators.conformal import check_coverage, jackknife_plus
 from mercer.estimators.inputs import evaluation_points, function_values
@@ -56,7 +56,7 @@ class RidgeSmoother(KernelInput):
         parts = []
         for known in self._posteriors():
             predictions = known.problem.y_columns - known.leave_one_out_residuals
-            parts += list(on_host(predictions).T)
+            parts += list(as_numpy(predictions).T)
         return self._columns(np.stack(parts, axis=1))
 
     # ---- how it is kept -------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class RidgeSmoother(KernelInput):
 
     def _of_each(self, compute: Any) -> Any:
         parts = [compute(known) for known in self._posteriors()]
-        return parts[0] if len(parts) == 1 else np.stack([on_host(part) for part in parts])
+        return parts[0] if len(parts) == 1 else np.stack([as_numpy(part) for part in parts])
 
     def _columns(self, values: np.ndarray) -> Any:
         """Values with a last axis of outputs, without it where there is one target."""
@@ -162,10 +162,10 @@ class RidgeUncertainty(RidgeSmoother):
         random = generator(random_state)
         if not hasattr(self, "function_"):
             kernel = self._resolved_kernel(X)
-            matrix = on_host(Gram(kernel, self._training_points(kernel, X)).dense())
+            matrix = as_numpy(Gram(kernel, self._training_points(kernel, X)).dense())
             return _root(matrix) @ random.standard_normal((len(matrix), n_samples))
         mean, cov = self.predict(X, return_cov=True)
-        mean, cov = on_host(mean), on_host(cov)
+        mean, cov = as_numpy(mean), as_numpy(cov)
         if mean.ndim == 1:
             return mean[:, None] + _root(cov) @ random.standard_normal((len(mean), n_samples))
         draws = [
@@ -190,7 +190,7 @@ class RidgeUncertainty(RidgeSmoother):
         coverage = check_coverage(self, coverage)
         values, points = function_values(self, X), evaluation_points(self, X)
         shape = tuple(values.shape)
-        columns = iter(on_host(values).reshape(len(values), -1).T)
+        columns = iter(as_numpy(values).reshape(len(values), -1).T)
         ends = [
             jackknife_plus(known, points, known.problem.array(next(columns)), output, coverage)
             for known in self._posteriors()
@@ -203,7 +203,7 @@ class RidgeUncertainty(RidgeSmoother):
 
     def scale(self) -> Any:
         """ŝ², the factor of the prior covariance that makes the targets most likely."""
-        scales = [on_host(known.scales) for known in self._posteriors()]
+        scales = [as_numpy(known.scales) for known in self._posteriors()]
         return self._columns(np.concatenate(scales))
 
     def log_marginal_likelihood(self, scale: float | None = None) -> Any:
@@ -214,7 +214,7 @@ class RidgeUncertainty(RidgeSmoother):
         """
         if scale is not None:
             check_positive(self, "scale", scale)
-        known = [on_host(part.log_marginal_likelihood(scale)) for part in self._posteriors()]
+        known = [as_numpy(part.log_marginal_likelihood(scale)) for part in self._posteriors()]
         return self._columns(np.concatenate(known))
 
 

@@ -1,7 +1,11 @@
-"""Kernels without an expression: the tiles come from the kernel's own function of two blocks."""
+"""Kernels without an expression: tiles from the kernel's own function of two blocks.
+
+Where a kernel has sparse features, `Factors` multiplies by these instead.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -9,12 +13,13 @@ import numpy as np
 
 from mercer.evaluation import gradients
 from mercer.evaluation.execution import Plan, RowMap, RowPass
-from mercer.evaluation.factors import Factors
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import PointSet
 from mercer.runtime.budget import Memory, memory_budget
+from mercer.runtime.threads import spans
 
+STRIP = 4096  # rows of A that a row pass reads twice while they are in the cache
 FEW = 16  # points of a side up to which blocks are quicker than products of sparse features
 
 
@@ -139,4 +144,46 @@ class OwnBlocks(Tiled):
         raise ValueError(
             f"{self.kernel!r} has no expression, so its derivatives in its parameters are not "
             "known: write the kernel as a class with an expression()."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Sparse features of the rows and of the columns, with the same columns in both.
+
+    Sums are in float64.
+    """
+
+    rows: Any  # CSR, n × features
+    columns: Any  # CSR, m × features
+
+    @property
+    def T(self) -> Factors:
+        return Factors(self.columns, self.rows)
+
+    def bytes_needed(self, columns: int) -> int:
+        """What a product with so many columns stores beside its input and output."""
+        return 8 * columns * self.rows.shape[1]
+
+    def product(self, values: np.ndarray) -> np.ndarray:
+        """A (Bᵀ V)."""
+        return np.asarray(self.rows @ (self.columns.T @ values.astype(np.float64)))
+
+    def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
+        """B Aᵀ M(A Bᵀ V), strip by strip of the rows."""
+        weights = self.columns.T @ values.astype(np.float64)
+        total: Any = 0.0
+        sums: list[Any] = []
+        kept: list[Any] = []
+        for start, stop in spans(self.rows.shape[0], STRIP):
+            strip = self.rows[start:stop]
+            mapped = row_map(start, stop, (strip @ weights).astype(values.dtype))
+            total = total + strip.T @ np.asarray(mapped.product, np.float64)
+            sums.append(mapped.sums)
+            kept.append(mapped.values)
+        added = None if sums[0] is None else sum(sums[1:], sums[0])
+        return RowPass(
+            np.asarray(self.columns @ total),
+            added,
+            None if kept[0] is None else np.concatenate(kept),
         )

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mercer.arrays import Array, cards, on_device, on_host
+from mercer.arrays import Array, as_numpy, cards, on_device
 from mercer.distributed.blockwise import with_fields, with_rows, without_rows
 from mercer.distributed.placement import Broadcast, Placement
 from mercer.distributed.reductions import add_up
@@ -137,13 +137,13 @@ class OverBlocks:
 
 def multiply_block(local: Any, common: Any, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
     """A block of K V."""
-    return on_host(local(rows, common).product(_placed(local, values)))
+    return as_numpy(local(rows, common).product(_placed(local, values)))
 
 
 def transpose_block(local: Any, common: Any, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
     """KᵀV of a block."""
     return np.asarray(
-        on_host(local(rows, common).transposed_product(_placed(local, values))), np.float64
+        as_numpy(local(rows, common).transposed_product(_placed(local, values))), np.float64
     )
 
 
@@ -153,17 +153,17 @@ def pass_block(
     """What a row pass makes of a block."""
     row_map = _placed(local, with_rows(vector.row_map, given))
     result = local(rows, common).row_pass(_placed(local, vector.values), row_map)
-    return Part(*(None if part is None else on_host(part) for part in result))
+    return Part(*(None if part is None else as_numpy(part) for part in result))
 
 
 def diagonal_block(local: Any, common: Any, rows: np.ndarray) -> np.ndarray:
     """k(x, x) of a block."""
-    return on_host(local(rows, common).diagonal())
+    return as_numpy(local(rows, common).diagonal())
 
 
 def whole_block(local: Any, common: Any, rows: np.ndarray) -> np.ndarray:
     """A block of K."""
-    return on_host(local(rows, common).block())
+    return as_numpy(local(rows, common).block())
 
 
 def _placed(local: Any, thing: Any) -> Any:

@@ -9,11 +9,11 @@ import weakref
 from typing import Any
 
 from mercer.evaluation.blocks import OwnBlocks
-from mercer.evaluation.execution import Execution
+from mercer.evaluation.execution import Execution, Hosted
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.reference import Reference
 from mercer.evaluation.widened import Widened, leaves_single
-from mercer.points import PointSet, VectorPoints
+from mercer.points import HostedPoints, PointSet, VectorPoints
 from mercer.runtime.budget import Memory
 
 PRECISIONS = (None, "float32", "tf32", "float64", "reference")
@@ -36,6 +36,10 @@ def execution_for(
         from mercer.evaluation.cluster import Cluster
 
         return Cluster(kernel, x, y, dtype, memory, precision)
+    if isinstance(x, HostedPoints):
+        columns = x.there if y is x else y.there  # type: ignore[attr-defined]
+        inside = execution_for(kernel, x.there, columns, dtype, memory, precision)
+        return Hosted(inside, x.there)
     if x.home != "host":
         from mercer.evaluation.gpu import execution
 

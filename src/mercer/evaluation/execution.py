@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from mercer.arrays import Array, namespace, to_precision
+from mercer.arrays import Array, as_numpy, namespace, to_precision
 
 SPLIT_BITS = 24  # of a float32: what rounding takes from a number is below 2⁻²⁴ times its size
 
@@ -228,3 +228,43 @@ class Execution(Protocol):
 
     def plan(self, columns: int) -> Plan:
         """The plan of a product with so many columns, which is not computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hosted:
+    """K(X, Y) of points on a device for numbers on the host: they are copied there and back."""
+
+    inside: Execution
+    points: Any  # on the device
+
+    def _brought(self, values: Array) -> Array:
+        return self.points.vector(values)
+
+    def product(self, values: Array) -> Array:
+        return as_numpy(self.inside.product(self._brought(values)))
+
+    def transposed_product(self, values: Array) -> Array:
+        return as_numpy(self.inside.transposed_product(self._brought(values)))
+
+    def row_pass(self, values: Array, row_map: RowMap) -> RowPass:
+        """The map is one of the host: all rows of K V are brought there."""
+        mapped = row_map(0, len(self.points), self.product(values))
+        product = self.transposed_product(to_precision(mapped.product, values.dtype))
+        return RowPass(to_precision(product, "float64"), mapped.sums, mapped.values)
+
+    def block(self) -> Array:
+        return as_numpy(self.inside.block())
+
+    def diagonal(self) -> Array:
+        return as_numpy(self.inside.diagonal())
+
+    def gradient(self, values: Array) -> Array:
+        return as_numpy(self.inside.gradient(self._brought(values)))
+
+    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
+        other = None if right is None else self._brought(right)
+        slopes = self.inside.parameter_gradient(self._brought(left), other)
+        return {name: as_numpy(slope) for name, slope in slopes.items()}
+
+    def plan(self, columns: int) -> Plan:
+        return self.inside.plan(columns)

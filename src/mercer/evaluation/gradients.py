@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, precision, to_precision
+from mercer.arrays import Array, beside, namespace, precision, to_precision, zeros
 from mercer.evaluation.expression import Expression, Number, X, Y, numbers_of
 from mercer.evaluation.operations import derivative
 from mercer.evaluation.program import EvaluableKernel
@@ -66,11 +66,10 @@ class Slopes(Protocol):
 
 def gradient(execution: Slopes, coefficients: Array, tuning: Tuning = TUNING) -> Array:
     """∇ Σ_j α_j k(·, y_j) at every x_i; shape (n, outputs, columns)."""
-    x, xp = execution.x, namespace(coefficients)
+    x = execution.x
     expression = execution.kernel.expression()
     assert expression is not None
-    shape = len(x), coefficients.shape[1], x.width
-    out = xp.zeros(shape, dtype=coefficients.dtype, device=coefficients.device)
+    out = zeros((len(x), coefficients.shape[1], x.width), coefficients)
     terms = _Terms(execution, coefficients, tuning)
     for number in numbers_of(expression, twins=True):
         slope = derivative(expression, number)
@@ -148,24 +147,30 @@ class _Terms:
         middle = others.mean(axis=0)
         seen, others = seen - middle, others - middle
         total = (wide @ weights)[:, :, None] * seen[:, None, :]
-        part = 2 * (total - self.moments(wide, others, weights))
-        close = self.close(wide, seen, others, weights)
-        return to_precision(part, x.dtype), close
+        half = total - self.moments(wide, others, weights)
+        close = self.close(half, wide, seen, others, weights)
+        return to_precision(2 * half, x.dtype), close
 
-    def close(self, slopes: Array, x: Array, y: Array, coefficients: Array) -> Array:
+    def close(self, half: Array, slopes: Array, x: Array, y: Array, coefficients: Array) -> Array:
         """Rows of which some output comes from centres much closer than the farthest one.
 
-        The distance that counts is the mean of ‖x_i − y_j‖² with weights |s_ij a_j|.
+        The distance that counts is the mean of ‖x_i − y_j‖² with weights |s_ij a_j|. Its root times
+        the sum of these weights is no less than ‖Σ_j s_ij a_j (x_i − y_j)‖, so that where this is
+        large, as it mostly is, nothing more need be known.
         """
         single = precision(self.coefficients.dtype) == "float32"
         closest = self.tuning.closest_float32 if single else self.tuning.closest_float64
-        sizes, weights = abs(slopes), abs(coefficients)
-        own, squares = (x**2).sum(axis=1)[:, None], (y**2).sum(axis=1)[:, None]
-        total = sizes @ weights
-        across = (self.moments(sizes, y, weights) * x[:, None, :]).sum(axis=-1)
-        spread = own * total - 2 * across + sizes @ (squares * weights)
-        farthest = own + squares.max()
-        return self.xp.any(spread < closest**2 * farthest * total, axis=1)
+        weights, squares = abs(coefficients), (y**2).sum(axis=1)[:, None]
+        total = abs(slopes) @ weights
+        least = closest**2 * ((x**2).sum(axis=1)[:, None] + squares.max())
+        close = self.xp.any((half**2).sum(axis=-1) < least * total**2, axis=1)
+        rest = self.xp.nonzero(close)[0]
+        if len(rest):
+            sizes, own, rows = abs(slopes[rest]), x[rest], total[rest]
+            across = (self.moments(sizes, y, weights) * own[:, None, :]).sum(axis=-1)
+            spread = (own**2).sum(axis=1)[:, None] * rows - 2 * across + sizes @ (squares * weights)
+            close[rest] = self.xp.any(spread < least[rest] * rows, axis=1)
+        return close
 
     def moments(self, slopes: Array, y: Array, coefficients: Array | None = None) -> Array:
         """Σ_j s_ij a_jt y_jk, some coordinates at a time."""

@@ -63,9 +63,11 @@ def _by_strips(tiled: Tiled, values: np.ndarray, row_map: RowMap, threads: int) 
         block = free.pop() if free else np.empty((rows, m), tiled.dtype)
         for start, stop in spans(parts[i][1], rows, parts[i][0]):
             strip, packed = block[: stop - start], tiled.rows(start, stop)
+            image = np.zeros((stop - start, values.shape[1]), values.dtype)
             for a, b in spans(m, tiled.tile):
                 tiled.fill(packed, store(a, b), strip, 0, a)
-            sums.add(i, strip, start, stop, values, row_map, tiled.compiled)
+                image += product(strip[:, a:b], values[a:b], tiled.compiled)  # while in the cache
+            sums.add(i, strip, start, stop, image, row_map, tiled.compiled)
         free.append(block)
 
     with single_threaded_blas():
@@ -116,12 +118,12 @@ class Sums:
         strip: np.ndarray,
         start: int,
         stop: int,
-        values: np.ndarray,
+        image: np.ndarray,
         row_map: RowMap,
         compiled: bool = True,
     ) -> None:
-        """Add what the rows start, …, stop − 1 of K give, which `strip` holds."""
-        mapped = row_map(start, stop, product(strip, values, compiled))
+        """Add what the rows start, …, stop − 1 of K give; `strip` holds them, `image` K V."""
+        mapped = row_map(start, stop, image)
         inner = np.asarray(mapped.product, strip.dtype)
         self.products[part] = self.products[part] + transposed_product(strip, inner, compiled)
         if mapped.sums is not None:

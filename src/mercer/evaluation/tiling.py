@@ -170,6 +170,8 @@ class Tiled:
                 out = np.zeros((n, columns))
                 self._add_tile(self.rows(0, n), self.columns(0, m), values, out)
                 return out.astype(self.dtype, copy=False)
+            # Each block once and both sums, 16 bytes a row and column, beside the result; with two
+            # stripes there are too few blocks that share no row for threads to work side by side.
             halved = n > 2 * self.stripe and 16 * n * columns <= self.tuning.partial_bytes
             if self.symmetric and halved:
                 return self._symmetric_product(values, threads)
@@ -207,6 +209,7 @@ class Tiled:
 
         def add(task: tuple[Span, Span]) -> None:
             stripe, piece = task
+            # in float64 whatever the points are: a sum of n products in float32 would lose digits
             left, total = rows(*stripe), np.zeros((stripe[1] - stripe[0], values.shape[1]))
             for (start, stop), columns in packed[slice(*piece)]:
                 self._add_tile(left, columns, values[start:stop], total)
@@ -294,7 +297,8 @@ class Tiled:
         if not size:
             return out
         halved = self.symmetric and self.costly
-        threads, store = self.threads(*self.product_memory(1)), self.column_store()
+        threads = self.threads(*self.product_memory(1))
+        store = self.column_store() if n > self.stripe else self.columns  # each is packed once
 
         def fill(stripe: Span) -> None:
             start, stop = stripe

@@ -14,20 +14,23 @@ from mercer.evaluation.execution import Execution, Plan, RowMap, RowPass
 from mercer.evaluation.program import Program
 from mercer.points import SparsePoints
 
-LARGEST = 1e15  # whose squares, times many columns, are numbers of float32
-STEEPEST = 1e30  # parameter, as 1/ℓ², alone and times a squared distance
+LARGEST_COORDINATE = 1e15  # whose squares, times many columns, are numbers of float32
+STEEPEST_PARAMETER = 1e30  # parameter, as 1/ℓ², alone and times a squared distance
 
 
 def leaves_single(program: Program, x: Any, y: Any) -> bool:
     """Whether points in their units, or the constants of a kernel, are too large or too small."""
     scales = [abs(scale) for view in program.views for scale in view.scales or () if scale]
     steepest = max([1.0, *map(abs, program.parameters)])
-    if steepest > STEEPEST:
+    if steepest > STEEPEST_PARAMETER:
         return True
     for points in (x,) if y is x else (x, y):
         largest = _largest(points)
         sizes = [largest * scale for scale in (1.0, *scales)]
-        fits = min(sizes) >= 1.0 / LARGEST and max(sizes) ** 2 * steepest <= STEEPEST
+        fits = (
+            min(sizes) >= 1.0 / LARGEST_COORDINATE
+            and max(sizes) ** 2 * steepest <= STEEPEST_PARAMETER
+        )
         if largest and not fits:
             return True
     return False

@@ -14,7 +14,7 @@ from mercer.arrays import namespace
 from mercer.checks import check_between, check_nonnegative
 from mercer.distributed import is_scattered
 from mercer.features.bases import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from mercer.features.inputs import KernelInput, as_numpy, is_foreign, length, placed_like
+from mercer.features.inputs import KernelInput, from_tensor, is_foreign, length, placed_like
 from mercer.features.normal import NormalEquations, accumulate, accumulate_scattered
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
@@ -68,7 +68,9 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the features for points like X. y is not used."""
-        self._draw(self._checked(as_numpy(X), reset=True))
+        X = self._checked(from_tensor(X), reset=True)
+        self.__dict__.pop("kernel_", None)  # with it a map counts as fitted, and it is set last
+        self._draw(X)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -123,10 +125,10 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def normal_equations(self, X: Any, y: Any, sample_weight: Any = None) -> NormalEquations:
         """ΦᵀWΦ and ΦᵀWy for the features Φ of X, summed chunk by chunk; Φ is never stored."""
-        X = self._admitted(as_numpy(X))
+        X = self._admitted(from_tensor(X))
         if is_scattered(X):
             return accumulate_scattered(self, X, y, sample_weight)
-        return accumulate(self, X, as_numpy(y), as_numpy(sample_weight))
+        return accumulate(self, X, from_tensor(y), from_tensor(sample_weight))
 
     def matrix(self, X: Any) -> FeatureMatrix:
         """Z with the rows φ(x_i), as an operator for solvers: Z w, Zᵀu and row passes by blocks."""
@@ -188,7 +190,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _formula(self, X: Any) -> Any:
         """φ(x) for an array of another library, by way of NumPy unless a map has a formula."""
-        return placed_like(self.transform(as_numpy(X)), X)
+        return placed_like(self.transform(from_tensor(X)), X)
 
     def _uniform_error(self, radius: float, probability: float) -> float:
         raise NotImplementedError
@@ -249,7 +251,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 def dense_pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Rows of two arrays of one shape, in float64: the pairs whose errors are asked for."""
     first, second = (
-        np.asarray(part.toarray() if scipy.sparse.issparse(part) else as_numpy(part), np.float64)
+        np.asarray(part.toarray() if scipy.sparse.issparse(part) else from_tensor(part), np.float64)
         for part in (X, Y)
     )
     if first.shape != second.shape or first.ndim != 2:

@@ -641,7 +641,7 @@ class Greedy(_Pivoted):
 
 
 AnyChoice: TypeAlias = Choice | Given
-"""What says which centres: how many and how they are drawn, or the centres themselves."""
+"""A choice of centres: how many and how they are drawn, or the centres themselves."""
 
 
 # ---- which way -----------------------------------------------------------------------------------

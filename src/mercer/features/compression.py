@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.features.base import FeatureMap
 from mercer.features.centres import Centres, Choice, Given
-from mercer.features.inputs import as_numpy
+from mercer.features.inputs import from_tensor
 from mercer.functions import FeatureFunction, RKHSFunction
 
 
@@ -112,7 +112,7 @@ def to_features(f: RKHSFunction, features: FeatureMap, at: Any = None) -> Compre
             f"{f.kernel!r}: fit a map of that kernel."
         )
     if at is None:
-        weights = as_numpy(features.weighted_sum(f.centres, f.coefficients))
+        weights = from_tensor(features.weighted_sum(f.centres, f.coefficients))
         g = features.function(np.conj(weights))
         return Compressed(g, *_value_errors(f, g, f.centres))
     values = f(at)

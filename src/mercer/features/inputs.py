@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
-from mercer.arrays import beside, is_tensor, on_host
+from mercer.arrays import as_numpy, beside, is_tensor
 from mercer.distributed import is_scattered
 from mercer.distributed.methods import by_blocks
 from mercer.evaluation.dispatch import program_of
@@ -23,6 +23,7 @@ from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
 from mercer.points import (
+    DensePoints,
     PointSet,
     VectorPoints,
     as_objects,
@@ -136,7 +137,11 @@ class KernelInput:
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
         if not self._is_precomputed():
-            points = kernel.points(X)
+            if type(X) is np.ndarray and program_of(kernel) is not None:
+                points: PointSet = DensePoints(X)  # scikit-learn has checked its numbers
+                kernel.check_points(points)
+            else:
+                points = kernel.points(X)
             _check_range(kernel, points)
             return points
         if centres is not None:
@@ -153,26 +158,27 @@ class KernelInput:
         if not (reset or y) and self._is_known(X) and X.size <= SMALL_INPUT:
             if np.isfinite(X).all():
                 return X
-        elif is_tensor(X) or is_scattered(X):
-            check = self._checked_tensors if is_tensor(X) else self._checked_scattered
-            return check(X, *y, reset=reset)
-        if not isinstance(X, np.ndarray):
+        elif not isinstance(X, np.ndarray):
+            if is_tensor(X) or is_scattered(X):
+                check = self._checked_tensors if is_tensor(X) else self._checked_scattered
+                return check(X, *y, reset=reset)
             self._check_kind(X)
         if self._holds_objects(X):
-            if hasattr(X, "columns"):
-                return validate_data(self, X, *y, reset=reset, skip_check_array=True)
             if not length(X):
                 raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
+            if hasattr(X, "columns"):
+                return validate_data(self, X, *y, reset=reset, skip_check_array=True)
             return (X, *y) if y else X  # the kernel checks objects; they have no features
-        return validate_data(
-            self,
-            X,
-            *y,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            **options,
-        )
+        return self._validated(X, *y, reset=reset, **options)
+
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        """X (and y) as scikit-learn checks them; columns of a table without numbers are named."""
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]} | options
+        try:
+            return validate_data(self, X, *y, **options)
+        except ValueError as refusal:
+            _name_columns(X, refusal)
+            raise
 
     def _check_kind(self, X: Any) -> None:
         """Refuse what scikit-learn would refuse in other words, or not at all."""
@@ -189,7 +195,7 @@ class KernelInput:
 
     def _holds_objects(self, X: Any) -> bool:
         """Whether X is a list of things that are no numbers, for a kernel that takes those."""
-        if is_tensor(X) or is_scattered(X) or not callable(self.kernel):
+        if not callable(self.kernel) or is_tensor(X) or is_scattered(X):
             return False
         if isinstance(self.kernel, Kernel):
             if any(isinstance(part, StructuredKernel) for part in parts(self.kernel)):
@@ -259,6 +265,18 @@ class KernelInput:
         return tags
 
 
+def _name_columns(X: Any, refusal: Exception) -> None:
+    """Say which columns of a table hold no numbers, where there are some."""
+    if not is_frame(X):
+        return
+    texts = [name for name in X.columns if not _all_numbers(np.asarray(X[name]))]
+    if texts:
+        raise ValueError(
+            f"columns {texts} of the table hold no numbers: write kernel=table_kernel(X) of "
+            "mercer.structured, kernel.on([...]) with the names of others, or leave them out."
+        ) from refusal
+
+
 def _check_range(kernel: Kernel, points: PointSet) -> None:
     """Refuse points at which a kernel with a formula leaves the range of floats."""
     if program_of(kernel) is None or points.home != "host":
@@ -323,14 +341,14 @@ def is_foreign(X: Any) -> bool:
     return is_tensor(X)
 
 
-def as_numpy(X: Any) -> Any:
-    """Arrays of other libraries as those of NumPy; everything else as it is."""
-    return on_host(X) if is_tensor(X) else X
+def from_tensor(X: Any) -> Any:
+    """A tensor as an array of NumPy; everything else as it is."""
+    return as_numpy(X) if is_tensor(X) else X
 
 
 def placed_like(values: Any, X: Any) -> Any:
     """Numbers as an array of the library of X, where X is; of NumPy's where X is no array."""
-    return beside(values, X) if is_tensor(X) else on_host(values)
+    return beside(values, X) if is_tensor(X) else as_numpy(values)
 
 
 def over_rows(points: PointSet, parallel: bool, work: Callable[[Span], None]) -> None:

@@ -17,7 +17,7 @@ from mercer.runtime.threads import Span, run, spans, thread_count
 from mercer.structured.hashing import mixed
 from mercer.structured.sets import Jaccard, SetPoints
 
-ROWS = 1024  # sets that are hashed together
+HASHED_ROWS = 1024  # sets that are hashed together
 
 
 @dataclass(eq=False, repr=False)
@@ -94,7 +94,7 @@ class MinHash(SparseFeatureMap):
             rows = points.chosen[slice(*span)]
             minimal_hashes(*flat, rows, self.seeds_, bool(self.weighted), hashes[slice(*span)])
 
-        run(hash_some, spans(n, ROWS), thread_count())
+        run(hash_some, spans(n, HASHED_ROWS), thread_count())
         signs = 1.0 - 2.0 * (hashes >> np.uint64(63)).astype(np.float64)
         places = (hashes % np.uint64(self.buckets)).astype(np.int64)
         columns = places + self.buckets * np.arange(m)

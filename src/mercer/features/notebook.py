@@ -1,4 +1,4 @@
-"""What a notebook shows of a fitted model, above scikit-learn's diagram."""
+"""The summary of a fitted model in a notebook, above scikit-learn's diagram."""
 
 from __future__ import annotations
 

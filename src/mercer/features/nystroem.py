@@ -16,7 +16,7 @@ from mercer.checks import check_object, is_count
 from mercer.errors import IndefiniteKernelWarning
 from mercer.features.base import FeatureMap, Fill
 from mercer.features.centres import AnyChoice, Uniform
-from mercer.features.inputs import KernelLike, as_numpy, placed_like
+from mercer.features.inputs import KernelLike, from_tensor, placed_like
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Precomputed
@@ -157,8 +157,8 @@ class Nystroem(FeatureMap):
         """k(x, x) − k̂(x, x) for every point."""
         if self._is_precomputed():
             raise ValueError("a precomputed matrix has no kernel for new points.")
-        features = as_numpy(self.transform(X)).astype(np.float64)
-        own = Gram(self.kernel_, self.kernel_.points(as_numpy(X))).diagonal()
+        features = from_tensor(self.transform(X)).astype(np.float64)
+        own = Gram(self.kernel_, self.kernel_.points(from_tensor(X))).diagonal()
         return np.maximum(own - np.einsum("ij,ij->i", features, features), 0.0)
 
     def expected_error(self, X: Any, Y: Any) -> np.ndarray:

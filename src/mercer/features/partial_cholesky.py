@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer import linalg
 from mercer.arrays import Array, namespace, to_precision
-from mercer.features.inputs import as_numpy, over_rows, placed_like
+from mercer.features.inputs import from_tensor, over_rows, placed_like
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet
@@ -55,7 +55,7 @@ class PartialFactor:
         self.kernel, self.x, self.tuning = kernel, x, tuning
         self.dtype = np.dtype(x.dtype if dtype is None else dtype)
         diagonal = Gram(kernel, x).diagonal()
-        self.residual = as_numpy(diagonal).astype(np.float64)
+        self.residual = from_tensor(diagonal).astype(np.float64)
         self.trace = float(self.residual.sum())
         self.columns = self._empty(diagonal, min(count, len(x)))
         self.pivots: list[int] = []
@@ -91,7 +91,7 @@ class PartialFactor:
         """The residual matrix of some points, in float64."""
         rows = to_precision(self.columns[numbers, : self.rank], "float64")
         matrix = to_precision(Gram(self.kernel, self.x.take(numbers)).dense(), "float64")
-        return Candidates(as_numpy(matrix - rows @ rows.T), numbers)
+        return Candidates(from_tensor(matrix - rows @ rows.T), numbers)
 
     def grow(self, block: Candidates) -> None:
         """Add the pivots that were accepted, with their columns of F.
@@ -113,7 +113,7 @@ class PartialFactor:
             columns = left @ right
             self.columns[part, fresh] = columns
             wide = to_precision(columns, "float64")
-            self.residual[part] -= as_numpy(xp.vecdot(wide, wide))
+            self.residual[part] -= from_tensor(xp.vecdot(wide, wide))
 
         over_rows(self.x, self.kernel.parallel, fill)
         self.columns[numbers, fresh] = to_precision(placed_like(lower, self.columns), self.dtype)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.checks import is_count
 from mercer.evaluation.program import EvaluableKernel
 from mercer.functions.function import RKHSFunction
 from mercer.operators import Gram
 from mercer.runtime.threads import spans
 
-METHODS = ("thinning", "herding")
+CORESETS = ("thinning", "herding")
 PAIRS = 128  # of points that are divided together: what they do to each other is stored
 
 
@@ -97,10 +97,10 @@ def coreset(
     x = kernel.points(points)
     if not (is_count(count) and count <= len(x)):
         raise ValueError(f"count must be a whole number from 1 to {len(x)}; got {count!r}.")
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {list(METHODS)}; got {method!r}.")
+    if method not in CORESETS:
+        raise ValueError(f"method must be one of {list(CORESETS)}; got {method!r}.")
     gram = Gram(kernel, x)
-    means = np.asarray(on_host(gram @ np.ones(len(x), gram.dtype)), np.float64) / len(x)
+    means = np.asarray(as_numpy(gram @ np.ones(len(x), gram.dtype)), np.float64) / len(x)
     greedy = _Greedy(gram, means)
     if method == "herding":
         chosen = [greedy.add() for _ in range(count)]
@@ -123,13 +123,13 @@ class _Greedy:
 
     def __init__(self, gram: Gram, means: np.ndarray) -> None:
         self.gram, self.means = gram, means
-        self.halves = 0.5 * np.asarray(on_host(gram.diagonal()), np.float64)
+        self.halves = 0.5 * np.asarray(as_numpy(gram.diagonal()), np.float64)
         self.sums = np.zeros(len(means))  # Σ_S k(s, x_i)
         self.size = 0
 
     def column(self, index: int) -> np.ndarray:
         """k(x_i, x) for all i."""
-        return np.asarray(on_host(self.gram.columns([index])), np.float64)[:, 0]
+        return np.asarray(as_numpy(self.gram.columns([index])), np.float64)[:, 0]
 
     def best(self, size: int) -> int:
         return int(np.argmin(self.sums + self.halves - size * self.means))
@@ -144,7 +144,7 @@ class _Greedy:
         """Each point is taken out in turn, and replaced by the best one there is."""
         new = [int(i) for i in chosen]
         for part in np.array_split(chosen, max(1, len(chosen) // PAIRS)):
-            block = np.asarray(on_host(self.gram.columns(part)), np.float64)
+            block = np.asarray(as_numpy(self.gram.columns(part)), np.float64)
             self.sums += block.sum(axis=1)
         for place, old in enumerate(new):
             self.sums -= self.column(old)
@@ -177,8 +177,8 @@ def _halved(gram: Gram, rows: np.ndarray) -> np.ndarray:
         values = np.zeros(2 * (stop - start))
         if start:
             earlier = gram.x.take(pairs[:start].ravel())
-            values = np.asarray(on_host(Gram(gram.kernel, here, earlier) @ before), np.float64)
-        matrix = np.asarray(on_host(Gram(gram.kernel, here).dense()), np.float64)
+            values = np.asarray(as_numpy(Gram(gram.kernel, here, earlier) @ before), np.float64)
+        matrix = np.asarray(as_numpy(Gram(gram.kernel, here).dense()), np.float64)
         matrix = matrix[0::2] - matrix[1::2]
         matrix = matrix[:, 0::2] - matrix[:, 1::2]  # ⟨f_i, f_j⟩ of the pairs
         inner = values[0::2] - values[1::2]  # ⟨ψ, f_i⟩

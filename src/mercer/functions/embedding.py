@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.checks import check_weights
 from mercer.evaluation.program import EvaluableKernel
 from mercer.functions.function import RKHSFunction
@@ -45,6 +45,6 @@ def mean_embedding(kernel: EvaluableKernel, points: Any, weights: Any = None) ->
         raise ValueError("a mean embedding needs at least one point; got none.")
     if weights is None:
         return RKHSFunction(kernel, x, np.full(len(x), 1.0 / len(x)))
-    shares = np.asarray(on_host(weights), np.float64)
+    shares = np.asarray(as_numpy(weights), np.float64)
     check_weights(shares, len(x))
     return RKHSFunction(kernel, x, shares / shares.sum())

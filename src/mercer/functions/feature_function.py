@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 
 
 @runtime_checkable
@@ -65,7 +65,7 @@ class FeatureFunction:
     weights: np.ndarray
 
     def __post_init__(self) -> None:
-        weights = on_host(self.weights)
+        weights = as_numpy(self.weights)
         if weights.dtype.kind not in "fc":
             weights = weights.astype(np.float64)
         count = self.features.feature_count

@@ -38,7 +38,11 @@ class RKHSFunction:
     >>> from mercer.kernels import Gaussian
     >>> k = Gaussian()
     >>> f = k.function([[0.0], [1.0]], [1.0, -1.0])
+    >>> f([[0.5]])  # a value
+    array([0.])
     >>> bool(np.isclose(f.norm() ** 2, 2 - 2 * k([0.0], [1.0])))
+    True
+    >>> bool(np.isclose(f.inner(k.function([[0.3]], [1.0])), f([[0.3]])[0]))  # ⟨f, k(x, ·)⟩ = f(x)
     True
     """
 

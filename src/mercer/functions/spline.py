@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.arrays import Array, floating, on_host, to_precision
+from mercer.arrays import Array, as_numpy, floating, to_precision
 from mercer.evaluation.program import EvaluableKernel
 from mercer.functions.function import RKHSFunction
 from mercer.points import PointSet, VectorPoints, View
@@ -121,7 +121,7 @@ class SplineFunction(RKHSFunction):
     def __post_init__(self) -> None:
         super().__post_init__()
         wanted = (len(self.polynomials), *self.coefficients.shape[1:])
-        given = floating(on_host(self.polynomial_coefficients))
+        given = floating(as_numpy(self.polynomial_coefficients))
         if given.shape != wanted:
             raise ValueError(
                 f"polynomial_coefficients must have the shape {wanted}; got {given.shape}."

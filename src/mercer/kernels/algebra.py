@@ -85,6 +85,11 @@ class Pointwise(Composite):
     def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self.value(*(part.block(x, y) for part in self._parts()))
 
+    def own_block(self, x: PointSet) -> np.ndarray:
+        if self.expression() is not None:
+            return super().own_block(x)
+        return self.value(*(part.own_block(x) for part in self._parts()))
+
     def _diagonal(self, x: PointSet) -> np.ndarray:
         return self.value(*(part.diagonal(x) for part in self._parts()))
 

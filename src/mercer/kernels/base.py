@@ -20,7 +20,7 @@ from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
 from mercer.kernels.normalisation import normalised
 from mercer.operators import Gram
-from mercer.points import Column, PointSet, VectorPoints, as_vectors, is_frame
+from mercer.points import Column, PointSet, VectorPoints, as_vectors, is_frame, is_point_set
 from mercer.runtime.budget import Memory
 from mercer.values import Value
 
@@ -34,7 +34,8 @@ class Kernel(Value):
     """A positive definite kernel k(x, y).
 
     Subclasses are frozen dataclasses. They implement `expression`, or `block` and `diagonal` (and
-    `points`, where points are not vectors), and `facts`, or say `positive_definite = True`.
+    `points`, where points are not vectors), and `facts`, or `positive_definite = True`, or a
+    sentence in its place that says why.
     Everything else is here.
 
     >>> from mercer.kernels import Gaussian, Linear
@@ -68,6 +69,10 @@ class Kernel(Value):
                 f"{type(self).__name__} implements neither expression nor block."
             )
         return self._any_points(x, y).dense()
+
+    def own_block(self, x: PointSet) -> np.ndarray:
+        """All values k(x_i, x_j) of the same points, stored; a function of pairs has each once."""
+        return self.block(x, x)
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i)."""
@@ -243,7 +248,7 @@ class Kernel(Value):
 
     def is_single(self, x: Any) -> bool:
         """Whether x is one point rather than a set of points."""
-        return not isinstance(x, PointSet) and np.ndim(x) < 2
+        return not is_point_set(x) and np.ndim(x) < 2
 
     def gram(
         self, x: Any, y: Any = None, *, memory: Memory = None, precision: str | None = None

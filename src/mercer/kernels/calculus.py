@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.checks import check_finite, check_object, check_weights
 from mercer.functions import RKHSFunction
 from mercer.losses import Loss, one_hot
@@ -201,7 +201,7 @@ class Risk(Differentiable):
 
     def __post_init__(self) -> None:
         check_object("Risk", "loss", self.loss)
-        y = np.asarray(on_host(self.targets), np.float64)
+        y = np.asarray(as_numpy(self.targets), np.float64)
         self.loss.check_targets(y)
         if self.loss.is_multiclass and y.ndim == 1:
             y = np.asarray(one_hot(y, int(y.max()) + 1), np.float64)
@@ -222,7 +222,7 @@ class Risk(Differentiable):
         return RKHSFunction(kernel, points, slopes)
 
     def _values(self, f: RKHSFunction) -> np.ndarray:
-        values = np.asarray(on_host(f(self.points)), np.float64)
+        values = np.asarray(as_numpy(f(self.points)), np.float64)
         if values.shape != self.targets.shape:
             raise ValueError(
                 f"the targets have the shape {self.targets.shape}, and f has values of the shape "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from mercer.errors import SlowKernelWarning, warn
 from mercer.kernels.base import Kernel
-from mercer.points import IndexPoints, PointSet, as_points
+from mercer.points import IndexPoints, PointSet, as_points, is_point_set
 from mercer.runtime.progress import ProgressLine
 
 
@@ -19,7 +20,7 @@ def is_single_of_any_kind(x: Any) -> bool:
     """Whether x is one point, where points may be vectors or any objects."""
     if isinstance(x, (list, tuple)):
         return all(isinstance(value, (int, float)) for value in x)
-    return not isinstance(x, PointSet) and not (hasattr(x, "shape") and np.ndim(x) > 1)
+    return not is_point_set(x) and not (hasattr(x, "shape") and np.ndim(x) > 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,24 +96,25 @@ class PairKernel(_FromFunction):
     def _numbers(self, values: list[Any], shape: tuple[int, ...]) -> np.ndarray:
         """The values as an array, where each of them is a number."""
         first: Any = values
-        while isinstance(first, list) and first:
-            first = first[0]
-        if np.size(first) > 1 or isinstance(first, (str, complex)):
-            got = f"an array of shape {np.shape(first)}" if np.ndim(first) else repr(first)
-            raise ValueError(
-                f"{self!r} is a function of two points, and returns a number for them; it returned "
-                f"{got}. Write BlockKernel(function) for one that takes two blocks of points."
-            )
-        return np.array(values, np.float64).reshape(shape)
+        for _ in shape:
+            first = first[0] if len(first) else 0.0
+        if not isinstance(first, (str, complex)) and first is not None:
+            with suppress(TypeError, ValueError):
+                return np.array(values, np.float64).reshape(shape)
+        got = f"an array of shape {first.shape}" if isinstance(first, np.ndarray) else repr(first)
+        raise ValueError(
+            f"{self!r} is a function of two points, and returns a number for them; it returned "
+            f"{got}. Write BlockKernel(function) for one that takes two blocks of points."
+        )
 
-    def triangle(self, x: PointSet) -> np.ndarray:
+    def own_block(self, x: PointSet) -> np.ndarray:
         """The matrix of all k(x_i, x_j), by n(n + 1)/2 calls, in `n_jobs` processes.
 
         Where it takes more than two seconds, a line on the terminal says how far it is.
 
         >>> import numpy as np
         >>> k = PairKernel(lambda a, b: float(a[0] * b[0]))
-        >>> k.triangle(k.points(np.array([[1.0], [2.0]]))).tolist()
+        >>> k.own_block(k.points(np.array([[1.0], [2.0]]))).tolist()
         [[1.0, 2.0], [2.0, 4.0]]
         """
         n, points = len(x), list(_each(x))
@@ -120,13 +122,17 @@ class PairKernel(_FromFunction):
         matrix, calls = np.zeros((n, n)), n * (n + 1) // 2
         with ProgressLine("kernel values of pairs of points", calls) as line:
             for i, row in enumerate(self._rows(points)):
-                matrix[i, : i + 1] = row
+                matrix[i, : i + 1] = self._numbers(row, (i + 1,))
                 line.done((i + 1) * (i + 2) // 2)
+        if not np.isfinite(matrix).all():
+            raise ValueError(
+                f"{self!r} returned NaN or infinity: check the function on these points."
+            )
         above = np.triu_indices(n, 1)
         matrix[above] = matrix.T[above]
         return matrix
 
-    def _rows(self, points: list[Any]) -> Iterable[list[float]]:
+    def _rows(self, points: list[Any]) -> Iterable[list[Any]]:
         """The rows of the lower triangle, as they are done."""
         if self.n_jobs in (None, 1):
             return (_row(self.formula, points, i) for i in range(len(points)))
@@ -144,9 +150,9 @@ class PairKernel(_FromFunction):
             )
 
 
-def _row(formula: Callable[..., Any], points: list[Any], i: int) -> list[float]:
+def _row(formula: Callable[..., Any], points: list[Any], i: int) -> list[Any]:
     """Row i of the lower triangle."""
-    return [float(formula(points[i], points[j])) for j in range(i + 1)]
+    return [formula(points[i], points[j]) for j in range(i + 1)]
 
 
 def _each(points: PointSet) -> Any:
@@ -218,6 +224,10 @@ class Precomputed(Kernel):
     positive_definite: bool | None = None
 
     def __post_init__(self) -> None:
+        if hasattr(self.matrix, "tocsr"):
+            raise ValueError(
+                "Precomputed needs a dense matrix; got a sparse one: write matrix.toarray()."
+            )
         matrix = np.asarray(self.matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
             raise ValueError(
@@ -262,7 +272,7 @@ class Precomputed(Kernel):
         return all(gap <= 16 * unit * scale for gap in gaps)
 
     def is_single(self, x: Any) -> bool:
-        return np.ndim(x) == 0 and not isinstance(x, PointSet)
+        return np.ndim(x) == 0 and not is_point_set(x)
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         return np.asarray(self.matrix)[np.ix_(x.data, y.data)]

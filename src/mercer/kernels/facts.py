@@ -309,10 +309,12 @@ class Facts:
         return answer(self.dimension)
 
     def _claim(self) -> Answer | None:
-        """What the author of a kernel says in `positive_definite = True`."""
+        """What the author of a kernel says: `positive_definite = True`, or the reason in words."""
         claim = getattr(self.kernel, "positive_definite", None)
         if claim is None:
             return None
+        if isinstance(claim, str):
+            return yes(claim)
         return yes("it is stated to be") if claim else no("it is stated not to be")
 
     def _by_features(self) -> Answer | None:

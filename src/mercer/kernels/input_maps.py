@@ -35,6 +35,11 @@ class OnImages(Composite):
     def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self.kernel.block(self._image(x), self._image(y))
 
+    def own_block(self, x: PointSet) -> np.ndarray:
+        if self.expression() is not None:
+            return super().own_block(x)
+        return self.kernel.own_block(self._image(x))
+
     def _diagonal(self, x: PointSet) -> np.ndarray:
         return self.kernel.diagonal(self._image(x))
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.special import eval_gegenbauer, gammaln
 
 from mercer import linalg
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.checks import check_count, check_positive
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
@@ -206,13 +206,20 @@ def decomposition(
 def _on_columns(kernel: Kernel, measure: Any, count: int) -> MercerDecomposition:
     system = _system(kernel, measure)
     indices = system.leading(count)
-
-    def functions(x: Any) -> np.ndarray:
-        rows = np.asarray(on_host(kernel.points(x).data), np.float64)
-        return system.functions(rows, indices)
-
+    functions = _KnownFunctions(kernel, partial(system.functions, indices=indices))
     values = system.eigenvalues(indices)
     return MercerDecomposition(kernel, measure, values, system.trace, functions)
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownFunctions:
+    """Eigenfunctions by a formula, at points as the kernel takes them; an object to be pickled."""
+
+    kernel: Kernel
+    formula: Any
+
+    def __call__(self, x: Any) -> np.ndarray:
+        return self.formula(np.asarray(as_numpy(self.kernel.points(x).data), np.float64))
 
 
 def _system(kernel: Kernel, measure: Any) -> Eigensystem:
@@ -254,11 +261,8 @@ def _on_sphere(kernel: Kernel, measure: UniformSphere, count: int) -> MercerDeco
         degrees += [int(degree)] * many
         numbers += list(range(many))
     harmonics = SphericalHarmonics(measure.dimension)
-
-    def functions(x: Any) -> np.ndarray:
-        rows = np.asarray(on_host(kernel.points(x).data), np.float64)
-        return harmonics(rows, np.array(degrees), np.array(numbers))
-
+    formula = partial(harmonics, degrees=np.array(degrees), numbers=np.array(numbers))
+    functions = _KnownFunctions(kernel, formula)
     return MercerDecomposition(kernel, measure, values[degrees], profile.trace, functions)
 
 
@@ -381,7 +385,7 @@ def _empirical(kernel: Kernel, points: Any, count: int, random_state: Any) -> Me
     gram, n = Gram(kernel, x), len(x)
 
     def multiply(block: np.ndarray) -> np.ndarray:
-        return np.asarray(on_host(gram @ block.astype(gram.dtype)), np.float64)
+        return np.asarray(as_numpy(gram @ block.astype(gram.dtype)), np.float64)
 
     tolerance = 64.0 * float(np.finfo(gram.dtype).eps)
     found = linalg.leading_eigenpairs(
@@ -390,5 +394,5 @@ def _empirical(kernel: Kernel, points: Any, count: int, random_state: Any) -> Me
     real = found.values > n * float(np.finfo(gram.dtype).eps) * found.values[0]
     values, vectors = found.values[real], found.vectors[:, real]
     f = RKHSFunction(kernel, x, (math.sqrt(n) * vectors / values).astype(gram.dtype))
-    trace = float(np.mean(on_host(gram.diagonal()), dtype=np.float64))
+    trace = float(np.mean(as_numpy(gram.diagonal()), dtype=np.float64))
     return MercerDecomposition(kernel, x, values / n, trace, f)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
-from mercer.arrays import is_tensor, namespace, on_host, to_precision
+from mercer.arrays import as_numpy, is_tensor, namespace, to_precision
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import ChiSquared, Laplacian
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
@@ -110,14 +110,26 @@ def median_distance(X: Any, weights: Any = None, metric: str = "euclidean") -> f
     2.0
     """
     most = DISTANCES_OF
-    kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(on_host(weights))
+    kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(as_numpy(weights))
     many = kept[:: max(1, len(kept) // (most if X.shape[1] > most else 10 * most))]
     rows = X[many].toarray() if hasattr(X, "toarray") else X[many]
-    rows = np.unique(np.asarray(on_host(rows), np.float64), axis=0)
+    rows = np.unique(np.asarray(as_numpy(rows), np.float64), axis=0)
     rows = rows[:: max(1, len(rows) // most)]
     distances = scipy.spatial.distance.pdist(rows, metric)
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
+
+
+def is_from_data(kernel: Any, gamma: Any) -> bool:
+    """Whether a kernel given by name takes its γ from the spread of the data.
+
+    >>> is_from_data("rbf", "median"), is_from_data("rbf", 0.5), is_from_data("linear", "scale")
+    (True, False, False)
+    """
+    if not (isinstance(kernel, str) and isinstance(gamma, str)) or gamma == "auto":
+        return False
+    takes_gamma = {"rbf", "laplacian", "poly", "polynomial", "sigmoid"}
+    return kernel in takes_gamma or (kernel == "chi2" and gamma == "scale")
 
 
 def is_whole(value: Any) -> bool:

@@ -46,8 +46,10 @@ from mercer.evaluation.rewrite import is_nonnegative
 
 ONE_SIDED = X_KINDS + Y_KINDS
 LEAST = 1e-300  # stands for 0 under a logarithm
-LARGEST = 80.0  # e^80 is in the range of float32, and e^−(e^80·1e-16) is 0 in every precision
-FAR = 1e30  # stands for a logarithm that overflows
+LARGEST_EXPONENT = (
+    80.0  # e^80 is in the range of float32, and e^−(e^80·1e-16) is 0 in every precision
+)
+INFINITE_LOGARITHM = 1e30  # stands for a logarithm that overflows
 
 
 def normalised(k: Expression) -> Expression | None:
@@ -148,7 +150,7 @@ def _normalised_exponential(k: Expression) -> Expression:
 
 
 def _capped_exp(x: Expression) -> Expression:
-    return exp(minimum(x, LARGEST))
+    return exp(minimum(x, LARGEST_EXPONENT))
 
 
 def _shares(left: Expression, right: Expression) -> tuple[tuple[Expression, ...], ...]:
@@ -200,7 +202,7 @@ def _log_own(k: Expression, side: str) -> Expression:
             return float(exponent) * _log_own(base, side)
         case Operation("exp", (inner,)):
             value = _own(inner, side)
-            return minimum(value, FAR) if growth(inner) > 1 else value
+            return minimum(value, INFINITE_LOGARITHM) if growth(inner) > 1 else value
         case Operation("add", (left, right)):
             a, b = _log_own(left, side), _log_own(right, side)
             return a + _softplus(b - a)

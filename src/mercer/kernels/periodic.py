@@ -70,7 +70,8 @@ class _Periodic(Kernel):
         """x/period less the nearest integer n: between −½ and ½.
 
         x − n·period is taken off in parts of the period that have few bits each, so that n times
-        a part is exact, and digits are not lost far out (Cody and Waite).
+        a part is exact, and digits are not lost far out (Cody and Waite). Beyond 2⁴² periods it is
+        not, and what is left may be more than a turn.
         """
         if self.period == 1.0:
             return _less_whole(coordinate)
@@ -78,7 +79,7 @@ class _Periodic(Kernel):
         whole, rest = nearest(turns * coordinate), coordinate
         for part in _parts(float(self.period)):
             rest = rest - part * whole
-        return turns * rest
+        return _less_whole(turns * rest)
 
     def _apart(self) -> Expression:
         """How far two points on the circle are apart, one way round or the other: u or 1 − u."""

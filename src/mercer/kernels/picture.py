@@ -1,4 +1,4 @@
-"""What a notebook shows of a kernel: its values on a line, the Gram matrix, what is known of it.
+"""Pictures of a kernel in a notebook: values on a line, the Gram matrix, the known facts.
 
 Drawn as inline SVG by the standard library: a notebook needs nothing else, and text takes the
 colour of the page, light or dark.

@@ -37,7 +37,7 @@ DECAYING: dict[str, Any] = {  # facts of kernels with k(x, x) = 1 that tend to 0
     "vanishes": True,
 }
 FEW_FACTORS = 3  # of a polynomial that times 1e-38 is 0 wherever float32 has its square
-FAR = 700.0  # r at which every profile is 0 to rounding
+FARTHEST_DISTANCE = 700.0  # r at which every profile is 0 to rounding
 SMOOTH = yes(
     "its spectral measure has all moments: its functions have derivatives of every order", math.inf
 )
@@ -118,32 +118,33 @@ class Radial(Kernel):
 class _Decaying(Radial):
     """Radial kernels with k(x, x) = 1 and a spectral density that is positive everywhere."""
 
-    positive_definite = True
+    positive_definite = "its spectral density is positive in every dimension (Bochner)"
 
     def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
-        return known.stating(
-            positive_definite=yes("its spectral density is positive in every dimension (Bochner)"),
-            **DECAYING,
-        )
+        return super().facts(dimension).stating(**DECAYING)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gaussian(_Decaying):
     """The Gaussian kernel, exp(−‖x − y‖²/(2ℓ²)).
 
-    scikit-learn's `gamma` is 1/(2ℓ²).
+    Functions of its space are infinitely often differentiable. scikit-learn's `gamma` is 1/(2ℓ²).
 
     Parameters
     ----------
     lengthscale : float or sequence of floats, default=1.0
-        ℓ, or one ℓ for each column.
+        ℓ > 0, the distance over which values stay similar; or one ℓ for each column.
 
     Examples
     --------
     >>> import math
-    >>> Gaussian(lengthscale=2.0)([0.0], [2.0]) == math.exp(-0.5)
+    >>> k = Gaussian(lengthscale=2.0)
+    >>> k([0.0], [2.0]) == math.exp(-0.5)  # of two points
     True
+    >>> k([[0.0], [1.0], [2.0]]).shape  # of all pairs of points
+    (3, 3)
+    >>> (2.0 * k + 1.0)([0.0], [0.0])  # sums and positive multiples of kernels are kernels
+    3.0
     """
 
     lengthscale: Lengthscale = 1.0
@@ -210,6 +211,7 @@ class RationalQuadratic(_Decaying):
 
     mixture: float = 1.0
     lengthscale: Lengthscale = 1.0
+    positive_definite = "it is a mixture of Gaussian kernels"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -221,7 +223,6 @@ class RationalQuadratic(_Decaying):
     def facts(self, dimension: int | None = None) -> Facts:
         known = super().facts(dimension)
         return known.stating(
-            positive_definite=yes("it is a mixture of Gaussian kernels"),
             sobolev_order=SMOOTH,
             spectral_density=lambda d: yes(
                 "its frequencies are normal with a Gamma distributed variance",
@@ -277,7 +278,7 @@ class Matern(_Decaying):
         if factors is None:
             return tabulated(bessel_table(float(self.smoothness)), r) * decay(r)
         if len(factors) > FEW_FACTORS:  # e^−r ends at 1e-38 in float32, a polynomial does not
-            r = minimum(r, FAR)
+            r = minimum(r, FARTHEST_DISTANCE)
         return decay(r) if len(factors) == 1 else _horner(factors, r) * decay(r)
 
     def profile_slope(self, s: Expression) -> Expression | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, floating, namespace, on_host, to_precision
+from mercer.arrays import Array, as_numpy, floating, namespace, to_precision
 from mercer.checks import check_weights
 from mercer.kernels.base import Kernel
 from mercer.losses import Squared
@@ -42,7 +42,7 @@ class Sample:
                 f"{tuple(y.shape)}."
             )
         if weights is not None:
-            check_weights(on_host(weights), len(points), "sample_weight")
+            check_weights(as_numpy(weights), len(points), "sample_weight")
             weights = to_precision(floating(points.vector(weights)), "float64")
         return cls(points, y[:, None] if y.ndim == 1 else y, weights)
 
@@ -58,7 +58,7 @@ class Sample:
         """All rows with a weight, or as many as may be, drawn at random, in their order."""
         rows = np.arange(len(self))
         if self.weights is not None:
-            rows = np.flatnonzero(on_host(self.weights) > 0)
+            rows = np.flatnonzero(as_numpy(self.weights) > 0)
         if len(rows) <= most:
             return rows
         return np.sort(np.random.default_rng(random_state).choice(rows, most, replace=False))
@@ -116,9 +116,9 @@ class RidgeFit:
     def _refined(self, alpha: float, sides: Array) -> Array | None:
         """By a factor in float32, half of the work, and a few steps with the matrix in float64.
 
-        None where there are few rows, on a device, and where float32 does not do.
+        None where there are few rows, where float64 is as fast, and where float32 does not do.
         """
-        if len(self.sample) < MIXED_ROWS or self.sample.points.home != "host":
+        if len(self.sample) < MIXED_ROWS or not self.sample.points.machine.mixed_pays:
             return None
         ridge = alpha * self.scale
         try:
@@ -204,4 +204,4 @@ def column_deviations(sample: Sample) -> np.ndarray:
     points: Any = sample.points
     rows = to_precision(points.seen(View(), points.dtype), "float64")
     mean = sample.mean(rows)
-    return np.sqrt(on_host(sample.mean((rows - mean) ** 2)))
+    return np.sqrt(as_numpy(sample.mean((rows - mean) ** 2)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, on_host, to_precision
+from mercer.arrays import Array, as_numpy, namespace, to_precision
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet
@@ -49,8 +49,8 @@ def average_outer_product(
     xp = namespace(gradients[0])
     units = xp.asarray(deviations, device=gradients[0].device)
     sizes = [xp.sqrt(xp.sum((part * units) ** 2, axis=(1, 2))) for part in gradients]
-    lengths = np.concatenate([on_host(size) for size in sizes])
-    own = np.ones(len(points)) if weights is None else on_host(weights)
+    lengths = np.concatenate([as_numpy(size) for size in sizes])
+    own = np.ones(len(points)) if weights is None else as_numpy(weights)
     positive = lengths[(lengths > 0) & (own > 0)]
     longest = LONGEST * float(np.median(positive)) if len(positive) else 0.0
     factors = own * np.minimum(1.0, longest / np.maximum(lengths, 1e-300)) ** 2 / own.sum()
@@ -60,7 +60,7 @@ def average_outer_product(
         stop = start + part.shape[0]
         rows = part * xp.asarray(np.sqrt(factors[start:stop]), device=part.device)[:, None, None]
         rows = xp.reshape(rows, (-1, rows.shape[-1]))
-        total = total + on_host(xp.sum(rows**2, axis=0) if diagonal else rows.T @ rows)
+        total = total + as_numpy(xp.sum(rows**2, axis=0) if diagonal else rows.T @ rows)
         start = stop
     return total
 

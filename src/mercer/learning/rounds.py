@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.checks import check_between, check_count, is_number
 from mercer.errors import NotPositiveDefiniteError
 from mercer.kernels.base import Kernel
@@ -210,6 +210,7 @@ class _Path:
         self.settings, self.kernel, self.sample, self.drawn = settings, kernel, sample, drawn
         self.tuning = settings.tuning
         self.started = time.perf_counter()
+        self.round_seconds = 0.0  # that a fit and the metric after it took, at most
         width = sample.points.width  # type: ignore[attr-defined]
         self.groups = blocks_of(settings.form, width)
         self.deviations = column_deviations(sample)
@@ -225,14 +226,19 @@ class _Path:
 
     @property
     def late(self) -> bool:
+        return not self.has_time(0.0)
+
+    def has_time(self, seconds: float) -> bool:
+        """Whether so much of the time is left."""
         limit = self.settings.time_limit
-        return limit is not None and time.perf_counter() - self.started > limit
+        return limit is None or time.perf_counter() - self.started + seconds <= limit
 
     def result(self) -> LearnedKernel:
         rounds = self.searched()
         chosen = int(np.argmin([one.error for one in rounds]))
-        metric = self.kept_metric if self.late else self.metric
-        for one in [] if self.late else rounds[:chosen]:
+        again = self.has_time(chosen * self.round_seconds)  # the metrics once more, from all rows
+        metric = self.metric if again else self.kept_metric
+        for one in rounds[:chosen] if again else []:
             metric = self.next_metric(self.fit(metric, one.scale, self.sample), one)
         best = rounds[chosen]
         fit = self.fit(metric, best.scale, self.sample)
@@ -268,7 +274,10 @@ class _Path:
             if ended or self.late or number - least >= self.tuning.patience:
                 break
             if number < self.settings.rounds:
+                begun = time.perf_counter()
                 metrics = [self.next_metric(fit, rounds[-1]) for fit in search.fits(place)]
+                taken = (time.perf_counter() - begun) / len(metrics)
+                self.round_seconds = max(self.round_seconds, taken)
         return rounds
 
     def values(self, place: tuple[int, int]) -> tuple[float, float]:
@@ -368,7 +377,7 @@ class _Search:
         _, alpha = self.path.values(place)
         prepared = self.prepared(place[0])
         return np.concatenate(
-            [on_host(cross(fit.coefficients(alpha))) for fit, _, cross in prepared]
+            [as_numpy(cross(fit.coefficients(alpha))) for fit, _, cross in prepared]
         )
 
     def fits(self, place: tuple[int, int]) -> list[RidgeFit]:
@@ -390,7 +399,7 @@ def typical_scale(kernel: Kernel, metric: Metric, sample: Sample, tuning: Tuning
 
     def median(scale: float) -> float:
         values = Gram(metric.applied(kernel, scale).normalised(), some).dense()
-        pairs = on_host(values)[np.triu_indices(len(some), 1)]
+        pairs = as_numpy(values)[np.triu_indices(len(some), 1)]
         return float(np.median(pairs)) if len(pairs) else math.nan
 
     low, high = mean / 256.0, mean * 256.0

@@ -11,7 +11,7 @@ from itertools import count, takewhile
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
-from mercer.arrays import Array, is_tensor, namespace
+from mercer.arrays import Array, identity, is_tensor, namespace
 from mercer.errors import NotPositiveDefiniteError
 from mercer.linalg.matrices import (
     diagonal,
@@ -91,9 +91,7 @@ class Factor:
         """
         xp = namespace(self.lower)
         if xp is not np:
-            return self.solve(
-                xp.eye(len(self.lower), dtype=self.lower.dtype, device=self.lower.device)
-            )
+            return self.solve(identity(len(self.lower), self.lower))
         (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (self.lower,))
         triangle, _ = potri(self.lower, lower=1)  # a third of the work of solving for I
         half = np.tril(triangle)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.arrays import Array, is_tensor, namespace
+from mercer.arrays import Array, identity, is_tensor, namespace
 
 
 def require_matrix(matrix: Array, *, square: bool = True, finite: bool = True) -> None:
@@ -81,22 +81,21 @@ def shift_diagonal(matrix: Array, amount: float) -> Array:
     >>> shift_diagonal(np.zeros((2, 2)), 3.0).tolist()
     [[3.0, 0.0], [0.0, 3.0]]
     """
+    if namespace(matrix) is np:
+        with np.errstate(over="ignore"):  # what is too large is refused where it is factored
+            np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
+        return matrix
     if is_tensor(matrix):
         matrix.diagonal().add_(amount)
         return matrix
-    if namespace(matrix) is not np:
-        return shifted(matrix, amount)
-    with np.errstate(over="ignore"):  # what is too large is refused where it is factored
-        np.fill_diagonal(matrix, matrix.diagonal() + matrix.dtype.type(amount))
-    return matrix
+    return shifted(matrix, amount)
 
 
 def shifted(matrix: Array, jitter: float) -> Array:
     """A + jitter·I, as a new array where there is any jitter."""
     if not jitter:
         return matrix
-    xp = namespace(matrix)
-    return matrix + jitter * xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+    return matrix + jitter * identity(matrix.shape[0], matrix)
 
 
 def scale(matrix: Array) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, identity, namespace
 from mercer.linalg.matrices import diagonal, of_one_type, require_matrix
 from mercer.linalg.panels import TUNING
 
@@ -68,9 +68,7 @@ class Triangle:
         xp, self.lower, self.refined = namespace(lower), lower, refined
         self.spans = [(a, min(a + panel, len(lower))) for a in range(0, len(lower), panel)]
         self.inverses = [
-            xp.linalg.solve_triangular(
-                lower[a:b, a:b], xp.eye(b - a, dtype=lower.dtype, device=lower.device), upper=False
-            )
+            xp.linalg.solve_triangular(lower[a:b, a:b], identity(b - a, lower), upper=False)
             for a, b in self.spans
         ]
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mercer.arrays import Array, floating, namespace
+from mercer.arrays import Array, floating, identity, namespace
 from mercer.checks import check_step, finite_targets, refuse_targets
 from mercer.losses.base import Loss
 from mercer.losses.numerics import (
@@ -63,9 +63,7 @@ class Multinomial(Loss):
     def curvature(self, y: Array, f: Array) -> Array:
         """diag(p) − ppᵀ, one K × K block for each row."""
         p = self.probability(f)
-        xp = namespace(p)
-        identity = xp.eye(p.shape[-1], dtype=p.dtype, device=p.device)
-        return p[..., None] * (identity - p[..., None, :])
+        return p[..., None] * (identity(p.shape[-1], p) - p[..., None, :])
 
     def curvature_product(self, y: Array, f: Array, v: Array) -> Array:
         """p∘v − p⟨p, v⟩, the block times a row, without the block."""

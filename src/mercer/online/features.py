@@ -24,7 +24,7 @@ from mercer.online.state import BASE_SCALE, COUNT, FEATURES, SCALE, empty_state
 from mercer.online.stream import Descent, Expansion, Samples, is_narrow, seed_of
 from mercer.online.targets import Targets
 from mercer.operators import Gram
-from mercer.points import DensePoints, PointSet
+from mercer.points import DensePoints, PointSet, is_point_set
 from mercer.solvers.schedules import Average
 
 STEPS_OF_A_PAGE = 64  # of doubly stochastic gradients: their frequencies are drawn together
@@ -82,7 +82,7 @@ class FourierFeatures:
 
     def values(self, x: Any, weights: np.ndarray) -> np.ndarray:
         """⟨φ(x), w⟩ for every point and every column of weights, in the precision of the points."""
-        points = x if isinstance(x, PointSet) else DensePoints(np.asarray(x))
+        points = x if is_point_set(x) else DensePoints(np.asarray(x))
         total = np.zeros((len(points), weights.shape[1]))
         for page in range(self.pages):
             some = np.ascontiguousarray(weights[page * self.page_width :][: self.page_width])

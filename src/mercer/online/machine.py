@@ -25,6 +25,7 @@ from mercer.online.stream import Expansion, Recorded
 from mercer.online.targets import Targets, announced
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
 from mercer.solvers.schedules import Average, InverseSquareRoot
+from mercer.theory.certificate import Certificate
 
 PLAIN: dict[str, Any] = {  # the parameters of an algorithm, for machines that have no such
     "regularization": 0.0,
@@ -137,6 +138,7 @@ class OnlineMachine(_Learned, BaseEstimator):
             stream = self._begin(kernel, samples[0], targets)
             for _ in range(passes):
                 stream.learn(*samples)
+            stream.passes = passes
             fitted = {"kernel_": kernel, "stream_": stream, "targets_": targets}
             if targets.classes is not None:
                 fitted["classes_"] = targets.classes
@@ -338,6 +340,36 @@ class OnlineMachine(_Learned, BaseEstimator):
         """The rounds so far, if `record` was set."""
         return self._of_stream("recorded_").recorded
 
+    def certificate(self, probability: float = 0.95, radius: float = 1.0) -> Certificate:
+        """What is proved of the stream so far: its mistakes on new samples, and its regret.
+
+        Parameters
+        ----------
+        probability : float, default=0.95
+            With which the bound on the error rate holds.
+        radius : float, default=1.0
+            U: the regret is against the best f with ‖f‖ ≤ U. Its bound needs `record=True`.
+
+        Returns
+        -------
+        Certificate
+            Readable when printed; `certificate["norm"].value` is one number of it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.online import OnlineKernelMachine
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+        >>> machine = OnlineKernelMachine(gamma=1.0)
+        >>> found = machine.partial_fit(X, X[:, 0] > 0, classes=[False, True]).certificate()
+        >>> machine.mistakes_ / 2000 < found["error rate"].value < 0.1
+        True
+        """
+        from mercer.online.certificate import certified
+
+        check_is_fitted(self)
+        return certified(self, probability, radius)
+
     def _of_stream(self, name: str) -> Any:
         if not hasattr(self, "stream_"):
             raise AttributeError(f"{name} is there after the first sample.")
@@ -406,13 +438,14 @@ class OnlineKernelMachine(OnlineMachine):
     step : schedule, default=None
         η_t: one of `mercer.online.schedules`, with ηλ ≤ 1; None for `InverseSqrt(1.0)`.
     budget : Budget or None, default=None
-        At most so many bumps: one of `mercer.online.budgets`. None keeps them all.
+        A limit on the number of bumps: one of `mercer.online.budgets`. None keeps them all.
     averaging : Average or None, default=None
-        Whether to predict with the average of the iterates.
+        Predict with the average of the iterates; None predicts with the last one.
     passes : int, default=5
-        How often `fit` goes through its rows; `partial_fit` does once.
+        How often `fit` goes through its rows; `partial_fit` goes through them once.
     record : bool, default=False
-        Whether to keep all rounds, which `RegretDisplay` looks at; memory then grows.
+        Whether to store all rounds, which `regret`, `RegretDisplay` and the bound of
+        `certificate` need; memory then grows with the stream.
     gamma, degree, coef0 :
         Parameters of named kernels, as in scikit-learn.
     random_state : int, Generator or None, default=None

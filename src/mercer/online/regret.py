@@ -110,7 +110,7 @@ def regret(machine: Any, radius: float) -> Regret:
             "with record=True, and let it learn."
         )
     algorithm: Algorithm = machine.stream_.algorithm
-    bound, reason = _bound(machine.stream_.rules.policy, algorithm, recorded, radius)
+    bound, reason = regret_bound(machine, radius)
     ridge = float(algorithm.regularization) if bound is not None else 0.0
     best = best_in_ball(
         Gram(machine.kernel_, recorded.points),
@@ -136,10 +136,10 @@ def regret(machine: Any, radius: float) -> Regret:
     )
 
 
-def _bound(
-    policy: int, algorithm: Algorithm, recorded: Recorded, radius: float
-) -> tuple[np.ndarray | None, str]:
-    """The bound up to each round, with its name; or None, with the reason."""
+def regret_bound(machine: Any, radius: float) -> tuple[np.ndarray | None, str]:
+    """The bound of a machine that recorded, up to each round, with its name; or None, and why."""
+    policy, algorithm = machine.stream_.rules.policy, machine.stream_.algorithm
+    recorded: Recorded = machine.recorded_
     if policy == FEATURES:
         return None, "no bound: f moves in the span of features, not in the ball of the kernel."
     if policy != UNBOUNDED:

@@ -79,6 +79,7 @@ class Stream:
 
     state: Any
     refuses_first = True  # whether a single sample is refused before it changes anything
+    passes = 1  # over the first samples
 
     def __init__(self, kernel: Kernel, points: PointSet, tuning: Tuning) -> None:
         self.kernel, self.tuning = kernel, tuning

@@ -18,6 +18,7 @@ from mercer.operators.around import (
 )
 from mercer.operators.base import Operator, Transposed
 from mercer.operators.gram import Gram
+from mercer.runtime.machine import Machine
 
 __all__ = [
     "Affine",
@@ -25,6 +26,7 @@ __all__ = [
     "FeatureMatrix",
     "Gram",
     "Identity",
+    "Machine",
     "MappedRows",
     "MixedPrecision",
     "Operator",

@@ -21,7 +21,7 @@ from mercer.evaluation.execution import (
     split_halves,
 )
 from mercer.evaluation.program import EvaluableKernel
-from mercer.evaluation.row_pass import Sums
+from mercer.evaluation.row_pass import Sums, product
 from mercer.linalg.thin import thin_product
 from mercer.operators.base import Operator
 from mercer.operators.gram import Gram
@@ -77,7 +77,7 @@ def stored_if_small(gram: Gram, tuning: Tuning = TUNING) -> Gram:
     'StoredGram'
     """
     size = gram.shape[0] * gram.shape[1] * gram.dtype.itemsize
-    if gram.on_tensors or getattr(gram.x, "mapped", False):
+    if not gram.machine.uses_numpy or getattr(gram.x, "mapped", False):
         return gram
     if size > tuning.stored_share * memory_budget(gram.memory):
         return gram
@@ -135,7 +135,8 @@ class StoredGram(Gram):
 
         def add(i: int) -> None:
             for start, stop in spans(parts[i][1], self.tuning.rows, parts[i][0]):
-                sums.add(i, self.matrix[start:stop], start, stop, columns, row_map)
+                strip = self.matrix[start:stop]
+                sums.add(i, strip, start, stop, product(strip, columns), row_map)
 
         with single_threaded_blas():
             run(add, range(len(parts)), thread_count())
@@ -373,8 +374,8 @@ class FeatureMatrix(Operator):
         rows = max(1, self.tuning.feature_bytes // (width * self.dtype.itemsize))
         for start, stop in spans(n, rows):
             block = self.features.transform(self.x[start:stop])
-            columns = np.asarray(values, block.dtype)
-            sums.add(0, block, start, stop, columns, row_map)
+            image = product(block, np.asarray(values, block.dtype))
+            sums.add(0, block, start, stop, image, row_map)
         return sums.total()
 
     def dense(self) -> Array:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, on_host
+from mercer.arrays import Array, as_numpy
 from mercer.checks import is_number
 from mercer.evaluation.execution import RowMap, RowPass
 from mercer.runtime.budget import in_words, memory_budget
+from mercer.runtime.machine import CPU, Machine
 
 
 class Operator:
@@ -29,6 +30,7 @@ class Operator:
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to __rmatmul__
     shape: tuple[int, int]
     dtype: np.dtype
+    machine: Machine = CPU
 
     def __matmul__(self, values: Any) -> Array:
         """A V."""
@@ -75,7 +77,7 @@ class Operator:
                 f"and the memory budget is {in_words(budget)}: write .dense() to store it all the "
                 "same, or multiply by it as it is."
             )
-        return np.asarray(on_host(self.dense()), dtype)
+        return np.asarray(as_numpy(self.dense()), dtype)
 
     # SciPy's names: scipy.sparse.linalg.aslinearoperator(operator) works.
 

@@ -19,31 +19,32 @@ from mercer.runtime.budget import Memory
 class Gram(Operator):
     """The matrix K with K_ij = k(x_i, y_j), computed tile by tile whenever it is multiplied.
 
-    Nothing is computed when it is made, and values of the kernel are never stored. `gram @ V` and
-    `gram.T @ W` take the memory of a few tiles; `dense()` stores the matrix.
+    Made by `kernel.gram(X)` or `kernel.gram(X, Y)`. Nothing is computed when it is made, and values
+    of the kernel are never stored: `gram @ V` and `gram.T @ W` take the memory of a few tiles.
+    `dense()` computes the whole matrix as an array.
 
     Parameters
     ----------
     kernel : Kernel
-        What is evaluated.
+        k.
     x, y : PointSet
-        Rows and columns; where both are the same object, symmetry is used.
+        The points of rows and columns; where both are the same object, symmetry is used.
     memory : int, str or None
         Bytes a product may take beside its input and output, as in "500MB"; None for
         `MERCER_MEMORY`, or a quarter of what is free.
     precision : {"float32", "tf32", "float64", "reference"} or None
-        On a GPU: how float32 products are computed. None and "float32" keep the digits of float32,
-        "tf32" three of them, faster; "float64" computes in float64 and returns float64.
-        "reference" is slow code in NumPy with which the others are compared.
+        How products of float32 points are computed on a GPU. None and "float32" have the accuracy
+        of float32; "tf32" is faster, with about three digits; "float64" computes in float64 and
+        returns float64. "reference" is slow NumPy code with which tests compare the others.
 
     Attributes
     ----------
     evaluations : int
-        How many kernel values all products so far were made of.
+        The number of kernel values that all products so far have computed.
     symmetric : bool
         Whether K = Kᵀ is known: rows and columns are the same points, and k is symmetric.
-    on_tensors : bool
-        Whether the points are tensors of torch, and so are products.
+    machine : Machine
+        What solvers plan with: the cost of a value, the rows of a block.
 
     Examples
     --------
@@ -72,7 +73,7 @@ class Gram(Operator):
         self.shape = len(self.x), len(self.y)
         self._executions: dict[str, Execution] = {}
         self.symmetric = self.x is self.y and bool(kernel.symmetric)
-        self.on_tensors = x.home not in ("host", "cluster")
+        self.machine = x.machine
         check_pair(self.x, self.y, precision)
         wide = precision in ("float64", "reference")
         self.dtype = np.dtype(np.float64) if wide else np.result_type(x.dtype, self.y.dtype)

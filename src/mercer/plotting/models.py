@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +30,7 @@ class ComponentsDisplay:
     numbers : pair of int
         Which components, from 0.
     y : array, optional
-        Colours.
+        Colours: numbers on a scale, or labels, which a legend names.
 
     Attributes
     ----------
@@ -63,15 +67,21 @@ class ComponentsDisplay:
     def plot(self, ax: Any = None) -> ComponentsDisplay:
         """Draw on `ax`, or on axes of a new figure."""
         ax = axes(ax, (5.0, 4.2))
-        colours = {"color": BLUE} if self.y is None else {"c": self.y, "cmap": "viridis"}
-        ax.scatter(*self.coordinates.T, s=12, **colours)
+        labels = np.asarray(0.0 if self.y is None else self.y)
+        named = labels.dtype.kind not in "fiub"
+        if named:
+            for label in np.unique(labels):
+                ax.scatter(*self.coordinates[labels == label].T, s=12, label=str(label))
+        else:
+            colours = {"color": BLUE} if self.y is None else {"c": labels, "cmap": "viridis"}
+            ax.scatter(*self.coordinates.T, s=12, **colours)
         names = [
             f"component {k} ({100 * share:.1f} %)"
             for k, share in zip(self.numbers, self.shares, strict=True)
         ]
         ax.set_xlabel(names[0])
         ax.set_ylabel(names[1])
-        return finished(self, ax)
+        return finished(self, ax, legend=named)
 
 
 @dataclass(eq=False)
@@ -105,6 +115,11 @@ class ValidationDisplay:
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ValidationDisplay:
         """Draw what a fitted `KernelRidgeCV` chose among."""
         check_is_fitted(estimator)
+        if not hasattr(estimator, "_candidate_alphas"):
+            raise ValueError(
+                "a validation curve is of what KernelRidgeCV tried; got "
+                f"{type(estimator).__name__}."
+            )
         alphas = estimator._candidate_alphas()
         return cls(alphas, estimator.cv_errors_, estimator.lengthscales_).plot(ax)
 
@@ -193,18 +208,13 @@ class FittedFunctionDisplay:
         if places is None:
             places = np.linspace(column.min(), column.max(), 400)
         grid = np.asarray(places, np.float64)[:, None]
-        lower = upper = None
-        label = ""
-        if band == "interval":
+        with _unnamed_columns():
             values = np.asarray(estimator.predict(grid))
-            lower, upper = estimator.predict_interval(grid, coverage)
-            label = f"{100 * coverage:g} % interval"
-        elif band == "std":
-            values, deviations = estimator.predict(grid, return_std=True)
-            lower, upper = values - 2.0 * deviations, values + 2.0 * deviations
-            label = "f ± 2 deviations"
-        else:
-            values = np.asarray(estimator.predict(grid))
+            if values.ndim != 1:
+                raise ValueError(
+                    f"a curve is of one target; got {values.shape[1]}: fit one of them, as y[:, 0]."
+                )
+            lower, upper, label = _band(estimator, grid, band, coverage)
         data = None if y is None else (column[:, 0], np.asarray(y))
         return cls(grid[:, 0], values, lower, upper, label, data).plot(ax)
 
@@ -221,6 +231,33 @@ class FittedFunctionDisplay:
         ax.plot(self.places, self.values, color=BLUE, label="f")
         ax.set_xlabel("x")
         return finished(self, ax, legend=True)
+
+
+def _band(
+    estimator: Any, grid: np.ndarray, band: str | None, coverage: float
+) -> tuple[np.ndarray | None, np.ndarray | None, str]:
+    """The lower and upper ends of a band, and what it is called."""
+    if band is None:
+        return None, None, ""
+    known = inspect.signature(estimator.predict).parameters
+    able = hasattr(estimator, "predict_interval") if band == "interval" else "return_std" in known
+    if not able:
+        raise ValueError(
+            f"{type(estimator).__name__} has no band {band!r}: write band=None, or band='interval' "
+            "for ConformalRegressor of it."
+        )
+    if band == "interval":
+        return *estimator.predict_interval(grid, coverage), f"{100 * coverage:g} % interval"
+    values, deviations = estimator.predict(grid, return_std=True)
+    return values - 2.0 * deviations, values + 2.0 * deviations, "f ± 2 deviations"
+
+
+@contextmanager
+def _unnamed_columns() -> Iterator[None]:
+    """Without scikit-learn's warning: places have the columns of X, in their order, not by name."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        yield
 
 
 @dataclass(eq=False)
@@ -275,7 +312,8 @@ class SupportVectorsDisplay:
             np.linspace(a - m, b + m, resolution) for a, b, m in zip(low, high, margin, strict=True)
         )
         grid = np.stack(np.meshgrid(left, right), axis=-1).reshape(-1, 2)
-        levels = np.asarray(estimator.decision_function(grid)).reshape(resolution, resolution)
+        with _unnamed_columns():
+            levels = np.asarray(estimator.decision_function(grid)).reshape(resolution, resolution)
         return cls(left, right, levels, rows, labels, np.asarray(estimator.support_)).plot(ax)
 
     def plot(self, ax: Any = None) -> SupportVectorsDisplay:

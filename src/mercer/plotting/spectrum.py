@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import on_host
+from mercer.arrays import as_numpy
 from mercer.kernels.base import Kernel
 from mercer.kernels.mercer import MercerDecomposition
 from mercer.plotting.axes import BLUE, GREY, RED, axes, finished
@@ -50,7 +50,7 @@ class GramDisplay:
         points = kernel.points(X)
         order = np.arange(len(points)) if y is None else np.argsort(np.asarray(y), kind="stable")
         rows = order[:: max(1, -(-len(order) // SHOWN))]
-        display = cls(np.asarray(on_host(kernel.gram(points.take(rows)).dense())), repr(kernel))
+        display = cls(np.asarray(as_numpy(kernel.gram(points.take(rows)).dense())), repr(kernel))
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> GramDisplay:
@@ -129,8 +129,8 @@ class EigenfunctionsDisplay:
     Parameters
     ----------
     decomposition : MercerDecomposition
-    numbers : list of int
-        Which ones, from 0.
+    numbers : list of int, optional
+        Which ones, from 0; the first four by default.
 
     Attributes
     ----------
@@ -146,7 +146,16 @@ class EigenfunctionsDisplay:
     """
 
     decomposition: MercerDecomposition
-    numbers: Any = (0, 1, 2, 3)
+    numbers: Any = None
+
+    def __post_init__(self) -> None:
+        count = len(self.decomposition.eigenvalues)
+        if self.numbers is None:
+            self.numbers = range(min(4, count))
+        if not all(0 <= number < count for number in self.numbers):
+            raise ValueError(
+                f"there are {count} eigenfunctions, from 0 on; got numbers={list(self.numbers)}."
+            )
 
     def values(self, places: Any) -> np.ndarray:
         """φ_i at places on the line, a column for each function."""

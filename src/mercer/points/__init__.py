@@ -6,6 +6,7 @@ length, for a slice and for a selection.
 
 from mercer.points.kinds import (
     DensePoints,
+    HostedPoints,
     HostPoints,
     IndexPoints,
     ObjectPoints,
@@ -13,6 +14,7 @@ from mercer.points.kinds import (
     SparsePoints,
     VectorPoints,
     check_finite,
+    is_point_set,
 )
 from mercer.points.reading import (
     as_objects,
@@ -28,6 +30,7 @@ __all__ = [
     "Column",
     "DensePoints",
     "HostPoints",
+    "HostedPoints",
     "IndexPoints",
     "ObjectPoints",
     "PointSet",
@@ -40,4 +43,5 @@ __all__ = [
     "check_column_names",
     "check_finite",
     "is_frame",
+    "is_point_set",
 ]

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 import scipy.sparse
 
-from mercer.arrays import Array, beside, on_host
+from mercer.arrays import Array, as_numpy, beside
 from mercer.points.views import ALL_COLUMNS, Column, View
 from mercer.runtime.budget import free_memory
+from mercer.runtime.machine import CPU, Machine
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 FIRST_COLUMN = itemgetter((slice(None), 0))
@@ -47,6 +48,10 @@ class PointSet(Protocol):
     def home(self) -> str:
         """Where numbers about the points live: "host" for NumPy arrays, else a device of torch."""
 
+    @property
+    def machine(self) -> Machine:
+        """The speed and memory of what computes with the points."""
+
     def vector(self, values: Any) -> Array:
         """Numbers of any library as an array of the library of the points, on their device."""
 
@@ -64,10 +69,23 @@ class PointSet(Protocol):
         """The same points in the memory of the host."""
 
 
+def is_point_set(data: Any) -> TypeGuard[PointSet]:
+    """Whether these are points already, not a user's data.
+
+    Arrays of NumPy are none, and are not compared with the protocol: one of texts raises an error
+    when it is asked for the attribute `data`.
+
+    >>> is_point_set(IndexPoints(np.arange(2))), is_point_set(np.arange(2))
+    (True, False)
+    """
+    return not isinstance(data, np.ndarray) and isinstance(data, PointSet)
+
+
 class HostPoints:
     """Points in the memory of the host: numbers about them are NumPy arrays."""
 
     home = "host"
+    machine = CPU
 
     def vector(self, values: Any) -> Array:
         """Numbers of any library as a NumPy array.
@@ -75,11 +93,11 @@ class HostPoints:
         >>> IndexPoints(np.arange(2)).vector([1.0, 2.0]).tolist()
         [1.0, 2.0]
         """
-        return values if isinstance(values, np.ndarray) else on_host(values)
+        return values if isinstance(values, np.ndarray) else as_numpy(values)
 
     def admitted(self, values: Any, dtype: np.dtype) -> tuple[np.ndarray, Callable[..., Array]]:
         if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
-            columns, back = self.admitted(on_host(values), dtype)
+            columns, back = self.admitted(as_numpy(values), dtype)
             return columns, lambda result: beside(back(result), values)
         array = np.asarray(values)
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8 or array.ndim not in (1, 2):
@@ -94,6 +112,44 @@ class HostPoints:
 
     def host(self) -> Self:
         return self
+
+
+@dataclass(frozen=True, eq=False)
+class HostedPoints(HostPoints):
+    """Points on a device with which an algorithm on the host computes.
+
+    Values of kernels are computed on the device and brought to the host, where all other numbers
+    are: for algorithms that go through single rows of K, as dual ascent does.
+    """
+
+    there: Any
+
+    def __len__(self) -> int:
+        return len(self.there)
+
+    def slice(self, start: int, stop: int) -> Self:
+        return type(self)(self.there.slice(start, stop))
+
+    def take(self, indices: Any) -> Self:
+        return type(self)(self.there.take(indices))
+
+    def concatenated(self, other: Self) -> Self:
+        return type(self)(self.there.concatenated(other.there))
+
+    @property
+    def data(self) -> Any:
+        return self.there.data
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.there.dtype
+
+    @property
+    def width(self) -> int:
+        return int(self.there.width)
+
+    def host(self) -> Any:
+        return self.there.host()
 
 
 @dataclass(frozen=True, eq=False)

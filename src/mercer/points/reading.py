@@ -17,6 +17,7 @@ from mercer.points.kinds import (
     SparsePoints,
     VectorPoints,
     check_finite,
+    is_point_set,
 )
 from mercer.points.views import Column
 
@@ -145,7 +146,7 @@ def _sparse_points(data: Any) -> SparsePoints:
 
 def as_points(data: Any) -> PointSet:
     """Rows of numbers as vectors, any other sequence as objects: for kernels that take both."""
-    if isinstance(data, PointSet):
+    if is_point_set(data):
         return data
     if isinstance(data, str):
         raise ValueError(f"points must be a sequence of points; got the single text {data!r}.")
@@ -168,7 +169,7 @@ def as_objects(data: Any) -> list[Any] | None:
     array = np.asarray(data)
     if array.dtype.kind in "fiubc":
         return None
-    if array.ndim > 1 and array.shape[1:] == (1,) and isinstance(array.flat[0], str):
+    if array.size and array.shape[1:] == (1,) and isinstance(array.flat[0], str):
         raise ValueError(
             f"points that are texts come one after the other; got an array of shape {array.shape}: "
             "write X[:, 0]."

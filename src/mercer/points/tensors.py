@@ -11,6 +11,7 @@ import torch
 from mercer.arrays import beside
 from mercer.points.kinds import DensePoints, SparsePoints, VectorPoints, refuse_values
 from mercer.points.views import View
+from mercer.runtime.machine import CARD, TENSORS, Machine
 
 FLOATS = (torch.float32, torch.float64)
 
@@ -30,6 +31,10 @@ class TensorPoints(VectorPoints):
     @property
     def home(self) -> str:  # type: ignore[override]
         return str(self.rows.device)
+
+    @property
+    def machine(self) -> Machine:  # type: ignore[override]
+        return CARD if self.rows.device.type == "cuda" else TENSORS
 
     def vector(self, values: Any) -> torch.Tensor:
         """Numbers of any library as a tensor on the device of the points."""

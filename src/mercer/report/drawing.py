@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 COLOURS = {  # in the drawing, and on the page
@@ -71,6 +72,13 @@ def drawn(
     return _inline(file.getvalue(), label)
 
 
+def plain(name: Any, most: int = 40) -> str:
+    """The name of a column or a class, cut where it is long; its dollar signs are no formula."""
+    text = str(name)
+    text = text if len(text) <= most else f"{text[: most - 1]}…"
+    return text.replace("$", r"\$")
+
+
 TIP = "tip: "
 
 
@@ -88,8 +96,8 @@ def _inline(text: str, label: str) -> str:
     svg = re.sub(r'font: ([^"]*?)px [^";]*', r"font-size: \1px; font-family: inherit", svg)
     svg = re.sub(rf'<g id="{TIP}([^"]*)">', r"<g><title>\1</title>", svg)
     svg = _own_names(svg)
-    head = f'<svg role="img" aria-label="{label}" class="figure" '
-    return re.sub(r'<svg (?:height="[^"]*" )?', head, svg, count=1)
+    head = f'<svg role="img" aria-label="{escape(label)}" class="figure" '
+    return re.sub(r'<svg (?:height="[^"]*" )?', lambda _: head, svg, count=1)
 
 
 _count = [0]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_curve
 
-from mercer.report.drawing import INK, OTHER, OURS, QUIET, THIRD, drawn, tip
+from mercer.report.drawing import INK, OTHER, OURS, QUIET, THIRD, drawn, plain, tip
 
 MOST_POINTS = 1500  # a report stays small
 CLASSES_SHOWN = 6
+COLUMNS_SHOWN = 12
 
 
 def _some(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -29,7 +31,7 @@ def predictions(record: Any) -> str:
         low, high = min(truth.min(), predicted.min()), max(truth.max(), predicted.max())
         axes.plot([low, high], [low, high], color=QUIET, linewidth=1)
         axes.scatter(truth, predicted, s=9, color=OURS, alpha=0.5, linewidth=0)
-        axes.set(xlabel=f"true {record.target}", ylabel="predicted", title="held-out rows")
+        axes.set(xlabel=f"true {plain(record.target)}", ylabel="predicted", title="held-out rows")
 
     return drawn(draw, label="predictions against the truth")
 
@@ -57,7 +59,7 @@ def roc(record: Any, classes: np.ndarray) -> str:
             if not 0 < np.sum(codes == number) < len(codes):
                 continue
             wrong, right, _ = roc_curve(codes == number, record.probabilities[:, number])
-            axes.plot(wrong, right, color=colour, linewidth=1.6, label=str(classes[number]))
+            axes.plot(wrong, right, color=colour, linewidth=1.6, label=plain(classes[number], 24))
         axes.set(xlabel="false alarms", ylabel="found", title="ROC, held-out rows")
         axes.legend(fontsize=8, loc="lower right")
 
@@ -99,7 +101,7 @@ def confusion(record: Any, classes: np.ndarray) -> str:
         for i, j in np.ndindex(*counts.shape):
             if counts[i, j] and len(classes) <= 12:
                 axes.text(j, i, str(counts[i, j]), ha="center", va="center", color="#0b2239")
-        names = [str(c)[:12] for c in classes]
+        names = [plain(c, 12) for c in classes]
         axes.set_xticks(range(len(classes)), names, rotation=0 if len(classes) < 7 else 90)
         axes.set_yticks(range(len(classes)), names)
         axes.set(xlabel="predicted", ylabel="true", title="held-out rows")
@@ -123,11 +125,11 @@ def surface(record: Any) -> str | None:
         shown = axes.contourf(x, y, errors, 16, cmap="viridis_r")
         i, j = np.unravel_index(int(np.argmin(errors)), errors.shape)
         axes.plot(x[j], y[i], "o", color="white", markeredgecolor="black", markersize=7)
-        axes.set(xlabel="log₁₀ α", ylabel="log₂ lengthscale/median distance")
+        axes.set(xlabel="log₁₀ α", ylabel="log₂ lengthscale/median")
         axes.set(title=f"log₁₀ leave-one-out error, {found['rows']} rows")
         axes.figure.colorbar(shown, ax=axes).outline.set_visible(False)
 
-    return drawn(draw, label="leave-one-out surface")
+    return drawn(draw, label="leave-one-out surface", fitted=True)
 
 
 def trials(record: Any) -> str:
@@ -135,7 +137,7 @@ def trials(record: Any) -> str:
 
     def draw(axes: Any) -> None:
         families = list(dict.fromkeys(trial["kernel"] for trial in record.trials))
-        colours = dict(zip(families, [OURS, OTHER, THIRD, INK, QUIET], strict=False))
+        colours = dict(zip(families, cycle([OURS, OTHER, THIRD, INK, QUIET]), strict=False))
         for i, trial in enumerate(record.trials):
             family = trial["kernel"]
             (point,) = axes.plot(i, trial["error"], "o", markersize=4, color=colours[family])
@@ -146,9 +148,9 @@ def trials(record: Any) -> str:
         axes.plot(best, color=QUIET, linewidth=1, drawstyle="steps-post")
         axes.set(xlabel="kernel tried", ylabel="error on left-out rows")
         axes.set(title="the search")
-        axes.legend(fontsize=8, ncols=2)
+        axes.figure.legend(fontsize=8, ncols=2, loc="outside lower center")
 
-    return drawn(draw, label="kernels that were tried")
+    return drawn(draw, (4.6, 3.8), label="kernels that were tried", fitted=True)
 
 
 def _told(trial: dict[str, Any]) -> str:
@@ -181,20 +183,56 @@ def spectrum(record: Any) -> str:
 
 def importance(record: Any) -> str:
     """Which columns matter."""
-    most = sorted(record.importance.items(), key=lambda pair: pair[1])[-12:]
+    most = sorted(record.importance.items(), key=lambda pair: pair[1])[-COLUMNS_SHOWN:]
 
     def draw(axes: Any) -> None:
-        names, shares = [str(name) for name, _ in most], [share for _, share in most]
-        bars = axes.barh([name[:24] for name in names], shares, color=OURS)
-        for bar, name, share in zip(bars, names, shares, strict=True):
+        bars = axes.barh(range(len(most)), [share for _, share in most], color=OURS)
+        for bar, (name, share) in zip(bars, most, strict=True):
             tip(bar, f"{name}: {share:.1%}")
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
         axes.set(title="share of the mean squared slope")
-        axes.tick_params(axis="y", length=0)
+        _named(axes, [name for name, _ in most])
 
-    return drawn(
-        draw, (4.6, 1.0 + 0.22 * max(len(most), 6)), label="columns that matter", fitted=True
-    )
+    return drawn(draw, _tall(len(most)), label="columns that matter", fitted=True)
+
+
+def lengthscales(names: Any, kernel: Any) -> str | None:
+    """The lengthscale along each encoded column, the shortest at the top.
+
+    Where columns are mapped together it is 1/‖A e_k‖ for column k of the map A.
+    """
+    own = kernel.get_params(deep=False)
+    if "matrix" in own:
+        inner = kernel.kernel.get_params(deep=False).get("lengthscale", 1.0)
+        lengths = inner / np.linalg.norm(np.asarray(own["matrix"], float), axis=0)
+    else:
+        lengths = np.broadcast_to(np.asarray(own.get("lengthscale", np.nan), float), len(names))
+    if len(names) < 2 or not np.isfinite(lengths).all() or np.ptp(lengths) == 0:
+        return None
+    order = np.argsort(lengths)[:COLUMNS_SHOWN][::-1]
+
+    def draw(axes: Any) -> None:
+        for place, k in enumerate(order):
+            (point,) = axes.semilogx(lengths[k], place, "o", color=OURS)
+            tip(point, f"{names[k]}: {lengths[k]:.3g}")
+        axes.hlines(range(len(order)), lengths[order[-1]], lengths[order], color=QUIET, linewidth=1)
+        ticks = np.geomspace(lengths[order[-1]], lengths[order[0]], 3)
+        axes.minorticks_off()
+        axes.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
+        axes.set(title="lengthscales: short ones matter")
+        _named(axes, [names[k] for k in order])
+
+    return drawn(draw, _tall(len(order)), label="lengthscales of columns", fitted=True)
+
+
+def _named(axes: Any, names: list[Any]) -> None:
+    """Names of columns at the left, one for each line."""
+    axes.set_yticks(range(len(names)), [plain(name, 24) for name in names])
+    axes.tick_params(axis="y", length=0)
+
+
+def _tall(lines: int) -> tuple[float, float]:
+    return 4.6, 1.0 + 0.22 * max(lines, 6)
 
 
 def learning_curve(record: Any) -> tuple[str, float] | None:
@@ -213,13 +251,13 @@ def learning_curve(record: Any) -> tuple[str, float] | None:
             (point,) = axes.loglog(rows, error, "o", color=OURS)
             tip(point, f"{int(rows):,} rows: {error:.4g}")
         axes.set(xlabel="training rows", ylabel=f"held-out {record.measure}")
-        axes.set(title=f"error ≈ c · n^{slope:.2f}")
+        axes.set(title=f"error ≈ c · n^{slope:.2f}".replace("-", "−"))
         axes.minorticks_off()
         axes.set_xticks(n, [f"{int(k):,}" for k in n])
         axes.set_yticks(np.unique(np.geomspace(errors.min(), errors.max(), 3)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
 
-    return drawn(draw, label="learning curve"), float(slope)
+    return drawn(draw, label="learning curve", fitted=True), float(slope)
 
 
 def history(solution: Any) -> str | None:
@@ -248,8 +286,10 @@ def history(solution: Any) -> str | None:
 # ---- the function --------------------------------------------------------------------------------
 
 
-def one_slice(title: str, column: dict[str, Any], x: Any, values: Any, width: float) -> str:
-    """The function along one column, with its band."""
+def one_slice(
+    title: str, column: dict[str, Any], x: Any, values: Any, width: float, limits: tuple[float, ...]
+) -> str:
+    """The function along one column, with its band; `limits` are those of the vertical axis."""
 
     def draw(axes: Any) -> None:
         if width:
@@ -259,20 +299,21 @@ def one_slice(title: str, column: dict[str, Any], x: Any, values: Any, width: fl
         axes.plot(x, values, color=OURS, linewidth=2)
         for mark in column["quantiles"][1:-1]:
             axes.axvline(mark, color=QUIET, linewidth=0.5, alpha=0.6)
-        axes.set(xlabel=str(column["name"])[:40], title=title)
+        axes.set(xlabel=plain(column["name"]), title=plain(title, 60), ylim=limits)
 
     return drawn(draw, (3.6, 2.6), label=f"slice along {column['name']}")
 
 
-def plane(title: str, first: dict[str, Any], second: dict[str, Any], grid: Any) -> str:
-    """The function over two columns."""
+def plane(title: str, first: dict[str, Any], second: dict[str, Any], grid: Any, whole: bool) -> str:
+    """The function over two columns; `whole` is for probabilities, in colours from 0 to 1."""
     x, y, values = grid
 
     def draw(axes: Any) -> None:
-        shown = axes.contourf(x, y, values, 18, cmap="RdBu_r")
+        levels: Any = np.linspace(0.0, 1.0, 21) if whole else 18
+        shown = axes.contourf(x, y, values, levels, cmap="RdBu_r")
         axes.contour(x, y, values, 9, colors="white", linewidths=0.4)
-        axes.set(xlabel=str(first["name"])[:40], ylabel=str(second["name"])[:40])
-        axes.set(title=title)
+        axes.set(xlabel=plain(first["name"]), ylabel=plain(second["name"]))
+        axes.set(title=plain(title, 60))
         axes.figure.colorbar(shown, ax=axes).outline.set_visible(False)
 
     return drawn(draw, (4.6, 3.6), label=f"f over {first['name']} and {second['name']}")

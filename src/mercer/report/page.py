@@ -61,7 +61,9 @@ def page(model: Any, record: Any) -> str:
                 "Errors", _errors_text(record), _score_table(record), _error_figures(record, model)
             ),
             _section("The function", _slices_text(record), "", drawn_slices(model, record)),
-            _section("Which columns matter", _importance_text(), "", [figures.importance(record)]),
+            _section(
+                "Which columns matter", _importance_text(), "", _column_figures(record, model)
+            ),
             _section("How it was chosen", _choice_text(record), "", _choice_figures(record, model)),
             _section("Certificate", _certificate_text(), _certificate(record, model), []),
             _section("The data", "", _columns(record), []),
@@ -150,15 +152,20 @@ def _slices_text(record: Any) -> str:
     band = " The band holds 90 % of held-out residuals." if record.task == "regression" else ""
     return (
         "Along the columns that matter most, with all others at their medians and most frequent "
-        f"values. Thin lines are quantiles of the data.{band}"
+        f"values, on one scale. Thin lines are quantiles of the data.{band}"
     )
 
 
 def _importance_text() -> str:
     return (
         "How much the function changes along each column, in units of the spread of that column: "
-        "the shares of the mean squared slope, by which columns got their lengthscales."
+        "the shares of the mean squared slope. A short lengthscale lets it change quickly."
     )
+
+
+def _column_figures(record: Any, model: Any) -> list[str | None]:
+    names = model.steps[0][1].get_feature_names_out()
+    return [figures.importance(record), figures.lengthscales(names, model.model_.kernel_)]
 
 
 def _choice_text(record: Any) -> str:
@@ -193,7 +200,7 @@ def _certificate(record: Any, model: Any) -> str:
     notes = "".join(f"<p>{escape(note)}</p>" for note in record.notes)
     stated = [
         [s.name, "unknown" if s.value is None else f"{s.value:.4g}", s.meaning, _assumed(s)]
-        for s in model.model_.certificate()
+        for s in model.certificate()
     ]
     heads = ["what is proved", "value", "meaning", "if"]
     return _table(["", ""], rows) + notes + _table(heads, stated)

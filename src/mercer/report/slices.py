@@ -32,21 +32,31 @@ def _day(days: float) -> np.datetime64:
 def drawn_slices(model: Any, record: Any) -> list[str]:
     """Figures of the columns of numbers that matter most, and of the first two together."""
     columns = _numbers_by_importance(record)
-    row = typical_row(record)
+    row, width = typical_row(record), _width(record)
     title, values_of = _values(model, record, row)
-    found = []
+    lines = []
     for column in columns[:SLICES]:
         x = np.linspace(column["quantiles"][1], column["quantiles"][5], POINTS)
-        values = values_of(_rows(row, {column["name"]: x}, POINTS))
-        found.append(figures.one_slice(title, column, x, values, _width(record)))
+        lines.append((column, x, values_of(_rows(row, {column["name"]: x}, POINTS))))
+    limits = _limits(record, [values for *_, values in lines], width)
+    found = [figures.one_slice(title, *line, width, limits) for line in lines]
     if len(columns) >= 2:
         first, second = columns[:2]
         sides = [np.linspace(c["quantiles"][1], c["quantiles"][5], SIDE) for c in (first, second)]
         x, y = np.meshgrid(*sides)
         rows = _rows(row, {first["name"]: x.ravel(), second["name"]: y.ravel()}, SIDE * SIDE)
         grid = x, y, values_of(rows).reshape(SIDE, SIDE)
-        found.append(figures.plane(title, first, second, grid))
+        found.append(figures.plane(title, first, second, grid, record.task != "regression"))
     return found
+
+
+def _limits(record: Any, values: list[np.ndarray], width: float) -> tuple[float, float]:
+    """One vertical axis for all slices, so that they can be compared: of probabilities, all."""
+    if record.task != "regression" or not values:
+        return -0.02, 1.02
+    low, high = min(map(np.min, values)) - width, max(map(np.max, values)) + width
+    margin = 0.05 * (high - low) or 1.0
+    return float(low - margin), float(high + margin)
 
 
 def _values(model: Any, record: Any, row: dict[str, Any]) -> tuple[str, Callable[..., np.ndarray]]:
@@ -60,7 +70,7 @@ def _values(model: Any, record: Any, row: dict[str, Any]) -> tuple[str, Callable
     if len(model.classes_) > 2:
         shown = int(model.predict_proba(_rows(row, {}, 1))[0].argmax())
     title = f"probability that {record.target} is {model.classes_[shown]}"
-    return title[:60], lambda rows: np.asarray(model.predict_proba(rows)[:, shown], float)
+    return title, lambda rows: np.asarray(model.predict_proba(rows)[:, shown], float)
 
 
 def _numbers_by_importance(record: Any) -> list[dict[str, Any]]:

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 Work = Callable[[Any], None]
 Span = tuple[int, int]  # start and stop
+THREADS_OF = attrgetter("num_threads")  # of a BLAS library
 
 
 def spans(stop: int, step: int, start: int = 0) -> list[Span]:
@@ -28,7 +30,8 @@ def spans(stop: int, step: int, start: int = 0) -> list[Span]:
     >>> spans(10, 4)
     [(0, 4), (4, 8), (8, 10)]
     """
-    return [(a, min(a + step, stop)) for a in range(start, stop, step)]
+    starts = range(start, stop, step)
+    return list(zip(starts, (*starts[1:], stop), strict=False))  # none where there are no starts
 
 
 class _State:
@@ -72,7 +75,7 @@ def blas() -> tuple[ThreadpoolController, int]:
     SciPy's linear algebra and torch bring a BLAS of their own when they are loaded.
     """
     libraries = _libraries("scipy.linalg" in sys.modules, "torch" in sys.modules)
-    return libraries, max([lib.num_threads for lib in libraries.lib_controllers], default=1)
+    return libraries, max(map(THREADS_OF, libraries.lib_controllers), default=1)
 
 
 def thread_count() -> int:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import Array, beside, floating, is_tensor, on_host, to_precision
+from mercer.arrays import Array, as_numpy, beside, floating, is_tensor, to_precision
 from mercer.distributed import Rows, is_collection, is_scattered
 from mercer.distributed.admission import admitted as admitted_rows
-from mercer.runtime.budget import Memory
 
 if TYPE_CHECKING:
     from mercer.solvers.problem import Problem
@@ -29,15 +28,9 @@ __all__ = [
     "at_home",
     "beside_rows",
     "check_host_only",
-    "column_memory",
     "digest",
-    "float64_is_dear",
     "looked_at",
-    "on_device",
-    "on_host",
-    "recomputes_faster",
     "returned",
-    "stores_faster",
 ]
 
 
@@ -49,12 +42,12 @@ def at_home(values: Any, operator: Any) -> Array:
     [1.0, 2.0]
     """
     points = getattr(operator, "y", None)  # columns: blocks of rows are nowhere yet
-    if points is not None and points.home != "host":
+    if points is not None and (points.home != "host" or isinstance(values, np.ndarray)):
         values = points.vector(values)
     elif is_tensor(getattr(operator, "x", None)):  # rows of which features are computed
         values = beside(values, operator.x)
     elif is_tensor(values) or not hasattr(values, "__array_namespace__"):
-        values = on_host(values)
+        values = as_numpy(values)
     return to_precision(floating(values), "float64")
 
 
@@ -69,54 +62,19 @@ def beside_rows(values: Any, operator: Any) -> Any:
 
 def looked_at(values: Any) -> Array:
     """Values as NumPy's functions take them: here, unless their rows are on a cluster."""
-    return values if is_scattered(values) else on_host(values)
+    return values if is_scattered(values) else as_numpy(values)
 
 
 def digest(values: Any) -> bytes:
     """A few bytes that differ where values differ; those of rows on a cluster are read there."""
     if is_scattered(values):
         return values.digest()
-    return hashlib.sha256(np.ascontiguousarray(on_host(values)).tobytes()).digest()
-
-
-def on_device(operator: Any) -> bool:
-    """Whether an operator computes on a device."""
-    return getattr(operator, "on_tensors", False)
-
-
-def recomputes_faster(gram: Any) -> bool:
-    """Whether K is computed faster than a stored K is read: so it is on a card with fused code."""
-    return on_device(gram)
-
-
-def float64_is_dear(operator: Any) -> bool:
-    """Whether products in float64 take many times as long as in float32, as fused code on a card.
-
-    An H200 computes 3.1·10¹² Gaussian values a second in float32, 0.26·10¹² in float64.
-    """
-    return operator.dtype == np.float32 and on_device(operator)
-
-
-def stores_faster(gram: Any, width: int = 64, share: float = 0.4) -> bool:
-    """Whether a card reads a stored K faster than it computes it, and has the memory.
-
-    Reading takes 1 ps a value on an H200; the Gaussian takes 0.3 ps at d = 10, 8.6 ps at d = 784.
-    """
-    if not float64_is_dear(gram) or getattr(gram.x, "width", 0) < width:
-        return False
-    return 4 * gram.shape[0] * gram.shape[1] <= share * gram.x.free_memory()
-
-
-def column_memory(gram: Any) -> Memory:
-    """The memory budget for columns of K: half of what is free on a device, if none was set."""
-    if gram.memory is not None or not on_device(gram):
-        return gram.memory
-    return gram.x.free_memory() // 2
+    return hashlib.sha256(np.ascontiguousarray(as_numpy(values)).tobytes()).digest()
 
 
 def check_host_only(solver: Any, problem: Problem) -> None:
     """Refuse points on a device in a solver that computes with arrays of NumPy."""
-    if on_device(problem.operator):
+    if not problem.operator.machine.uses_numpy:
         raise ValueError(
             f"{type(solver).__name__} computes on the CPU and takes arrays of NumPy: write "
             "X.cpu().numpy(). Direct, SpectralPath and ConjugateGradient (square loss), Newton "
@@ -131,10 +89,10 @@ def admitted(solver: Any, problem: Problem) -> Problem:
         check_host_only(solver, problem)
     native = host_only or getattr(solver, "library_of_points", False)
     at_home = isinstance(problem.y, np.ndarray) or is_scattered(problem.y)
-    if not native or at_home or on_device(problem.operator):
+    if not native or at_home or not problem.operator.machine.uses_numpy:
         return problem
-    weights = None if problem.weights is None else on_host(problem.weights)
-    return replace(problem, targets=on_host(problem.targets), weights=weights)
+    weights = None if problem.weights is None else as_numpy(problem.weights)
+    return replace(problem, targets=as_numpy(problem.targets), weights=weights)
 
 
 def returned(solution: Solution, problem: Problem) -> Solution:

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, inner, namespace, precision, to_precision
+from mercer.arrays import Array, as_numpy, identity, inner, namespace, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.runtime.budget import memory_budget
-from mercer.solvers import admission
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centring_intercept, certified_gap, slopes
 from mercer.solvers.problem import Problem, has_few_features, over_rows
@@ -90,8 +89,8 @@ class Products:
             matrix = problem.array(gram.astype(np.float64).dense())
             stored = _stored(matrix)
             return cls(stored, stored, "float64", matrix, "K stored")
-        if admission.recomputes_faster(gram):
-            note = "K computed on the device for each product, in float32"
+        if not gram.machine.uses_numpy:  # a card computes K faster than it reads it
+            note = "K computed anew for each product, in float32"
             return cls(_lazy(gram), _lazy(gram, "float32"), "float32", None, note)
         if 4 * n * n <= tuning.stored_share * budget:
             single = gram.astype(np.float32).dense()
@@ -167,7 +166,7 @@ class Curvature:
         sums = self.xp.sum(self.diagonal, axis=0)
         if self.probability is None:
             return sums
-        eye = self.xp.eye(sums.shape[0], dtype=sums.dtype, device=sums.device)
+        eye = identity(sums.shape[0], sums)
         values, vectors = linalg.eigen(eye * sums - self.diagonal.T @ self.probability)
         large = values > 1e-13 * self.xp.max(values)
         inverse = self.xp.where(large, 1.0 / self.xp.where(large, values, 1.0), 0.0)
@@ -390,7 +389,7 @@ class OnAllPoints:
                 f"Expected a positive definite kernel, whose objective is convex; got a Gram "
                 f"matrix with vᵀKv = {energy:.3g} for the v in the attribute `witness`. Check it "
                 "with kernel.check(X).",
-                admission.on_host(g),
+                as_numpy(g),
             )
 
     # ---- judging ---------------------------------------------------------------------------------

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import as_numpy
 from mercer.evaluation.dispatch import program_of
 from mercer.kernels import laws
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Quantile, Squared
 from mercer.operators import Gram
 from mercer.points import PointSet, SparsePoints, VectorPoints
 from mercer.runtime.budget import Memory, free_memory, memory_budget
+from mercer.runtime.machine import column_memory, stores_faster, value_cost
 from mercer.runtime.threads import thread_count
-from mercer.solvers.admission import column_memory, on_host, stores_faster
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import Direct
 from mercer.solvers.direct import Tuning as DirectTuning
@@ -32,7 +33,6 @@ from mercer.solvers.preconditioners import (
     memory_needed,
     most_columns,
     sample_size,
-    value_cost,
 )
 from mercer.solvers.problem import Solver
 from mercer.solvers.splitting import Splitting
@@ -69,8 +69,6 @@ class Tuning:
         Rows whose eigenvalues tell what is known.
     checks, start : float
         Products beside the iterations, and seconds beside all that.
-    stored_value : float
-        Seconds for each value of a stored K in a product on a card.
     newton_steps : int
         For another loss than the square, on centres.
     products : int
@@ -81,10 +79,6 @@ class Tuning:
         Of operator splitting, each a solution with the factor.
     two_sides : pairs of precision and factor
         The time of a kernel value that is used on both sides, over one in a product.
-    probe, device_probe : int
-        Points on which kernel values are timed; a card needs much work to be busy.
-    order, device_order : int
-        Of a matrix product that is timed.
     """
 
     small: int = 3000
@@ -95,16 +89,11 @@ class Tuning:
     spectrum: int = 512
     checks: int = 6
     start: float = 0.1
-    stored_value: float = 1.5e-12
     newton_steps: int = 8
     products: int = 120
     dual_rows: float = 6.0
     splitting_steps: int = 300
     two_sides: tuple[tuple[str, float], ...] = (("float64", 1.4), ("float32", 2.2))
-    probe: int = 1024
-    device_probe: int = 1 << 15
-    order: int = 1024
-    device_order: int = 4096
 
 
 TUNING = Tuning()
@@ -130,8 +119,7 @@ class Rates:
         Both once for each process where that is possible, so that a problem that is posed again is
         solved by the same solver.
         """
-        count = TUNING.device_probe if _on_card(points) else TUNING.probe
-        some = points.slice(0, min(count, len(points)))
+        some = points.slice(0, min(points.machine.probe, len(points)))
         seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
         if points.home == "host" and kernel.factors(some, some) is not None:
             seconds *= len(some) / len(points)  # products of sparse features take time in n, not n²
@@ -167,7 +155,7 @@ def _value_seconds(kernel: Any, points: PointSet) -> float:
     v = points.vector(np.ones(len(points), gram.dtype))
 
     def product() -> Any:
-        return on_host((gram @ v)[:1])  # a card is waited for
+        return as_numpy((gram @ v)[:1])  # a card is waited for
 
     product()  # code is loaded
     return min(_timed(product) for _ in range(3)) / len(points) ** 2
@@ -181,22 +169,18 @@ def _timed(work: Any) -> float:
 
 def _product_rate(dtype: str, points: PointSet) -> float:
     """Multiply-adds in a second of a matrix product where the points live."""
-    order = TUNING.device_order if _on_card(points) else TUNING.order
+    order = points.machine.order
 
     def measure() -> float:
         matrix = points.vector(np.ones((order, order), dtype))
 
         def product() -> Any:
-            return on_host((matrix @ matrix)[:1, :1])  # a card is waited for
+            return as_numpy((matrix @ matrix)[:1, :1])  # a card is waited for
 
         product()
         return float(order) ** 3 / min(_timed(product) for _ in range(2))
 
     return _once((dtype, points.home, thread_count()), measure)
-
-
-def _on_card(points: PointSet) -> bool:
-    return points.home.startswith("cuda")
 
 
 @dataclass(frozen=True)
@@ -319,7 +303,7 @@ def choose(
         only = Candidate("Direct", Direct(), 1e-11 * n**3, 8.0 * n * n, True)
         return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
-    if memory is None and _on_card(points):
+    if memory is None and not points.machine.uses_numpy:
         memory = int(TUNING.share * points.free_memory())
     candidates = list(exact or [])
     if exact is None and isinstance(loss, Squared):
@@ -420,28 +404,28 @@ def fitting_centres(
 
 
 def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
-    n, tensors = len(points), points.home != "host"
-    mixed = points.dtype == np.float64 and n >= DirectTuning().mixed_size and not tensors
+    n, machine = len(points), points.machine
+    mixed = points.dtype == np.float64 and n >= DirectTuning().mixed_size and machine.mixed_pays
     dtype = "float32" if mixed else str(points.dtype)
     size = 4 if dtype == "float32" else 8
     seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds
     if mixed:
         seconds += 6 * n * n * (0.5 * rates.value_seconds + 1.0 / rates.multiply_adds["float32"])
-    return Candidate("Direct", Direct(), seconds, (2.2 if tensors else 1.1) * size * n * n, True)
+    return Candidate("Direct", Direct(), seconds, machine.factor_copies * size * n * n, True)
 
 
 def _iterative(
     kernel: Any, points: PointSet, outputs: int, rates: Rates, ridge: float | None
 ) -> Candidate:
-    n, size = len(points), 4
+    n, size, machine = len(points), 4, points.machine
     rank, iterations = _foreseen(kernel, points, ridge)
     factor = (1.5 * n * rank**2 + rank**3 / 3) / rates.multiply_adds["float32"]
     speed = 0.67 if points.dtype == np.float64 else 1.0  # iterations are in float32
-    value, first = 0.5 * rates.value_seconds * speed, 0.0
+    value, first = rates.value_seconds, 0.0
+    if machine.uses_symmetry:
+        value *= 0.5 * speed
     if stores_faster(Gram(kernel, points)):
-        value, first = TUNING.stored_value, n * n * rates.value_seconds
-    elif _on_card(points):  # which does not use symmetry
-        value = rates.value_seconds
+        value, first = machine.stored_seconds, n * n * rates.value_seconds
     product = n * n * value * (1 + 0.2 * (outputs - 1))
     solver = ConjugateGradient()
     spline = kernel.null_degree() is not None  # positive definite where iterates are
@@ -449,8 +433,8 @@ def _iterative(
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
-    memory = (1.1 if _on_card(points) else 1.0) * size * n * rank + 16.0 * rank**2
-    memory += 64.0 * n * outputs + (0 if _on_card(points) else 3 * block_bytes())
+    memory = machine.copies * size * n * rank + 16.0 * rank**2
+    memory += 64.0 * n * outputs + machine.blocks * block_bytes()
     passes = iterations + TUNING.checks
     return Candidate(
         "ConjugateGradient", solver, seconds, memory, True, None, obstacle, False, passes
@@ -459,18 +443,16 @@ def _iterative(
 
 def _foreseen(kernel: Any, points: PointSet, ridge: float | None) -> tuple[int, float]:
     """Columns of a preconditioner and iterations, from the eigenvalues of K on some rows."""
-    n, device, solver = len(points), _on_card(points), ConjugateGradient()
+    n, solver = len(points), ConjugateGradient()
     if not ridge:
         return min(n, 2 * default_rank(n, 4)), TUNING.iterations
     sample = points.take(np.linspace(0, n - 1, min(n, TUNING.spectrum)).astype(int))
-    matrix = on_host(Gram(kernel.anchored(sample), sample).astype(np.float64).dense())
+    matrix = as_numpy(Gram(kernel.anchored(sample), sample).astype(np.float64).dense())
     values = np.linalg.eigvalsh(matrix)[::-1] * (n / len(sample))
     gram = Gram(kernel, points)
-    entry = value_cost(gram) * (1.0 if device else 0.5)  # iterations are in float32
+    entry = value_cost(gram, np.float32)  # the precision of iterations
     budget = RankBudget(ridge, solver.goal(gram), n, entry)
-    most = most_columns(n, 4, column_memory(gram))
-    if device:
-        most = min(most, int(solver.tuning.spread * math.sqrt(n)))
+    most = most_columns(n, 4, column_memory(gram), gram.machine)
     rank, iterations = budget.foreseen(values[: len(values) // 3], most)
     return min(most, int(1.5 * rank)), iterations  # they are added some at a time
 

@@ -1,4 +1,4 @@
-"""What a fit on a cluster will take: time, memory and traffic, from what a pass takes now.
+"""Time, memory and traffic that a fit on a cluster will take, foreseen from the time of one pass.
 
     t = t₀ + n (P M + ρ) τ / W + (P + R) ℓ
 

@@ -10,16 +10,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, precision, to_precision
+from mercer.arrays import Array, as_numpy, precision, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
-from mercer.solvers import admission
+from mercer.runtime.machine import column_memory, float64_is_slow, value_cost
 from mercer.solvers.driver import DERIVED, Callback, Progress, State, drive
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Residual, ridge_residual
-from mercer.solvers.preconditioners import TUNING as LOW_RANK
 from mercer.solvers.preconditioners import (
     Columns,
     LowRank,
@@ -27,7 +26,6 @@ from mercer.solvers.preconditioners import (
     block_bytes,
     grown,
     most_columns,
-    value_cost,
 )
 from mercer.solvers.problem import Problem, require_square_loss, require_squared_norm
 from mercer.solvers.ridge_system import RidgeSystem
@@ -53,8 +51,6 @@ class Tuning:
         Rows on which rounding is measured.
     refinements : int
         Corrections at most; three are usual.
-    spread : float
-        Times √n: columns at most on a card, where memory admits more than ever pay.
     stalled : float
         A correction that leaves more than this share of the residual gains nothing: float64 is
         tried, or it ends.
@@ -70,7 +66,6 @@ class Tuning:
     workable: float = 0.3
     sample: int = 256
     refinements: int = 12
-    spread: float = 20.0
     stalled: float = 0.5
     margin: float = 0.7
     preconditioner_share: float = 1 / 3
@@ -178,7 +173,7 @@ class ConjugateGradient:
 
     def goal(self, gram: Gram) -> float:
         """The relative residual to reach."""
-        card = "float32 on a card" if admission.float64_is_dear(gram) else str(gram.dtype)
+        card = "float32 on a card" if float64_is_slow(gram) else str(gram.dtype)
         return self.tolerance or TOLERANCES[card]
 
     def mixes(self, gram: Gram) -> bool:
@@ -197,22 +192,19 @@ class ConjugateGradient:
         """
         system, gram, n = System(ConjugateGradient, problem), problem.gram, problem.rows
         dtype = np.dtype(self._precision(system, self.tuning.column_rounding))
-        device = admission.on_device(gram)
-        most = min(n, self.rank or most_columns(n, dtype.itemsize, admission.column_memory(gram)))
-        if device and self.rank is None:
-            most = min(most, max(LOW_RANK.fewest, int(self.tuning.spread * math.sqrt(n))))
-        product = np.dtype(self._precision(system, self.tuning.product_rounding))
-        entry = value_cost(gram) * (1.0 if device else product.itemsize / 8)
+        most = most_columns(n, dtype.itemsize, column_memory(gram), gram.machine)
+        most = min(n, self.rank or most)
+        entry = value_cost(gram, self._precision(system, self.tuning.product_rounding))
         budget = RankBudget(system.ridge, self.goal(gram), n, math.inf if self.rank else entry)
         kernel: Any = gram.kernel
         if problem.polynomials is not None:
-            if device:  # the anchored kernel is computed with NumPy
+            if not gram.machine.uses_numpy:  # the anchored kernel is computed with NumPy
                 return Columns(system.roots[:, :0], system.roots, system.ridge)
             kernel = kernel.anchored(gram.x)
         factors = RandomlyPivoted(most, self.random_state).growing(kernel, gram.x, dtype)
-        weights = admission.on_host(problem.sample_weights)
+        weights = as_numpy(problem.sample_weights)
         columns = gram.x.vector(grown(_in_time(factors, until), weights, budget))
-        size = LOW_RANK.device_bytes if device else block_bytes(gram.memory)
+        size = block_bytes(gram.memory, gram.machine)
         if system.basis is None:
             return Columns(columns, system.roots, system.ridge, size)
         # Off the null space the anchored kernel is the kernel itself: both differ by polynomials.
@@ -319,7 +311,7 @@ class ConjugateGradient:
         candidate = system.as_stored(state.x + state.correction)
         state.correction, state.steps = 0.0 * state.x, None
         state.corrections += 1
-        if admission.float64_is_dear(system.gram):  # sampled rows may tell that it is enough
+        if float64_is_slow(system.gram):  # sampled rows may tell that it is enough
             sampled = ridge_residual(system.problem, *system.coefficients(candidate))
             if sampled.claimed <= goal or last:
                 state.x, state.certified = candidate, sampled

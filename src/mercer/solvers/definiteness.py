@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import precision, to_precision
+from mercer.arrays import as_numpy, precision, to_precision
 from mercer.kernels import laws
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
-from mercer.solvers.admission import on_host
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution, Status
 
@@ -33,13 +32,13 @@ def witness_of(gram: Gram) -> np.ndarray | None:
     >>> bool(np.isclose(v @ K @ v, -1.0))
     True
     """
-    if getattr(gram.kernel, "positive_definite", None) is True:  # stated in its class
+    if getattr(gram.kernel, "positive_definite", None):  # stated in its class
         return None
     if laws.positive_definite(gram.kernel, getattr(gram.x, "width", None)).yes:
         return None
     n = gram.shape[0]
     rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
-    matrix = on_host(Gram(gram.kernel, gram.x.take(rows)).dense()).astype(np.float64)
+    matrix = as_numpy(Gram(gram.kernel, gram.x.take(rows)).dense()).astype(np.float64)
     values, vectors = linalg.eigen(matrix)
     if not linalg.is_negative(values, matrix, precision(gram.dtype)):
         return None
@@ -57,7 +56,7 @@ def sentence(gram: Gram, witness: Any) -> str:
     >>> sentence(gram, np.array([0.0, 1.0]))
     'the kernel is not positive definite, vᵀKv = -2 for the unit vector v in `witness`'
     """
-    value = float(witness @ on_host(gram @ gram.x.vector(witness)))
+    value = float(witness @ as_numpy(gram @ gram.x.vector(witness)))
     return (
         f"the kernel is not positive definite, vᵀKv = {value:.3g} for the unit vector v in "
         "`witness`"
@@ -119,7 +118,7 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
     (True, False)
     """
     gram = problem.gram
-    values, vectors = map(on_host, linalg.eigen(to_precision(gram.dense(), "float64")))
+    values, vectors = map(as_numpy, linalg.eigen(to_precision(gram.dense(), "float64")))
     basis = vectors[:, values >= 0]
     matrix = (basis * values[values >= 0]) @ basis.T
     nearest = Precomputed(0.5 * (matrix + matrix.T)).gram(np.arange(gram.shape[0]))
@@ -132,6 +131,6 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
         "precomputed matrix.",
         vectors[:, 0],
     )
-    coefficients = (basis @ (basis.T @ on_host(solution.coefficients))).astype(gram.dtype)
+    coefficients = (basis @ (basis.T @ as_numpy(solution.coefficients))).astype(gram.dtype)
     coefficients = gram.x.vector(coefficients)
     return replace(solution, coefficients=coefficients, status=status)

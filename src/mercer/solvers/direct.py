@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, precision, to_precision
+from mercer.arrays import Array, as_numpy, beside, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
-from mercer.solvers import admission
 from mercer.solvers.definiteness import without_minimum, witness_of
 from mercer.solvers.krylov import conjugate_gradients
 from mercer.solvers.optimality import ridge_residual
@@ -34,6 +35,8 @@ class Tuning:
         The residual that they must reach: that of a factor in float64.
     primal_refinements : int
         Corrections of a solution in features, whose difference loses digits.
+    shifts : tuple of float
+        What is added to the ridge where rounding hides it, in units of rounding of tr K.
     unsolved : pairs of precision and residual
         Residuals beyond which nothing was solved.
     """
@@ -42,6 +45,7 @@ class Tuning:
     refinements: int = 12
     refined: float = 1e-12
     primal_refinements: int = 4
+    shifts: tuple[float, ...] = (1.0, 100.0)
     unsolved: tuple[tuple[str, float], ...] = (("float32", 1e-2), ("float64", 1e-6))
 
 
@@ -93,50 +97,66 @@ class Direct:
         work = _Factorisation(Direct, problem)
         # off a null space the kernel is positive definite by what it says
         work.witness = None if problem.polynomials is not None else witness_of(problem.gram)
-        work.tuning = self.tuning
+        work.tuning, work.goal = self.tuning, dict(self.tuning.unsolved)[work.precision]
         work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
             return work.minimum_norm()
-        if self._takes_features(problem):
-            return work.in_features()
+        primal = has_few_features(problem.gram) if self.primal is None else self.primal
+        if primal and problem.null_space is None:
+            return work.stable(work.in_features)
         mixed = self.mixed and not self.keep_factor
-        if (
-            self.mixed is None and not self.keep_factor
-        ):  # a card for computing has float64 as fast as float32
-            large = problem.rows >= self.tuning.mixed_size
-            mixed = large and not admission.on_device(problem.gram)
+        if self.mixed is None and not self.keep_factor:
+            mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
         refined = work.refined() if mixed and problem.gram.dtype == np.float64 else None
-        return work.factored() if refined is None else refined
-
-    def _takes_features(self, problem: Problem) -> bool:
-        """Whether to solve for the weights of explicit features."""
-        if problem.null_space is not None:
-            return False
-        return has_few_features(problem.gram) if self.primal is None else self.primal
+        return work.stable(work.factored) if refined is None else refined
 
 
 class _Factorisation(RidgeSystem):
     """Ways to solve the system with a stored matrix, in the library of the targets."""
 
     tuning: Tuning
+    goal: float  # the residual beyond which nothing was solved
     witness: Any
     keep_factor: bool
 
-    def factored(self) -> Solution:
+    def stable(self, solve: Callable[[float], Solution]) -> Solution:
+        """The solution, or that with a larger ridge where rounding of Kα drowns ρα.
+
+        Coefficients are near y/ρ. Where K is so large that their last digits times K exceed y,
+        those of a ridge of the size of that rounding are smaller, and nearer to the solution.
+        """
+        solution = solve(0.0)
+        for times in self.tuning.shifts:
+            if self.witness is not None or solution.gap <= self.goal:
+                break
+            other = solve(times * self.unit * self.trace)
+            solution = other if other.gap < solution.gap else solution
+        return solution
+
+    @property
+    def unit(self) -> float:
+        return float(np.finfo(self.precision).eps)
+
+    @cached_property
+    def trace(self) -> float:
+        """tr SKS."""
+        return float(self.xp.sum(self.roots[:, 0] ** 2 * self.problem.array(self.gram.diagonal())))
+
+    def factored(self, shift: float = 0.0) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
-        matrix = self._matrix(self.gram, self.ridge)
+        matrix = self._matrix(self.gram, self.ridge + shift)
         try:
             factor = linalg.cholesky(matrix, overwrite=True)
         except NotPositiveDefiniteError as refusal:
             return self._indefinite(matrix, refusal.witness)
         solved = to_precision(factor.solve(to_precision(self.sides, self.precision)), "float64")
         note = f"Cholesky factorisation in {self.precision}"
-        solution = self._solution(solved, note, factor.jitter)
+        solution = self._solution(solved, note, factor.jitter, shift)
         return replace(solution, factor=factor) if self.keep_factor else solution
 
     def _indefinite(self, matrix: Array, direction: Array) -> Solution:
         """The solution of least norm where K + ρI is not positive definite: not a minimum."""
-        witness = admission.on_host(self.roots[:, 0]) * admission.on_host(direction)
+        witness = as_numpy(self.roots[:, 0]) * as_numpy(direction)
         self.witness = witness / np.linalg.norm(witness)
         solved, rank = linalg.symmetric_solve(matrix, to_precision(self.sides, self.precision))
         note = f"eigendecomposition of an indefinite matrix of rank {rank} of {matrix.shape[0]}"
@@ -146,10 +166,8 @@ class _Factorisation(RidgeSystem):
         """A float32 factor, and conjugate gradients in float64; None where that fails."""
         try:
             single = self._matrix(self.gram.astype(np.float32), self.ridge)
-            factor = linalg.cholesky(single, overwrite=True)
+            factor = linalg.cholesky(single, jitter=0.0, overwrite=True)
         except ValueError:  # not positive definite, or beyond the range of float32
-            return None
-        if factor.jitter > 0:
             return None
         run = conjugate_gradients(
             self.multiply,
@@ -163,19 +181,24 @@ class _Factorisation(RidgeSystem):
         note = f"factored in float32, refined in float64 in {len(run.history) - 1} steps"
         return self._solution(run.solution, note)
 
-    def in_features(self) -> Solution:
+    def in_features(self, shift: float = 0.0) -> Solution:
         """(SKS + ρI)⁻¹ = (I − Φ(ΦᵀΦ + ρI)⁻¹Φᵀ)/ρ for SKS = ΦΦᵀ: the inversion lemma."""
         kernel: Any = self.gram.kernel
+        ridge = self.ridge + shift
         features = self.roots * self.problem.array(kernel.features(self.gram.x))
-        matrix = linalg.shift_diagonal(features.T @ features, self.ridge)
+        matrix = linalg.shift_diagonal(features.T @ features, ridge)
         factor = linalg.cholesky(matrix, overwrite=True)
         weights = factor.solve(features.T @ self.sides)
-        solved = (self.sides - features @ weights) / self.ridge
-        for _ in range(self.tuning.primal_refinements):
-            rest = self.sides - features @ (features.T @ solved) - self.ridge * solved
-            solved = solved + (rest - features @ factor.solve(features.T @ rest)) / self.ridge
+        best = solved = (self.sides - features @ weights) / ridge
+        least = math.inf
+        for _ in range(self.tuning.primal_refinements + 1):
+            rest = self.sides - features @ (features.T @ solved) - ridge * solved
+            if not (size := self.size(rest)) < least:  # only rounding is left, or it grows
+                break
+            best, least = solved, size
+            solved = solved + (rest - features @ factor.solve(features.T @ rest)) / ridge
         note = f"primal system of {matrix.shape[0]} features, Cholesky factorisation in float64"
-        return self._solution(solved, note, factor.jitter)
+        return self._solution(best, note, factor.jitter, shift)
 
     def minimum_norm(self) -> Solution:
         """λ = 0: the function of least norm among those with the least error."""
@@ -217,22 +240,27 @@ class _Factorisation(RidgeSystem):
         return matrix
 
     def _solution(
-        self, solved: Array, note: str, jitter: float = 0.0, intercept: Array | None = None
+        self,
+        solved: Array,
+        note: str,
+        jitter: float = 0.0,
+        shift: float = 0.0,
+        intercept: Array | None = None,
     ) -> Solution:
         """The answer with its residual; the status says what was done, and what was added."""
         alpha, b = self.coefficients(solved, intercept)
         coefficients = to_precision(alpha, self.precision)
         residual = ridge_residual(self.problem, coefficients, b)
-        if jitter:
+        if added := jitter + shift:
+            why = "hides nλα" if shift else "made the matrix indefinite"
             note += (
-                f" after adding {jitter:.1e} (10^{math.log10(jitter):.0f}) to the diagonal, since "
-                "rounding made the matrix indefinite"
+                f" after adding {added:.1e} (10^{math.log10(added):.0f}) to the diagonal, since "
+                f"rounding {why}"
             )
         text = f"{note}; {residual}."
-        if not residual.claimed <= dict(self.tuning.unsolved)[self.precision]:
-            advice = (
-                "Check that the kernel is symmetric, raise the regularization, or pass float64."
-            )
+        if not residual.claimed <= self.goal:
+            cause = "Scale the columns of X" if added else "Check that the kernel is symmetric"
+            advice = f"{cause}, raise the regularization, or pass float64."
             status = Status(False, f"Not solved: {text}", advice, self.witness)
         elif self.witness is None:
             status = Status(True, f"Solved: {text}")

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, namespace
+from mercer.arrays import Array, as_numpy, beside, to_precision
 from mercer.solvers import admission
 from mercer.solvers.early_stopping import EarlyStopping, HeldOut
 from mercer.solvers.problem import Problem, require_plain_intercept
@@ -250,7 +250,7 @@ def save(state: State, path: Any) -> None:
         if not part.metadata.get("stored", True):
             continue
         if hasattr(value, "shape"):
-            arrays[part.name] = admission.on_host(value)
+            arrays[part.name] = as_numpy(value)
         else:
             plain[part.name] = value
     arrays["plain"] = np.frombuffer(json.dumps(plain).encode(), np.uint8)
@@ -282,8 +282,7 @@ def restore(state: State, path: Any) -> None:
                 f"{path} is a checkpoint of another problem: {name} has the shape {value.shape} "
                 f"there, and {tuple(np.shape(now))} here."
             )
-        xp = namespace(now)
-        setattr(state, name, xp.asarray(value, dtype=now.dtype, device=now.device))
+        setattr(state, name, to_precision(beside(value, now), now.dtype))
     if plain["posed"] != state.posed:
         raise ValueError(
             f"{path} is a checkpoint of another problem: its targets, weights, kernel, loss or "

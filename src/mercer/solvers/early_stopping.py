@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.arrays import beside, namespace, to_precision
+from mercer.arrays import as_numpy, beside, namespace, to_precision
 from mercer.checks import check_count, check_positive
-from mercer.solvers import admission
 from mercer.solvers.optimality import certified_gap
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution, Status, plain_intercept
@@ -79,7 +78,7 @@ class HeldOutRows:
 
     def __init__(self, rule: HeldOut, problem: Problem) -> None:
         self.problem = problem
-        weights = admission.on_host(problem.sample_weights)
+        weights = as_numpy(problem.sample_weights)
         hidden = rule.hidden(weights, _labels(problem))
         self.rows = np.flatnonzero(hidden)
         self.rest = replace(problem, weights=np.where(hidden, 0.0, weights))
@@ -154,5 +153,5 @@ def _labels(problem: Problem) -> np.ndarray | None:
     """The class of each row; None where targets are numbers."""
     if not problem.loss.is_classification:
         return None
-    y = admission.on_host(problem.y)
+    y = as_numpy(problem.y)
     return y if y.ndim == 1 else y.argmax(axis=1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, inner, namespace
+from mercer.arrays import Array, beside, inner, namespace
 
 Apply = Callable[[Array], Array]
 
@@ -113,7 +113,7 @@ def largest_eigenvalue(multiply: Apply, like: Array, *, steps: int = 30) -> floa
     """The largest eigenvalue of a symmetric A ⪰ 0 by Lanczos' method, one product for each step.
 
     It comes from below, and is a few per cent short at worst, nearly always much less. `like` is
-    any vector of the length, library and device of those that A multiplies.
+    any vector of the length and library of those that A multiplies.
 
     References
     ----------
@@ -129,7 +129,7 @@ def largest_eigenvalue(multiply: Apply, like: Array, *, steps: int = 30) -> floa
     """
     xp, size = namespace(like), like.shape[0]
     start = np.random.default_rng(0).standard_normal(size)
-    vector = xp.asarray(start, dtype=xp.float64, device=like.device)
+    vector = beside(start, like)
     basis, images, largest = [], [], 0.0
     for _ in range(min(steps, size)):
         basis.append(vector / xp.linalg.vector_norm(vector))

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, inner, namespace, to_precision
+from mercer.arrays import Array, beside, inner, namespace, to_precision, zeros
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss, Squared
 from mercer.losses.numerics import indicator
 from mercer.operators import Affine, Identity, MappedRows, MixedPrecision, RowMap, RowPass
-from mercer.solvers import admission
+from mercer.runtime.machine import float64_is_slow
 from mercer.solvers.krylov import conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
 from mercer.solvers.preconditioners import SampledHessians, mean_curvature, random_rows
@@ -84,6 +84,7 @@ class Basis:
         if isinstance(problem.penalty_operator, Identity):
             return
         matrix = problem.penalty_operator.astype(np.float64).dense()
+        # units of the points, not of this matrix: passes multiply β by K_nM in their precision
         unit = float(np.finfo(problem.operator.dtype).eps)
         jitter = tuning.jitter * unit * float(abs(matrix.diagonal()).mean())
         try:
@@ -250,6 +251,8 @@ class Direction:
         self.first = -inner(point.gradient, first)
         self.before = space.excess(point.gradient, self.first)
         self.goal, self.noise = goal, 0.0
+        # Products in float32 are those of a Hessian that is a little off. Steps that lower the
+        # residual below what that does to it would fit the rounding, and each costs a pass.
         if space.products != "float64":
             error = hessian.rounding(first) / (math.sqrt(inner(first, first)) or 1.0)
             self.noise = space.excess(error, inner(error, preconditioner.solve(error)))
@@ -380,10 +383,10 @@ class OnCentres:
         return beta, theta[-1, :] if self.problem.fit_intercept else 0.0 * theta[0, :]
 
     def started(self, start: Solution | None) -> Point:
-        y, xp = self.problem.y_columns, self.xp
+        y = self.problem.y_columns
         if start is None:
             shape = self.size + self.problem.fit_intercept, y.shape[1]
-            return self._at(xp.zeros(shape, dtype=xp.float64, device=y.device))
+            return self._at(zeros(shape, y, "float64"))
         return self.at(self.problem.array(start.coefficients), start.intercept)
 
     def at(self, beta: Array, intercept: Any) -> Point:
@@ -410,6 +413,8 @@ class OnCentres:
     def _at(self, theta: Array) -> Point:
         """Values and gradient at θ: one pass, in which its rounded coefficients are judged too."""
         beta, shift = self.split(theta)
+        # A pass takes its time for kernel values, hardly any for another column of β: so the
+        # coefficients that will be stored are judged with those they are rounded from.
         outputs, rounded = beta.shape[1], self._rounded(beta)
         if rounded is not None:
             beta = self.xp.concat([beta, rounded], axis=1)
@@ -516,7 +521,7 @@ class OnCentres:
         if self.products == "float64":
             return False
         self.products, self.judged_from = "float64", None
-        if admission.float64_is_dear(self.operator):
+        if float64_is_slow(self.operator):
             self.hessians.current = None  # a better one saves passes, which take long now
         return True
 
@@ -533,6 +538,7 @@ class OnCentres:
         slope = inner(point.gradient, direction.theta)
         if full.objective <= point.objective + self.tuning.sufficient * slope:
             return full, 1.0
+        # K_nM β is linear in β: values on the way are known, so that halvings cost no pass.
         change, length = full.values - point.values, 1.0
         for _ in range(self.tuning.halvings):
             length *= 0.5

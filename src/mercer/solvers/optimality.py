@@ -30,11 +30,12 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, inner, namespace
+from mercer.arrays import Array, beside, identity, inner, namespace
 from mercer.losses import Logistic, Loss, Multinomial, Poisson, Squared
 from mercer.losses.numerics import beyond_noise, increasing_root
 from mercer.operators import Identity, MixedPrecision
-from mercer.solvers import admission
+from mercer.runtime.machine import float64_is_slow
+from mercer.runtime.threads import spans
 from mercer.solvers.penalties import L1, NormPenalty
 from mercer.solvers.problem import Problem, over_rows, require_plain_intercept
 
@@ -64,6 +65,8 @@ class Tuning:
     negligible : float
         Objectives below this share of the risk of f = 0 are rounding: a relative gap is taken
         relative to no less.
+    rows : int
+        Rows of losses and conjugates that are computed together on the host.
     sampled_rows, narrow, fewest_rows : int
         On a card a ridge residual is computed on so many rows, on fewer where points have more
         than so many coordinates, but at least on the last number: its standard error is about a
@@ -76,6 +79,7 @@ class Tuning:
     doublings: int = 1100
     centring_steps: int = 100
     negligible: float = 64.0 * EPS
+    rows: int = 1 << 18
     sampled_rows: int = 20_000
     narrow: int = 200
     fewest_rows: int = 4096
@@ -223,13 +227,30 @@ class Evaluation:
     @property
     def scale(self) -> float:
         """The least objective that is more than rounding."""
-        xp, problem = namespace(self.values), self.problem
-        zero = self.loss.risk(self.y, xp.zeros_like(self.y), problem.sample_weights)
-        return TUNING.negligible * abs(float(zero))
+        return TUNING.negligible * abs(sum(map(self._risk_of_zero, self._parts())))
+
+    def _risk_of_zero(self, rows: slice) -> float:
+        y, p = self.y[rows], self.problem.shares[rows]
+        xp = namespace(y)
+        losses = _row_sums(self.loss.value(y, xp.zeros_like(y)))
+        return float(xp.sum(p * xp.where(p > 0, losses, 0.0)))
+
+    def _parts(self) -> list[slice]:
+        """Rows that are looked at together: on the host not all, as their terms take memory."""
+        n = self.values.shape[0]
+        step = TUNING.rows if isinstance(self.values, np.ndarray) else n
+        return [slice(*span) for span in spans(n, max(1, step))]
 
     def fenchel(self, u: Array) -> tuple[float, float]:
         """Σ p_i [ℓ(y_i, f_i) + ℓ*(y_i, u_i) − u_i f_i], and a bound of its rounding."""
-        xp, y, p = namespace(u), self.y, self.problem.shares
+        parts = [self._fenchel(rows, u[rows]) for rows in self._parts()]
+        total, rounding = (sum(part[i] for part in parts) for i in range(2))
+        return (max(total, 0.0), rounding) if math.isfinite(total) else (math.inf, 0.0)
+
+    def _fenchel(self, rows: slice, u: Array) -> tuple[float, float]:
+        """The same for some rows."""
+        xp, y, p = namespace(u), self.y[rows], self.problem.shares[rows]
+        values, errors = self.values[rows], self.errors[rows]
         conjugate = _row_sums(self.loss.conjugate(y, u))
 
         def terms(f: Array) -> tuple[Array, Array]:
@@ -237,15 +258,15 @@ class Evaluation:
             sizes = xp.abs(loss) + xp.abs(conjugate) + xp.abs(product)
             return loss + conjugate - product, sizes
 
-        here, sizes = terms(self.values)
-        ends = [terms(self.values + sign * self.errors)[0] for sign in (-1.0, 1.0)]
+        here, sizes = terms(values)
+        ends = [terms(values + sign * errors)[0] for sign in (-1.0, 1.0)]
         counted = p > 0  # what has no weight may be infinite
         total = float(xp.sum(p * xp.where(counted, here, 0.0)))
         if not math.isfinite(total):
             return math.inf, 0.0
         here, largest = (xp.where(counted, part, 0.0) for part in (here, xp.maximum(*ends)))
         rounding = xp.clip(largest - here, min=0.0) + 4.0 * EPS * xp.where(counted, sizes, 0.0)
-        return max(total, 0.0), float(xp.sum(p * rounding))
+        return total, float(xp.sum(p * rounding))
 
     def _unbalance(self, u: Array) -> float:
         """What rounding leaves of Σ p_i u_i = 0 costs |f| + |b| times that."""
@@ -523,7 +544,7 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
             break
         weighted = p[:, None] * probability
         diagonal = xp.sum(weighted, axis=0)
-        bend = xp.eye(y.shape[1], dtype=y.dtype, device=y.device) * diagonal
+        bend = identity(y.shape[1], y) * diagonal
         bend = bend - weighted.T @ probability
         step = -linalg.symmetric_solve(bend, slope[:, None], cutoff=1e-14)[0][:, 0]
         fall, length = float(slope @ step), 1.0
@@ -572,7 +593,7 @@ def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual
     xp = namespace(problem.y)
     y = xp.reshape(problem.y, (problem.rows, -1))
     alpha = xp.reshape(problem.array(v), y.shape)
-    dear = admission.float64_is_dear(problem.gram)
+    dear = float64_is_slow(problem.gram)
     fitted = (MixedPrecision(problem.gram) if dear else problem.gram) @ alpha
     weights, b = problem.sample_weights, problem.constants(intercept)
     if problem.null_space is not None:

@@ -27,13 +27,12 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, namespace, precision
 from mercer.operators import BlockedGram, FeatureMatrix, Gram
-from mercer.points import PointSet
-from mercer.runtime.budget import memory_budget
+from mercer.runtime.budget import in_words, memory_budget
 from mercer.runtime.threads import spans
 from mercer.solvers.on_centres import Basis
 from mercer.solvers.problem import Problem, has_few_features, require_square_loss
 
-ROWS = 2048  # new points, or rows of features, that are treated together
+BATCH_ROWS = 2048  # new points, or rows of features, that are treated together
 
 
 def posterior(problem: Problem, factor: linalg.Factor | None = None) -> Posterior:
@@ -332,7 +331,7 @@ class OnFeatures(Posterior):
         operator = self.problem.operator
         parts = operator.parts() if isinstance(operator, BlockedGram) else [(0, operator)]
         for first, gram in parts:
-            for start, stop in spans(gram.shape[0], ROWS):
+            for start, stop in spans(gram.shape[0], BATCH_ROWS):
                 yield slice(first + start, first + stop), self._features(gram[start:stop])
 
     def _sums(self) -> tuple[Array, Array]:
@@ -407,18 +406,18 @@ class OnFeatures(Posterior):
 
 def _parts(x: Any) -> Iterator[Any]:
     """New points, some after the other, so that arrays of n rows keep few columns."""
-    for start, stop in spans(len(x), ROWS) or [(0, 0)]:
+    for start, stop in spans(len(x), BATCH_ROWS) or [(0, 0)]:
         yield x.slice(start, stop) if hasattr(x, "slice") else x[start:stop]
 
 
 def _check_memory(gram: Gram) -> None:
     """Refuse a factor of n rows that does not fit into memory."""
-    n, points = gram.shape[0], gram.x
+    n = gram.shape[0]
     needed, limit = 16 * n * n, 4 * memory_budget(gram.memory)
-    if isinstance(points, PointSet) and points.home == "host" and needed > limit:
+    if gram.machine.uses_numpy and needed > limit:
         raise ValueError(
-            f"the exact posterior of {n:,} rows takes {needed / 2**30:.0f} GB of memory, and "
-            f"{limit / 2**30:.0f} GB are free. Fit with centres, as KernelRidge(centres=2000), "
+            f"the exact posterior of {n:,} rows takes {in_words(needed)} of memory, and "
+            f"{in_words(limit)} are free. Fit with centres, as KernelRidge(centres=2000), "
             "whose posterior takes one pass over the rows."
         )
 

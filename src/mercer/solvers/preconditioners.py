@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, namespace, to_precision
+from mercer.arrays import Array, as_numpy, beside, namespace, to_precision, zeros
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.tiling import mirror
 from mercer.features.partial_cholesky import PartialFactor
@@ -25,8 +25,8 @@ from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_t
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
+from mercer.runtime.machine import CPU, Machine, float64_is_slow
 from mercer.runtime.threads import Span, spans
-from mercer.solvers import admission
 from mercer.solvers.problem import Problem
 
 TINY = 1e-300  # in place of 0 under a logarithm
@@ -40,9 +40,6 @@ class Tuning:
     ----------
     fewest : int
         Columns that are taken whatever the budget says: fewer have no effect worth a factor.
-    entry : float
-        Multiply-adds that take as long as a kernel value in float64, beside one for each
-        coordinate (Gaussian, two cores: 0.9 ns against 0.03 ns).
     ahead : float
         Times as many columns: how far ahead their cost is looked at. Columns come in blocks of
         about an eighth, so that smaller differences are noise.
@@ -51,43 +48,18 @@ class Tuning:
         of their products would be a tenth of ρ and more.
     floor : float
         Of the trace of K̂: the least ρ that float64 can tell from 0.
-    block_bytes, device_bytes : int
-        Of rows that are multiplied at a time: they stay in a cache of the CPU while the leading
-        columns become float64; on a card they are many enough that launches take no time.
-    device_entry, device_coordinate : float
-        As `entry` on a card, and what a coordinate adds (Gaussian on an H200: 0.3 ps at d = 10 and
-        8.6 ps at d = 784, against 0.04 ps for a multiply-add in float32).
-    stored_entry : float
-        The same, where K is stored on a card and read: 1.5 ps, but columns are then chosen on the
-        host, which takes as long as their arithmetic.
     """
 
     fewest: int = 50
-    entry: float = 28.0
-    device_entry: float = 4.0
-    device_coordinate: float = 0.27
-    stored_entry: float = 12.0
     ahead: float = 1.3
     wide: float = 1e4
     floor: float = 1e-14
-    block_bytes: int = 16 << 20
-    device_bytes: int = 2 << 30
 
 
 TUNING = Tuning()
 
 
-def value_cost(gram: Any) -> float:
-    """Multiply-adds that take as long as a value of K in a product, on the CPU in float64."""
-    width = getattr(gram.x, "width", 0)
-    if admission.stores_faster(gram):
-        return TUNING.stored_entry
-    if admission.on_device(gram):
-        return TUNING.device_entry + TUNING.device_coordinate * width
-    return TUNING.entry + width
-
-
-def most_columns(rows: int, itemsize: int, memory: Memory = None) -> int:
+def most_columns(rows: int, itemsize: int, memory: Memory = None, machine: Machine = CPU) -> int:
     """How many columns r a preconditioner may have: n·r + r² numbers fit the memory budget.
 
     Beside them there are three blocks of rows that are multiplied.
@@ -99,12 +71,15 @@ def most_columns(rows: int, itemsize: int, memory: Memory = None) -> int:
     room -= 3 * block_bytes(memory)
     square = 16  # bytes: FᵀF and its factor
     fitting = (math.sqrt(line**2 + 4 * square * room) - line) / (2 * square)
+    fitting = min(fitting, machine.rank_per_root * math.sqrt(rows))
     return max(1, min(rows, max(TUNING.fewest, int(fitting))))
 
 
-def block_bytes(memory: Memory = None) -> int:
+def block_bytes(memory: Memory = None, machine: Machine = CPU) -> int:
     """Bytes of the rows that are multiplied at a time, little beside a small budget."""
-    return min(TUNING.block_bytes, memory_budget(memory) // 8)
+    if not machine.uses_numpy:  # the budget is of main memory
+        return machine.rows_bytes
+    return min(machine.rows_bytes, memory_budget(memory) // 8)
 
 
 def default_rank(rows: int, itemsize: int, memory: Memory = None) -> int:
@@ -210,7 +185,7 @@ class Columns:
     """
 
     def __init__(
-        self, columns: Array, roots: Array, ridge: float, block_bytes: int = TUNING.block_bytes
+        self, columns: Array, roots: Array, ridge: float, block_bytes: int = CPU.rows_bytes
     ) -> None:
         self.columns, self.roots, self.xp = columns, roots, namespace(roots)
         self.block_bytes = block_bytes
@@ -228,7 +203,7 @@ class Columns:
         """How many columns are multiplied in float64: up to the last one with large squares."""
         if self.columns.dtype == self.roots.dtype:
             return self.rank
-        squares = self.xp.zeros(self.rank, dtype=self.roots.dtype, device=self.roots.device)
+        squares = zeros(self.rank, self.roots)
         for start, stop in self._spans():
             rows = self.columns[start:stop] * self._roots(start, stop)
             squares += to_precision(self.xp.sum(rows * rows, axis=0), "float64")
@@ -246,7 +221,7 @@ class Columns:
     def _moments(self) -> Array:
         """FᵀS²F, added up in float64."""
         k, rank = self.leading, self.rank
-        total = self.xp.zeros((rank, rank), dtype=self.roots.dtype, device=self.roots.device)
+        total = zeros((rank, rank), self.roots)
         for start, stop in self._spans():
             head, tail = self._block(start, stop)
             head, tail = head * self.roots[start:stop], tail * self._roots(start, stop)
@@ -312,8 +287,6 @@ class SamplingTuning:
 
     Parameters
     ----------
-    block_bytes, device_bytes : int
-        Of a block of sampled rows, on the CPU and on a device.
     decades : int
         Of jitters that are tried where rounding has made a preconditioner indefinite.
     factors : tuple of int
@@ -322,18 +295,18 @@ class SamplingTuning:
         What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one
         more coordinate and output add to that (Gaussian in float32 on two cores, 4,000 centres:
         0.33 ns for d = 11, against 0.014 ns).
-    dear : float
-        Times as long takes a pass in float64 on a card.
     pilot : int
         Rows for each centre of a first sample, from which leverages are estimated.
     sketch : int
         Random vectors that estimate them.
+    leverage_rows : int
+        For which they are computed at a time, where the rows are in memory.
     looked_at : int
         Rows whose leverages tell whether it is worth having those of all.
     uneven : float
         Mean square of the leverages over the square of their mean from which it is: 1 if all are
         alike, 1 + 2/sketch if they seem not to be.
-    device_panel : int
+    panel : int
         Columns of a product of which only the lower triangle is computed.
     begin : float
         The gap is about one over this at the start, relative to the objective.
@@ -347,19 +320,17 @@ class SamplingTuning:
         Solutions with the factor of P for one with P itself: the second mends its rounding.
     """
 
-    block_bytes: int = 1 << 25
-    device_bytes: int = 1 << 30
     decades: int = 9
     factors: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
     entry: float = 12.0
     coordinate: float = 1.0
     output: float = 8.0
-    dear: float = 12.0
     pilot: int = 2
     sketch: int = 8
+    leverage_rows: int = 1 << 18
     looked_at: int = 4096
     uneven: float = 2.5
-    device_panel: int = 4096
+    panel: int = 4096
     begin: float = 1e-3
     inexact: float = 2.0
     slowest: float = 0.8
@@ -383,10 +354,34 @@ class SampledHessian:
         self, space: Any, rows: np.ndarray, factors: Array, ridge: float, floor: float | None
     ) -> None:
         self.space, self.floor = space, floor
+        nothing = np.zeros(space.size)
+        self.begun = np.zeros((space.size,) * 2, space.operator.dtype, "F"), nothing, 0.0
+        self._add(rows, factors)
+        self.factorise(ridge)
+
+    def extend(self, rows: np.ndarray, factors: Array, share: float, ridge: float) -> None:
+        """Take more rows; those of before count less by a factor."""
+        self.begun = self._moments_so_far(share)
+        del self.columns  # its memory goes before that of the next one is taken
+        self._add(rows, factors)
+        self.factorise(ridge)
+
+    def _moments_so_far(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """Σ r_i² z_i z_iᵀ times a number: of coordinates, with the constant, of the constant."""
+        size = self.space.size
+        mirror(self.columns, 0, len(self.columns))
+        inner = self.columns[:size, :size].astype(self.space.operator.dtype, order="F")
+        clear_small(inner)
+        inner *= share
+        np.fill_diagonal(inner, share * self.diagonal[:size])
+        return inner, share * self.columns[-1, :size], share * float(self.diagonal[-1])
+
+    def _add(self, rows: np.ndarray, factors: Array) -> None:
         self.columns = self._moments(rows, np.sqrt(np.maximum(factors, 0.0)))
         self.diagonal = self.columns.diagonal().copy()
+        # The factor will overwrite the lower triangle. The moments stay above the diagonal, so
+        # that another λ or jitter takes a factorisation, and no pass over the sample.
         mirror(self.columns.T, 0, len(self.columns))
-        self.factorise(ridge)
 
     def factorise(self, ridge: float) -> None:
         """Take another λ with the same sample."""
@@ -407,19 +402,24 @@ class SampledHessian:
         )
 
     def _moments(self, rows: np.ndarray, roots: np.ndarray) -> np.ndarray:
-        """The lower triangle of Σ r_i² z_i z_iᵀ, computed in the precision of the points."""
+        """The lower triangle of Σ r_i² z_i z_iᵀ, in the precision of the points.
+
+        It is added to what was begun, which no other frame holds: it is large.
+        """
+        inner, last, total = self.begun
+        del self.begun
         size, part = self.space.size, self.space.operator[rows, :]
         dtype = part.dtype
-        inner, last = np.zeros((size, size), dtype, order="F"), np.zeros(size)
         lower = None
         if self.space.basis.factor is not None:
             lower = self.space.basis.factor.lower.astype(dtype, copy=False)
             if lower is not self.space.basis.factor.lower:
                 clear_small(lower)
-        step = max(256, SAMPLING.block_bytes // (np.dtype(dtype).itemsize * size))
+        step = max(256, CPU.sample_bytes // (np.dtype(dtype).itemsize * size))
         for start, stop in spans(len(rows), step):
             scale = roots[start:stop].astype(dtype)
             block = _by_columns(part[start:stop, :])
+            # subnormal numbers take BLAS a hundred times as long, and add nothing
             clear_small(block)
             block *= scale[:, None]
             if lower is not None:
@@ -431,9 +431,10 @@ class SampledHessian:
         del lower  # its memory goes before the moments become float64
         if self.floor is None:
             return inner.astype(np.float64, copy=False)
-        total = np.zeros((size + 1, size + 1), order="F")
-        total[:size, :size], total[size, :size], total[size, size] = inner, last, roots @ roots
-        return total
+        whole = np.zeros((size + 1, size + 1), order="F")
+        whole[:size, :size], whole[size, :size] = inner, last
+        whole[size, size] = total + roots @ roots
+        return whole
 
     def solve(self, residual: np.ndarray) -> np.ndarray:
         """P⁻¹r."""
@@ -451,18 +452,29 @@ def _by_columns(part: Any) -> np.ndarray:
     return np.asfortranarray(part.dense())
 
 
-class DeviceHessian:
+class GeneralHessian:
     """The same in any array library, where memory is not the first concern.
 
     Σ r_i² k_i k_iᵀ + λK_MM is factored, k_i = k(C, x_i), which takes half as many operations as a
     sum of z_i z_iᵀ; values are float64, as this squares the condition number.
     """
 
+    factor: Any
+
     def __init__(
         self, space: Any, rows: np.ndarray, factors: Array, ridge: float, floor: float | None
     ) -> None:
         self.space, self.floor = space, floor
-        self.moments = self._moments(rows, namespace(factors).clip(factors, min=0.0) ** 0.5)
+        width = space.size + (floor is not None)
+        self.moments = zeros((width, width), factors, "float64")
+        self._add(rows, factors)
+        self.factorise(ridge)
+
+    def extend(self, rows: np.ndarray, factors: Array, share: float, ridge: float) -> None:
+        """Take more rows; those of before count less by a factor."""
+        self.factor = None
+        self.moments *= share
+        self._add(rows, factors)
         self.factorise(ridge)
 
     def factorise(self, ridge: float) -> None:
@@ -478,13 +490,13 @@ class DeviceHessian:
             matrix[-1, -1] += self.floor
         self.factor = replace(linalg.cholesky(matrix, overwrite=True), refined=False)
 
-    def _moments(self, rows: np.ndarray, roots: Array) -> Array:
-        """Σ r_i² (k_i, 1)(k_i, 1)ᵀ: its lower triangle, panel by panel, and then the other."""
-        part, xp = self.space.operator[rows, :].astype(np.float64), namespace(roots)
-        size = self.space.size + (self.floor is not None)
-        total = xp.zeros((size, size), dtype=xp.float64, device=roots.device)
-        panels = spans(size, SAMPLING.device_panel)
-        for start, stop in spans(len(rows), max(256, SAMPLING.device_bytes // (8 * size))):
+    def _add(self, rows: np.ndarray, factors: Array) -> None:
+        """Add Σ r_i² (k_i, 1)(k_i, 1)ᵀ: the lower triangle, panel by panel, and then the other."""
+        part, xp = self.space.operator[rows, :].astype(np.float64), namespace(factors)
+        roots, total, size = xp.clip(factors, min=0.0) ** 0.5, self.moments, len(self.moments)
+        panels = spans(size, SAMPLING.panel)
+        most = self.space.operator.machine.sample_bytes // (8 * size)
+        for start, stop in spans(len(rows), max(256, most)):
             scale = roots[start:stop, None]
             block = scale * part[start:stop, :].dense()
             block = xp.concat([block, scale], axis=1) if self.floor is not None else block
@@ -492,7 +504,6 @@ class DeviceHessian:
                 total[first:last, :last] += block[:, first:last].T @ block[:, :last]
         for first, last in panels:
             total[:first, first:last] = total[first:last, :first].T
-        return total
 
     def solve(self, residual: Array) -> Array:
         """P⁻¹r."""
@@ -517,7 +528,7 @@ class SampledHessians:
 
     def __init__(self, space: Any) -> None:
         self.space = space
-        self.current: SampledHessian | DeviceHessian | None = None
+        self.current: SampledHessian | GeneralHessian | None = None
         self.used: Any = None  # curvatures of the current one
         self.sample: Any = None  # its rows, their curvatures, and one over the chance of each
         self.made = 0
@@ -530,7 +541,7 @@ class SampledHessians:
             self.current.space = self.space
             self.current.factorise(self.space.ridge)
 
-    def at(self, point: Any, loss: Loss) -> SampledHessian | DeviceHessian:
+    def at(self, point: Any, loss: Loss) -> SampledHessian | GeneralHessian:
         """The preconditioner for a point, made anew where the current one is old."""
         space = self.space
         factors = mean_curvature(space.problem, loss, point.values)
@@ -540,12 +551,13 @@ class SampledHessians:
             if change <= SAMPLING.stale * float(xp.sum(self.used)):
                 return old
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
-        active = admission.on_host(xp.nonzero(factors)[0])
+        active = as_numpy(xp.nonzero(factors)[0])
         count = self._count(len(active))
-        rows, chances = np.arange(len(active)), np.ones(len(active))
         if count < len(active):
-            rows, chances = self._important(factors, active, count)
-        self.current = self._of(factors, active, rows, chances)
+            self.current, rows, chances = self._sampled(factors, active, count)
+        else:
+            rows, chances = np.arange(len(active)), np.ones(len(active))
+            self.current = self._of(factors, active, rows, chances)
         self.sample = active[rows], factors[beside(active[rows], factors)], 1.0 / chances
         return self.current
 
@@ -581,25 +593,32 @@ class SampledHessians:
             e = g - space.basis.pull(part.T @ (bends * values)) - ridge * v
         bounds = xp.sum(g * v - 0.5 * ridge * v**2 + e**2 / (2.0 * ridge), axis=0)
         bounds = self.largest_weight * (bounds - 0.5 * xp.sum(bends * values**2, axis=0))
-        bounds = admission.on_host(bounds).reshape(len(gradients), -1)
+        bounds = as_numpy(bounds).reshape(len(gradients), -1)
         return [float(part.sum()) for part in bounds]
 
     def _of(
         self, factors: Array, active: np.ndarray, chosen: np.ndarray, chances: np.ndarray
-    ) -> SampledHessian | DeviceHessian:
+    ) -> SampledHessian | GeneralHessian:
         """The Hessian on some of the active rows, which were chosen with these chances."""
         space = self.space
-        make = DeviceHessian if admission.on_device(space.operator) else SampledHessian
-        rows = active[chosen]
-        weights = factors[beside(rows, factors)] / beside(chances, factors)
+        make = SampledHessian if space.operator.machine.uses_numpy else GeneralHessian
+        rows, weights = self._weighted(factors, active, chosen, chances)
         floor = space.floor if space.problem.fit_intercept else None
         self.made += 1
         return make(space, rows, weights, space.ridge, floor)
 
-    def _important(
+    @staticmethod
+    def _weighted(
+        factors: Array, active: np.ndarray, chosen: np.ndarray, chances: np.ndarray
+    ) -> tuple[np.ndarray, Array]:
+        """Numbers of chosen rows, and their curvatures over the chances."""
+        rows = active[chosen]
+        return rows, factors[beside(rows, factors)] / beside(chances, factors)
+
+    def _sampled(
         self, factors: Array, active: np.ndarray, count: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows by leverage, and with which chance each was taken; uniform where that is as good.
+    ) -> tuple[SampledHessian | GeneralHessian, np.ndarray, np.ndarray]:
+        """The Hessian on rows by leverage, these, and the chance of each; uniform if as good.
 
         Where few rows have most of the leverage, as those far out in a table with heavy tails, a
         uniform sample misses them, and conjugate gradients pay. Leverages are estimated from a
@@ -610,23 +629,33 @@ class SampledHessians:
         one estimate, 7 after two, and 5 with leverages that are known.
         """
         space, rows, seed = self.space, len(active), self.space.solver.random_state
-        uniform = random_rows(rows, count, seed), np.full(count, count / rows)
+        chosen = np.random.default_rng(seed).choice(rows, count, replace=False)
+        uniform = np.sort(chosen), np.full(count, count / rows)
         linear = isinstance(space.loss, Squared)  # others have a new Hessian for every few steps
         if not linear or space.solver.sample or rows <= SAMPLING.looked_at:
-            return uniform
+            return self._of(factors, active, *uniform), *uniform
         fewer = min(count, SAMPLING.pilot * space.size)
-        first = random_rows(rows, fewer, seed), np.full(fewer, fewer / rows)
-        pilot = self._of(factors, active, *first)
+        pilot = self._of(factors, active, np.sort(chosen[:fewer]), np.full(fewer, fewer / rows))
         some = active[random_rows(rows, SAMPLING.looked_at, seed + 1)]
         seen = self._leverages(pilot, factors, some)
         if np.mean(seen**2) <= SAMPLING.uneven * np.mean(seen) ** 2:
-            return uniform
-        first_scores = self._leverages(pilot, factors, active)
+            rest = np.sort(chosen[fewer:])
+            if len(rest):  # what the pilot has seen is not computed again
+                more = self._weighted(factors, active, rest, np.full(len(rest), count / rows))
+                pilot.extend(*more, fewer / count, space.ridge)
+            return pilot, *uniform
+        shares = self._leverages(pilot, factors, active)
         del pilot  # its memory goes first
-        shares = np.maximum(0.5 / rows, first_scores / first_scores.sum())
+        shares /= shares.sum()
+        np.maximum(0.5 / rows, shares, out=shares)
         second = self._of(factors, active, *_drawn_by(shares, fewer, seed))
         scores = self._leverages(second, factors, active)
-        return _drawn_by(np.maximum(shares, scores / scores.sum()), count, seed)
+        del second
+        scores /= scores.sum()
+        np.maximum(shares, scores, out=shares)
+        del scores
+        drawn = _drawn_by(shares, count, seed)
+        return self._of(factors, active, *drawn), *drawn
 
     def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray) -> np.ndarray:
         """d_i z_iᵀP⁻¹z_i, from products with a few random vectors."""
@@ -634,17 +663,19 @@ class SampledHessians:
         shape = size + space.problem.fit_intercept, SAMPLING.sketch
         random = np.random.default_rng(space.solver.random_state).standard_normal(shape)
         directions = pilot.half_solve(space.problem.array(random))
-        part, bends = space.operator, factors
-        if len(rows) < space.problem.rows:
-            part, bends = part[rows, :], factors[beside(rows, factors)]
-        beta = to_precision(space.basis.coefficients(directions[:size, :]), part.dtype)
-        values = part @ beta
-        if space.problem.fit_intercept:
-            values = values + to_precision(directions[size:, :], values.dtype)
-        values *= values  # of all rows, so in place
-        squares = to_precision(namespace(values).mean(values, axis=1), "float64")
-        leverages = admission.on_host(bends * squares)
-        return np.minimum(leverages, 1.0)  # none is larger
+        beta = to_precision(space.basis.coefficients(directions[:size, :]), space.operator.dtype)
+        shift = to_precision(directions[size:, :], beta.dtype)
+        leverages = np.empty(len(rows))
+        parts = isinstance(space.operator, Gram) and space.operator.x.home == "host"
+        for start, stop in spans(len(rows), SAMPLING.leverage_rows if parts else len(rows)):
+            some = rows[start:stop]
+            values = _rows_of(space.operator, some) @ beta
+            values = values + shift if space.problem.fit_intercept else values
+            squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
+            whole = len(some) == space.problem.rows
+            bends = factors if whole else factors[beside(some, factors)]
+            leverages[start:stop] = as_numpy(bends * squares)
+        return np.minimum(leverages, 1.0, out=leverages)  # none is larger
 
     def _count(self, active: int) -> int:
         """How many of the rows that bend the objective are sampled."""
@@ -657,12 +688,21 @@ class SampledHessians:
         goal = space.solver.goal(space.problem)
         if space.loss.is_multiclass:  # one factor for all classes, which more rows do not mend
             return min(max(active, 1), SAMPLING.factors[0] * space.size)
-        device = admission.float64_is_dear(space.operator)
-        dear = device and space.products == "float64"
-        count = sample_size(max(active, 1), space.size, goal, width, space.problem.outputs, dear)
-        if device and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
+        slow = float64_is_slow(space.operator)
+        factor = space.operator.machine.float64_factor if slow else 1.0
+        factor = factor if space.products == "float64" else 1.0
+        count = sample_size(max(active, 1), space.size, goal, width, space.problem.outputs, factor)
+        if slow and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
             return min(count, SAMPLING.factors[2] * space.size)
         return count
+
+
+def _rows_of(operator: Any, rows: np.ndarray) -> Any:
+    """Some rows of an operator; consecutive ones are not copied, all of them are itself."""
+    if len(rows) == operator.shape[0]:
+        return operator
+    first, last = int(rows[0]), int(rows[-1]) + 1
+    return operator[first:last, :] if last - first == len(rows) else operator[rows, :]
 
 
 def _drawn_by(shares: np.ndarray, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -724,7 +764,7 @@ def expected_steps(rows: int, centres: int, sample: int, tolerance: float) -> fl
 
 
 def sample_size(
-    rows: int, centres: int, tolerance: float, width: int, outputs: int = 1, dear: bool = False
+    rows: int, centres: int, tolerance: float, width: int, outputs: int = 1, factor: float = 1.0
 ) -> int:
     """How many rows to take for the preconditioner: more rows cost more, and save steps.
 
@@ -732,7 +772,7 @@ def sample_size(
     (1000, True)
     """
     entry = SAMPLING.entry + SAMPLING.coordinate * width + SAMPLING.output * (outputs - 1)
-    entry *= SAMPLING.dear if dear else 1.0
+    entry *= factor  # times as long as on two cores
 
     def cost(sample: int) -> float:
         steps = expected_steps(rows, centres, sample, tolerance)
@@ -759,7 +799,7 @@ def memory_needed(
     """
     copies = 0 if np.dtype(dtype) == np.float64 else 1
     most = SAMPLING.factors[-1] * centres
-    block = min(SAMPLING.block_bytes, 8 * min(rows, sample or most) * centres)
+    block = min(CPU.sample_bytes, 8 * min(rows, sample or most) * centres)
     beside_rows = 48 if isinstance(loss, Squared) else 64
     return int((2 + copies) * 8 * centres**2 + 1.25 * block + beside_rows * rows * outputs)
 

@@ -24,11 +24,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, to_precision
-from mercer.checks import check_object, is_number
+from mercer.arrays import Array, as_numpy, beside, namespace, to_precision
+from mercer.checks import check_object, check_weights, is_number
 from mercer.functions import FeatureFunction, Polynomials, RKHSFunction, SplineFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
 from mercer.operators import FeatureMatrix, Gram, Identity, MixedPrecision
+from mercer.runtime.machine import float64_is_slow
 from mercer.solvers import admission
 from mercer.solvers.penalties import Penalty, SquaredNorm
 from mercer.solvers.solution import Asked, Solution
@@ -94,6 +95,8 @@ class Problem:
         # Numbers of Python and NumPy have a `conjugate`, as penalties have.
         number = isinstance(given, (int, float, np.generic, np.ndarray, list, tuple))
         number = number or not hasattr(given, "conjugate")
+        kernel = getattr(self.operator, "kernel", None)
+        degree = kernel.null_degree() if hasattr(kernel, "null_degree") else None
         derived = {
             "rows": int(self.operator.shape[0]),
             "size": int(self.operator.shape[1]),
@@ -101,7 +104,7 @@ class Problem:
             "penalty": SquaredNorm(given) if number else given,
             "has_one_ridge": number and np.ndim(given) == 0,
             "has_several_ridges": number and np.ndim(given) == 1,
-            "polynomials": self._unpenalised(),
+            "polynomials": None if degree is None else self._unpenalised(degree),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
@@ -124,18 +127,14 @@ class Problem:
                 f"{tuple(np.shape(self.targets))}."
             )
         if self.weights is not None:
-            _check_weights(admission.looked_at(self.weights), self.rows)
+            check_weights(admission.looked_at(self.weights), self.rows)
 
-    def _unpenalised(self) -> Polynomials | None:
+    def _unpenalised(self, degree: int) -> Polynomials:
         """The polynomials off which alone the kernel is positive definite."""
-        kernel = getattr(self.operator, "kernel", None)
-        degree = None if kernel is None else getattr(kernel, "null_degree", lambda: None)()
-        if degree is None:
-            return None
         if self.penalty_operator is not None:
             raise ValueError(
-                f"{kernel!r} is positive definite off polynomials only, and is fitted on all "
-                "points: leave centres out, or use kernel.anchored(points)."
+                f"{self.operator.kernel!r} is positive definite off polynomials only, and is "
+                "fitted on all points: leave centres out, or use kernel.anchored(points)."
             )
         return Polynomials.around(self.operator.x, degree)
 
@@ -198,7 +197,7 @@ class Problem:
 
         It is the loss max(−yz, 0) of z = f(x) + b with y = 1, b = −ρ and c = ν.
         """
-        w = np.ones(gram.shape[0]) if weights is None else admission.on_host(weights)
+        w = np.ones(gram.shape[0]) if weights is None else as_numpy(weights)
         return cls(
             gram,
             np.ones(len(w)),
@@ -217,8 +216,8 @@ class Problem:
 
         It is the loss max(−yz, 0) of z = f(x) + b − yρ: B has the columns 1 and −y, c = (0, −ν).
         """
-        y = admission.on_host(labels)
-        w = np.ones(len(y)) if weights is None else admission.on_host(weights)
+        y = as_numpy(labels)
+        w = np.ones(len(y)) if weights is None else as_numpy(weights)
         return cls(
             gram,
             y,
@@ -284,7 +283,7 @@ class Problem:
     def sample_weights(self) -> Array:
         """The weights w in float64, 1 where none were given."""
         if self.weights is None:
-            return namespace(self.y).ones_like(self.y_columns[:, 0])
+            return namespace(self.y).ones_like(self.y if self.y.ndim == 1 else self.y[:, 0])
         return self.array(self.weights)
 
     @cached_property
@@ -309,18 +308,18 @@ class Problem:
         if self.polynomials is None:
             return self.diagonal
         rows = np.unique(np.linspace(0, self.rows - 1, min(self.rows, 16)).astype(int))
-        some = admission.on_host(self.operator[rows, :].dense())
+        some = as_numpy(self.operator[rows, :].dense())
         return 0.0 * self.shares + float(np.abs(some).max())
 
     def array(self, values: Any) -> Array:
-        """Values in float64, in the library of the targets and on their device."""
+        """Values in float64, in the library of the targets and beside them."""
         return to_precision(beside(values, self.y), "float64")
 
     # ---- the objective ---------------------------------------------------------------------------
 
     def fitted(self, v: Array) -> Array:
         """A v in float64; on a card the values of A are in float32, its sums in float64."""
-        dear = admission.float64_is_dear(self.operator)
+        dear = float64_is_slow(self.operator)
         return (MixedPrecision(self.operator) if dear else self.operator) @ self.array(v)
 
     def constants(self, intercept: Any) -> Array:
@@ -352,7 +351,7 @@ class Problem:
         """cᵀb."""
         if self.intercept_cost is None:
             return 0.0
-        return float(np.sum(np.asarray(self.intercept_cost) * admission.on_host(intercept)))
+        return float(np.sum(np.asarray(self.intercept_cost) * as_numpy(intercept)))
 
     def function(self, solution: Solution) -> Any:
         """f of a solution, which can be evaluated anywhere.
@@ -361,7 +360,7 @@ class Problem:
         """
         if isinstance(self.operator, FeatureMatrix):
             features: Any = self.operator.features
-            return FeatureFunction(features, admission.on_host(solution.coefficients))
+            return FeatureFunction(features, as_numpy(solution.coefficients))
         if self.polynomials is not None:
             trend = self.polynomials, solution.intercept
             return SplineFunction(
@@ -448,19 +447,9 @@ def has_few_features(gram: Gram) -> bool:
     count = None if width is None else getattr(gram.kernel, "feature_count", lambda w: None)(width)
     if count is None or 2 * count >= gram.shape[0]:
         return False
-    return not admission.on_device(gram)  # explicit features are arrays of NumPy
+    return gram.machine.uses_numpy  # explicit features are arrays of NumPy
 
 
 def over_rows(vector: Array, like: Array) -> Array:
     """A vector with one number for each row, ready to multiply the rows of an array."""
     return vector if like.ndim == 1 else vector[:, None]
-
-
-def _check_weights(weights: np.ndarray, rows: int) -> None:
-    """Refuse weights that are not one number ≥ 0 for each point, or all zero."""
-    if weights.shape != (rows,):
-        raise ValueError(
-            f"weights must be one number for each of the {rows} points; got shape {weights.shape}."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("weights must be finite and nonnegative, and not all zero.")

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, namespace, to_precision
+from mercer.arrays import Array, as_numpy, namespace, to_precision
 from mercer.operators import StoredGram
-from mercer.solvers import admission
+from mercer.runtime.machine import stores_faster
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution
 
@@ -37,7 +37,7 @@ class RidgeSystem:
         if problem.fit_intercept:
             sides.append(self.roots)
         self.sides = self.xp.concat(sides, axis=1)
-        self.scale = self.lengths(self.sides)  # to which residuals are relative
+        self.given = self.sides  # before a null space is projected out
         self.basis: Array | None = None  # Q
         if problem.null_space is not None:
             self.basis, self.triangle = self._factored(problem)
@@ -74,11 +74,16 @@ class RidgeSystem:
 
     @cached_property
     def single(self) -> Any:
-        """K in float32; stored where points are wide and a card has the memory."""
+        """K in float32; stored where that is read faster than it is computed."""
         gram = self.gram.astype("float32")
-        if not admission.stores_faster(gram):
+        if not stores_faster(gram):
             return gram
         return StoredGram(gram.kernel, gram.x, gram.x, gram.memory)
+
+    @cached_property
+    def scale(self) -> Array:
+        """The lengths of the right-hand sides, to which residuals are relative."""
+        return self.lengths(self.given)
 
     def lengths(self, columns: Array) -> Array:
         """The norms of columns, 1 for columns of zeros."""
@@ -106,7 +111,7 @@ class RidgeSystem:
             signs = self.roots * self.problem.array(random.choice([-1.0, 1.0], (n, 1)))
             low = part.astype("float32") @ to_precision(signs, "float32")
             error = to_precision(low, "float64") - part.astype("float64") @ signs
-            scaled = admission.on_host(self.roots)[rows] * admission.on_host(error)
+            scaled = as_numpy(self.roots)[rows] * as_numpy(error)
             self._rounding = float(np.sqrt(np.mean(scaled**2)))
         return self._rounding
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, to_precision
+from mercer.arrays import Array, namespace, to_precision, zeros
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,7 @@ class Solution:
             gap=max(part.gap for part in parts),
             history={name: [part.history.get(name, []) for part in parts] for name in names},
             intercept=xp.stack(
-                [
-                    xp.asarray(
-                        part.intercept, dtype=xp.float64, device=parts[0].coefficients.device
-                    )
-                    for part in parts
-                ],
+                [zeros((), part.coefficients, "float64") + part.intercept for part in parts],
                 axis=-1,
             ),
         )

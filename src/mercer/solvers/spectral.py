@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, namespace, precision, to_precision
+from mercer.arrays import Array, as_numpy, beside, namespace, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Squared
 from mercer.operators import Gram
-from mercer.solvers.admission import on_host
 from mercer.solvers.definiteness import sentence, without_minimum
 from mercer.solvers.filters import Filter, Tikhonov
 from mercer.solvers.optimality import ridge_residual
@@ -31,7 +30,7 @@ from mercer.solvers.problem import Problem
 from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status
 
-ROWS = 512  # eigenvectors that are squared at a time
+SQUARED_ROWS = 512  # eigenvectors that are squared at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ class SpectralPath:
         else:
             values, vectors = linalg.eigen(matrix)
         if linalg.is_negative(values, matrix, precision(gram.dtype)):
-            witness = on_host(roots * vectors[:, 0])
+            witness = as_numpy(roots * vectors[:, 0])
             witness = witness / np.linalg.norm(witness)
             if not allow_indefinite:
                 raise NotPositiveDefiniteError(
@@ -334,7 +333,9 @@ class SpectralPath:
     def _inverse_diagonals(self, inverses: Array) -> Array:
         """The diagonal of G for each column of inverses."""
         n = self.eigenvectors.shape[0]
-        rows = (self.eigenvectors[i : min(i + ROWS, n), :] for i in range(0, n, ROWS))
+        rows = (
+            self.eigenvectors[i : min(i + SQUARED_ROWS, n), :] for i in range(0, n, SQUARED_ROWS)
+        )
         diagonals = self._xp.concat([block**2 @ inverses for block in rows])
         if self.fit_intercept:
             means = self.eigenvectors @ (inverses * self._rotated[:, -1:])

@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, to_precision
+from mercer.arrays import Array, as_numpy, beside, likeness, namespace, to_precision, zeros
 from mercer.checks import check_count, check_positive
 from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction
 from mercer.points import ALL_COLUMNS, VectorPoints
-from mercer.solvers import admission
 from mercer.solvers.descent import certified
 from mercer.solvers.driver import NOT_STORED, Callback, Progress, State, drive
 from mercer.solvers.early_stopping import HeldOut
@@ -378,7 +377,7 @@ class Draws:
     """Independent draws of rows, with probabilities w_i/Σw."""
 
     def __init__(self, problem: Problem) -> None:
-        weights = admission.on_host(problem.sample_weights)
+        weights = as_numpy(problem.sample_weights)
         uniform = problem.weights is None or bool(np.ptp(weights) == 0)
         self.rows, self.sums = len(weights), None if uniform else np.cumsum(weights)
 
@@ -415,7 +414,7 @@ class BatchSolver:
         xp, t = namespace(problem.y), state.iteration + 1
         chosen = work.draws.take(state.draw(), work.count(state.iteration))
         state.drawn()
-        rows = xp.asarray(chosen, device=problem.y.device)
+        rows = beside(chosen, problem.y)
         y = xp.take(problem.y_columns, rows, axis=0)
         values = work.values(state, chosen)
         losses = problem.loss.value(y, values)
@@ -499,7 +498,7 @@ class MiniBatch(BatchSolver):
         if not (problem.has_one_ridge and problem.regularization > 0):
             raise ValueError(f"MiniBatch needs regularization > 0; got {problem.regularization!r}.")
         y, xp = problem.y_columns, namespace(problem.y)
-        w = xp.zeros((problem.size, y.shape[1]), dtype=xp.float64, device=y.device)
+        w = zeros((problem.size, y.shape[1]), y, "float64")
         if start is not None:
             w = xp.reshape(problem.array(start.coefficients), w.shape)
         work = FeatureSteps(self, problem)
@@ -594,12 +593,11 @@ class SeededFeatures:
 
     def page(self, number: int, like: Array) -> tuple[Array, Array]:
         """Frequencies and phases of one page, as columns, in the precision and beside some rows."""
-        key = number, like.dtype, like.device
+        key = number, *likeness(like)
         if key in self._pages:
             return self._pages[key]
-        xp = namespace(like)
         frequencies, phases = (
-            xp.asarray(part.T, dtype=like.dtype, device=like.device)
+            to_precision(beside(part.T, like), like.dtype)
             for part in self.sampler.block(number, self.page_size, self.seed)
         )
         if self.cached:
@@ -619,8 +617,7 @@ class SeededFeatures:
 
     def at(self, rows: Array, weights: Array) -> Array:
         """Σ_s w_s φ_s at some rows, a page at a time, in float64."""
-        xp, shape = namespace(weights), (rows.shape[0], weights.shape[1])
-        total = xp.zeros(shape, dtype=xp.float64, device=weights.device)
+        total = zeros((rows.shape[0], weights.shape[1]), weights, "float64")
         for start in range(0, weights.shape[0], self.page_size):
             stop = min(start + self.page_size, weights.shape[0])
             block = to_precision(self.block(rows, start, stop), "float64")
@@ -731,13 +728,12 @@ class DoublyStochastic(BatchSolver):
 
     def function(self, problem: Problem, solution: Solution) -> FeatureFunction:
         """f of a solution, which can be evaluated anywhere."""
-        weights = admission.on_host(solution.coefficients)
+        weights = as_numpy(solution.coefficients)
         return FeatureFunction(self.features(problem, len(weights)), weights)
 
     def begin(self, problem: Problem, start: Solution | None = None) -> StochasticState:
-        work, xp = FrequencySteps(self, problem), namespace(problem.y)
-        shape = work.features.count, problem.outputs
-        raw = xp.zeros(shape, dtype=xp.float64, device=problem.y.device)
+        work = FrequencySteps(self, problem)
+        raw = zeros((work.features.count, problem.outputs), problem.y, "float64")
         random = np.random.default_rng([self.random_state, 2**31])
         state = self._begun(problem, work, raw, random)
         state.total = 1.0  # the common factor of all coefficients

@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.checks import check_between
 from mercer.kernels.base import Kernel
-from mercer.points import PointSet, as_objects, is_frame
+from mercer.points import PointSet, as_objects, is_frame, is_point_set
 from mercer.points.kinds import HostPoints
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ class StructuredKernel(Kernel):
     kind: ClassVar[type[StructuredPoints]]
 
     def points(self, data: Any) -> Any:
-        if isinstance(data, PointSet) and not isinstance(data, self.kind):
+        if is_point_set(data) and not isinstance(data, self.kind):
             raise ValueError(
                 f"{self!r} takes {self.kind.__name__}; got {type(data).__name__}: its objects are "
                 "of another kind."
@@ -159,7 +159,7 @@ class StructuredKernel(Kernel):
         pass
 
     def is_single(self, x: Any) -> bool:
-        return not isinstance(x, PointSet) and self.kind.is_object(x)
+        return not is_point_set(x) and self.kind.is_object(x)
 
     def on(self, columns: Any) -> Any:
         """This kernel on the objects that stand in one column of a table, given by its name."""

@@ -143,14 +143,7 @@ class Intersection(_SetKernel, MinimumKernel):
     1.5
     """
 
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes(
-                "Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]"
-            ),
-        )
+    positive_definite = "Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -38,7 +38,7 @@ from mercer.kernels.facts import Facts, yes
 from mercer.kernels.input_maps import Columns
 from mercer.kernels.periodic import PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian
-from mercer.points import DensePoints, PointSet, VectorPoints
+from mercer.points import DensePoints, PointSet, VectorPoints, is_point_set
 from mercer.structured.base import StructuredPoints
 from mercer.structured.encodings import (
     PERIODS,
@@ -222,9 +222,9 @@ class Table(Kernel):
       that was not seen in training,
     - "town#": √(1 − share of this town in training), for `Linear`;
 
-    of a column "when" of dates at "when" and "when?", as for numbers, and at "when@year",
-    "when@week" and "when@day", from 0 to 1, for periodic kernels; and of a column of texts through
-    `Text().on("comment")`.
+    of a column "when" of dates at "when" and "when?", as for numbers, and at `"when@year"`,
+    `"when@week"` and `"when@day"`, from 0 to 1, for periodic kernels; and of a column of texts
+    through `Text().on("comment")`.
 
     Medians, deviations, shares and words are learned from training rows: by the `fit` of an
     estimator, in each fold of a cross-validation anew, or by `kernel.fitted(frame)`. Distances over
@@ -272,7 +272,7 @@ class Table(Kernel):
 
     def fitted(self, data: Any) -> Table:
         """This kernel with what it learns from the rows of a training table."""
-        if isinstance(data, PointSet) or _is_array(data) or _is_encoded(data):
+        if is_point_set(data) or _is_array(data) or _is_encoded(data):
             return self
         frame = rows_of(data)
         names, objects = self.columns()

@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import Same, StructuredPoints, as_items, bad_item
 from mercer.structured.sparse import FeatureRows, SparseKernel
 
@@ -78,6 +77,7 @@ class Text(SparseKernel):
 
     vectorizer: Any = None
     kind = TextPoints
+    positive_definite = "it is the inner product of the features of a vectorizer"
 
     def __post_init__(self) -> None:
         if self.vectorizer is not None and not hasattr(self.vectorizer, "transform"):
@@ -85,13 +85,6 @@ class Text(SparseKernel):
                 f"Text needs a vectorizer of scikit-learn, as TfidfVectorizer(); got "
                 f"{self.vectorizer!r}."
             )
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of the features of a vectorizer"),
-        )
 
     def fitted(self, data: Any) -> Text:
         """This kernel with its vectorizer fitted on training texts."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mercer.checks import check_positive
-from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import (
     StructuredKernel,
     StructuredPoints,
@@ -259,16 +258,10 @@ class Subtrees(SparseKernel):
 
     decay: float = 1.0
     kind = TreePoints
+    positive_definite = "it is the inner product of weighted counts of subtrees"
 
     def __post_init__(self) -> None:
         check_share(self, "decay", self.decay)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of weighted counts of subtrees"),
-        )
 
     def feature_rows(self, points: TreePoints) -> FeatureRows:
         hashes, sizes = points.subtrees()
@@ -350,16 +343,10 @@ class SubsetTrees(_NodePairs):
     """
 
     decay: float = 0.4
+    positive_definite = "it is the inner product of weighted counts of fragments"
 
     def __post_init__(self) -> None:
         check_share(self, "decay", self.decay)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of weighted counts of fragments"),
-        )
 
     def keys(self, points: TreePoints) -> Hashes:
         return points.productions()
@@ -392,17 +379,11 @@ class PartialTrees(_NodePairs):
 
     decay: float = 0.4
     gap_decay: float = 0.4
+    positive_definite = "it is the inner product of weighted counts of fragments"
 
     def __post_init__(self) -> None:
         check_positive(self, "decay", self.decay)
         check_share(self, "gap_decay", self.gap_decay)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of weighted counts of fragments"),
-        )
 
     def keys(self, points: TreePoints) -> Hashes:
         hashes = mixed(points.labels)

@@ -243,6 +243,40 @@ def regret_of_inverse_steps(regularization: float, gradients: Any) -> float:
     return float((squares / (2.0 * regularization * np.arange(1, len(squares) + 1))).sum())
 
 
+def online_deviation(samples: int, largest: float = 1.0, probability: float = 0.95) -> float:
+    """A bound on (1/T) Σ_t R(f_{t−1}) − (1/T) Σ_t ℓ(y_t, f_{t−1}(x_t)), with a probability.
+
+    M√(log(1/δ)/(2T)), for losses between 0 and M. f_{t−1} is any function of the samples before t,
+    so a budget, features and any steps are allowed; the samples are independent and of one
+    distribution, and each is used once. Given the past, R(f_{t−1}) minus the loss has mean 0 and
+    lies in an interval of length M (Azuma's and Hoeffding's inequality). The first sum is the risk
+    of one of the f_t drawn at random; for a convex loss the average of the f_t has no larger risk.
+
+    Parameters
+    ----------
+    samples : int
+        T.
+    largest : float, default=1.0
+        M; 1 for mistakes.
+    probability : float, default=0.95
+        That it holds.
+
+    References
+    ----------
+    Cesa-Bianchi, Conconi, Gentile, On the generalization ability of on-line learning algorithms,
+    2004.
+
+    Examples
+    --------
+    >>> round(online_deviation(10_000), 4)
+    0.0122
+    """
+    check_count("online_deviation", "samples", samples)
+    check_nonnegative("online_deviation", "largest", largest)
+    check_between("online_deviation", "probability", probability, 0.0, 1.0)
+    return largest * math.sqrt(math.log(1.0 / (1.0 - probability)) / (2 * samples))
+
+
 def random_features_error(
     features: int, probability: float = 0.95, *, diagonal: float = 1.0, pairs: int = 1
 ) -> float:

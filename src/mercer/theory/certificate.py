@@ -1,10 +1,10 @@
-"""What is known and proved of a fitted function, with assumptions and whether they were checked."""
+"""Certificates: figures and bounds of a fitted function, with their assumptions, checked or not."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from mercer.theory import bounds
 from mercer.theory.spectrum import effective_dimension
 
 MOST_ROWS = 3000  # for which an eigendecomposition is made
+CHOICES = ("kernel", "regularization")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Statements about a fitted function, by name.
+    """Statements about a fitted function, by name, and remarks on the fit as a whole.
 
     >>> found = Certificate((Statement("norm", 2.0, "‖f‖."),))
     >>> found["norm"].value
@@ -65,6 +66,7 @@ class Certificate:
     """
 
     statements: tuple[Statement, ...]
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Statement:
         for statement in self.statements:
@@ -79,7 +81,18 @@ class Certificate:
         return iter(self.statements)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.statements))
+        return "\n".join([*self.notes, *map(str, self.statements)])
+
+    def beside(self, *statements: Statement, notes: Collection[str] = ()) -> Certificate:
+        """The certificate with other statements and remarks before its own.
+
+        >>> one = Certificate((Statement("norm", 2.0, "‖f‖."),))
+        >>> [s.name for s in one.beside(Statement("held-out error", 0.1, "On new rows."))]
+        ['held-out error', 'norm']
+        """
+        return replace(
+            self, statements=(*statements, *self.statements), notes=(*notes, *self.notes)
+        )
 
 
 def certify(
@@ -88,6 +101,7 @@ def certify(
     *,
     probability: float = 0.95,
     target_bound: float | None = None,
+    chosen: Collection[str] = (),
 ) -> Certificate:
     """What is known and proved of the solution of a regularised problem.
 
@@ -103,6 +117,9 @@ def certify(
     probability : float, default=0.95
     target_bound : float, optional
         Y ≥ |y| for all targets, which bounds for regression need.
+    chosen : collection of "kernel" and "regularization", default=()
+        What was chosen with the help of the same samples. A bound that needs it fixed before they
+        are seen has a broken assumption.
 
     Examples
     --------
@@ -116,6 +133,7 @@ def certify(
     check_between("certify", "probability", probability, 0.0, 1.0)
     if target_bound is not None:
         check_positive("certify", "target_bound", target_bound)
+    check_chosen(chosen)
     asked = solution.asked
     statements = [
         Statement("objective", solution.objective, "Mean loss and penalty at f."),
@@ -124,7 +142,7 @@ def certify(
     if asked is None or np.ndim(function.coefficients) != 1:
         reason = "Only for one output and the penalty (λ/2)‖f‖² bounds are known here."
         return Certificate((*statements, Statement("risk", None, reason)))
-    facts = _Facts.of(function, solution, asked, target_bound)
+    facts = _Facts.of(function, solution, asked, target_bound, frozenset(chosen))
     statements += [
         Statement("norm", facts.norm, "‖f‖ in the space of the kernel."),
         Statement("mean loss", facts.mean_loss, f"{asked.loss!r} on the {asked.rows} samples."),
@@ -132,6 +150,15 @@ def certify(
     if isinstance(asked.loss, Squared):
         statements += _of_ridge(function, asked)
     return Certificate((*statements, *_risk(facts, probability)))
+
+
+def check_chosen(chosen: Collection[str]) -> None:
+    """Refuse names of other things than a kernel and a regularisation."""
+    if isinstance(chosen, str) or not set(chosen) <= set(CHOICES):
+        raise ValueError(
+            'chosen names what was chosen on the samples: write chosen=["kernel"], '
+            f'chosen=["regularization"] or both; got {chosen!r}.'
+        )
 
 
 @dataclass(frozen=True)
@@ -146,10 +173,16 @@ class _Facts:
     radius: float
     radius_known: bool
     targets: float | None
+    chosen: frozenset[str]
 
     @classmethod
     def of(
-        cls, function: RKHSFunction, solution: Solution, asked: Asked, targets: float | None
+        cls,
+        function: RKHSFunction,
+        solution: Solution,
+        asked: Asked,
+        targets: float | None,
+        chosen: frozenset[str],
     ) -> _Facts:
         norm = float(function.norm())
         answer = laws.bounded(function.kernel)
@@ -164,6 +197,7 @@ class _Facts:
             math.sqrt(float(answer.payload) if known else seen),
             known,
             targets,
+            chosen,
         )
 
     @property
@@ -185,12 +219,17 @@ class _Facts:
             return self.targets + reach
         return float(self.loss.lipschitz)
 
-    def common(self, chosen: str = "the kernel and λ were chosen") -> tuple[Assumption, ...]:
+    def common(self, fixed: Collection[str] = CHOICES) -> tuple[Assumption, ...]:
+        """What all bounds assume; `fixed` is what must not depend on the samples."""
+        names = "the kernel and λ were" if "regularization" in fixed else "the kernel was"
         of_kernel = "for all x" if self.radius_known else "at all x, as at the centres of f"
         given = () if self.targets is None else (Assumption(f"|y| ≤ {self.targets:.4g}"),)
         return (
             Assumption("the samples are independent, and new ones are of the same distribution"),
-            Assumption(f"{chosen} without the samples"),
+            Assumption(
+                f"{names} chosen without the samples",
+                False if self.chosen.intersection(fixed) else None,
+            ),
             Assumption(f"√k(x, x) ≤ {self.radius:.4g} {of_kernel}", self.radius_known or None),
             Assumption("all samples have the same weight", self.asked.equal_weights),
             *given,
@@ -232,7 +271,7 @@ def _by_ball(facts: _Facts, zero: float, probability: float) -> Statement:
         facts.mean_loss + extra,
         f"The expected loss is at most so large, with probability {probability}: the mean loss and "
         f"{extra:.4g} for all functions of norm up to {ball:.4g}, by a union over norms 2^j.",
-        facts.common("the kernel was chosen"),
+        facts.common(fixed=["kernel"]),
     )
 
 

@@ -1,4 +1,4 @@
-"""What eigenvalues tell: effective dimension, the risk of ridge regression, exponents of curves."""
+"""Functions of eigenvalues: effective dimension, risk of ridge regression, exponents of curves."""
 
 from __future__ import annotations
 

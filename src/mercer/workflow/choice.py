@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,13 +20,12 @@ from mercer.estimators import (
     KernelRidgeClassifier,
 )
 from mercer.estimators.scores import Calibration
-from mercer.kernels import Gaussian, Kernel, LinearMap
-from mercer.kernels.base import parts
-from mercer.learning import CANDIDATES, GradientRounds, raced
+from mercer.kernels import Gaussian, Kernel
 from mercer.solvers import automatic
 from mercer.solvers.spectral import SpectralPath
 from mercer.workflow.columns import TableEncoder, row_count, take_rows
 from mercer.workflow.progress import Notify
+from mercer.workflow.refining import descended, learned_metric, settled
 from mercer.workflow.search import ALPHAS, Limit, Search, Trial
 from mercer.workflow.targets import Target
 
@@ -33,8 +33,10 @@ EXACT_ROWS = 12_000  # up to which f is sought on all rows: K takes 0.6 GB in fl
 LEAST_CENTRES = 500
 SHORT = 5.0  # seconds that fits may take in any case
 FITS = 3.0  # that follow: to the rows that are not held out, to parts of them, to all rows
+IN_FLOAT64 = 3.0  # times a factor in float32, that such a one and another in float64 take
+DOUBTFUL = 1e-6  # a ridge for which that has to be
 SEARCHED_ROWS = 4_000
-LEARNED_ROWS, LEARNED_SECONDS = 300, 1.0  # below, a learned metric is not tried
+SEARCHING, LEARNING, DESCENDING = 0.45, 0.5, 0.5  # shares of the time that is left for kernels
 STRENGTHS = (1.0, 6.0, 40.0)
 """C of logistic regression times α of least squares: its curvature is at most 1/4, that of the
 square 1, and where labels are certain far less."""
@@ -110,97 +112,64 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
     search = Search(
         encodings,
         targets,
-        limit.share(0.6),
-        lambda text, done: plan.tell(text, 0.05 + 0.25 * done),
+        limit.share(SEARCHING),
+        lambda text, done: plan.tell(text, 0.05 + 0.2 * done),
         loss=None if target.classes is None else target.loss,
     )
     found = search.run()
-    plan.tell("learning a metric", 0.3)
-    trial = _learned(found, encodings[found.numbers], target, plan, limit) or found
-    plan.tell("choosing the loss", 0.45)
-    Z = encodings[trial.numbers]
-    size = Size(trial.kernel, Z, rows, outputs, plan)
+    Z, refined = encodings[found.numbers], [found]
+    limit = limit.within(limit.left - search.seconds(found.rows))  # for the last decomposition
+    for trial in _refined(found, Z, target, training, known, plan, limit):
+        refined.append(trial)
+    trial = refined[-1]
+    if trial is not found:
+        gram = trial.kernel.gram(Z[: found.rows])
+        path = SpectralPath.of(gram, targets[: found.rows], fit_intercept=True)
+        trial = replace(trial, path=path)
+    plan.tell("choosing the loss", 0.48)
+    size = Size(trial.kernel, trial.alpha, Z, rows, outputs, plan)
     size = replace(size, rows=size.fitted_rows())
-    estimator = _estimator(trial, Z, target, plan, size)
-    trials = search.trials if trial is found else [*search.trials, trial]
     return Choice(
         numbers=trial.numbers,
-        estimator=estimator,
+        estimator=_estimator(trial, Z, target, plan, size),
         fitted_rows=size.rows,
         error=trial.error,
         rows=trial.rows,
         freedom=trial.path.degrees_of_freedom(trial.alpha / trial.rows),
-        trials=[_shown(tried) for tried in trials],
+        trials=[_shown(tried) for tried in [*search.trials, *refined[1:]]],
         surface=_surface(search, found),
         spectrum=np.asarray(trial.path.eigenvalues)[::-1] / trial.rows,
     )
+
+
+def _refined(
+    found: Trial, Z: np.ndarray, some: Target, training: Any, known: Target, plan: Plan,
+    limit: Limit,
+) -> Iterator[Trial]:  # fmt: skip
+    """Better trials, each made of the last one."""
+    trial, rows, seed = found, row_count(training), plan.random_state
+    plan.tell("learning a metric", 0.25)
+    better = learned_metric(trial, Z, some, limit.share(LEARNING), seed)
+    if better is not None:
+        yield (trial := better)
+    plan.tell("lengthscales by slopes", 0.36)
+    better = descended(trial, Z, some, limit.share(DESCENDING), seed)
+    if better is not None:
+        yield (trial := better)
+    if len(Z) < rows <= EXACT_ROWS and plan.device is None:
+        plan.tell("the best kernel on all rows", 0.43)
+        every = TableEncoder(numbers=trial.numbers).fit(training).transform(training)
+        better = settled(trial, every, known, limit)
+        if better is not None:
+            yield better
 
 
 def _share(Z: np.ndarray, rows: int, outputs: int, plan: Plan) -> float:
     """The share of the time for trying kernels: more where the fits that follow are quick."""
     if rows > EXACT_ROWS:
         return 0.4
-    fits = FITS * Size(Gaussian(), Z, rows, outputs, plan).seconds()
+    fits = FITS * Size(Gaussian(), DOUBTFUL, Z, rows, outputs, plan).seconds()
     return max(0.4, 0.7 - fits / max(plan.limit.left, fits))
-
-
-# ---- a learned metric ----------------------------------------------------------------------------
-
-
-def _learned(found: Trial, Z: np.ndarray, known: Target, plan: Plan, limit: Limit) -> Trial | None:
-    """A trial with a kernel in a learned metric, where that is better on rows it has not seen."""
-    if len(Z) < LEARNED_ROWS or limit.left < LEARNED_SECONDS:
-        return None
-    start, whole = time.monotonic(), found.rows == len(Z)
-    settings = GradientRounds(
-        rows=len(Z),
-        splits=None if whole else 1,
-        time_limit=limit.left,
-        random_state=plan.random_state,
-        callback=lambda *_: not limit.left,
-    )
-    targets = known.for_squares()
-    learned, _ = raced(
-        CANDIDATES, settings, Z, targets, loss=lambda rows, said: _lost(known, rows, said)
-    )
-    rows, predicted = learned.held_out
-    if whole:
-        said = np.asarray(found.path.leave_one_out(found.alpha / found.rows))[rows]
-    else:
-        others = np.setdiff1d(np.arange(len(Z)), rows)
-        ridge = KernelRidge(found.alpha, kernel=found.kernel, fit_intercept=True)
-        said = ridge.fit(Z[others], targets[others]).predict(Z[rows])
-    ratio = _lost(known, rows, predicted) / max(_lost(known, rows, said), 1e-300)
-    if not ratio < 1.0:
-        return None
-    Z, targets = Z[: found.rows], targets[: found.rows]
-    kernel = _readable(learned.kernel)
-    path = SpectralPath.of(kernel.gram(Z), targets, fit_intercept=True)
-    return replace(
-        found,
-        family=f"{type(next(reversed(list(parts(kernel))))).__name__}, learned metric",
-        shares=learned.importances,
-        kernel=kernel,
-        alpha=float(f"{learned.alpha:.3g}"),
-        error=found.error * ratio,  # on the footing of the others, which left out all rows
-        seconds=time.monotonic() - start,
-        path=path,
-    )
-
-
-def _lost(known: Target, rows: np.ndarray, said: np.ndarray) -> float:
-    """The loss of what is said of some rows."""
-    single = known.for_squares().ndim == 1 and said.ndim == 2
-    return known.take(rows).loss(said[:, 0] if single else said)
-
-
-def _readable(kernel: Kernel) -> Kernel:
-    """The kernel with three digits of each number in its metric."""
-    if isinstance(kernel, LinearMap):
-        rows = [[float(f"{entry:.3g}") for entry in row] for row in np.asarray(kernel.matrix)]
-        return kernel.kernel.after(rows)
-    scales = kernel.get_params(deep=False)["lengthscale"]
-    return kernel.with_(lengthscale=[float(f"{scale:.3g}") for scale in scales])
 
 
 # ---- the estimator -------------------------------------------------------------------------------
@@ -226,6 +195,7 @@ class Size:
     """
 
     kernel: Kernel
+    alpha: float
     Z: np.ndarray
     rows: int
     outputs: int
@@ -270,9 +240,10 @@ class Size:
     def seconds(self, centres: int | None = None) -> float:
         """What a ridge fit of all rows takes on this machine, about."""
         chosen = automatic.choose(
-            self.kernel, self._points, outputs=self.outputs, centres=centres, ridge=1e-3
+            self.kernel, self._points, outputs=self.outputs, centres=centres, ridge=self.alpha
         ).chosen
-        return float(chosen.seconds)
+        again = centres is None and self.alpha < self.rows * np.finfo(np.float32).eps
+        return (IN_FLOAT64 if again else 1.0) * float(chosen.seconds)
 
     @cached_property
     def _points(self) -> Any:

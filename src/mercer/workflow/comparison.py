@@ -108,18 +108,29 @@ def compare(
     for fold, (train, test) in enumerate(_folds(goal, errors.shape[1], random_state)):
         parts = take_rows(columns, train), take_rows(columns, test)
         for i, (name, predict) in enumerate(models.items()):
-            done = (fold * len(models) + i) / errors.size
+            if limit.stopped and np.isfinite(errors).any():
+                break
             if notify is not None:
-                notify(name, done)
+                notify(name, (fold * len(models) + i) / errors.size)
             start = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 predicted = predict(parts[0], goal.take(train), parts[1], share)
             errors[i, fold] = next(iter(goal.take(test).scores(predicted).values()))
             seconds[i] += time.perf_counter() - start
-    order = np.argsort(errors.mean(axis=1), kind="stable")
     measure = "RMSE" if goal.classes is None else "error rate"
-    return Comparison(measure, [list(models)[i] for i in order], errors[order], seconds[order])
+    return _ranked(Comparison(measure, list(models), errors, seconds))
+
+
+def _ranked(found: Comparison) -> Comparison:
+    """The best model first; where it was stopped by hand, of the folds that all models ended."""
+    ended = np.isfinite(found.errors)
+    folds = ended.all(axis=0) if ended.all(axis=0).any() else ended.any(axis=0)
+    errors = found.errors[:, folds]
+    order = [i for i in np.argsort(errors.mean(axis=1), kind="stable") if ended[i, folds].all()]
+    return Comparison(
+        found.measure, [found.names[i] for i in order], errors[order], found.seconds[order]
+    )
 
 
 def _folds(goal: Target, count: int, random_state: int) -> Any:

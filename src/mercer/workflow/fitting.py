@@ -29,10 +29,10 @@ from mercer.workflow.search import Limit
 from mercer.workflow.targets import Target, read_target
 
 MOST_HELD_OUT = 20_000
-BASELINE_ROWS = 20_000
+BASELINE_ROWS, BASELINE_VALUES = 20_000, 4_000_000  # of which a linear model is made
 CURVE = (0.125, 0.25, 0.5)  # of the training rows, or of so many:
 CURVE_ROWS = 100_000
-SLOPES_AT = 1000  # rows at which the slopes of the function are looked at
+SLOPES_AT = 400  # rows at which the slopes of the function are looked at
 
 
 def fit(
@@ -50,11 +50,11 @@ def fit(
     notify: Notify | None = None,
     checkpoint: Any = None,
 ) -> FittedModel:
-    """A model of one column of a table by all others, with an honest estimate of its error.
+    """Fit a model that predicts one column of a table from the others, and estimate its error.
 
-    A part of the rows is held out. On the others the encoding of numbers, the kernel, a lengthscale
-    for each column and the regularisation are chosen by exact leave-one-out; the held-out rows
-    tell the error. Then the model is fitted to all rows.
+    Some rows are held out. On the others the encoding of numbers, the kernel, a lengthscale for
+    each column and the regularisation are chosen by exact leave-one-out. The error is measured on
+    the held-out rows; then the model is fitted to all rows.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def fit(
         For numbers, as in `KernelRegressor`; by default the square. For classes "squared_error" or
         "log_loss"; by default the better one.
     time_limit : float, default=60.0
-        Seconds, about: what is begun is ended.
+        Seconds, approximately: a step that has begun is finished.
     held_out : float, default=0.2
-        The share of rows that no choice sees.
+        The share of rows that is used for the estimate of the error only.
     random_state : int, default=0
     device : str, optional
         As in `KernelRidge`: "cuda" fits on a GPU.
@@ -79,10 +79,11 @@ def fit(
         code that makes the same model.
     limit : Limit, optional
         In place of `time_limit`; `limit.stop()` from another thread or a signal ends the search.
-    notify : function of a text and a share of what is done, optional
+    notify : function, optional
+        Called with a message and the share of the work that is done.
     checkpoint : path, optional
-        A file that holds the choices as soon as they are made, and the state of a solver that
-        iterates. A fit that was killed and is started again with the same rows goes on from there.
+        A file for the choices, as soon as they are made, and for the state of an iterative solver.
+        A fit that was killed and is started again with the same rows continues from there.
 
     Returns
     -------
@@ -100,6 +101,12 @@ def fit(
     >>> model.record_.scores["mercer"]["RMSE"] < 0.1
     True
     """
+    if np.ndim(target):
+        raise ValueError(
+            "target names the column to predict, as in mercer.fit(table, 'price'); got "
+            f"{type(target).__name__} of shape {np.shape(target)}: for X and y write "
+            "mercer.tune(X, y)."
+        )
     if isinstance(table, (str, Path)):
         table = read_table(table)
     table = as_table(table)
@@ -199,7 +206,8 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     draft = FittedModel([("columns", encoder), ("model", choice.estimator)])
     test = Test(draft, training, known, testing, tested, plan)
     first = test.fitted(slice(None))
-    last = 1.5 * clock.lap("fitting to the rows that are not held out")
+    last = clock.lap("fitting to the rows that are not held out")
+    last *= (len(rows) / len(fitted)) ** 3  # what the fit to all rows will take, at most
     plan.tell("testing", 0.7)
     predicted = first.predict(testing)
     probabilities = first.predict_proba(testing) if goal.classes is not None else None
@@ -336,7 +344,7 @@ class Test:
             part = self.known.take(rows)
             if len(part.values) < 10 or not part.has_all_classes:
                 continue
-            if limit.left <= 4.0 * lasted:  # twice the rows take four times as long
+            if limit.left <= 8.0 * lasted:  # twice the rows take eight times as long
                 break
             spent = limit.spent
             predicted = self.fitted(rows).model_.predict(self.Z_test)
@@ -346,7 +354,8 @@ class Test:
 
     def baselines(self) -> dict[str, dict[str, float]]:
         """The errors of a linear model and of a constant."""
-        few, known = slice(0, BASELINE_ROWS), self.known
+        few = slice(0, min(BASELINE_ROWS, BASELINE_VALUES // self.Z.shape[1]))
+        known = self.known
         Z, y = self.Z[few], known.values[few]
         if known.classes is None:
             linear = RidgeCV(np.logspace(-3, 3, 7)).fit(Z, y).predict(self.Z_test)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.estimators.conformal import check_coverage, upper_rank
 from mercer.persistence import save
 from mercer.report import write_report
+from mercer.theory.certificate import Certificate, Statement
 from mercer.workflow.columns import as_table, row_count
 
 
@@ -126,23 +127,39 @@ class FittedModel(Pipeline):
         choice has seen. For rows like those of the table they hold with probability `coverage` or
         more, up to the change of the model by its last fit to all rows.
         """
+        width = self.interval_width(coverage)
+        predicted = self.predict(X)
+        return predicted - width, predicted + width
+
+    def interval_width(self, coverage: float = 0.9) -> float:
+        """Half of the width of `predict_interval`, which is the same for all rows."""
         record, coverage = self._record(), check_coverage(self, coverage)
         if record.task != "regression":
             raise ValueError("intervals are for numbers: classes have predict_proba.")
         residuals = np.sort(np.abs(record.truth - record.predicted))
         rank = upper_rank(len(residuals), coverage)
-        width = residuals[rank - 1] if rank <= len(residuals) else np.inf
-        predicted = self.predict(X)
-        return predicted - width, predicted + width
+        return float(residuals[rank - 1]) if rank <= len(residuals) else np.inf
 
-    def certificate(self) -> str:
-        """Bounds and exact statements on the fitted function: errors, gap, norm.
+    def certificate(
+        self, probability: float = 0.95, target_bound: float | None = None
+    ) -> Certificate:
+        """The error on held-out rows, then what is proved of the fitted function.
 
-        Below the figures of the fit stand the statements of the estimator's own `certificate`.
+        Kernel and λ were chosen on the rows that were fitted, which the bounds that forbid it say;
+        the parameters are those of `KernelRidge.certificate`.
         """
         record = self._record()
-        lines = [f"{name:<28} {value}" for name, value in record.figures.items()]
-        return "\n".join([*lines, *record.notes, str(self.model_.certificate())])
+        measure, error = next(iter(record.scores["mercer"].items()))
+        held_out = Statement(
+            f"held-out {measure}",
+            error,
+            f"On {record.held_out_rows:,} rows that no choice has seen, before the last fit to "
+            "all rows.",
+        )
+        of_function = self.model_.certificate(
+            probability, target_bound, chosen=["kernel", "regularization"]
+        )
+        return of_function.beside(held_out, notes=record.notes)
 
     def explain(self) -> str:
         """Kernel, errors, certificate, and what the solver did and why."""
@@ -154,7 +171,8 @@ class FittedModel(Pipeline):
             score_table(record),
             f"kernel\n  {kernel if len(kernel) < 400 else kernel[:400] + ' …'}",
             "columns that matter most\n" + _important(record),
-            "certificate\n  " + self.certificate().replace("\n", "\n  "),
+            "figures\n" + "\n".join(f"  {name:<28} {v}" for name, v in record.figures.items()),
+            "certificate\n  " + str(self.certificate()).replace("\n", "\n  "),
         ]
         if hasattr(model, "explain"):
             parts.append("solver\n  " + model.explain().replace("\n", "\n  "))

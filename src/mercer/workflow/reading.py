@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer.checks import check_count
 
-ROWS = 65_536
+READ_ROWS = 65_536
 TEXTS = (".csv", ".tsv", ".txt")
 ARROW = (".feather", ".arrow", ".ipc")
 ENDINGS = (*TEXTS, ".parquet", *ARROW, ".npz")
@@ -172,7 +172,7 @@ class TableBlocks:
 
     path: Any
     columns: Sequence[str]
-    rows: int = ROWS
+    rows: int = READ_ROWS
 
     def __post_init__(self) -> None:
         check_count(self, "rows", self.rows)

@@ -154,7 +154,8 @@ class Search:
             for numbers, Z in self.encodings.items():
                 for family in self.families:
                     shares = np.ones(Z.shape[1])
-                    yield self._trial(family, numbers, factor, shares, rows)
+                    if self._has_time(rows):
+                        yield self._trial(family, numbers, factor, shares, rows)
 
     def _refined(self, start: Trial, rows: int) -> Iterator[Trial]:
         """Columns along which the function changes more get shorter lengthscales, in rounds."""
@@ -164,6 +165,8 @@ class Search:
             factors = [trial.factor * step for step in (1.0, 0.6, 1.6)]
             found = []
             for factor in factors:
+                if not self._has_time(rows):
+                    return
                 found.append(self._trial(trial.family, trial.numbers, factor, shares, rows))
                 yield found[-1]
             best = min(found, key=lambda tried: tried.error)
@@ -176,18 +179,32 @@ class Search:
         """The best ones on more rows, with somewhat shorter and longer lengthscales."""
         for step in (1.0, 0.7):
             for t in finalists:
-                yield self._trial(t.family, t.numbers, t.factor * step, t.shares, rows)
+                if self._has_time(rows):
+                    yield self._trial(t.family, t.numbers, t.factor * step, t.shares, rows)
 
     # ---- steps -----------------------------------------------------------------------------------
 
     def _go(self, trials: Iterator[Trial]) -> None:
-        """Make trials while time lasts; there is always a first one."""
+        """Keep the trials of a stage."""
         for trial in trials:
             self.trials.append(trial)
             if self.notify is not None:
                 self.notify(f"{trial.family} kernel, {trial.rows} rows", self.limit.done)
-            if not self.limit.left:
-                return
+
+    def _has_time(self, rows: int) -> bool:
+        """Whether another trial would end before the limit; there is always a first one.
+
+        The first of each family tell nothing of the next: their code is compiled, or loaded.
+        """
+        if len(self.trials) < len(self.families):
+            return not self.trials or self.limit.left > 0
+        return self.seconds(rows) < self.limit.left
+
+    def seconds(self, rows: int) -> float:
+        """What a trial on so many rows takes, by the quickest on most rows: n³ operations."""
+        most = max(trial.rows for trial in self.trials)
+        quickest = min(trial.seconds for trial in self.trials if trial.rows == most)
+        return max(quickest, 1e-3) * max(1.0, rows / most) ** 3
 
     def _best_of_each(self, count: int) -> list[Trial]:
         """The best trials of different families and encodings, those on most rows first."""
@@ -233,10 +250,9 @@ class Search:
         return np.array([self.loss(v) if np.isfinite(v).all() else np.inf for v in left_out])
 
     def _affordable(self, rows: int) -> int:
-        """How many rows four trials can have in the time that is left: they take n³ operations."""
-        last = max(self.trials, key=lambda trial: trial.rows)
-        one = max(last.seconds, 1e-3) / last.rows**3
-        return min(rows, int((self.limit.left / 5.0 / one) ** (1.0 / 3.0)))
+        """How many rows four trials can have in the time that is left."""
+        cube = self.limit.left / 5.0 / (self.seconds(rows) / rows**3)
+        return min(rows, int(cube ** (1.0 / 3.0)))
 
 
 def _rounded(family: str, scales: np.ndarray) -> Kernel:

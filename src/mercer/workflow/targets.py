@@ -48,17 +48,21 @@ class Target:
             return 2.0 * self.codes - 1.0
         return 2.0 * np.eye(len(self.classes))[self.codes] - 1.0
 
-    def loss(self, scores: np.ndarray) -> float:
-        """The mean loss of what is said of the first rows, in units of `for_squares`.
+    def loss(self, scores: np.ndarray, rows: Any = None) -> float:
+        """The mean loss of what is said of some rows, by default the first, as `for_squares` is.
 
         For numbers it is the square. For classes it is the squared error of probabilities made of
         the scores: whether labels are right depends on the order of scores, not on their distance
         from ±1, which is what squares of scores would judge.
         """
+        rows = slice(0, len(scores)) if rows is None else rows
+        targets = self.for_squares()[rows]
+        if targets.ndim == 1 and scores.ndim == 2:
+            scores = scores[:, 0]
         if self.classes is None:
-            return float(np.mean((self.for_squares()[: len(scores)] - scores) ** 2))
-        codes = self.codes[: len(scores)]
-        return self.probability_loss(Calibration.of(scores, codes).probabilities(scores))
+            return float(np.mean((targets - scores) ** 2))
+        part = self.take(rows)
+        return part.probability_loss(Calibration.of(scores, part.codes).probabilities(scores))
 
     def probability_loss(self, stated: np.ndarray) -> float:
         """The mean squared error of the probabilities of the first rows (the Brier score)."""

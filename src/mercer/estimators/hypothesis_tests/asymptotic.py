@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer import linalg
-from mercer.estimators.hypothesis_tests.permutations import ROWS, TUNING
+from mercer.estimators.hypothesis_tests.permutations import PAIR_ROWS, TUNING
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet
@@ -54,6 +54,6 @@ def paired_values(kernel: Kernel, left: PointSet, right: PointSet) -> np.ndarray
     """k(x_i, y_i) for all i."""
     parts = [
         np.diagonal(Gram(kernel, left.slice(a, b), right.slice(a, b)).dense()).astype(np.float64)
-        for a, b in spans(len(left), ROWS)
+        for a, b in spans(len(left), PAIR_ROWS)
     ]
     return np.concatenate(parts)

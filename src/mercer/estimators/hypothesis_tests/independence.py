@@ -20,6 +20,7 @@ from mercer.estimators.hypothesis_tests.permutations import (
     TUNING,
     TestResult,
     candidates,
+    check_features,
     check_method,
     decision,
     gamma_test,
@@ -33,7 +34,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import generator
 from mercer.operators import Gram
 from mercer.points import PointSet
-from mercer.runtime.budget import memory_budget
+from mercer.runtime.budget import in_words, memory_budget
 from mercer.runtime.threads import run, spans, thread_count
 
 
@@ -97,6 +98,7 @@ def hsic_test(
         )
     orders = _orders(n, permutations, random)
     if features is not None:
+        check_features([kernel, kernel_y], method, bandwidth)
         F, G = (_feature_rows(phi, part) for phi, part in zip(features, (X, Y), strict=True))
         used = tuple(phi.kernel_ for phi in features)
         return decision(_by_factors(F, G, orders)[None, :], [used])
@@ -222,7 +224,7 @@ class _Centred:
         n = len(self.points)
         if 24 * n * n > 4 * memory_budget():
             raise ValueError(
-                f"{n:,} points of a Gram matrix of high rank take {24 * n * n / 2**30:.0f} GB: "
+                f"{n:,} points of a Gram matrix of high rank take {in_words(24 * n * n)}: "
                 "pass features, as RandomFourierFeatures(n_components=200), for each variable."
             )
         K = np.asarray(Gram(self.kernel, self.points).dense(), np.float64)

@@ -16,7 +16,7 @@ from mercer.operators import Gram
 from mercer.runtime.threads import spans
 
 BANDWIDTHS = (None, "median", "aggregate", "power")
-ROWS = 128  # of a block of pairs, or of a stored part of a Gram matrix
+PAIR_ROWS = 128  # of a block of pairs, or of a stored part of a Gram matrix
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def gamma_test(gram: Gram, second: Callable[[slice, slice], np.ndarray]) -> tupl
     """
     n = gram.shape[0]
     everything = slice(0, n)
-    blocks = [slice(*span) for span in spans(n, ROWS)]
+    blocks = [slice(*span) for span in spans(n, PAIR_ROWS)]
 
     def read(rows: slice) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(gram[rows, :].dense(), np.float64), second(rows, everything)
@@ -117,6 +117,12 @@ def candidates(
     factors: Sequence[float] = TUNING.factors,
 ) -> list[Kernel]:
     """The kernels to try on a sample, or on two that are pooled."""
+    if not isinstance(kernel, Kernel | None):
+        raise ValueError(f"kernel must be a Kernel, as Gaussian(lengthscale=1.0); got {kernel!r}.")
+    widths = {sample.shape[1:] for sample in samples if hasattr(sample, "shape")}
+    if len(widths) > 1:
+        shapes = " and ".join(str(tuple(sample.shape)) for sample in samples)
+        raise ValueError(f"both samples must have the same columns; got shapes {shapes}.")
     if kernel is not None and bandwidth is None:
         if all(isinstance(sample, list) for sample in samples):
             return [kernel.fitted([point for sample in samples for point in sample])]
@@ -128,9 +134,13 @@ def candidates(
             f"{base!r} has no single lengthscale to choose: write bandwidth=None to take it as it "
             "is."
         )
-    if not all(hasattr(sample, "shape") or isinstance(sample, list) for sample in samples):
-        raise ValueError("a median distance needs rows of numbers: pass a kernel for other points.")
-    rows = np.concatenate([np.asarray(sample, np.float64) for sample in samples])
+    try:
+        rows = np.concatenate([np.asarray(sample, np.float64) for sample in samples])
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "a median distance needs dense rows of numbers: pass a kernel for other points, as "
+            "Gaussian(lengthscale=1.0) for a sparse matrix."
+        ) from error
     if rows.ndim != 2:
         raise ValueError(
             f"samples are arrays with a row for each point; got shape {rows.shape}: write "
@@ -183,6 +193,17 @@ def check_method(method: str, known: Sequence[str], bandwidth: str | None) -> No
             'bandwidth="aggregate" compares several statistics by permutations: write '
             f'method="permutation", or bandwidth="median" with method={method!r}.'
         )
+
+
+def check_features(kernels: Sequence[Kernel | None], method: str, bandwidth: str | None) -> None:
+    """Refuse what a test on features would not use."""
+    unused = all(kernel is None for kernel in kernels)
+    if unused and method == "permutation" and bandwidth is None:
+        return
+    raise ValueError(
+        "features bring their kernel and are tested by permutations: leave out kernel, bandwidth "
+        "and method, or features."
+    )
 
 
 def check_choice(name: str, value: Any, known: Sequence[Any]) -> None:

@@ -16,6 +16,7 @@ from mercer.estimators.hypothesis_tests.permutations import (
     TUNING,
     TestResult,
     candidates,
+    check_features,
     check_method,
     decision,
     gamma_test,
@@ -95,6 +96,7 @@ def mmd_test(
             f"mmd_test needs two points or more in each sample; got {length(X)} and {length(Y)}."
         )
     if features is not None:
+        check_features([kernel], method, bandwidth)
         return _mmd_by_features(X, Y, features, permutations, random)
     kernels = candidates(kernel, [X, Y], bandwidth)
     x, y = (kernels[0].points(part) for part in (X, Y))

@@ -54,7 +54,7 @@ def moments(slopes, x, y, a, p, out):
                 for k in range(width):
                     total[k] += aj * values[k]
 '''
-ROWS = 32  # that a thread takes at a time
+THREAD_ROWS = 32  # that a thread takes at a time
 
 
 @lru_cache(maxsize=256)
@@ -90,5 +90,5 @@ def coordinate_moments(
         rows = slice(*span)
         function(slopes[rows], x[rows], y, a, parameters, out[rows])
 
-    run(work, spans(len(x), ROWS), thread_count())
+    run(work, spans(len(x), THREAD_ROWS), thread_count())
     return out

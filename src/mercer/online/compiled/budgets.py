@@ -35,7 +35,7 @@ from mercer.online.state import (
 )
 
 FORGETRON_SHARE = 15.0 / 32.0  # of the mistakes, which forgetting may cost: Dekel et al., theorem 2
-FAR = 1e4  # exponents beyond are cut here: e^{−1e4} is 0, and 0·∞ would be no number
+CUT_EXPONENT = 1e4  # exponents beyond are cut here: e^{−1e4} is 0, and 0·∞ would be no number
 
 
 @inner
@@ -348,7 +348,7 @@ def merge(integers, a, b, diagonal, ages, columns, centres, rows, rules):  # typ
         centre[0, k] = centres[k, i]
     gaussian_exponents(centres, centre, 0, count, exponents)
     for j in range(count):
-        exponents[j] = FAR if exponents[j] > FAR else exponents[j]
+        exponents[j] = CUT_EXPONENT if exponents[j] > CUT_EXPONENT else exponents[j]
     j, h = _partner(a, i, exponents)
     h = _refined(a, i, j, h, exponents[j], rules.merge_steps, rules.merge_tolerance)
     first, second = decay(exponents[j] * (1.0 - h) * (1.0 - h)), decay(exponents[j] * h * h)

@@ -15,17 +15,41 @@ from mercer import linalg
 from mercer.errors import NotPositiveDefiniteError
 from mercer.solvers.dual.terms import Terms
 
-FEWEST = 100  # points below which steps take no time
-MOST_FEATURES = 500  # a step factors a matrix of this order
-ITERATIONS = 100
-BACK = 0.995  # of the way to the nearest bound
-REFINEMENTS = 2  # of each linear system
-SMALL = 1e-3  # of the tolerance: complementarity at which the path is left
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the interior-point method.
+
+    Parameters
+    ----------
+    fewest : int
+        Points below which some steps in two coefficients come first: as a rule they are enough.
+    most_features : int
+        Columns of Φ at most: a Newton step factors a matrix of this order.
+    iterations : int
+        Newton steps at most; about twenty are usual.
+    back : float
+        Of the way to the nearest bound that a step goes.
+    refinements : int
+        Of each linear system, whose two terms are huge beside their difference near the end.
+    small : float
+        Of the tolerance: complementarity at which the path is left.
+    """
+
+    fewest: int = 100
+    most_features: int = 500
+    iterations: int = 100
+    back: float = 0.995
+    refinements: int = 2
+    small: float = 1e-3
+
+
+TUNING = Tuning()
 
 
 def suits(terms: Terms, features: int | None) -> bool:
     """Whether the method applies: a quadratic conjugate, finite bounds, one sum or none."""
-    if features is None or not 0 < features <= MOST_FEATURES or len(terms.start) < FEWEST:
+    if features is None or not 0 < features <= TUNING.most_features:
         return False
     bounded = bool(np.isfinite(terms.fields[2:4]).all())
     plain = terms.loss is None and terms.groups <= 1 and not terms.start.any()
@@ -108,13 +132,13 @@ class _Quadratic:
         z, w, b = np.full(len(a), scale), np.full(len(a), scale), 0.0
         defect = np.inf
         lower, upper = a - self.low, self.high - a  # kept apart: differences would round to 0
-        for _ in range(ITERATIONS):
+        for _ in range(TUNING.iterations):
             fitted = self.features @ (self.features.T @ a) + self.curvature * a
             dual = self._free_of_b(self.targets - fitted + z - w, b)
             product = lower @ z + upper @ w
             objective = 0.5 * a @ fitted - self.targets @ a
             last, defect = defect, float(np.abs(dual).max()) / scale
-            near = product <= SMALL * tolerance * max(abs(objective), 1e-300)
+            near = product <= TUNING.small * tolerance * max(abs(objective), 1e-300)
             if near and (defect <= tolerance or defect > 0.5 * last):  # or only rounding is left
                 break
             try:
@@ -127,13 +151,13 @@ class _Quadratic:
             after = (lower + step * da) @ (z + step * dz) + (upper - step * da) @ (w + step * dw)
             # no closer to the bounds than the goal asks for: beyond it digits are lost, while the
             # slopes may still be off
-            enough = 0.1 * SMALL * tolerance * max(abs(objective), 1e-300)
+            enough = 0.1 * TUNING.small * tolerance * max(abs(objective), 1e-300)
             centre = max((after / product) ** 3 * product, enough) / (2 * len(a))
             pull, push = (centre - da * dz) / lower, (centre + da * dw) / upper
             da, db = system.solve(dual - z + w + pull - push, a)
             dz, dw = pull - z - z / lower * da, push - w + w / upper * da
             step = _reach((lower, da), (upper, -da), (z, dz), (w, dw))
-            step = min(1.0, BACK * step)
+            step = min(1.0, TUNING.back * step)
             if not step > 1e-12:
                 break
             a, b, z, w = a + step * da, b + step * db, z + step * dz, w + step * dw
@@ -176,7 +200,7 @@ class _System:
         their difference.
         """
         features, x, rest = self.problem.features, np.zeros_like(v), v
-        for _ in range(1 + REFINEMENTS):
+        for _ in range(1 + TUNING.refinements):
             inner = self.factor.solve((self.scaled.T @ rest / self.sizes)[:, None])[:, 0]
             x = x + self.inverse * rest - self.scaled @ (inner / self.sizes)
             rest = v - x / self.inverse - features @ (features.T @ x)

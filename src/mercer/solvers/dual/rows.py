@@ -13,6 +13,8 @@ from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.threads import run, thread_count
 from mercer.solvers.dual.tuning import TUNING, Tuning
 
+BLOCK_BYTES = 1 << 22  # of rows that are computed at a time: larger blocks are no faster
+
 
 class Rows(Protocol):
     """A symmetric matrix, as dual ascent sees it."""
@@ -262,5 +264,10 @@ class CachedRows(ComputedRows, StoredRows):
             free = np.argpartition(self.used, len(missing))[: len(missing)]
         evicted = self.owner[free]
         self.place[evicted[evicted >= 0]] = -1
-        self.store[free] = self._between(self.gram.x.take(missing), self.gram.x).dense()
+        few = max(1, BLOCK_BYTES // self.store[0].nbytes)
+        for start in range(0, len(missing), few):  # beside the store stands one block
+            part = slice(start, start + few)
+            self.store[free[part]] = self._between(
+                self.gram.x.take(missing[part]), self.gram.x
+            ).dense()
         self.place[missing], self.owner[free], self.used[free] = free, missing, self.time

@@ -14,11 +14,12 @@ from mercer.checks import check_count, check_positive
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Hinge, Perceptron, SquaredHinge
 from mercer.operators import Gram
-from mercer.runtime.budget import Memory
+from mercer.runtime.budget import Memory, memory_budget
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
 from mercer.solvers.driver import Callback, Progress, State
 from mercer.solvers.dual.ascent import Ascent, HardMargin, Listener
+from mercer.solvers.dual.interior import TUNING as INTERIOR
 from mercer.solvers.dual.interior import interior_point, suits
 from mercer.solvers.dual.polish import goal_of_polish, polish
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
@@ -28,7 +29,7 @@ from mercer.solvers.early_stopping import EarlyStopping, HeldOut
 from mercer.solvers.problem import Problem, has_few_features, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 
-LARGEST = 1e140  # k(x, x) whose square is still a number
+LARGEST_DIAGONAL = 1e140  # k(x, x) whose square is still a number
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ class DualAscent:
     ----------
     tolerance : float, default=1e-4
         The relative duality gap at which to stop.
-    max_iterations : int, default=10_000_000
-        How many steps to take at most.
+    max_iterations : int, optional
+        How many steps to take at most; by default 100,000, and 1,000 more for each point, which is
+        several times what problems take that can be solved in float64.
     working_set : int, default=1024
         How many coefficients are solved for together.
     cache : int, str or None, default=None
@@ -89,7 +91,7 @@ class DualAscent:
     """
 
     tolerance: float = 1e-4
-    max_iterations: int = 10_000_000
+    max_iterations: int | None = None
     working_set: int = 1024
     cache: Memory = None
     mixed: bool | None = None
@@ -103,10 +105,15 @@ class DualAscent:
         check_positive(self, "tolerance", self.tolerance)
         if self.time_limit is not None:
             check_positive(self, "time_limit", self.time_limit)
-        check_count(self, "max_iterations", self.max_iterations)
+        if self.max_iterations is not None:
+            check_count(self, "max_iterations", self.max_iterations)
         check_count(self, "working_set", self.working_set)
         if self.working_set < 2:
             raise ValueError("DualAscent needs a working_set of at least 2; got 1.")
+
+    def limit(self, points: int) -> int:
+        """Steps for so many points."""
+        return 100_000 + 1000 * points if self.max_iterations is None else self.max_iterations
 
     def solve(self, problem: Problem, rows: Rows | None = None) -> Solution:
         """Solve it; `rows` hands over rows of K that are stored already."""
@@ -209,17 +216,26 @@ def _check_shares(problem: Problem) -> None:
         )
 
 
+def _within_memory(solver: DualAscent, gram: Gram) -> DualAscent:
+    """With working sets and linear systems of which four matrices fit into the budget."""
+    order = max(2, int(math.sqrt(memory_budget(gram.memory) / 32)))
+    if order >= max(solver.working_set, solver.tuning.polished):
+        return solver
+    tuning = replace(solver.tuning, polished=min(order, solver.tuning.polished))
+    return replace(solver, working_set=min(order, solver.working_set), tuning=tuning)
+
+
 class Work:
     """One matrix, and its rows in one or two precisions."""
 
     def __init__(self, solver: DualAscent, gram: Gram, rows: Rows | None) -> None:
-        self.solver, self.gram, self.rows = solver, gram, rows
-        limit = solver.time_limit
-        self.deadline = math.inf if limit is None else time.perf_counter() + limit
+        self.solver, self.gram, self.rows = _within_memory(solver, gram), gram, rows
+        self.limit, seconds = solver.limit(gram.shape[0]), solver.time_limit
+        self.deadline = math.inf if seconds is None else time.perf_counter() + seconds
         self.exact: Rows | None = None
         self.features: np.ndarray | None = None
         self.peak = peak_of(gram, rows)
-        if not self.peak < LARGEST:
+        if not self.peak < LARGEST_DIAGONAL:
             raise ValueError(
                 f"{gram.kernel!r} has k(x, x) = {self.peak:.0e} here, and its products overflow: "
                 "scale the columns of X, as StandardScaler does, or lower gamma or the degree."
@@ -244,17 +260,17 @@ class Work:
         elif goal is not None:
             self._ascend_and_polish(ascent, self.rows, goal)
         else:
-            self._run(ascent, self.rows, tolerance, solver.max_iterations)
+            self._run(ascent, self.rows, tolerance, self.limit)
         return ascent
 
     def _begin_inside(self, ascent: Ascent) -> None:
         """Where the kernel has few features, begin where the interior-point method ends."""
         gram, kernel = self.gram, cast(Any, self.gram.kernel)
         count = kernel.feature_count(gram.x.width) if has_few_features(gram) else None  # type: ignore[attr-defined]
-        if not suits(ascent.terms, count):
+        if not suits(ascent.terms, count) or self._ends_soon(ascent):
             return
         if self.features is None:
-            features = kernel.features(gram.x)
+            features = kernel.features(gram.x.host())
             features = features.toarray() if hasattr(features, "toarray") else features
             self.features = np.ascontiguousarray(features, np.float64)
         before = ascent.alpha, ascent.values, ascent.relative_gap
@@ -264,6 +280,15 @@ class Work:
         if not ascent.relative_gap < before[2]:
             ascent.alpha, ascent.values = before[:2]
             ascent.certify()
+
+    def _ends_soon(self, ascent: Ascent) -> bool:
+        """Whether a hundred steps or so for each of a few points are enough."""
+        if len(ascent.alpha) >= INTERIOR.fewest:
+            return False
+        solver = self.solver
+        some = min(solver.tuning.steps_before_polish * len(ascent.alpha), self.limit)
+        ascent.run(cast(Rows, self.rows), solver.tolerance, solver.working_set, some)
+        return not ascent.goes_on(solver.tolerance, self.limit)
 
     def _within_time(self, listener: Listener | None) -> Listener | None:
         """Stop at the deadline, too."""
@@ -282,7 +307,7 @@ class Work:
 
     def _ascend_mixed(self, ascent: Ascent, rows: Rows) -> None:
         """With rows in float32, and on in float64 where the true gap is not reached."""
-        tolerance, limit = self.solver.tolerance, self.solver.max_iterations
+        tolerance, limit = self.solver.tolerance, self.limit
         self._run(ascent, rows, self.solver.tuning.slack * tolerance, limit)
         if ascent.goes_on(tolerance, limit):
             self.exact = self.exact or self._rows(np.dtype(np.float64))
@@ -290,7 +315,7 @@ class Work:
 
     def _ascend_and_polish(self, ascent: Ascent, rows: Rows, goal: float) -> None:
         """Some steps, the linear system of the free coefficients, and steps again if need be."""
-        tolerance, limit = self.solver.tolerance, self.solver.max_iterations
+        tolerance, limit = self.solver.tolerance, self.limit
         some = min(self.solver.tuning.steps_before_polish * len(ascent.alpha), limit)
         ascent.run(rows, tolerance, self.solver.working_set, some)
         polish(ascent, self.gram, rows, self.solver.working_set, limit, goal)
@@ -358,8 +383,8 @@ def _not_separable(part: Ascent, solver: DualAscent) -> str:
         )
     return (
         f"no function that separates the labels was found in {part.steps:,} steps "
-        f"(max_iterations={solver.max_iterations:,}): write a regularization > 0, or scale the "
-        "columns of X."
+        f"(max_iterations={solver.limit(len(part.alpha)):,}): write a regularization > 0, or scale "
+        "the columns of X."
     )
 
 
@@ -429,6 +454,6 @@ def ending(
         return Status(True, f"Solved: {where}support the solution.")
     advice = advice or (
         "Scale the columns of X (StandardScaler), regularise more (a smaller C), or raise "
-        f"max_iterations={solver.max_iterations:,}."
+        f"max_iterations={solver.limit(counts[1]):,}."
     )
     return Status(False, f"Not solved: {where}support it.", advice)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.checks import is_count
 from mercer.kernels.base import Kernel
-from mercer.kernels.facts import Facts, yes
+from mercer.kernels.facts import Facts
 from mercer.kernels.radial import Gaussian
 from mercer.structured.base import StructuredKernel, bad_item, gathered
 from mercer.structured.graphs.points import GraphPoints, check_alike
@@ -83,14 +83,10 @@ class WeisfeilerLehman(_Refinement):
     """
 
     rounds: int = 5
+    positive_definite = "it is the inner product of counts of labels"
 
     def __post_init__(self) -> None:
         _check_rounds(self, self.rounds)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self, dimension, positive_definite=yes("it is the inner product of counts of labels")
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,18 +114,10 @@ class WeisfeilerLehmanAssignment(_Refinement, MinimumKernel):
     """
 
     rounds: int = 5
+    positive_definite = "Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]"
 
     def __post_init__(self) -> None:
         _check_rounds(self, self.rounds)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes(
-                "Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]"
-            ),
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from mercer.kernels.facts import Facts, yes
 from mercer.structured.graphs.points import GraphPoints, check_alike
 from mercer.structured.hashing import mixed
 from mercer.structured.sparse import FeatureRows, SparseKernel
@@ -21,12 +20,7 @@ class _Counts(SparseKernel):
 
     kind = GraphPoints
 
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of counts of parts of the graphs"),
-        )
+    positive_definite = "it is the inner product of counts of parts of the graphs"
 
     def check_pair(self, x: Any, y: Any) -> None:
         check_alike(x, y)

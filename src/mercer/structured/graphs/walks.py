@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.checks import check_between, check_positive, is_count
-from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import StructuredKernel, bad_item
 from mercer.structured.graphs.points import GraphPoints, check_alike
 
@@ -54,6 +53,7 @@ class RandomWalk(StructuredKernel):
     steps: int | None = None
     by_degree: bool = False
     kind = GraphPoints
+    positive_definite = "it is a sum of inner products of counts of walks, with positive weights"
 
     def __post_init__(self) -> None:
         if self.steps is not None and not is_count(self.steps):
@@ -64,15 +64,6 @@ class RandomWalk(StructuredKernel):
         check_positive(self, "decay", self.decay)
         if self.by_degree and self.steps is None:
             check_between(self, "decay", self.decay, 0.0, 1.0)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes(
-                "it is a sum of inner products of counts of walks, with positive weights"
-            ),
-        )
 
     def check_points(self, points: Any) -> None:
         if self.steps is not None or self.by_degree:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_positive, is_count
-from mercer.kernels.facts import Facts, no, yes
+from mercer.kernels.facts import Facts, no
 from mercer.structured.base import LogScaleKernel, StructuredKernel
 from mercer.structured.sequences.points import SequencePoints, SeriesPoints, same_alphabet
 from mercer.structured.sequences.subsequences import flat
@@ -47,6 +47,7 @@ class GlobalAlignment(LogScaleKernel):
     lengthscale: float = 1.0
     band: int = 0
     kind = SeriesPoints
+    positive_definite = "κ/(1 + κ) is positive definite, which makes the sum over alignments one"
 
     def __post_init__(self) -> None:
         check_positive(self, "lengthscale", self.lengthscale)
@@ -54,15 +55,6 @@ class GlobalAlignment(LogScaleKernel):
             raise ValueError(
                 f"GlobalAlignment needs a whole number band ≥ 0, 0 for none; got {self.band!r}."
             )
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes(
-                "κ/(1 + κ) is positive definite, which makes the sum over alignments one"
-            ),
-        )
 
     def values(self, x: SeriesPoints, y: SeriesPoints, logs: bool) -> np.ndarray:
         from mercer.structured.compiled.sequences import global_alignment
@@ -163,6 +155,7 @@ class EmpiricalMap(StructuredKernel):
 
     similarity: StructuredKernel
     landmarks: Sequence[Any]
+    positive_definite = "it is the inner product of similarities to landmarks"
 
     def __post_init__(self) -> None:
         if not isinstance(self.similarity, StructuredKernel):
@@ -170,13 +163,6 @@ class EmpiricalMap(StructuredKernel):
                 f"EmpiricalMap needs a kernel on objects; got {self.similarity!r}. For vectors "
                 "write mercer.features.Nystroem."
             )
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of similarities to landmarks"),
-        )
 
     def points(self, data: Any) -> Any:
         return self.similarity.points(data)

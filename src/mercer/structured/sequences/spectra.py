@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_between, check_count, is_count
-from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import bad_item, check_share, offsets
 from mercer.structured.hashing import Hashes, mixed
 from mercer.structured.sequences.points import SequencePoints, same_alphabet
@@ -32,12 +31,7 @@ class _WordKernel(SparseKernel):
         """Groups of words, each of one weight."""
         raise NotImplementedError
 
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of weighted counts of words"),
-        )
+    positive_definite = "it is the inner product of weighted counts of words"
 
     def feature_rows(self, points: SequencePoints) -> FeatureRows:
         groups = list(self.words(points))
@@ -289,18 +283,10 @@ class WeightedDegree(_WordKernel):
     """
 
     degree: int = 5
+    positive_definite = "it is the inner product of weighted indicators of words at places"
 
     def __post_init__(self) -> None:
         check_count(self, "degree", self.degree)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes(
-                "it is the inner product of weighted indicators of words at places"
-            ),
-        )
 
     def words(self, points: SequencePoints) -> Iterator[Words]:
         for q, weight in enumerate(self.weights(), start=1):

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_between, check_count
-from mercer.kernels.facts import Facts, yes
 from mercer.structured.base import LogScaleKernel, check_share
 from mercer.structured.sequences.points import SequencePoints, same_alphabet
 
@@ -44,17 +43,11 @@ class GapWeighted(LogScaleKernel):
     length: int = 3
     decay: float = 0.5
     kind = SequencePoints
+    positive_definite = "it is the inner product of weighted counts of subsequences"
 
     def __post_init__(self) -> None:
         check_count(self, "length", self.length)
         check_share(self, "decay", self.decay)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of weighted counts of subsequences"),
-        )
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
         from mercer.structured.compiled.sequences import gap_weighted
@@ -91,16 +84,10 @@ class AllSubsequences(LogScaleKernel):
 
     decay: float = 1.0
     kind = SequencePoints
+    positive_definite = "it is the inner product of weighted counts of subsequences"
 
     def __post_init__(self) -> None:
         check_between(self, "decay", self.decay, 0.0, math.inf)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of weighted counts of subsequences"),
-        )
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
         return _all_subsequences(self, x, y, False, logs)
@@ -130,16 +117,10 @@ class CommonSubsequences(LogScaleKernel):
 
     decay: float = 1.0
     kind = SequencePoints
+    positive_definite = "it is the inner product of weighted indicators of subsequences"
 
     def __post_init__(self) -> None:
         check_between(self, "decay", self.decay, 0.0, math.inf)
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of weighted indicators of subsequences"),
-        )
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
         return _all_subsequences(self, x, y, True, logs)

@@ -1,0 +1,195 @@
+"""The kernel that was found, made better: a learned metric, slopes of leave-one-out, all rows.
+
+Each step proposes a kernel and a ridge, and is taken where it does better on rows that it has not
+seen. None of them begins what would not end within the limit.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import NotPositiveDefiniteError
+from mercer.estimators import KernelRidge
+from mercer.kernels import Kernel, LinearMap
+from mercer.kernels.base import parts
+from mercer.learning import CANDIDATES, GradientRounds, LeaveOneOut, raced
+from mercer.learning.fits import RidgeFit, Sample
+from mercer.workflow.search import Limit, Trial
+from mercer.workflow.targets import Target
+
+LEARNED_ROWS, LEARNED_SECONDS = 300, 1.0  # below, neither metric nor slopes are tried
+DESCENT_ROWS = 1200  # by which lengthscales follow slopes: a step takes n³ operations
+SEEN = 0.7  # of the rows; the others tell which kernel is better
+STRETCH, RIDGE_STEP = 0.75, 10**-0.5  # by which lengthscales and ridge are changed at last
+GAIN = 0.998  # of the error, that a change on all rows must reach
+
+
+def learned_metric(
+    found: Trial, Z: np.ndarray, known: Target, limit: Limit, random_state: int
+) -> Trial | None:
+    """A trial with a kernel in a learned metric, where that is better on rows it has not seen."""
+    if len(Z) < LEARNED_ROWS or limit.left < LEARNED_SECONDS:
+        return None
+    start, whole = time.monotonic(), found.rows == len(Z)
+    settings = GradientRounds(
+        rows=len(Z),
+        splits=None if whole else 1,
+        time_limit=limit.left,
+        random_state=random_state,
+        callback=lambda *_: not limit.left,
+    )
+    targets = known.for_squares()
+    learned, _ = raced(
+        CANDIDATES, settings, Z, targets, loss=lambda rows, said: known.loss(said, rows)
+    )
+    rows, predicted = learned.held_out
+    if whole:
+        said = np.asarray(found.path.leave_one_out(found.alpha / found.rows))[rows]
+    else:
+        others = np.setdiff1d(np.arange(len(Z)), rows)
+        ridge = KernelRidge(found.alpha, kernel=found.kernel, fit_intercept=True)
+        said = ridge.fit(Z[others], targets[others]).predict(Z[rows])
+    ratio = known.loss(predicted, rows) / max(known.loss(said, rows), 1e-300)
+    if not ratio < 1.0:
+        return None
+    return replace(
+        found,
+        family=f"{_name(learned.kernel)}, learned metric",
+        shares=learned.importances,
+        kernel=_readable(learned.kernel),
+        alpha=float(f"{learned.alpha:.3g}"),
+        error=found.error * ratio,  # on the footing of the others, which left out all rows
+        seconds=time.monotonic() - start,
+    )
+
+
+def descended(
+    trial: Trial, Z: np.ndarray, known: Target, limit: Limit, random_state: int
+) -> Trial | None:
+    """A trial whose lengthscales follow the slopes of the leave-one-out error.
+
+    The slopes of f, by which a metric is learned, do not tell of a column whose values repeat: at
+    points that agree in it f may be flat and jump in between. The error of leaving points out does.
+    """
+    start, scales = time.monotonic(), trial.kernel.get_params(deep=False).get("lengthscale")
+    if len(Z) < LEARNED_ROWS or limit.left < LEARNED_SECONDS or scales is None:
+        return None
+    judge = Judge(Z, known, limit)
+    before = judge.error(trial.kernel, trial.alpha)
+    kernel = trial.kernel
+    if np.ndim(scales) == 0:
+        kernel = kernel.with_(lengthscale=[float(scales)] * Z.shape[1])
+    found = LeaveOneOut(
+        columns=False,
+        ridge=trial.alpha,
+        rows=DESCENT_ROWS,
+        time_limit=max(limit.left - judge.seconds, 1e-3),
+        random_state=random_state,
+        callback=lambda *_: not limit.left,
+    ).learn(kernel, Z[: judge.cut], known.for_squares()[: judge.cut])
+    after = judge.error(found.kernel, found.alpha)
+    if not after < GAIN * before:
+        return None
+    kernel = _readable(found.kernel)
+    return replace(
+        trial,
+        family=f"{_name(kernel)}, slopes of leave-one-out",
+        shares=1.0 / np.asarray(found.kernel.get_params(deep=False)["lengthscale"]),
+        kernel=kernel,
+        alpha=float(f"{found.alpha:.3g}"),
+        error=trial.error * after / before,
+        seconds=time.monotonic() - start,
+    )
+
+
+def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial | None:
+    """A trial with another ridge or other lengthscales, all by one factor, that suit all rows."""
+    start, judge = time.monotonic(), Judge(Z, known, limit)
+    if not judge.in_time(trial.seconds * (judge.cut / trial.rows) ** 3):
+        return None
+    kernels = {0: trial.kernel}
+
+    def error(place: tuple[int, int]) -> float:
+        if place[0] not in kernels:
+            kernels[place[0]] = stretched(trial.kernel, STRETCH ** place[0])
+        return judge.error(kernels[place[0]], trial.alpha * RIDGE_STEP ** place[1])
+
+    place, first = (0, 0), error((0, 0))
+    least = first
+    for axis, sign in ((1, 1), (1, -1), (0, 1), (0, -1), (1, 1), (1, -1)):
+        while judge.in_time():
+            other = (place[0] + sign * (axis == 0), place[1] + sign * (axis == 1))
+            found = error(other)
+            if not found < GAIN * least:
+                break
+            place, least = other, found
+    if place == (0, 0):
+        return None
+    return replace(
+        trial,
+        family=f"{trial.family}, all rows",
+        kernel=_readable(kernels[place[0]]),
+        alpha=float(f"{trial.alpha * RIDGE_STEP ** place[1]:.3g}"),
+        error=trial.error * least / first,
+        seconds=time.monotonic() - start,
+    )
+
+
+@dataclass(eq=False)
+class Judge:
+    """The loss of ridge fits to the first rows on the rows that follow."""
+
+    Z: np.ndarray
+    known: Target
+    limit: Limit
+
+    def __post_init__(self) -> None:
+        self.cut = round(SEEN * len(self.Z))
+        self.seconds = 0.0  # of the last fit
+        self._last: Any = None
+
+    def in_time(self, seconds: float | None = None) -> bool:
+        """Whether another fit ends within the limit."""
+        return (self.seconds if seconds is None else seconds) < self.limit.left
+
+    def error(self, kernel: Kernel, alpha: float) -> float:
+        start, targets = time.monotonic(), self.known.for_squares()
+        if self._last is None or self._last[0] is not kernel:
+            self._last = None  # frees its matrices
+            points = kernel.points(self.Z[: self.cut])
+            fit = RidgeFit(kernel, Sample.of(points, targets[: self.cut], None))
+            self._last = kernel, fit, fit.predictions_at(kernel.points(self.Z[self.cut :]))
+        _, fit, cross = self._last
+        try:
+            said = cross(fit.coefficients(alpha))
+        except NotPositiveDefiniteError:
+            return float("inf")
+        self.seconds = time.monotonic() - start
+        return self.known.loss(said, np.arange(self.cut, len(self.Z)))
+
+
+def stretched(kernel: Kernel, factor: float) -> Kernel:
+    """The kernel with all lengthscales times a factor."""
+    if isinstance(kernel, LinearMap):
+        return kernel.kernel.after((np.asarray(kernel.matrix) / factor).tolist())
+    scales = np.asarray(kernel.get_params(deep=False)["lengthscale"], float)
+    return kernel.with_(lengthscale=(factor * scales).tolist())
+
+
+def _readable(kernel: Kernel) -> Kernel:
+    """The kernel with three digits of each number in its metric."""
+    if isinstance(kernel, LinearMap):
+        rows = [[float(f"{entry:.3g}") for entry in row] for row in np.asarray(kernel.matrix)]
+        return kernel.kernel.after(rows)
+    scales = np.atleast_1d(kernel.get_params(deep=False)["lengthscale"])
+    rounded = [float(f"{scale:.3g}") for scale in scales]
+    return kernel.with_(lengthscale=rounded[0] if len(set(rounded)) == 1 else rounded)
+
+
+def _name(kernel: Kernel) -> str:
+    """The family of a kernel, also of one after a map."""
+    return type(next(reversed(list(parts(kernel))))).__name__

@@ -1,0 +1,89 @@
+"""The walks of docs/architecture.md are the ones that calls take, and every name there exists."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mercer import SVC, KernelRidge
+from mercer.kernels import Gaussian
+from mercer.online import OnlineKernelMachine
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8").split("## Eight walks\n")[1]
+WALKS = dict(re.findall(r"^\*\*(.*?), `.*?\*\*(.*?)(?=^\*\*|\Z)", PAGE, re.DOTALL | re.MULTILINE))
+SOURCES = {path: path.read_text("utf-8") for path in (ROOT / "src" / "mercer").rglob("*.py")}
+RNG = np.random.default_rng(0)
+X = RNG.uniform(size=(60, 2))
+Y = X[:, 0] - X[:, 1]
+LABELS = np.where(Y > 0, 1, -1)
+CALLS = {
+    "A product": lambda: Gaussian().gram(X) @ Y,
+    "Ridge": lambda: KernelRidge(kernel="rbf").fit(X, Y),
+    "Support vectors": lambda: SVC().fit(X, LABELS),
+    "Centres": lambda: KernelRidge(kernel="rbf", centres=20, random_state=0).fit(X, Y),
+    "A stream": lambda: OnlineKernelMachine().partial_fit(X, LABELS, classes=[-1, 1]).function_,
+}
+
+
+def names_in(text):
+    """Give the names of modules, classes and functions among what is set as code."""
+    quoted = re.findall(r"`([^`]*)`", text)
+    plain = (re.match(r"[\w./]*", code.removesuffix(".py"))[0] for code in quoted)
+    return [name.replace("/", ".") for name in plain if name]
+
+
+def titles(frame):
+    """Give the names by which a page may speak of a function: with its class, module, package."""
+    path = Path(frame.f_code.co_filename)
+    package, module = path.parent.name, path.stem
+    owner, _, name = frame.f_code.co_qualname.rpartition(".")
+    short = {name, owner, f"{owner}.{name}"}
+    return (
+        short
+        | {f"{module}.{one}" for one in short}
+        | {f"{package}.{one}" for one in (module, name)}
+        | {module}
+    )
+
+
+def calls_of(work):
+    """Give the titles of our functions that a piece of work calls, one after the other."""
+    seen = []
+
+    def look(frame, event, _):
+        if event == "call" and "mercer/" in frame.f_code.co_filename.replace("\\", "/"):
+            seen.append(titles(frame))
+
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+@pytest.mark.parametrize("walk", CALLS)
+def test_calls_take_the_walk_of_the_page(walk):
+    called, at = calls_of(CALLS[walk]), 0
+    for step in WALKS[walk].split("→"):
+        names = set(names_in(step))
+        if not names:  # as "generated code", or what stands in words
+            continue
+        later = (i for i in range(at, len(called)) if names & called[i])
+        at = next(later, None)
+        assert at is not None, f"nothing of {sorted(names)} is called here"
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_every_name_of_a_walk_exists(walk):
+    modules = {path.stem for path in SOURCES} | {path.parent.name for path in SOURCES}
+    for name in names_in(WALKS[walk]):
+        for part in name.split("."):
+            defined = re.compile(rf"^\s*(def|class) {part}\b|\b{part}\b *(:|=)", re.MULTILINE)
+            known = part in modules or any(defined.search(text) for text in SOURCES.values())
+            assert known, f"{part} of `{name}` is nowhere in src/mercer"
