@@ -3,6 +3,7 @@
 import os
 import re
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 from sphinx.util import logging
 
@@ -28,13 +29,15 @@ html_static_path = ["_static"]
 html_css_files = ["mercer.css"]
 html_show_sourcelink = False
 html_sidebars = {"index": [], "getting_started": []}  # pages without others below them
+GALLERY = ["gallery/index"]
+GALLERY += [f"gallery/{path.stem}" for path in Path(__file__).parents[1].glob("examples/*.py")]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
     "navbar_persistent": ["search-button"],  # the wide field leaves no room for the links
     # the code of examples is 100 characters wide, and their pages have no sections to list
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "gallery/**": []},
+    "secondary_sidebar_items": {"**": ["page-toc"]} | {page: [] for page in ["index", *GALLERY]},
 }
 
 autodoc_default_options = {"members": True, "show-inheritance": True}
@@ -52,6 +55,8 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "min_reported_time": 1e9,  # no times on the pages: they are those of whoever built them
     "show_memory": False,
+    "remove_config_comments": True,
+    "capture_repr": (),  # examples print what is to be seen
     "download_all_examples": False,
     "run_stale_examples": True,  # MERCER_QUICK makes other pictures of the same files
 }

@@ -20,6 +20,7 @@ from mercer.solvers import interpolant
 
 t = np.linspace(0, 6, 300)
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
+# sphinx_gallery_defer_figures
 
 # %%
 # Slopes: the antiderivative of cos, from its values at eight points and f(0) = 0.
@@ -34,6 +35,7 @@ for p in places:
     left.plot(ends, np.sin(p) + np.cos(p) * (ends - p), color="#d1495b", linewidth=2.5)
 left.set_title("a sine from eight slopes and one value", fontsize=10)
 left.legend(frameon=False, fontsize=8)
+# sphinx_gallery_defer_figures
 
 # %%
 # Areas: a histogram is a list of integrals, and f has exactly these areas.
@@ -48,6 +50,7 @@ right.plot(t, g(t[:, None]), color="#1f5fa8", label="least norm with these areas
 right.plot(t, density, "--", color="black", label="the density")
 right.set_title("a density with the areas of a histogram", fontsize=10)
 right.legend(frameon=False, fontsize=8)
+# sphinx_gallery_defer_figures
 
 # %%
 # The kernel of two integrals of Brownian motion over [0, 1] is ∫∫ min(s, t) = 1/3.

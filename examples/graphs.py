@@ -49,6 +49,7 @@ for axis, (name, kernel) in zip(axes[1:], KERNELS.items(), strict=True):
     axis.set_yticks([])
 axes[1].set_xlabel("two main directions of the space")
 axes[-1].legend(frameon=False, fontsize=8)
+# sphinx_gallery_defer_figures
 
 # %%
 # One network of each kind.

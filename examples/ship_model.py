@@ -43,6 +43,7 @@ figure, axis = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for (name, line), colour in zip(errors.items(), ("#1f5fa8", "#d1495b"), strict=True):
     axis.loglog(np.array(sizes[name]) / 1024, line, "o-", color=colour, label=name)
 axis.axvline(full / 1024, color="#999999", linestyle="--", label="the whole model")
+axis.set_title("error of smaller models by their size", fontsize=10)
 axis.set_xlabel("size of the pickle, kB")
 axis.set_ylabel("error relative to the model")
 axis.legend(frameon=False, fontsize=8)

@@ -42,6 +42,7 @@ print(f"the stiffest spline and the least-squares line differ by {gap:.1e}")
 left.plot(t, line, ":", color="black", label="least-squares line")
 left.legend(frameon=False, fontsize=8)
 left.set_title("cubic smoothing splines", fontsize=10)
+# sphinx_gallery_defer_figures
 
 # %%
 # Two columns: a thin plate over scattered points.

@@ -163,6 +163,20 @@ def test_wrong_commands_have_the_code_of_all_programs(capsys):
     assert parser().parse_args(["fit", "t", "--target", "y", "--time", "2min"]).time == 120.0
 
 
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (["fit", "t", "--target", "y", "--seed", "-1"], "a seed is a whole number, 0 or more"),
+        (["predict", "m", "t", "--level", "2"], "a level lies between 0 and 1"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_wrong_commands(capsys, asked, sentence):
+    with pytest.raises(SystemExit) as refusal:
+        main(asked)
+    assert refusal.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from mercer.cli import main\n"

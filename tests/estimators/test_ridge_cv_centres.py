@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -80,6 +81,14 @@ def test_many_rows_take_centres_and_say_how_long_all_would_take(monkeypatch):
         model = KernelRidgeCV(random_state=0).fit(X, Y)
     assert len(model.X_fit_) == 20
     assert model.score(X, Y) > 0.9
+    assert "That is too much, so α and lengthscale are chosen on 20" in model.explain(X, Y)
+
+
+def test_what_a_search_takes_is_foreseen():
+    text = KernelRidgeCV().explain(np.zeros((3000, 2)) + np.arange(3000)[:, None], np.zeros(3000))
+    assert re.match(r"\d+ eigendecompositions of 3,000 rows: about \d+ s .* and 137 MB\.", text)
+    many = KernelRidgeCV().explain(np.arange(50_000.0)[:, None], np.zeros(50_000))
+    assert re.search(r"chosen on [\d,]+ centres", many)
 
 
 # ---- held-out rows in place of leave-one-out -----------------------------------------------------

@@ -23,6 +23,28 @@ def seconds(text: str) -> float:
     return float(match[1]) * SECONDS[match[2]]
 
 
+def seed(text: str) -> int:
+    """A seed of random numbers.
+
+    >>> seed("7")
+    7
+    """
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"a seed is a whole number, 0 or more; got {text!r}")
+    return int(text)
+
+
+def level(text: str) -> float:
+    """The share of new rows that an interval is to hold.
+
+    >>> level("0.9")
+    0.9
+    """
+    if not (re.fullmatch(r"0?\.[0-9]+", text) and float(text) > 0):
+        raise argparse.ArgumentTypeError(f"a level lies between 0 and 1, as 0.9; got {text!r}")
+    return float(text)
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     top = argparse.ArgumentParser(
@@ -56,7 +78,7 @@ def _table(made: argparse.ArgumentParser) -> None:
     made.add_argument("--task", choices=["regression", "classification"], help="else as it looks")
     made.add_argument("--time", type=seconds, default=60.0, metavar="60s", help="about so long")
     made.add_argument("--rows", type=int, help="a random part of the rows")
-    made.add_argument("--seed", type=int, default=0, help="the same seed, the same model")
+    made.add_argument("--seed", type=seed, default=0, help="the same seed, the same model")
     made.add_argument("--memory", metavar="2GB", help="what computations may take")
 
 
@@ -79,7 +101,7 @@ def _predict(commands: argparse._SubParsersAction) -> None:
     made.add_argument("model", help="a file that `mercer fit` wrote")
     made.add_argument("table", help=FILES)
     made.add_argument("-o", "--output", help="a CSV file; default: standard output")
-    made.add_argument("--level", type=float, default=0.9, help="of intervals; default: 0.9")
+    made.add_argument("--level", type=level, default=0.9, help="of intervals; default: 0.9")
 
 
 def _explain(commands: argparse._SubParsersAction) -> None:

@@ -24,6 +24,7 @@ from mercer.errors import (
 from mercer.estimators.early_stopping import iterative, stopped_by, validation_scores
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.progress import FitTask, with_progress
+from mercer.evaluation.dispatch import program_of
 from mercer.features.centres import Given, drawn
 from mercer.functions import Polynomials, RKHSFunction, SplineFunction
 from mercer.kernels import laws
@@ -277,6 +278,8 @@ def _chosen_centres(
 def with_stored_pairs(gram: Gram) -> Gram:
     """K of Python functions of pairs, whose values are computed once, where they fit."""
     kernel, n = cast(Kernel, gram.kernel), gram.shape[0]
+    if program_of(kernel) is not None:  # compiled code, in which no function of Python is called
+        return gram
     slow = any(isinstance(part, PairKernel) for part in parts(kernel))
     if not slow or 8 * n * n > memory_budget(gram.memory):
         return gram

@@ -24,11 +24,11 @@ from mercer.points import is_point_set
 
 def forget(estimator: Any) -> None:
     """Drop what an earlier fit left, at once, so that an interruption leaves nothing half done."""
-    estimator.__dict__ = {
-        name: value
-        for name, value in vars(estimator).items()
-        if name.startswith("_") or not name.endswith("_")
-    }
+    stays = dict(vars(estimator))
+    for name in vars(estimator):
+        if name.endswith("_") and not name.startswith("_"):
+            del stays[name]
+    estimator.__dict__ = stays
 
 
 def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:

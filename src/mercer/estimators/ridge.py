@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import check_array
 
 from mercer.errors import ApproximationWarning, warn
@@ -175,7 +176,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
             problems = [problem]
         else:
             problems, solution = self._each_target(posed, y, weights, ridges, task)
-        self._problems = [posed.with_points(part) for part in problems]  # for uncertainty
+        self._problems = list(map(posed.with_points, problems))  # for uncertainty
         self._known = None
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
@@ -392,6 +393,29 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         searched = {"kernel"} if kernels > 1 else super()._chosen()
         return searched | ({"regularization"} if alphas > 1 else set())
 
+    def explain(self, X: Any, y: Any, sample_weight: Any = None) -> str:
+        """What `fit(X, y)` would take: how many decompositions, their time and memory; or centres.
+
+        >>> X, y = np.random.default_rng(0).standard_normal((50, 1)), np.zeros(50)
+        >>> print(KernelRidgeCV(lengthscales=[1.0, 2.0]).explain(X, y))
+        2 eigendecompositions of 50 rows: about 4.5e-05 s in one thread and 39 KB.
+        All rows are centres.
+        """
+        model = clone(self)
+        X, y, weights = admit_numbers(model, X, y, sample_weight)
+        base = model._resolved_kernel(X)
+        scales = candidate_lengthscales(self.lengthscales, base, self.gamma, X, weights)
+        n, count = length(X), 1 if scales is None else len(scales)
+        seconds, needed, chosen = _foreseen(n, count)
+        if self.centres is not None or self.validation_fraction is not None:
+            where = f"centres={self.centres!r}, validation_fraction={self.validation_fraction!r}"
+            return f"{count} lengthscales, each with a path over α: {where}."
+        what = f"{count} eigendecompositions of {n:,} rows: about {seconds:.2g} s in one thread"
+        ends = "All rows are centres."
+        if chosen is not None:
+            ends = f"That is too much, so α and lengthscale are chosen on {chosen:,} centres."
+        return f"{what} and {in_words(needed)}.\n{ends}"
+
     def _posed_on(self, kernel: Kernel, X: Any, centres: PointSet | None) -> Formulation:
         """f on all points, or on the centres."""
         points = self._training_points(kernel, X, centres)
@@ -417,13 +441,10 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
                 ApproximationWarning,
             )
         elif chosen is None:
-            seconds, needed = EIGEN_SECONDS * kernels * float(n) ** 3, MATRICES * 8 * n * n
-            quick = seconds <= PATIENCE and needed <= automatic.memory_limit()
+            seconds, needed, chosen = _foreseen(n, kernels)
             points = self._training_points(kernel, X)
-            if quick or self._is_precomputed() or not points.machine.uses_numpy:
+            if chosen is None or self._is_precomputed() or not points.machine.uses_numpy:
                 return None
-            room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
-            chosen = automatic.fitting_centres(n, 1, np.float64, Squared(), room)
             warn(
                 f"{n} rows are too many for {kernels} eigendecompositions, about {seconds:.0f} s "
                 f"and {in_words(needed)}, so α and lengthscale are chosen on {chosen} centres. Say "
@@ -447,6 +468,15 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
         if not len(alphas) or not (np.isfinite(alphas).all() and (alphas > 0).all()):
             raise ValueError(f"alphas must be positive and finite; got {self.alphas!r}.")
         return alphas
+
+
+def _foreseen(rows: int, kernels: int) -> tuple[float, int, int | None]:
+    """Seconds and bytes of a search on all rows, and centres where that is too much."""
+    seconds, needed = EIGEN_SECONDS * kernels * float(rows) ** 3, MATRICES * 8 * rows * rows
+    if seconds <= PATIENCE and needed <= automatic.memory_limit():
+        return seconds, needed, None
+    room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
+    return seconds, needed, automatic.fitting_centres(rows, 1, np.float64, Squared(), room)
 
 
 def _searched(

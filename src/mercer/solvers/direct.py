@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -102,13 +101,25 @@ class Direct:
         if work.ridge == 0.0:
             return work.minimum_norm()
         primal = has_few_features(problem.gram) if self.primal is None else self.primal
-        if primal and problem.null_space is None:
-            return work.stable(work.in_features)
+        primal = primal and problem.null_space is None
         mixed = self.mixed and not self.keep_factor
         if self.mixed is None and not self.keep_factor:
             mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
-        refined = work.refined() if mixed and problem.gram.dtype == np.float64 else None
-        return work.stable(work.factored) if refined is None else refined
+        if mixed and not primal and problem.gram.dtype == np.float64:
+            refined = work.refined()
+            if refined is not None:
+                return refined
+        solve = work.in_features if primal else work.factored
+        solution = solve()
+        # Coefficients are near y/ρ. Where K is so large that their last digits times K exceed y,
+        # rounding of Kα drowns ρα: those of a ridge of the size of that rounding are smaller, and
+        # nearer to the solution.
+        for times in self.tuning.shifts:
+            if work.witness is not None or solution.gap <= work.goal:
+                break
+            other = solve(times * work.unit * work.trace)
+            solution = other if other.gap < solution.gap else solution
+        return solution
 
 
 class _Factorisation(RidgeSystem):
@@ -118,20 +129,6 @@ class _Factorisation(RidgeSystem):
     goal: float  # the residual beyond which nothing was solved
     witness: Any
     keep_factor: bool
-
-    def stable(self, solve: Callable[[float], Solution]) -> Solution:
-        """The solution, or that with a larger ridge where rounding of Kα drowns ρα.
-
-        Coefficients are near y/ρ. Where K is so large that their last digits times K exceed y,
-        those of a ridge of the size of that rounding are smaller, and nearer to the solution.
-        """
-        solution = solve(0.0)
-        for times in self.tuning.shifts:
-            if self.witness is not None or solution.gap <= self.goal:
-                break
-            other = solve(times * self.unit * self.trace)
-            solution = other if other.gap < solution.gap else solution
-        return solution
 
     @property
     def unit(self) -> float:

@@ -95,7 +95,7 @@ class Problem:
         # Numbers of Python and NumPy have a `conjugate`, as penalties have.
         number = isinstance(given, (int, float, np.generic, np.ndarray, list, tuple))
         number = number or not hasattr(given, "conjugate")
-        kernel = getattr(self.operator, "kernel", None)
+        kernel: Any = getattr(self.operator, "kernel", None)
         degree = kernel.null_degree() if hasattr(kernel, "null_degree") else None
         derived = {
             "rows": int(self.operator.shape[0]),
