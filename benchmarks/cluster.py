@@ -68,11 +68,11 @@ def two_workers(effort: Effort) -> Iterator[Row]:
         return KernelRidge(SPHERE_RIDGE * n, kernel=kernel, centres=Uniform(count, 0))
 
     model().fit(X[:5000], y[:5000])  # code is loaded
-    here, alone = timed(lambda: model().fit(X, y))
+    here, alone = _quickest(lambda: model().fit(X, y), effort.repeats(2))
     with local_cluster():
+        model().fit(*persisted(X[:5000], y[:5000], blocks=WORKERS))  # on all workers
         rows, targets = persisted(X, y)
-        model().fit(rows[:5000], targets[:5000])
-        there, seconds = timed(lambda: model().fit(rows, targets))
+        there, seconds = _quickest(lambda: model().fit(rows, targets), effort.repeats(2))
     yield Row(
         f"land or sea, {n:,} rows, M = {count:,}: 2 workers over one process with two threads",
         seconds / alone,
@@ -85,6 +85,57 @@ def two_workers(effort: Effort) -> Iterator[Row]:
         error=float(np.abs(there.predict(new) - here.predict(new)).max()),
         note=f"{there.solution_.status}",
     )
+
+
+def _quickest(work: Callable[[], Any], repeats: int) -> tuple[Any, float]:
+    """The last answer, and the least time."""
+    answers, seconds = zip(*(timed(work) for _ in range(repeats)), strict=True)
+    return answers[-1], min(seconds)
+
+
+# ---- workers with a GPU --------------------------------------------------------------------------
+
+
+def on_cards(effort: Effort) -> Iterator[Row]:
+    """One worker for each card, against one process with one card."""
+    from mercer.arrays import cards
+    from mercer.evaluation.cluster import card
+
+    count = cards()
+    if not count:
+        raise MissingData("torch finds no GPU")
+    n, centres = effort.size(2_000_000), effort.size(SPHERE_CENTRES)
+    X, y = sphere(n, 0, np.float32)
+    new = sphere(20_000, 1, np.float32)[0]
+
+    def model(**options: Any) -> KernelRidge:
+        chosen = Uniform(centres, 0)
+        return KernelRidge(
+            SPHERE_RIDGE * n, kernel=gaussian(SPHERE_GAMMA), centres=chosen, **options
+        )
+
+    model(device="cuda").fit(X, y)  # code is compiled
+    here, alone = timed(lambda: model(device="cuda").fit(X, y))
+    with local_cluster(n_workers=count) as client:
+        rows, targets = persisted(X, y)
+        there = model().fit(rows, targets)
+        there, seconds = timed(lambda: model().fit(rows, targets))
+        used = {client.submit(card, workers=[w], pure=False).result() for w in _workers(client)}
+    yield Row(
+        f"land or sea, {n:,} rows, M = {centres:,}: a worker for each of {count} cards over one "
+        "process with one card",
+        seconds / alone,
+        "× its time",
+        peer="mercer in one process",
+        ours_ms=1e3 * seconds,
+        peer_ms=1e3 * alone,
+        error=float(np.abs(there.predict(new) - np.asarray(here.predict(new))).max()),
+        note=f"blocks were computed on {sorted(used)}; {there.solution_.status}",
+    )
+
+
+def _workers(client: Any) -> list[str]:
+    return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
 
 # ---- what travels --------------------------------------------------------------------------------
@@ -219,7 +270,7 @@ def hog() -> int:
 
 
 def out_of_memory(client: Any) -> Callable[[], None]:
-    worker = sorted(client.scheduler_info()["workers"])[0]
+    worker = _workers(client)[0]
 
     def fill() -> None:
         client.submit(hog, workers=[worker], pure=False)
@@ -284,6 +335,7 @@ def scheduler_lost(effort: Effort) -> Iterator[Row]:
             finally:
                 for process in begun:
                     process.terminate()
+                    process.wait()
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fit.ckpt")
@@ -323,7 +375,7 @@ def _killed_once_stored(scheduler: Any, path: Path) -> None:
 
 
 def predicted(effort: Effort) -> Iterator[Row]:
-    """The plan is made from the smallest table, and scaled to the others."""
+    """The plan is what `explain(X, y)` says before the fit."""
     from mercer.solvers.cluster_plan import cluster_plan
 
     sizes = [effort.size(n) for n in (100_000, 1_000_000, 10_000_000)]
@@ -333,26 +385,33 @@ def predicted(effort: Effort) -> Iterator[Row]:
         with local_cluster():
             rows, targets = persisted(X, y)
             model = KernelRidge(SPHERE_RIDGE * n, kernel=kernel, centres=Given(X[:count]))
-            model.fit(rows[: n // 10], targets[: n // 10])  # code is loaded
-            if plan is None:
-                gram = Gram(kernel, kernel.points(rows), kernel.points(X[:count]))
-                plan = cluster_plan(gram, Squared())
+            model.fit(*persisted(X[:5000], y[:5000], blocks=WORKERS))  # code is loaded
+            gram = Gram(kernel, kernel.points(rows), kernel.points(X[:count]))
+            plan = cluster_plan(gram, Squared())
             _, seconds = timed(partial(model.fit, rows, targets))
-        foreseen = plan.scaled(n).seconds
+        foreseen = plan.seconds
         yield Row(
-            f"{n:,} rows, M = {count:,}: time foreseen over time taken",
-            foreseen / seconds,
-            "×",
+            f"{n:,} rows, M = {count:,}: time foreseen, by how much it differs from the time taken",
+            abs(foreseen / seconds - 1.0),
+            "of it",
             ours_ms=1e3 * seconds,
-            floor=0.75,
-            goal=None,
-            note=f"foreseen {foreseen:.1f} s, taken {seconds:.1f} s; within 25 % is 0.75 to 1.25; "
-            f"{model.solution_.status}",
+            floor=0.25,
+            larger_is_better=False,
+            note=f"foreseen {foreseen:.1f} s, taken {seconds:.1f} s; {model.solution_.status}",
+        )
+    if plan is not None:
+        large = plan.scaled(10**9, workers=100, centres=20_000)
+        yield Row(
+            "10⁹ rows, M = 20,000, 100 workers: time foreseen",
+            large.seconds / 60.0,
+            "minutes",
+            note=str(large),
         )
 
 
 GROUPS: Groups = {
     "two workers": two_workers,
+    "cards": on_cards,
     "traffic": traffic,
     "killed": killed,
     "faults": faults,

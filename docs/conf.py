@@ -55,6 +55,8 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "min_reported_time": 1e9,  # no times on the pages: they are those of whoever built them
     "show_memory": False,
+    "remove_config_comments": True,
+    "capture_repr": (),  # examples print what is to be seen
     "download_all_examples": False,
     "run_stale_examples": True,  # MERCER_QUICK makes other pictures of the same files
 }

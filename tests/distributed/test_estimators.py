@@ -24,7 +24,8 @@ from mercer.kernels import Gaussian
 from mercer.losses import Logistic, Squared
 from mercer.online import OnlineKernelMachine
 from mercer.operators import Gram
-from mercer.solvers import Newton, Problem, regularization_path
+from mercer.solvers import MiniBatch, Newton, Problem, regularization_path
+from mercer.solvers.schedules import Constant
 
 da = pytest.importorskip("dask.array")
 pytest.importorskip("distributed")
@@ -112,13 +113,16 @@ def test_features(cluster):
     np.testing.assert_allclose(phi.transform(scattered(X)).compute(), phi.transform(X))
     f = phi.normal_equations(scattered(X), scattered(Y)).ridge(1e-3)
     np.testing.assert_allclose(f(X), phi.normal_equations(X, Y).ridge(1e-3)(X), rtol=1e-9)
-    signs, points = np.sign(Y), phi._admitted(scattered(X))
-    problems = [
-        Problem.on_features(phi, rows, y, Logistic(), 1e-3, fit_intercept=True)
-        for rows, y in ((X, signs), (points, points.placed(signs)))
-    ]
-    here, there = (Newton(1e-9).solve(problem) for problem in problems)
-    np.testing.assert_allclose(there.coefficients, here.coefficients, atol=1e-6)
+    signs = np.sign(Y)
+    solvers = {Newton(1e-9): True, MiniBatch(1, Constant(1.0), batch_size=200): False}
+    for solver, fit_intercept in solvers.items():
+        here, there = (
+            solver.solve(
+                Problem.on_features(phi, rows, y, Logistic(), 1e-3, fit_intercept=fit_intercept)
+            )
+            for rows, y in ((X, signs), (scattered(X), scattered(signs)))
+        )
+        np.testing.assert_allclose(there.coefficients, here.coefficients, atol=1e-6)
 
 
 def test_components(cluster):
@@ -130,9 +134,20 @@ def test_components(cluster):
     np.testing.assert_allclose(found.compute(), here.transform(X), atol=1e-9)
 
 
+def test_the_dashboard_shows_what_tasks_do_and_callbacks_count_steps(cluster):
+    steps = []
+    solver = Newton(1e-9, sample=60, callback=lambda step, progress: steps.append(step))
+    model = KernelRidge(0.1, solver=solver, **ON).fit(scattered(X), scattered(Y))
+    model.predict(scattered(X)).compute()
+    shown = set(cluster.cluster.scheduler.task_prefixes)
+    assert {"mercer-rows", "mercer-row-pass", "mercer-row-pass-sum", "mercer-predict"} <= shown
+    assert steps
+    assert steps == sorted(steps)
+
+
 def test_the_plan_is_in_explain(cluster):
     text = KernelRidge(0.1, **ON).explain(scattered(X), scattered(Y))
-    assert "t = t₀ + PnMτ/W + (P + R)ℓ" in text
+    assert "t = t₀ + n(PM + ρ)τ/W + (P + R)ℓ" in text
     assert "(2W + 2)Mk = 72 numbers a pass" in text
 
 
@@ -194,9 +209,8 @@ def test_a_search_runs_its_candidates_on_the_cluster(cluster):
 
 def test_a_path_of_ridges(cluster):
     kernel = Gaussian(1.0)
-    points = kernel.points(scattered(X))
-    cross = Gram(kernel, points, kernel.points(X[:30]))
-    targets = points.rows.placed(Y)
+    cross = Gram(kernel, kernel.points(scattered(X)), kernel.points(X[:30]))
+    targets = scattered(Y)
     ridges = [1e-2, 1e-3]
     there = regularization_path(
         Problem.on_centres(cross, targets, Squared(), ridges[0]), ridges, Newton(1e-9)

@@ -33,6 +33,7 @@ EACH_ROW = {
     "with numbers here": lambda xp, X, y: X * np.arange(N, dtype=float)[:, None] + np.ones(3),
     "shape": lambda xp, X, y: xp.reshape(y, (N, -1)) + xp.reshape(X, (N, 3)),
     "broadcast": lambda xp, X, y: xp.broadcast_arrays(y[:, None], X)[0],
+    "some columns": lambda xp, X, y: xp.take(X, np.array([2, 0]), axis=1),
     "best column": lambda xp, X, y: X.argmax(axis=1),
 }
 OVER_ROWS = {
@@ -48,6 +49,7 @@ OVER_ROWS = {
     "vector": lambda xp, X, y: y @ X,
     "inner": lambda xp, X, y: inner(y, y),
     "some rows": lambda xp, X, y: X[np.array([102, 0, 41, 41])],
+    "taken": lambda xp, X, y: xp.take(X, np.array([7, 101]), axis=0),
     "a row": lambda xp, X, y: X[0, ...] + y[-1],
     "masked": lambda xp, X, y: xp.sum(X[y > 0.5], axis=0),
     "numbers": lambda xp, X, y: xp.nonzero(y > 0.5)[0],

@@ -54,10 +54,11 @@ def test_a_ridge_that_does_not_suit_all_rows_is_changed(groups, trial):
 def test_the_judge_states_the_error_of_a_ridge_fit(groups, trial):
     Z, known = groups
     judge, targets = Judge(Z, known, Limit(1e9)), known.for_squares()
-    mean = targets[: judge.cut].mean()
-    ridge = KernelRidge(0.1, kernel=trial.kernel).fit(Z[: judge.cut], targets[: judge.cut] - mean)
-    gaps = targets[judge.cut :] - mean - ridge.predict(Z[judge.cut :])
-    assert judge.error(trial.kernel, 0.1) == pytest.approx(np.mean(gaps**2), rel=1e-6)
+    for alpha in (0.1, 1e3):  # with a large ridge the intercept is all there is
+        ridge = KernelRidge(alpha, kernel=trial.kernel, fit_intercept=True)
+        ridge.fit(Z[: judge.cut], targets[: judge.cut])
+        gaps = targets[judge.cut :] - ridge.predict(Z[judge.cut :])
+        assert judge.error(trial.kernel, alpha) == pytest.approx(np.mean(gaps**2), rel=1e-9)
 
 
 def test_losses_of_some_rows_are_in_the_units_of_all_rows():

@@ -5,7 +5,7 @@ sums over rows come back as arrays of NumPy. `Placement` says which worker has w
 tasks there, and adds up what they return in an order that is fixed by the numbers of the blocks.
 """
 
-from mercer.distributed.kinds import is_collection, is_scattered
+from mercer.distributed.admission import is_collection, is_scattered
 from mercer.distributed.rows import Rows
 
 __all__ = ["Rows", "is_collection", "is_scattered"]

@@ -8,10 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from mercer.distributed.kinds import is_collection, is_table
-from mercer.distributed.over_rows import by_block, counted, reduced
-from mercer.distributed.placement import Placement, connected
+from mercer.distributed.placement import Placement, connected, token
+from mercer.distributed.reductions import by_block, counted, reduced
 from mercer.distributed.rows import Rows, spread
+
+
+def is_collection(data: Any) -> bool:
+    """Whether this is an array or a table of Dask, told without importing dask.
+
+    >>> is_collection([1.0])
+    False
+    """
+    return type(data).__module__.startswith("dask.") and hasattr(type(data), "npartitions")
+
+
+def is_table(data: Any) -> bool:
+    """Whether this is a table of Dask, or a column of one."""
+    return is_collection(data) and not hasattr(data, "chunks")
+
+
+def is_scattered(data: Any) -> bool:
+    """Whether the rows of this are on a cluster, or will be."""
+    return isinstance(data, Rows) or is_collection(data)
 
 
 def admitted(data: Any, beside: Rows | None = None, what: str = "X") -> Rows:
@@ -72,11 +90,9 @@ def _delayed_blocks(data: Any, beside: Rows | None) -> tuple[list[Any], tuple[in
             data = _rechunked(data, beside)
         parts, width = list(data.to_delayed().ravel()), data.shape[1:]
     dtype = _dtype(data)
-    read = delayed(as_block, pure=False)
-    return [
-        read(part, dtype, dask_key_name=f"mercer-rows-{_unique()}-{i}")
-        for i, part in enumerate(parts)
-    ], tuple(width)
+    read, key = delayed(as_block, pure=False), token("rows")
+    blocks = [read(part, dtype, dask_key_name=f"{key}-{i}") for i, part in enumerate(parts)]
+    return blocks, tuple(width)
 
 
 def _rechunked(data: Any, beside: Rows) -> Any:
@@ -120,57 +136,61 @@ def _dtype(data: Any) -> np.dtype:
 
 
 def _placement(data: Any, blocks: Sequence[Any]) -> Placement:
-    """Where the blocks are, if they are somewhere; else in equal shares, one after the other."""
+    """Where the blocks are, if they are somewhere, in equal shares."""
+    from dask.core import flatten
+
     client = cluster_client()
     gc.collect()  # what earlier fits left in cycles would hold memory on the workers
     with connected():
-        known = client.run_on_scheduler(_holders, _keys(data))
+        known = client.run_on_scheduler(_holders, list(flatten(data.__dask_keys__())))
     workers = sorted(known["workers"])
     if not workers:
         raise ValueError(
             "the cluster has no workers: start some, or wait for client.wait_for_workers(1)."
         )
-    held, count = known["held"], len(blocks)
-    of_block = [i * len(workers) // count if count >= len(workers) else i for i in range(count)]
-    if len(held) == count and all(held):
-        of_block = [workers.index(address) for address in held]
-    groups: dict[int, list[int]] = {}
-    for i, worker in enumerate(of_block):
+    groups: dict[str, list[int]] = {}
+    for i, worker in enumerate(_shares(len(blocks), workers, known["held"])):
         groups.setdefault(worker, []).append(i)
-    ordered = sorted(groups.items(), key=lambda item: item[1][0])
-    lengths = [0] * count
-    return Placement(
-        client, lengths, [part for _, part in ordered], [workers[w] for w, _ in ordered]
-    )
+    return Placement(client, [0] * len(blocks), list(groups.values()), list(groups))
 
 
-def _keys(data: Any) -> list[Any]:
-    keys = data.__dask_keys__()
-    return list(np.ravel(np.array(keys, dtype=object), order="C")) if not keys else _flat(keys)
+def _shares(count: int, workers: list[str], held: list[str | None]) -> list[str]:
+    """The worker of each block: the one that has it, unless that has more than its equal share.
 
+    A pass takes as long as the worker with the most blocks, so that those beyond a share are worth
+    being moved once. Blocks that are nowhere yet are given out one after the other.
 
-def _flat(keys: Any) -> list[Any]:
-    if isinstance(keys, list):
-        return [one for part in keys for one in _flat(part)]
-    return [keys]
+    >>> _shares(4, ["a", "b"], ["a", "a", "a", "b"])
+    ['a', 'a', 'b', 'b']
+    """
+    there = [worker for worker in held if worker is not None]
+    if len(there) != count:
+        return [workers[i * len(workers) // max(count, len(workers))] for i in range(count)]
+    taken = dict.fromkeys(workers, 0)
+    beyond = []
+    for i, worker in enumerate(there):
+        if taken[worker] * len(workers) < count:
+            taken[worker] += 1
+        else:
+            beyond.append(i)
+    for i in beyond:
+        there[i] = min(workers, key=taken.__getitem__)
+        taken[there[i]] += 1
+    return there
 
 
 def _holders(keys: list[Any], dask_scheduler: Any = None) -> dict[str, Any]:
     """The workers, and which of them has each of some results; runs on the scheduler."""
-    held = []
-    for key in keys:
-        task = dask_scheduler.tasks.get(key)
-        there = (
-            sorted(ws.address for ws in task.who_has) if task is not None and task.who_has else []
-        )
-        held.append(there[0] if there else None)
+    tasks = [dask_scheduler.tasks.get(key) for key in keys]
+    there = [{ws.address for ws in task.who_has or ()} if task else set() for task in tasks]
+    held = [min(addresses, default=None) for addresses in there]
     return {"workers": list(dask_scheduler.workers), "held": held}
 
 
 def cluster_client() -> Any:
     """The client of the cluster, whose scheduler knows what to do when a worker is lost."""
     from distributed import get_client
-    from mercer.distributed.heirs import Heirs
+    from mercer.distributed.failover import Failover
 
     try:
         client = get_client()
@@ -179,7 +199,7 @@ def cluster_client() -> Any:
             "arrays of Dask are computed on a cluster, and there is none: write client = "
             "distributed.Client() first, which starts one on this machine."
         ) from None
-    client.register_plugin(Heirs())
+    client.register_plugin(Failover())
     return client
 
 
@@ -203,12 +223,6 @@ def _like(rows: Rows, beside: Rows, what: str) -> Rows:
             "repartition one of them."
         )
     return rows
-
-
-def _unique() -> str:
-    import uuid
-
-    return uuid.uuid4().hex[:8]
 
 
 def names_of(data: Any) -> tuple[str, ...] | None:

@@ -69,15 +69,15 @@ class Placement:
     def each_block(self, name: str, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """A task for each block, where the block is: futures in the order of blocks.
 
-        An argument is a list with an entry for each block, or one `Common` for all.
+        An argument is a list with an entry for each block, or one `Broadcast` for all.
         """
-        token = _token(name)
-        keys = [f"{token}-{i}" for i in range(len(self.lengths))]
+        key = token(name)
+        keys = [f"{key}-{i}" for i in range(len(self.lengths))]
         return self._begun([self._of_blocks(keys, function, arguments)], keys)
 
     def each_group(self, name: str, function: Callable[..., Any], arguments: Any) -> list[Any]:
         """A task for each worker, on a list of what belongs to its blocks."""
-        tasks = self._of_groups(_token(name), function, arguments)
+        tasks = self._of_groups(token(name), function, arguments)
         return self._begun([tasks], list(tasks))
 
     def summed(
@@ -89,33 +89,21 @@ class Placement:
         order of their first blocks, until one is left. Only what is added travels: once from each
         worker but one, and once to the client. The scheduler gets one message for all of it.
         """
-        token, vector = _token(name), _token("vector")
-        keys = [f"{token}-{i}" for i in range(len(self.lengths))]
-        sent = {
+        key, vector = token(name), token("vector")
+        keys = [f"{key}-{i}" for i in range(len(self.lengths))]
+        sent: Tasks = {
             f"{vector}-{place}": (None, (_itself, part.value))
             for place, part in enumerate(arguments)
-            if isinstance(part, Common)
+            if isinstance(part, Broadcast)
         }
         arguments = tuple(
-            Common(f"{vector}-{place}") if isinstance(part, Common) else part
+            Broadcast(f"{vector}-{place}") if isinstance(part, Broadcast) else part
             for place, part in enumerate(arguments)
         )
         blocks = self._of_blocks(keys, function, arguments)
-        sums = self._of_groups(_token(f"{name}-sum"), add, keys)
-        stages: list[Any] = [sent, blocks, sums]
-        parts = list(sums)
-        while len(parts) > 1:
-            pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
-            token = _token(f"{name}-sum")
-            stages.append(
-                {
-                    f"{token}-{i}": (None, (add, pair))
-                    for i, pair in enumerate(pairs)
-                    if len(pair) > 1
-                }
-            )
-            parts = [pair[0] if len(pair) == 1 else f"{token}-{i}" for i, pair in enumerate(pairs)]
-        *futures, total = self._begun(stages, [*keys, *parts])
+        sums = self._of_groups(token(f"{name}-sum"), add, keys)
+        stages, total = _tree(name, list(sums), add)
+        *futures, total = self._begun([sent, blocks, sums, *stages], [*keys, total])
         return futures, self.fetched(total)
 
     def _of_blocks(
@@ -124,15 +112,15 @@ class Placement:
         return {
             keys[i]: (
                 worker,
-                (function, *(p.value if isinstance(p, Common) else p[i] for p in arguments)),
+                (function, *(p.value if isinstance(p, Broadcast) else p[i] for p in arguments)),
             )
             for group, worker in zip(self.groups, self.workers, strict=True)
             for i in group
         }
 
-    def _of_groups(self, token: str, function: Callable[..., Any], arguments: Any) -> Tasks:
+    def _of_groups(self, key: str, function: Callable[..., Any], arguments: Any) -> Tasks:
         return {
-            f"{token}-{g}": (worker, (function, [arguments[i] for i in group]))
+            f"{key}-{g}": (worker, (function, [arguments[i] for i in group]))
             for g, (group, worker) in enumerate(zip(self.groups, self.workers, strict=True))
             if group
         }
@@ -162,29 +150,20 @@ class Placement:
             return list(self.client.get(graph, wanted, sync=False))
 
     def total(self, name: str, parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
-        """Results of groups, joined two by two in order, until one is left."""
-        parts = list(parts)
-        while len(parts) > 1:
-            pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
-            token = _token(name)
-            parts = [
-                pair[0]
-                if len(pair) == 1
-                else self.client.submit(add, pair, key=f"{token}-{i}", pure=False)
-                for i, pair in enumerate(pairs)
-            ]
-        return self.fetched(parts[0])
+        """Results of groups, joined two by two in order, until one is left, which comes here."""
+        stages, total = _tree(name, list(parts), add)
+        return self.fetched(self._begun(stages, [total])[0] if stages else total)
 
-    def shared(self, name: str, value: Any) -> Common:
+    def shared(self, name: str, value: Any) -> Broadcast:
         """A value for all tasks: sent to one worker, from which the others have it.
 
         It is the result of a task, not scattered, so that it comes again where a worker is lost.
         """
-        return Common(self.client.submit(_itself, value, key=_token(name), pure=False))
+        return Broadcast(self.client.submit(_itself, value, key=token(name), pure=False))
 
     def refresh(self) -> None:
         """See from time to time which workers have the rows; those of a lost one have another."""
-        from mercer.distributed.heirs import present_workers
+        from mercer.distributed.failover import present_workers
 
         if time.monotonic() < self.seen + SECONDS_BETWEEN_LOOKS:
             return
@@ -198,7 +177,7 @@ class Placement:
             return self.client.gather(futures)
 
 
-class Common:
+class Broadcast:
     """An argument that is the same for all blocks."""
 
     def __init__(self, value: Any) -> None:
@@ -218,8 +197,21 @@ def connected() -> Iterator[None]:
         ) from lost
 
 
-def _token(name: str) -> str:
+def _tree(name: str, parts: list[Any], add: Callable[..., Any]) -> tuple[list[Tasks], Any]:
+    """Tasks that join results two by two, in order, in stages; and the name of the last result."""
+    stages: list[Tasks] = []
+    while len(parts) > 1:
+        key, pairs = token(f"{name}-sum"), [parts[i : i + 2] for i in range(0, len(parts), 2)]
+        names = [pair[0] if len(pair) == 1 else f"{key}-{i}" for i, pair in enumerate(pairs)]
+        joined = zip(names, pairs, strict=True)
+        stages.append({one: (None, (add, pair)) for one, pair in joined if len(pair) > 1})
+        parts = names
+    return stages, parts[0]
+
+
+def token(name: str) -> str:
     """A name for a task that nothing else has; what stands before the numbers is shown."""
+    name = name.replace("_", "-")  # Dask shows the words before the first that has other signs
     return f"mercer-{name}-{uuid.uuid4().hex[:8]}{next(_NUMBERS)}"
 
 

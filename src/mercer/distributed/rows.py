@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from mercer.distributed.blockwise import Blockwise, Result, Slot, Step
 from mercer.distributed.placement import Placement
-from mercer.distributed.programs import Program, Result, Slot, Step
 
 
 class Rows(NDArrayOperatorsMixin):
@@ -43,7 +43,7 @@ class Rows(NDArrayOperatorsMixin):
         call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None,
     ) -> None:
         self.placement, self.sample, self._blocks, self.call = placement, sample, blocks, call
-        self.known: dict[Any, Any] = {}  # sums over rows, which are asked for more than once
+        self.cached: dict[Any, Any] = {}  # sums over rows, which are asked for more than once
 
     # ---- what arrays have ------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class Rows(NDArrayOperatorsMixin):
         if method != "__call__" or options.get("out") is not None:
             return NotImplemented
         if ufunc is np.matmul:
-            return _over_rows().matrix_product(*inputs)
+            return _reductions().matrix_product(*inputs)
         return mapped(ufunc, *inputs, **options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -98,7 +98,7 @@ class Rows(NDArrayOperatorsMixin):
 
     @property
     def T(self) -> Any:
-        return self if self.ndim == 1 else Turned(self)
+        return self if self.ndim == 1 else Transposed(self)
 
     def __getattr__(self, name: str) -> Any:
         if name in ARRAY_METHODS:
@@ -118,9 +118,9 @@ class Rows(NDArrayOperatorsMixin):
         if first is Ellipsis or (isinstance(first, slice) and first == slice(None)):
             return mapped(_indexed, self, (first, *rest))
         if isinstance(first, Rows) and first.dtype == bool:
-            some = _over_rows().chosen(self, first)
+            some = _reductions().chosen(self, first)
         else:
-            some = _over_rows().taken(self, first)
+            some = _reductions().taken(self, first)
             if np.ndim(first) == 0 and not isinstance(first, slice):
                 return np.asarray(some)[tuple(rest)] if rest else some
         return some[(slice(None), *rest)] if rest else some
@@ -129,7 +129,7 @@ class Rows(NDArrayOperatorsMixin):
 
     def digest(self) -> bytes:
         """A few bytes that differ where rows differ."""
-        return _over_rows().digest(self)
+        return _reductions().digest(self)
 
     def heads(self, count: int) -> Rows:
         """The first rows of each block, where they are."""
@@ -143,7 +143,7 @@ class Rows(NDArrayOperatorsMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         """A stored model knows what rows it had, not the rows."""
-        kept = {"sample": self.sample, "placement": self.placement, "known": {}}
+        kept = {"sample": self.sample, "placement": self.placement, "cached": {}}
         return kept | {"_blocks": None, "call": None}
 
     def blocks(self, name: str = "values") -> list[Any]:
@@ -155,7 +155,7 @@ class Rows(NDArrayOperatorsMixin):
             )
         if self._blocks is None:
             program, leaves = compiled(self)
-            self._blocks = self.placement.each_block(name, run_program, program, leaves)
+            self._blocks = self.placement.each_block(name, run_block, program, leaves)
             self.call = None
         return self._blocks
 
@@ -164,7 +164,7 @@ OVER_ALL = ("sum", "mean", "max", "min", "std", "var", "any", "all", "argmax", "
 ARRAY_METHODS = frozenset((*OVER_ALL, "astype", "clip", "nonzero", "round", "squeeze"))
 
 
-class Turned:
+class Transposed:
     """The transposed of rows: to be multiplied by rows, or gone through column by column."""
 
     __array_ufunc__ = None
@@ -174,7 +174,7 @@ class Turned:
         self.ndim = 2
 
     def __matmul__(self, other: Any) -> np.ndarray:
-        return _over_rows().contracted(self.T, other)
+        return _reductions().contracted(self.T, other)
 
     def __iter__(self) -> Any:
         return (self.T[:, column] for column in range(self.shape[0]))
@@ -183,19 +183,19 @@ class Turned:
         return self.shape[0]
 
 
-def _over_rows() -> Any:
-    from mercer.distributed import over_rows
+def _reductions() -> Any:
+    from mercer.distributed import reductions
 
-    return over_rows
+    return reductions
 
 
 def _functions() -> Any:
-    from mercer.distributed.functions import rows_namespace
+    from mercer.distributed.namespace import rows_namespace
 
     return rows_namespace
 
 
-# ---- programs: what waits, as steps for a block --------------------------------------------------
+# ---- what waits, as steps for a block ------------------------------------------------------------
 
 
 def mapped(function: Callable[..., Any], *args: Any, **options: Any) -> Rows:
@@ -253,7 +253,7 @@ def rows_in(thing: Any) -> Any:
             yield from rows_in(part)
 
 
-def compiled(rows: Rows) -> tuple[list[Program], list[list[Any]]]:
+def compiled(rows: Rows) -> tuple[list[Blockwise], list[list[Any]]]:
     """For each block, the steps that compute it, and the blocks that they begin with."""
     steps: list[Step] = []
     known: dict[int, Any] = {}
@@ -277,11 +277,11 @@ def compiled(rows: Rows) -> tuple[list[Program], list[list[Any]]]:
         return known[id(part)]
 
     place(rows)
-    program, count = Program(tuple(steps)), len(rows.placement.lengths)
+    program, count = Blockwise(tuple(steps)), len(rows.placement.lengths)
     return [program] * count, [[leaf.blocks()[i] for leaf in leaves] for i in range(count)]
 
 
-def run_program(program: Program, leaves: Sequence[np.ndarray]) -> np.ndarray:
+def run_block(program: Blockwise, leaves: Sequence[np.ndarray]) -> np.ndarray:
     """A block of what a program computes; runs on a worker."""
     return np.asarray(program(leaves))
 

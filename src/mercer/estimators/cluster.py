@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Self, cast
 
@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
 from mercer.checks import check_count, check_nonnegative
-from mercer.distributed import is_scattered
-from mercer.distributed.over_rows import smallest
+from mercer.distributed.reductions import smallest
 from mercer.errors import ApproximationWarning
 from mercer.estimators.fitting import with_stored_pairs
 from mercer.estimators.inputs import admit_points, forget
@@ -27,7 +26,7 @@ from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, generator
-from mercer.operators import FeatureMatrix, Gram, MappedRows
+from mercer.operators import FeatureMatrix, Gram, MappedRows, RowPass
 from mercer.points import PointSet
 
 LEAST_DEGREE = 1e-2  # of the mean degree: what estimated degrees are raised to
@@ -138,8 +137,12 @@ class KernelKMeans(_Clusters):
                 f"n_samples={np.count_nonzero(weights)} should be >= n_clusters={self.n_clusters}."
             )
         phi = self._map(kernel, X)
-        gram = with_stored_pairs(Gram(kernel, points))
-        lloyd = _Lloyd(*_space(gram, phi, X), weights, self.max_iter, self.tol)
+        gram, stop = with_stored_pairs(Gram(kernel, points)), (self.max_iter, self.tol)
+        lloyd: _Lloyd | _LloydOnFeatures = (
+            _Lloyd(gram, weights, *stop)
+            if phi is None
+            else _LloydOnFeatures(phi.matrix(X), points.vector(weights), *stop)
+        )
         random = generator(self.random_state)
         ends = [lloyd.run(self._start(gram, weights, random)) for _ in range(self.n_init)]
         self.labels_, self.inertia_, self.n_iter_, converged = min(ends, key=lambda end: end[1])
@@ -175,8 +178,7 @@ class KernelKMeans(_Clusters):
         X: Any,
         weights: np.ndarray,
     ) -> None:
-        labels = X.placed(self.labels_) if is_scattered(X) else self.labels_
-        shares = _shares(labels, weights, self.n_clusters)
+        shares = _shares(points.vector(self.labels_), weights, self.n_clusters)
         f: RKHSFunction | FeatureFunction
         if phi is None:
             f = RKHSFunction(kernel, points, shares.astype(points.dtype))
@@ -210,28 +212,58 @@ class KernelKMeans(_Clusters):
             raise ValueError(f"init must be one of {list(INITS)}; got {self.init!r}.")
 
 
-Product = Callable[[np.ndarray], np.ndarray]
-
-
-def _space(gram: Gram, phi: FeatureMap | None, X: Any) -> tuple[Product, np.ndarray]:
-    """A ↦ KA and the diagonal of K, or of the K̂ of a feature map."""
-    if phi is None:
-        diagonal = np.asarray(gram.diagonal(), np.float64)
-        return lambda A: np.asarray(gram @ A.astype(gram.dtype), np.float64), diagonal
-    Z = phi.matrix(X)
-    if is_scattered(X):
-        return Z, np.zeros(0)  # type: ignore[return-value]
-    return lambda A: np.asarray(Z @ np.asarray(Z.T @ A), np.float64), np.zeros(length(X))
-
-
-def _shares(labels: np.ndarray, weights: np.ndarray, clusters: int) -> np.ndarray:
+def _shares(labels: Any, weights: Any, clusters: int) -> Any:
     """A with the means as μ_c = Σ_i A_ic k(x_i, ·)."""
-    if is_scattered(labels):
-        inside = (labels[:, None] == np.arange(clusters)).astype(np.float64) * weights[:, None]
-        return inside / np.maximum(inside.sum(axis=0), np.finfo(np.float64).tiny)
-    shares = np.zeros((len(labels), clusters))
-    shares[np.arange(len(labels)), labels] = weights
-    return shares / np.maximum(shares.sum(axis=0), np.finfo(np.float64).tiny)
+    inside = (labels[:, None] == np.arange(clusters)) * weights[:, None]
+    return inside / np.maximum(inside.sum(axis=0), np.finfo(np.float64).tiny)
+
+
+End = tuple[np.ndarray, float, int, bool]
+"""Labels, objective, steps, and whether they settled."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Lloyd:
+    """Lloyd's iteration on products with K alone."""
+
+    gram: Gram
+    weights: np.ndarray
+    steps: int
+    tol: float
+
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        return np.asarray(self.gram.diagonal(), np.float64)
+
+    def run(self, start: np.ndarray) -> End:
+        """Where it ends, from the points that begin."""
+        clusters = len(start)
+        shares = np.zeros((len(self.weights), clusters))
+        shares[start, np.arange(clusters)] = 1.0
+        labels, objective = np.zeros(len(self.weights), int), np.inf
+        for step in range(1, self.steps + 1):
+            before, objective_before = labels, objective
+            labels, objective = self._assigned(shares)
+            shares = _shares(labels, self.weights, clusters)
+            settled = np.array_equal(labels, before)
+            if settled or objective_before - objective <= self.tol * abs(objective):
+                return labels, self._assigned(shares)[1], step, True
+        return labels, objective, self.steps, False
+
+    def _assigned(self, shares: np.ndarray) -> tuple[np.ndarray, float]:
+        """The nearest mean of each point, and the objective; no cluster is left empty."""
+        inner = np.asarray(self.gram @ shares.astype(self.gram.dtype), np.float64)
+        distances = np.einsum("ij,ij->j", shares, inner) - 2.0 * inner
+        labels = np.argmin(distances, axis=1)
+        nearest = distances[np.arange(len(labels)), labels] + self.diagonal
+        objective = float(self.weights @ nearest)
+        counts = np.bincount(labels, self.weights > 0, minlength=shares.shape[1])
+        for empty in np.flatnonzero(counts == 0):  # it gets the point farthest from its mean
+            alone = counts[labels] > 1
+            farthest = int(np.argmax(np.where(alone & (self.weights > 0), nearest, -np.inf)))
+            counts[labels[farthest]] -= 1
+            labels[farthest], counts[empty], nearest[farthest] = empty, 1, -np.inf
+        return labels, objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,68 +285,47 @@ class NearestMean:
         return MappedRows(inside, sums, np.stack([labels, nearest], axis=1))
 
 
-class _Lloyd:
-    """Lloyd's iteration on products with K alone."""
+@dataclass(frozen=True, eq=False)
+class _LloydOnFeatures:
+    """The same on features: a step is a row pass, which takes means and gives sums of clusters."""
 
-    def __init__(
-        self, multiply: Product, diagonal: np.ndarray, weights: np.ndarray, steps: int, tol: float
-    ) -> None:
-        self.multiply, self.diagonal, self.weights = multiply, diagonal, weights
-        self.steps, self.tol = steps, tol
+    matrix: FeatureMatrix
+    weights: Any
+    steps: int
+    tol: float
 
-    def run(self, start: np.ndarray) -> tuple[np.ndarray, float, int, bool]:
-        """Labels, objective, steps, and whether they settled, from the points that begin."""
-        if isinstance(self.multiply, FeatureMatrix):
-            return self._run_in_passes(self.multiply, start)
-        clusters = len(start)
-        shares = np.zeros((len(self.weights), clusters))
-        shares[start, np.arange(clusters)] = 1.0
-        labels, objective = np.zeros(len(self.weights), int), np.inf
+    def run(self, start: np.ndarray) -> End:
+        """Where it ends, from the points that begin."""
+        means = np.asarray(self.matrix[start].dense(), np.float64).T
+        labels, objective = np.full(len(self.weights), -1), np.inf
         for step in range(1, self.steps + 1):
             before, objective_before = labels, objective
-            labels, objective = self._assigned(shares)
-            shares = _shares(labels, self.weights, clusters)
-            settled = np.array_equal(labels, before)
-            if settled or objective_before - objective <= self.tol * abs(objective):
-                return labels, self._assigned(shares)[1], step, True
-        return labels, objective, self.steps, False
+            found = self._nearest(means)
+            labels, objective = found.values[:, 0], float(found.sums[-1])
+            means = self._means(found)
+            if not bool((labels != before).any()):
+                return _as_labels(labels), objective, step, True
+            if objective_before - objective <= self.tol * abs(objective):
+                return _as_labels(labels), float(self._nearest(means).sums[-1]), step, True
+        return _as_labels(labels), objective, self.steps, False
 
-    def _run_in_passes(
-        self, Z: FeatureMatrix, start: np.ndarray
-    ) -> tuple[np.ndarray, float, int, bool]:
-        """The same for features of rows on a cluster: a row pass is a step, means travel."""
-        means = np.asarray(Z[start].dense(), np.float64).T
-        before: Any = None
-        weights, objective = Z.x.placed(self.weights), np.inf
-        for step in range(1, self.steps + 1):
-            nearest = NearestMean(np.einsum("ij,ij->j", means, means), weights)
-            found = Z.row_pass(means, nearest)
-            labels, distances = found.values[:, 0], found.values[:, 1]
-            totals, counts, last = found.product, found.sums[:-1], objective
-            objective = float(found.sums[-1])
-            settled = before is not None and not bool((labels != before).any())
-            if settled or last - objective <= self.tol * abs(objective):
-                return np.asarray(labels).astype(int), objective, step, True
-            means, before = totals / np.maximum(counts, np.finfo(np.float64).tiny), labels
-            empty = np.flatnonzero(counts == 0)
-            if len(empty):  # they get the points farthest from their means
-                means[:, empty] = np.asarray(Z[smallest(-distances, len(empty))].dense()).T
-        return np.asarray(labels).astype(int), objective, self.steps, False
+    def _nearest(self, means: np.ndarray) -> RowPass:
+        squares = np.einsum("ij,ij->j", means, means)
+        return self.matrix.row_pass(means, NearestMean(squares, self.weights))
 
-    def _assigned(self, shares: np.ndarray) -> tuple[np.ndarray, float]:
-        """The nearest mean of each point, and the objective; no cluster is left empty."""
-        inner = self.multiply(shares)
-        distances = np.einsum("ij,ij->j", shares, inner) - 2.0 * inner
-        labels = np.argmin(distances, axis=1)
-        nearest = distances[np.arange(len(labels)), labels] + self.diagonal
-        objective = float(self.weights @ nearest)
-        counts = np.bincount(labels, self.weights > 0, minlength=shares.shape[1])
-        for empty in np.flatnonzero(counts == 0):  # it gets the point farthest from its mean
-            alone = counts[labels] > 1
-            farthest = int(np.argmax(np.where(alone & (self.weights > 0), nearest, -np.inf)))
-            counts[labels[farthest]] -= 1
-            labels[farthest], counts[empty], nearest[farthest] = empty, 1, -np.inf
-        return labels, objective
+    def _means(self, found: RowPass) -> np.ndarray:
+        """The means of clusters; those without weight begin at the points farthest from theirs."""
+        totals, counts = np.asarray(found.product), found.sums[:-1]
+        means = totals / np.maximum(counts, np.finfo(np.float64).tiny)
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):
+            away = np.where(self.weights > 0, found.values[:, 1], -np.inf)
+            means[:, empty] = np.asarray(self.matrix[smallest(-away, len(empty))].dense()).T
+        return means
+
+
+def _as_labels(labels: Any) -> np.ndarray:
+    return np.asarray(labels).astype(int)
 
 
 @dataclass(eq=False, repr=False)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mercer.arrays import Array, as_numpy, cards, on_device
-from mercer.distributed.over_rows import add_up
-from mercer.distributed.placement import Common, Placement
-from mercer.distributed.programs import filled_in, taken_out
+from mercer.distributed.blockwise import with_fields, with_rows, without_rows
+from mercer.distributed.placement import Broadcast, Placement
+from mercer.distributed.reductions import add_up
 from mercer.distributed.rows import Rows, spread
 from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
@@ -85,13 +85,12 @@ class OverBlocks:
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         """Kᵀ M(K V): V goes to each worker, the sum over its blocks comes back."""
         self.placement.refresh()
-        found: list[Rows] = []
-        slots = taken_out(row_map, self._has_rows, found)
+        slots, found = without_rows(row_map, self._has_rows)
         leaves = [self._as_rows(part).blocks("row-values") for part in found]
         given = [list(blocks) for blocks in zip(*leaves, strict=True)] if leaves else None
         if given is None:
             given = [[] for _ in self.placement.lengths]
-        arguments = self._beside_blocks(Common(Vector(values, slots)), given)
+        arguments = self._beside_blocks(Broadcast(Vector(values, slots)), given)
         parts, total = self.placement.summed("row-pass", pass_block, _added_parts, *arguments)
         product, sums, sample = total
         if sample is None:
@@ -152,7 +151,7 @@ def pass_block(
     local: Any, common: Any, rows: np.ndarray, vector: Vector, given: Sequence[Any]
 ) -> Part:
     """What a row pass makes of a block."""
-    row_map = _placed(local, filled_in(vector.row_map, given))
+    row_map = _placed(local, with_rows(vector.row_map, given))
     result = local(rows, common).row_pass(_placed(local, vector.values), row_map)
     return Part(*(None if part is None else as_numpy(part) for part in result))
 
@@ -194,30 +193,35 @@ def _added_parts(parts: list[Any]) -> tuple[Any, Any, Any]:
     return product, sums, None if values is None else values[:0]
 
 
-@cache
+_cards = cache(cards)  # looked for once in a process
+
+
 def card() -> str | None:
-    """The card of this worker, as torch calls it; None without one.
+    """The card of the worker that runs this task, as torch calls it; None without one.
 
     Workers of one machine take its cards in turn, by the numbers that are their names.
     """
     from distributed import get_worker
 
-    count = cards()
+    count = _cards()
+    if not count:
+        return None
     try:
         name = str(get_worker().name)
     except ValueError:
         return None  # not on a worker
-    return f"cuda:{(int(name) if name.isdigit() else 0) % count}" if count else None
+    return f"cuda:{(int(name) if name.isdigit() else 0) % count}"
 
 
-_uploaded: dict[int, tuple[Any, Any]] = {}  # blocks of rows, and their copies on the card
+_uploaded: dict[Any, tuple[Any, Any]] = {}  # blocks of rows, and their copies on a card
 
 
 def _resident(rows: np.ndarray) -> Any:
     """Rows on the card, where they stay as long as the worker has them."""
-    key = id(rows)
+    key = id(rows), card()
     if key not in _uploaded:
-        forget = weakref.ref(rows, lambda _: _uploaded.pop(key, None))
+        # Names of a module are gone before the last arrays are.
+        forget = weakref.ref(rows, lambda _, held=_uploaded: held.pop(key, None))  # type: ignore[misc]
         _uploaded[key] = forget, _there(rows)
     return _uploaded[key][1]
 
@@ -227,14 +231,12 @@ def _there(thing: Any) -> Any:
     device = card()
     if device is None:
         return thing
-    if isinstance(thing, np.ndarray):
-        return on_device(np.ascontiguousarray(thing), device)
-    if is_dataclass(thing) and not isinstance(thing, type):
-        parts = {part.name: getattr(thing, part.name) for part in fields(thing) if part.init}
-        changed = {name: _there(part) for name, part in parts.items()}
-        if any(changed[name] is not part for name, part in parts.items()):
-            return replace(thing, **changed)
-    return thing
+
+    def moved(part: Any) -> Any:
+        is_array = isinstance(part, np.ndarray)
+        return on_device(np.ascontiguousarray(part), device) if is_array else part
+
+    return with_fields(thing, moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +305,7 @@ class Cluster:
         if self.same:
             raise ValueError(
                 f"{len(self.x)} rows on a cluster have no Gram matrix of all with all: seek f on "
-                "centres, as by centres=2000 in an estimator."
+                "centres, as by centres=2000 in an estimator, or by features=200."
             )
 
     def product(self, values: Array) -> Array:

@@ -398,7 +398,7 @@ class LeverageScores(Choice):
         are computed from it where the rows are. Those with the least e_i/ℓ_i, for independent
         exponential variables e_i, are drawn without replacement with chances ∝ ℓ_i.
         """
-        from mercer.distributed.over_rows import exponentials, smallest
+        from mercer.distributed.reductions import exponentials, smallest
 
         n, count = len(x), min(self.count, len(x))
         rows = random.choice(n, min(n, POOL_ROWS * count), replace=False)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer.arrays import as_numpy, beside, is_tensor
 from mercer.distributed import is_scattered
-from mercer.distributed.outputs import by_blocks
+from mercer.distributed.methods import by_blocks
 from mercer.evaluation.dispatch import program_of
 from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel

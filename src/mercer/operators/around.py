@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from mercer.arrays import Array, namespace, to_precision
-from mercer.distributed import is_scattered
+from mercer.distributed import is_collection, is_scattered
+from mercer.distributed.admission import admitted
 from mercer.evaluation.execution import (
     RowMap,
     RowPass,
@@ -333,6 +334,7 @@ class FeatureMatrix(Operator):
     """
 
     def __init__(self, features: Features, x: Any, tuning: Tuning = TUNING) -> None:
+        x = admitted(x) if is_collection(x) else x
         self.features, self.x, self.tuning = features, x, tuning
         self.shape = x.shape[0], features.feature_count
         single = str(getattr(x, "dtype", "")).endswith("float32")

@@ -28,10 +28,10 @@ class ScatteredPoints(VectorPoints):
     def take(self, indices: Any) -> Any:
         """Rows come once: those of a preconditioner are asked for again by each certificate."""
         numbers = np.asarray(indices)
-        last, points = self.rows.known.get("taken", (None, None))
+        last, points = self.rows.cached.get("taken", (None, None))
         if last is None or not np.array_equal(last, numbers):
             points = DensePoints(self.rows[numbers], self.names)
-            self.rows.known["taken"] = numbers, points
+            self.rows.cached["taken"] = numbers, points
         return points
 
     def concatenated(self, other: Any) -> Any:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.arrays import Array, as_numpy, beside, floating, is_tensor, to_precision
-from mercer.distributed import is_scattered
+from mercer.distributed import Rows, is_collection, is_scattered
+from mercer.distributed.admission import admitted as admitted_rows
 
 if TYPE_CHECKING:
     from mercer.solvers.problem import Problem
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "admitted",
     "at_home",
+    "beside_rows",
     "check_host_only",
     "digest",
     "looked_at",
@@ -47,6 +49,15 @@ def at_home(values: Any, operator: Any) -> Array:
     elif is_tensor(values) or not hasattr(values, "__array_namespace__"):
         values = as_numpy(values)
     return to_precision(floating(values), "float64")
+
+
+def beside_rows(values: Any, operator: Any) -> Any:
+    """Arrays of Dask beside the rows of an operator on a cluster; other values as they are."""
+    rows = getattr(operator, "x", None)
+    rows = getattr(rows, "rows", rows)
+    if not (is_collection(values) and isinstance(rows, Rows)):
+        return values
+    return admitted_rows(values, beside=rows, what="targets or weights")
 
 
 def looked_at(values: Any) -> Array:

@@ -1,11 +1,11 @@
 """Time, memory and traffic that a fit on a cluster will take, foreseen from the time of one pass.
 
-    t = t₀ + P n M τ / W + (P + R) ℓ
+    t = t₀ + n (P M + ρ) τ / W + (P + R) ℓ
 
 for P passes over n rows on M centres by W workers. τ, the time of one kernel value that is used on
-both sides, and ℓ, that of a pass without rows, are measured on the workers; R stands for the sums
-over rows besides, and for what is fetched; t₀ is what the client does alone, from the speed of its
-matrix products.
+both sides, and ℓ, that of a pass without rows, are measured on the workers; ρ is the work on each
+row besides, in kernel values of float64, and R the waits for sums over rows and for what is
+fetched; t₀ is what the client does alone, from the speed of its matrix products.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from mercer.solvers.preconditioners import expected_steps, memory_needed, sample
 
 PROBE = 1 << 14  # rows of each block on which a pass is timed
 CERTIFY = 1  # passes in float64 that end a fit
-OTHERS = 15  # waits for the cluster besides passes, in each Newton step, as long as an empty pass
+LEVERAGES = 2  # products by which rows of a preconditioner are chosen for the square loss
+OTHERS = 30  # waits for the cluster besides passes, in each Newton step, as long as an empty pass
+ROW = 1500  # kernel values in float64 that take as long as the risk, gap and rounding of a row
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,13 @@ class ClusterPlan:
     latency: float
     multiply_adds: float
 
-    def scaled(self, rows: int, workers: int | None = None) -> ClusterPlan:
-        """The plan for other rows, on as many workers of the same kind as are said."""
-        return replace(self, rows=rows, workers=self.workers if workers is None else workers)
+    def scaled(
+        self, rows: int, workers: int | None = None, centres: int | None = None
+    ) -> ClusterPlan:
+        """The plan for other rows and centres, on as many workers of the same kind as are said."""
+        return replace(
+            self, rows=rows, workers=workers or self.workers, centres=centres or self.centres
+        )
 
     @property
     def sample(self) -> int:
@@ -74,9 +80,11 @@ class ClusterPlan:
 
     @property
     def passes(self) -> float:
-        """P in the precision of the points: where to begin, and the steps."""
+        """P in the precision of the points: where to begin, leverages, and the steps."""
         steps = expected_steps(self.rows, self.centres, self.sample, self.goal)
-        return 1.0 + steps * (1.0 if self.newton == 1 else 0.5 * self.newton)
+        if self.newton > 1:
+            return 1.0 + 0.5 * steps * self.newton
+        return 1.0 + steps + (LEVERAGES if self.sample < self.rows else 0)
 
     @property
     def client_seconds(self) -> float:
@@ -86,11 +94,12 @@ class ClusterPlan:
 
     @property
     def seconds(self) -> float:
-        """t₀ + P n M τ / W + (P + R) ℓ, with the passes in float64 that certify the answer."""
-        values = float(self.rows) * self.centres / self.workers
-        each = self.passes * self.value_seconds + CERTIFY * self.exact_value_seconds
+        """t₀ + n(PM + ρ)τ/W + (P + R)ℓ, with the passes in float64 that certify the answer."""
+        passed = self.passes * self.centres * self.value_seconds
+        exact = (CERTIFY * self.centres + ROW * self.newton) * self.exact_value_seconds
         waits = self.passes + CERTIFY + OTHERS * self.newton
-        return self.client_seconds + values * each + waits * self.latency
+        share = self.rows / self.workers
+        return self.client_seconds + share * (passed + exact) + waits * self.latency
 
     @property
     def worker_memory(self) -> float:
@@ -110,13 +119,14 @@ class ClusterPlan:
 
     def __str__(self) -> str:
         return (
-            f"On the cluster: t = t₀ + PnMτ/W + (P + R)ℓ = {_words(self.seconds)}, for P = "
+            f"On the cluster: t = t₀ + n(PM + ρ)τ/W + (P + R)ℓ = {_words(self.seconds)}, for P = "
             f"{self.passes + CERTIFY:.0f} passes over n = {self.rows:,} rows on M = "
             f"{self.centres:,} centres by W = {self.workers} workers. Measured there: τ = "
             f"{1e9 * self.value_seconds:.2g} ns for a kernel value, "
             f"{1e9 * self.exact_value_seconds:.2g} ns in float64, and ℓ = "
             f"{1e3 * self.latency:.0f} ms for a pass without rows, R = {OTHERS * self.newton} "
-            "being other waits of that kind; here t₀ = "
+            f"being other waits of that kind, ρ = {ROW * self.newton:,} kernel values for what "
+            "each row needs besides; here t₀ = "
             f"{_words(self.client_seconds)} for the preconditioner.\n"
             f"Memory: {in_words(int(self.worker_memory))} of rows on each worker, "
             f"{in_words(self.client_memory)} here. Traffic: (2W + 2)Mk = {self.traffic:,} numbers "

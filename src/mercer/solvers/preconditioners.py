@@ -672,7 +672,9 @@ class SampledHessians:
             values = _rows_of(space.operator, some) @ beta
             values = values + shift if space.problem.fit_intercept else values
             squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
-            leverages[start:stop] = as_numpy(factors[beside(some, factors)] * squares)
+            whole = len(some) == space.problem.rows
+            bends = factors if whole else factors[beside(some, factors)]
+            leverages[start:stop] = as_numpy(bends * squares)
         return np.minimum(leverages, 1.0, out=leverages)  # none is larger
 
     def _count(self, active: int) -> int:

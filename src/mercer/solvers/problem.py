@@ -117,6 +117,9 @@ class Problem:
             object.__setattr__(self, "null_space", self.polynomials(self.operator.x))
             object.__setattr__(self, "fit_intercept", False)  # constants are polynomials
         check_object("Problem", "loss", self.loss)
+        for name in ("targets", "weights"):
+            values = admission.beside_rows(getattr(self, name), self.operator)
+            object.__setattr__(self, name, values)
         self.loss.check_targets(self.targets)
         if np.ndim(self.targets) not in (1, 2) or np.shape(self.targets)[0] != self.rows:
             raise ValueError(

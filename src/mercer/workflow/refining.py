@@ -7,8 +7,8 @@ seen. None of them begins what would not end within the limit.
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from mercer.estimators import KernelRidge
 from mercer.kernels import Kernel, LinearMap
 from mercer.kernels.base import parts
 from mercer.learning import CANDIDATES, GradientRounds, LeaveOneOut, raced
-from mercer.learning.fits import RidgeFit, Sample
 from mercer.workflow.search import Limit, Trial
 from mercer.workflow.targets import Target
 
@@ -150,24 +149,22 @@ class Judge:
     def __post_init__(self) -> None:
         self.cut = round(SEEN * len(self.Z))
         self.seconds = 0.0  # of the last fit
-        self._last: Any = None
 
     def in_time(self, seconds: float | None = None) -> bool:
         """Whether another fit ends within the limit."""
         return (self.seconds if seconds is None else seconds) < self.limit.left
 
     def error(self, kernel: Kernel, alpha: float) -> float:
+        """Of the same fit as the last one: with a large ridge its intercept matters."""
         start, targets = time.monotonic(), self.known.for_squares()
-        if self._last is None or self._last[0] is not kernel:
-            self._last = None  # frees its matrices
-            points = kernel.points(self.Z[: self.cut])
-            fit = RidgeFit(kernel, Sample.of(points, targets[: self.cut], None))
-            self._last = kernel, fit, fit.predictions_at(kernel.points(self.Z[self.cut :]))
-        _, fit, cross = self._last
-        try:
-            said = cross(fit.coefficients(alpha))
-        except NotPositiveDefiniteError:
-            return float("inf")
+        ridge = KernelRidge(alpha, kernel=kernel, fit_intercept=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a kernel that is only tried
+            try:
+                ridge.fit(self.Z[: self.cut], targets[: self.cut])
+            except NotPositiveDefiniteError:
+                return float("inf")
+        said = ridge.predict(self.Z[self.cut :])
         self.seconds = time.monotonic() - start
         return self.known.loss(said, np.arange(self.cut, len(self.Z)))
 

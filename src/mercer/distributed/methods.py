@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.distributed.kinds import is_collection, is_scattered, is_table
+from mercer.distributed.admission import is_collection, is_scattered, is_table
+from mercer.distributed.placement import token
 from mercer.distributed.rows import Rows
 
 FITTED_METHODS = (
@@ -62,7 +63,7 @@ def _learned_by_blocks(method: Callable[..., Any], name: str) -> Callable[..., A
         names = getattr(self, "feature_names_in_", None) if names is None else names
         args = tuple(_beside(part, rows) for part in args)
         options = {key: _beside(part, rows) for key, part in options.items()}
-        placement = rows.placement
+        placement, key = rows.placement, token("partial_fit")
         learned = placement.shared("machine", self).value
         workers = {
             i: worker
@@ -77,7 +78,7 @@ def _learned_by_blocks(method: Callable[..., Any], name: str) -> Callable[..., A
                 block,
                 [_of_block(part, i) for part in args],
                 {key: _of_block(part, i) for key, part in options.items()},
-                key=f"mercer-partial_fit-{_stamp()}-{i}",
+                key=f"{key}-{i}",
                 workers=[workers[i]],
                 pure=False,
             )
@@ -129,9 +130,9 @@ def _computed(model: Any, name: str, X: Any, args: tuple[Any, ...], options: dic
     shape: dict[str, Any] = {"drop_axis": 1}
     if one.ndim == 2:
         shape = {"chunks": (X.chunks[0], (one.shape[1],))}
-    fitted = delayed(model, traverse=False, name=f"mercer-model-{id(model)}-{_stamp()}")
+    fitted = delayed(model, traverse=False, name=token("model"))
     return X.map_blocks(
-        call, model=fitted, dtype=one.dtype, meta=one[:0], name=f"mercer-{name}-{_stamp()}", **shape
+        call, model=fitted, dtype=one.dtype, meta=one[:0], name=token(name), **shape
     )
 
 
@@ -155,9 +156,3 @@ def _with_names(block: np.ndarray, names: Any) -> Any:
     import pandas as pd
 
     return pd.DataFrame(block, columns=list(names))
-
-
-def _stamp() -> str:
-    import uuid
-
-    return uuid.uuid4().hex[:12]

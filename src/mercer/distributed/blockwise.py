@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """The place of a block of rows among those that a task is given."""
 
-    index: int
+    place: int
 
 
-@dataclass(frozen=True)
-class Result:
-    """The place of a result among those that a program has computed so far."""
+class Result(NamedTuple):
+    """The place of a result among those that were computed so far."""
 
-    index: int
+    place: int
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Program:
+class Blockwise:
     """Steps for a block; the last one is its value, or that of a slot where there are none."""
 
     steps: tuple[Step, ...]
@@ -47,9 +45,9 @@ class Program:
 
         def value(part: Any) -> Any:
             if isinstance(part, Slot):
-                return blocks[part.index]
+                return blocks[part.place]
             if isinstance(part, Result):
-                return results[part.index]
+                return results[part.place]
             if isinstance(part, (list, tuple)):
                 return type(part)(value(one) for one in part)
             return part
@@ -63,29 +61,33 @@ class Program:
         return results[-1]
 
 
-def taken_out(thing: Any, is_row_array: Callable[[Any], bool], found: list[Any]) -> Any:
-    """A dataclass with slots in place of its arrays of rows, which are added to `found`.
+# ---- row maps, whose rows are elsewhere ----------------------------------------------------------
 
-    A row map is such a dataclass: the slots are filled on the worker, with the rows of a block.
-    """
-    if is_row_array(thing):
-        found.append(thing)
+
+def with_fields(thing: Any, change: Callable[[Any], Any]) -> Any:
+    """A dataclass, as a row map is, with its fields changed at any depth; else what is changed."""
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return change(thing)
+    parts = {part.name: getattr(thing, part.name) for part in fields(thing) if part.init}
+    changed = {name: with_fields(part, change) for name, part in parts.items()}
+    if all(changed[name] is part for name, part in parts.items()):
+        return thing
+    return replace(thing, **changed)
+
+
+def without_rows(thing: Any, has_rows: Callable[[Any], bool]) -> tuple[Any, list[Any]]:
+    """A dataclass with slots in place of its arrays of rows, and these arrays."""
+    found: list[Any] = []
+
+    def taken_out(part: Any) -> Any:
+        if not has_rows(part):
+            return part
+        found.append(part)
         return Slot(len(found) - 1)
-    if is_dataclass(thing) and not isinstance(thing, type):
-        parts = {part.name: getattr(thing, part.name) for part in fields(thing) if part.init}
-        changed = {name: taken_out(part, is_row_array, found) for name, part in parts.items()}
-        if any(changed[name] is not part for name, part in parts.items()):
-            return replace(thing, **changed)
-    return thing
+
+    return with_fields(thing, taken_out), found
 
 
-def filled_in(thing: Any, blocks: Sequence[Any]) -> Any:
-    """A dataclass with the blocks of a task in its slots."""
-    if isinstance(thing, Slot):
-        return blocks[thing.index]
-    if is_dataclass(thing) and not isinstance(thing, type):
-        parts = {part.name: getattr(thing, part.name) for part in fields(thing) if part.init}
-        changed = {name: filled_in(part, blocks) for name, part in parts.items()}
-        if any(changed[name] is not part for name, part in parts.items()):
-            return replace(thing, **changed)
-    return thing
+def with_rows(thing: Any, blocks: Sequence[Any]) -> Any:
+    """The same dataclass on a worker, with the rows of a block in its slots."""
+    return with_fields(thing, lambda part: blocks[part.place] if isinstance(part, Slot) else part)

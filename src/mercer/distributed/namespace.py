@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.distributed.over_rows import (
+from mercer.distributed.reductions import (
     Reduction,
     add_up,
     all_of,
@@ -123,6 +123,13 @@ class RowsNamespace:
     def isdtype(self, dtype: Any, kind: Any) -> bool:
         return np.isdtype(dtype, kind)
 
+    def take(self, values: Any, indices: Any, axis: int | None = None) -> Any:
+        if isinstance(values, Rows) and axis == 0:
+            return values[indices]
+        if isinstance(values, Rows):
+            return mapped(np.take, values, indices, axis=axis)
+        return np.take(values, indices, axis=axis)
+
     def matmul(self, left: Any, right: Any) -> Any:
         return left @ right
 
@@ -178,10 +185,10 @@ def _over_rows(function: Callable[..., Any], join: Any) -> Callable[..., Any]:
     ) -> Any:
         more = {} if dtype is None else {"dtype": dtype}
         key = function, axis, keepdims, dtype
-        if key not in rows.known:
+        if key not in rows.cached:
             work = Reduction(function, axis=axis, keepdims=keepdims, **more)
-            rows.known[key] = reduced(function.__name__, rows, work, join)
-        return np.copy(rows.known[key])[()]  # a number stays a number
+            rows.cached[key] = reduced(function.__name__, rows, work, join)
+        return np.copy(rows.cached[key])[()]  # a number stays a number
 
     return over_rows
 

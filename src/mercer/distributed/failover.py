@@ -2,8 +2,8 @@
 
 Tasks on a block of rows run on the worker that has the block, and nowhere else, so that rows are
 never moved. Dask computes what a lost worker had again, but leaves tasks that were bound to it
-without a worker: this plugin of the scheduler binds them to an heir, one for each lost worker, so
-that its blocks stay together.
+without a worker: this plugin of the scheduler binds them to a successor, one for each lost worker,
+so that its blocks stay together.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-NAME = "mercer-heirs"
+NAME = "mercer-failover"
 PERIOD = 100  # milliseconds between two looks at tasks that no worker can run
 
 
-class Heirs(SchedulerPlugin):
+class Failover(SchedulerPlugin):
     """Binds tasks of mercer whose worker is lost to another worker."""
 
     name = NAME
@@ -26,36 +26,36 @@ class Heirs(SchedulerPlugin):
         from tornado.ioloop import PeriodicCallback
 
         self.scheduler = scheduler
-        self.heirs: dict[str, str] = {}  # of lost workers
+        self.successors: dict[str, str] = {}  # of lost workers
         self.clock = PeriodicCallback(self.rescue, PERIOD)
         self.clock.start()
 
     async def close(self) -> None:
         self.clock.stop()
 
-    def heir(self, address: str) -> str | None:
+    def successor(self, address: str) -> str | None:
         """The worker that has the rows of another one now; None while there is no worker."""
         scheduler = self.scheduler
         while address not in scheduler.workers:
-            if address not in self.heirs:
-                able = [ws for ws in scheduler.running if ws.address not in self.heirs]
+            if address not in self.successors:
+                able = [ws for ws in scheduler.running if ws.address not in self.successors]
                 if not able:
                     return None
-                held = set(self.heirs.values())
+                held = set(self.successors.values())
                 best = min(able, key=lambda ws: (ws.address in held, ws.nbytes, ws.address))
-                self.heirs[address] = best.address
-            address = self.heirs[address]
+                self.successors[address] = best.address
+            address = self.successors[address]
         return address
 
     def rescue(self) -> None:
-        """Give tasks that are bound to lost workers to the heirs of these."""
+        """Give tasks that are bound to lost workers to the successors of these."""
         scheduler, found = self.scheduler, {}
         for task in list(scheduler.unrunnable):
             bound = task.worker_restrictions
             if bound and len(bound) == 1 and _is_ours(task):
-                heir = self.heir(next(iter(bound)))
-                if heir is not None and heir not in bound:
-                    scheduler.set_restrictions({task.key: heir})
+                successor = self.successor(next(iter(bound)))
+                if successor is not None and successor not in bound:
+                    scheduler.set_restrictions({task.key: successor})
                     found[task.key] = "processing"
         if found:
             scheduler.transitions(found, stimulus_id=NAME)
@@ -77,4 +77,4 @@ def _is_ours(task: Any) -> bool:
 def present_workers(addresses: list[str], dask_scheduler: Any = None) -> list[str]:
     """The workers that have the rows of these now; runs on the scheduler."""
     plugin = dask_scheduler.plugins[NAME]
-    return [plugin.heir(address) or address for address in addresses]
+    return [plugin.successor(address) or address for address in addresses]
