@@ -194,7 +194,7 @@ def traffic(effort: Effort) -> Iterator[Row]:
     yield Row(
         f"numbers moved in a pass with M = {count:,}, {outputs} outputs, {WORKERS} workers",
         (many - few) / 8.0,
-        "numbers",
+        " numbers",
         floor=float(4 * count * outputs * WORKERS),
         larger_is_better=False,
         note=f"(2W + 2)Mk = {(2 * WORKERS + 2) * count * outputs:,}; messages without the vectors "
@@ -243,7 +243,7 @@ def killed(effort: Effort) -> Iterator[Row]:
     yield Row(
         f"right answers to 1e-6 in {runs} runs with a worker killed at a random moment",
         float(sum(error <= 1e-6 for error in errors)),
-        f"of {runs}",
+        f" of {runs}",
         floor=float(runs),
         error=max(errors),
     )
@@ -393,7 +393,7 @@ def predicted(effort: Effort) -> Iterator[Row]:
         yield Row(
             f"{n:,} rows, M = {count:,}: time foreseen, by how much it differs from the time taken",
             abs(foreseen / seconds - 1.0),
-            "of it",
+            " of it",
             ours_ms=1e3 * seconds,
             floor=0.25,
             larger_is_better=False,
@@ -404,7 +404,7 @@ def predicted(effort: Effort) -> Iterator[Row]:
         yield Row(
             "10⁹ rows, M = 20,000, 100 workers: time foreseen",
             large.seconds / 60.0,
-            "minutes",
+            " minutes",
             note=str(large),
         )
 
