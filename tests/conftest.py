@@ -33,7 +33,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What is collected stays: to look for garbage in it, again and again, takes minutes."""
+    """What is collected stays to the end, so it need not be searched for garbage."""
     gc.disable()
     try:
         return (yield)
