@@ -28,7 +28,7 @@ from mercer.losses import (
 from mercer.operators import BlockedGram, Gram, StoredGram, cross_gram
 from mercer.solvers import Newton, Problem, regularization_path
 from mercer.solvers.optimality import certified_gap
-from mercer.solvers.preconditioners import DeviceHessian, SampledHessian, inclusion_chances
+from mercer.solvers.preconditioners import GeneralHessian, SampledHessian, inclusion_chances
 
 N, M, RIDGE = 300, 12, 1e-3
 KERNEL = Gaussian(0.8)
@@ -394,7 +394,7 @@ def test_with_rows_far_out_the_sample_is_drawn_by_leverage():
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("kind", [SampledHessian, DeviceHessian])
+@pytest.mark.parametrize("kind", [SampledHessian, GeneralHessian])
 def test_a_sample_that_is_extended_is_that_of_all_its_rows(kind, intercept):
     X = np.random.default_rng(0).normal(size=(300, 2))
     cross, weights = cross_gram(k := Exponential(), k.points(X), k.points(X[:20])), X[:, 0] ** 2

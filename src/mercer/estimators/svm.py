@@ -398,7 +398,8 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
                 "break_ties must be False when decision_function_shape is 'ovo': scores of classes "
                 'break ties, so write decision_function_shape="ovr".'
             )
-        return answered(self.classes_[self._winners(self._decisions(X))], X)
+        winners = self._winners(self._decisions(X))
+        return answered(self.classes_[winners], X)
 
     def _winners(self, decisions: np.ndarray) -> np.ndarray:
         """The number of each point's class."""

@@ -62,6 +62,13 @@ class Machine:
     probe, order : int
         Points on which kernel values are timed, and the order of a matrix product that is timed; a
         card needs much work to be busy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> Gaussian().gram(np.zeros((3, 2))).machine.uses_numpy
+    True
     """
 
     uses_numpy: bool = True

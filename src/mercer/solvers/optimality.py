@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -229,17 +230,20 @@ class Evaluation:
         """The least objective that is more than rounding."""
         return TUNING.negligible * abs(sum(map(self._risk_of_zero, self._parts())))
 
-    def _risk_of_zero(self, rows: slice) -> float:
+    def _risk_of_zero(self, rows: slice | EllipsisType) -> float:
         y, p = self.y[rows], self.problem.shares[rows]
         xp = namespace(y)
         losses = _row_sums(self.loss.value(y, xp.zeros_like(y)))
         return float(xp.sum(p * xp.where(p > 0, losses, 0.0)))
 
-    def _parts(self) -> list[slice]:
-        """Rows that are looked at together: on the host not all, as their terms take memory."""
-        n = self.values.shape[0]
-        step = TUNING.rows if isinstance(self.values, np.ndarray) else n
-        return [slice(*span) for span in spans(n, max(1, step))]
+    def _parts(self) -> list[slice | EllipsisType]:
+        """Rows that are looked at together: of NumPy's arrays not all, as their terms take memory.
+
+        Other arrays are not cut: on a cluster a part of the rows would come to the client.
+        """
+        if not isinstance(self.values, np.ndarray):
+            return [...]
+        return [slice(*span) for span in spans(self.values.shape[0], TUNING.rows)]
 
     def fenchel(self, u: Array) -> tuple[float, float]:
         """Σ p_i [ℓ(y_i, f_i) + ℓ*(y_i, u_i) − u_i f_i], and a bound of its rounding."""
@@ -247,7 +251,7 @@ class Evaluation:
         total, rounding = (sum(part[i] for part in parts) for i in range(2))
         return (max(total, 0.0), rounding) if math.isfinite(total) else (math.inf, 0.0)
 
-    def _fenchel(self, rows: slice, u: Array) -> tuple[float, float]:
+    def _fenchel(self, rows: slice | EllipsisType, u: Array) -> tuple[float, float]:
         """The same for some rows."""
         xp, y, p = namespace(u), self.y[rows], self.problem.shares[rows]
         values, errors = self.values[rows], self.errors[rows]
