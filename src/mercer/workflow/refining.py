@@ -140,7 +140,7 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
 
 @dataclass(eq=False)
 class Judge:
-    """The loss of ridge fits to the first rows on the rows that follow."""
+    """The loss of ridge fits to the first rows on those that follow; rows are in random order."""
 
     Z: np.ndarray
     known: Target
