@@ -142,6 +142,19 @@ def identity(size: int, like: Array) -> Array:
     return namespace(like).eye(size, dtype=like.dtype, device=like.device)
 
 
+def uniform(seed: int, like: Array) -> Array:
+    """Independent random numbers in [0, 1), one for each row of an array, here or beside its rows.
+
+    >>> import numpy
+    >>> uniform(0, numpy.ones(3)).shape
+    (3,)
+    """
+    xp = namespace(like)
+    if getattr(xp, "takes_numpy", False):
+        return xp.uniform(seed, like)
+    return np.random.default_rng(seed).random(like.shape[0])
+
+
 def inner(a: Array, b: Array) -> float:
     """⟨a, b⟩, summed over all entries.
 

@@ -16,6 +16,7 @@ from mercer.distributed.reductions import (
     least,
     reduced,
     row_numbers,
+    uniforms,
     union,
 )
 from mercer.distributed.rows import Rows, mapped, rows_in, samples
@@ -93,6 +94,9 @@ class RowsNamespace:
         return mapped(np.concat, arrays, axis=axis)
 
     concatenate = concat
+
+    def uniform(self, seed: int, like: Rows) -> Rows:
+        return uniforms(like, seed)
 
     def shape(self, values: Any) -> Any:
         return values.shape

@@ -248,5 +248,18 @@ def exponentials(rows: Rows, random: np.random.Generator) -> Rows:
     return Rows(placement, np.empty(0), blocks)
 
 
+def uniforms(rows: Rows, seed: int) -> Rows:
+    """The numbers that `np.random.default_rng(seed).random(n)` gives, where the rows are."""
+    placement = rows.placement
+    starts = placement.starts[:-1].tolist()
+    seeds = [seed] * len(starts)
+    blocks = placement.each_block("random", _uniforms, seeds, starts, list(placement.lengths))
+    return Rows(placement, np.empty(0), blocks)
+
+
+def _uniforms(seed: int, start: int, count: int) -> np.ndarray:
+    return np.random.Generator(np.random.PCG64(seed).advance(start)).random(count)
+
+
 def _exponentials(seed: int, count: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_exponential(count)

@@ -51,6 +51,9 @@ class Machine:
         many enough that launches take no time.
     sample_bytes : int
         Of a block of sampled rows.
+    values_rows : float
+        For which values are computed at a time where only sums of their squares are wanted:
+        those of all rows would take more memory than the rows, unless they are elsewhere.
     rank_per_root : float
         Columns of a preconditioner, at most, for each √n, where memory admits more than ever pay.
     copies : float
@@ -84,6 +87,7 @@ class Machine:
     uses_symmetry: bool = True
     rows_bytes: int = 16 << 20
     sample_bytes: int = 32 << 20
+    values_rows: float = 1 << 18
     rank_per_root: float = math.inf
     copies: float = 1.0
     blocks: int = 3
@@ -106,6 +110,7 @@ CARD = Machine(
     uses_symmetry=False,
     rows_bytes=2 << 30,
     sample_bytes=1 << 30,
+    values_rows=math.inf,
     rank_per_root=20.0,
     copies=1.1,
     blocks=0,
@@ -113,6 +118,7 @@ CARD = Machine(
     probe=1 << 15,
     order=4096,
 )
+CLUSTER = replace(CPU, values_rows=math.inf)  # whose rows are on workers, and the rest is here
 TENSORS = replace(CARD, probe=CPU.probe, order=CPU.order)  # on the CPU, where torch computes
 
 

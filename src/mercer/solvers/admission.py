@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "admitted",
     "at_home",
+    "at_rest",
     "beside_rows",
     "check_host_only",
     "digest",
@@ -63,6 +64,14 @@ def beside_rows(values: Any, operator: Any) -> Any:
 def looked_at(values: Any) -> Array:
     """Values as NumPy's functions take them: here, unless their rows are on a cluster."""
     return values if is_scattered(values) else as_numpy(values)
+
+
+def at_rest(values: Any) -> Array:
+    """Values that are asked for more than once: here, or computed now where their rows are."""
+    if not is_scattered(values):
+        return as_numpy(values)
+    values.blocks()
+    return values
 
 
 def digest(values: Any) -> bytes:
