@@ -130,7 +130,7 @@ class RowsNamespace:
     def take(self, values: Any, indices: Any, axis: int | None = None) -> Any:
         if isinstance(values, Rows) and axis == 0:
             return values[indices]
-        if isinstance(values, Rows):
+        if isinstance(values, Rows) or isinstance(indices, Rows):
             return mapped(np.take, values, indices, axis=axis)
         return np.take(values, indices, axis=axis)
 
