@@ -171,7 +171,7 @@ def grown(factors: Iterable[PartialFactor], weights: np.ndarray, budget: RankBud
         if not traces:
             traces.append(float(weights.mean()) * factor.trace)
         ranks.append(factor.rank)
-        traces.append(float(weights @ factor.residual))
+        traces.append(float((weights * factor.residual).sum()))
         columns = factor.columns[:, : factor.rank]
         if not budget.allows_more(ranks, traces):
             break
@@ -308,7 +308,8 @@ class SamplingTuning:
     panel : int
         Columns of a product of which only the lower triangle is computed.
     begin : float
-        The gap is about one over this at the start, relative to the objective.
+        The gap is about one over this at the start, relative to the objective (household power,
+        where λ = 1e-8: 3e6).
     inexact : float
         Times as many rows does a sample by estimated leverages need as one by exact ones.
     slowest : float
@@ -329,7 +330,7 @@ class SamplingTuning:
     looked_at: int = 4096
     uneven: float = 2.5
     panel: int = 4096
-    begin: float = 1e-3
+    begin: float = 1e-6
     inexact: float = 2.0
     slowest: float = 0.8
     stale: float = 0.2
