@@ -16,6 +16,7 @@ from mercer.distributed.reductions import (
     least,
     reduced,
     row_numbers,
+    smallest,
     uniforms,
     union,
 )
@@ -97,6 +98,9 @@ class RowsNamespace:
 
     def uniform(self, seed: int, like: Rows) -> Rows:
         return uniforms(like, seed)
+
+    def smallest(self, values: Any, count: int) -> np.ndarray:
+        return smallest(values, count)
 
     def shape(self, values: Any) -> Any:
         return values.shape

@@ -218,10 +218,8 @@ def _marks(block: np.ndarray) -> list[Any]:
     return [np.packbits(mask) if mask.any() else False]
 
 
-def smallest(rows: Any, count: int) -> np.ndarray:
+def smallest(rows: Rows, count: int) -> np.ndarray:
     """The numbers of the rows with the least values, in order of these; `count` travel a worker."""
-    if not isinstance(rows, Rows):
-        return np.argsort(rows, kind="stable")[:count]
     starts, placement = rows.placement.starts, rows.placement
     programs, leaves = compiled(rows)
     tasks = [[programs[i], leaves[i], int(starts[i]), count] for i in range(len(leaves))]

@@ -89,6 +89,12 @@ def check_host_only(solver: Any, problem: Problem) -> None:
             "X.cpu().numpy(). Direct, SpectralPath and ConjugateGradient (square loss), Newton "
             "(smooth losses on all points, every loss on centres) take tensors."
         )
+    if is_scattered(problem.y):
+        raise ValueError(
+            f"{type(solver).__name__} has a coefficient for each row and meets them one by one; "
+            "these rows are on a cluster: write Newton() or MiniBatch(...) with "
+            "Problem.on_centres(...) or Problem.on_features(...), or DoublyStochastic(...)."
+        )
 
 
 def admitted(solver: Any, problem: Problem) -> Problem:
