@@ -1,4 +1,4 @@
-"""Ridge regression on all points, a block of rows at a time: accelerated block coordinate descent."""
+"""Ridge regression on all points, a block of rows at a time: block coordinate descent."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, beside, precision, to_precision
+from mercer.arrays import Array, as_numpy, beside, namespace, precision, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
+from mercer.points import PointSet
 from mercer.runtime.machine import column_memory, value_cost
 from mercer.solvers.conjugate_gradient import default_tolerance
 from mercer.solvers.driver import Callback, Progress, State, drive
@@ -31,10 +32,8 @@ class Tuning:
     Parameters
     ----------
     blocks : int
-        Of a pass, for many rows: what is computed inside a block then takes little time beside its
-        gradient.
-    fewest_rows : int
-        Of a block, so that it is worth its start.
+        Of a pass, where rows are many; a block has no fewer than make the machine busy. With a
+        factor of the same rank small blocks gain more in a pass, as less of them is missed.
     rank_share : float
         Of the time of a gradient that the factor of a block may take.
     power_steps : int
@@ -51,9 +50,8 @@ class Tuning:
         Of the tolerance at which it is worth while to certify: the sample is small.
     """
 
-    blocks: int = 64
-    fewest_rows: int = 1000
-    rank_share: float = 0.2
+    blocks: int = 256
+    rank_share: float = 0.1
     power_steps: int = 10
     damping_margin: float = 1.2
     mixed_size: int = 2000
@@ -94,7 +92,7 @@ class BlockCoordinateDescent:
         The true residual, relative to y, to reach; by default 1e-6, 1e-4 for float32, and 1e-3
         for float32 on a card.
     block_size : int, optional
-        Rows of a block; by default a 64th of them, and no fewer than 1,000.
+        Rows of a block; by default a 256th of them, and enough to make the machine busy.
     rank : int, optional
         Columns of the factor of a block; by default as many as take little time beside the
         gradient, and as fit into the memory budget.
@@ -123,9 +121,13 @@ class BlockCoordinateDescent:
     >>> from mercer.kernels import Matern
     >>> from mercer.losses import Squared
     >>> X = np.linspace(0, 1, 200)[:, None]
-    >>> problem = Problem(Matern(1.5, lengthscale=0.1).gram(X), np.sin(9 * X[:, 0]), Squared(), 1e-3)
+    >>> problem = Problem(
+    ...     Matern(1.5, lengthscale=0.1).gram(X), np.sin(9 * X[:, 0]), Squared(), 1e-3
+    ... )
     >>> solution = BlockCoordinateDescent(block_size=50).solve(problem)
-    >>> rest = problem.gram.dense() @ solution.coefficients + 0.2 * solution.coefficients - problem.y
+    >>> rest = (
+    ...     problem.gram.dense() @ solution.coefficients + 0.2 * solution.coefficients - problem.y
+    ... )
     >>> bool(np.linalg.norm(rest) <= 1e-6 * np.linalg.norm(problem.y)), solution.status.converged
     (True, True)
     """
@@ -182,12 +184,12 @@ class BlockCoordinateDescent:
         """One pass over the rows, a block at a time; it ends where time is up."""
         system: Blocks = state.work
         fresh = not state.blocks and not bool(system.xp.any(state.x != 0))
-        seen = np.empty(0, np.intp)
+        system.seen = Seen() if fresh else None
         for number, rows in enumerate(system.drawn(state.iteration)):
             if number and time.perf_counter() >= state.deadline:
                 break
-            system.advance(state, rows, seen if fresh else None)
-            seen = np.concatenate([seen, rows]) if fresh else seen
+            system.advance(state, rows)
+        system.seen = None
         state.iteration += 1
         self._look(state)
         return state
@@ -197,9 +199,8 @@ class BlockCoordinateDescent:
         system, goal = state.work, self.goal(state.work.gram)
         size, noise = system.sampled(state.x, state.dtype)
         state.record(residual=size)
-        if size <= self.tuning.margin * goal:
-            if self._certified(state).claimed <= goal:
-                state.finished = "the tolerance is reached"
+        if size <= self.tuning.margin * goal and self._certified(state).claimed <= goal:
+            state.finished = "the tolerance is reached"
         if state.dtype == "float32" and noise > self.tuning.rounding * size:
             state.dtype = "float64"
 
@@ -230,7 +231,7 @@ class BlockCoordinateDescent:
         system, goal = state.work, self.goal(state.work.gram)
         passes = state.blocks / system.count
         work = (
-            f"{passes:.3g} passes in blocks of {system.size} rows, rank {state.rank}, the last in "
+            f"{passes:.3g} passes in blocks of {system.block_rows} rows, rank {state.rank}, the last in "
             f"{state.dtype}; {residual}"
         )
         if residual.claimed <= goal:
@@ -246,18 +247,19 @@ class Blocks(RidgeSystem):
     def __init__(self, solver: BlockCoordinateDescent, problem: Problem) -> None:
         super().__init__(type(solver), problem)
         self.solver, self.tuning = solver, solver.tuning
+        self.seen: Seen | None = None
         self.active = np.flatnonzero(as_numpy(problem.sample_weights))
         rows = len(self.active)
-        size = solver.block_size or max(self.tuning.fewest_rows, rows // self.tuning.blocks)
+        size = solver.block_size or max(self.gram.machine.probe, rows // self.tuning.blocks)
         self.count = -(-rows // min(size, rows))  # blocks of a pass
-        self.size = -(-rows // self.count)
-        self.rank = min(self.size, solver.rank or self._paying_rank())
+        self.block_rows = -(-rows // self.count)
+        self.rank = min(self.block_rows, solver.rank or self._paying_rank())
 
     def _paying_rank(self) -> int:
         """Columns whose factor takes little time beside a gradient, and fits."""
         gram, rows = self.gram, self.problem.rows
         factor = self.tuning.rank_share * rows * value_cost(gram, np.float32)
-        most = most_columns(self.size, 8, column_memory(gram), gram.machine)
+        most = most_columns(self.block_rows, 8, column_memory(gram), gram.machine)
         return max(1, min(most, int(math.sqrt(factor))))
 
     @property
@@ -273,11 +275,8 @@ class Blocks(RidgeSystem):
 
     # ---- one block -------------------------------------------------------------------------------
 
-    def advance(self, state: BlockState, rows: np.ndarray, seen: np.ndarray | None) -> None:
-        """A step on a block; `seen` are the rows beyond which x and v are 0, where that is known.
-
-        z is between x and v; x becomes z less the step, and v goes on by a longer one.
-        """
+    def advance(self, state: BlockState, rows: np.ndarray) -> None:
+        """A step on a block: z is between x and v; x becomes z less it, v makes a longer one."""
         block = Block(self, rows, state.dtype, [self.solver.random_state, state.blocks])
         state.blocks, state.rank = state.blocks + 1, block.columns.rank
         share = self.ridge / block.shift
@@ -285,32 +284,40 @@ class Blocks(RidgeSystem):
         forget = math.sqrt(state.least) / self.count
         reach = 1.0 / math.sqrt(state.least)
         z = state.x + (state.v - state.x) / (1.0 + reach * self.count)
-        step = block.solve(self.gradient(z, rows, state.dtype, seen))
         places = beside(rows, z)
+        step = block.solve(self.gradient(z, places, block.points, state.dtype))
+        if self.seen is not None:
+            self.seen.add(block.points, places)
         state.v += forget * (z - state.v)
         state.v[places] -= reach * step
         z[places] -= step
         state.x = z
 
-    def gradient(
-        self, z: Array, rows: np.ndarray, dtype: str, seen: np.ndarray | None = None
-    ) -> Array:
+    def gradient(self, z: Array, places: Array, points: PointSet, dtype: str) -> Array:
         """(SKS + ρI)z − S(y, 1) on some rows, with values of K in a precision."""
-        places, scaled = beside(rows, z), self.roots * z
         rest = self.ridge * z[places] - self.sides[places]
-        if seen is not None:
-            if not len(seen):
+        columns, scaled = self.gram.y, self.roots * z
+        if self.seen is not None:
+            if self.seen.points is None:
                 return rest
-            scaled = scaled[beside(seen, z)]
-        part = self.gram[rows, slice(None) if seen is None else seen].astype(dtype)
+            columns, scaled = self.seen.points, scaled[self.seen.places]
+        part = self.part(points, columns, dtype)
         image = to_precision(part @ to_precision(scaled, dtype), "float64")
         return rest + self.roots[places] * image
+
+    def part(self, rows: PointSet, columns: PointSet, dtype: str) -> Gram:
+        """K of some rows and columns."""
+        gram = self.gram
+        return Gram(gram.kernel, rows, columns, gram.memory, gram.precision).astype(dtype)
 
     def sampled(self, x: Array, dtype: str) -> tuple[float, float]:
         """The relative residual in float64 on some rows, and what another precision adds to it."""
         rows = random_rows(self.problem.rows, self.tuning.sample, 1)
-        exact = self.gradient(x, rows, "float64")
-        noise = 0.0 * exact if dtype == "float64" else self.gradient(x, rows, dtype) - exact
+        places, points = beside(rows, x), self.gram.x.take(rows)
+        exact = self.gradient(x, places, points, "float64")
+        noise = 0.0 * exact
+        if dtype != "float64":
+            noise = self.gradient(x, places, points, dtype) - exact
         return self._size_of(exact), self._size_of(noise)
 
     def _size_of(self, some: Array) -> float:
@@ -319,16 +326,31 @@ class Blocks(RidgeSystem):
         return float(self.xp.max(self.xp.sqrt(squares) / self.scale))
 
 
+@dataclass(eq=False)
+class Seen:
+    """The rows of the first pass so far, beyond which x and v are 0: half of the products."""
+
+    points: PointSet | None = None
+    places: Array = None
+
+    def add(self, points: PointSet, places: Array) -> None:
+        first = self.points is None
+        self.points = points if self.points is None else self.points.concatenated(points)
+        self.places = places if first else namespace(places).concat([self.places, places])
+
+
 class Block:
     """(SK̂S + (ρ + η)I)⁻¹ of the rows of a block, with K̂ of low rank and η ≥ ‖S(K − K̂)S‖."""
 
     def __init__(self, system: Blocks, rows: np.ndarray, dtype: str, seed: list[int]) -> None:
         gram, xp = system.gram, system.xp
-        self.system, self.own = system, gram[rows, rows].astype(dtype)
+        self.system, self.points = system, gram.x.take(rows)
+        self.own = system.part(self.points, self.points, dtype)
         self.roots = system.roots[beside(rows, system.roots)]
+        kernel: Any = gram.kernel
         pivoted = RandomlyPivoted(system.rank, np.random.default_rng(seed))
         factor: Any = None
-        for factor in pivoted.growing(gram.kernel, self.own.x, dtype):  # noqa: B007
+        for factor in pivoted.growing(kernel, self.points, dtype):  # noqa: B007
             pass
         left = 0.0 if factor is None else float(factor.residual.max())
         columns = self.roots[:, :0] if factor is None else factor.columns[:, : factor.rank]
