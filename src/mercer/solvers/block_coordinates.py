@@ -231,8 +231,8 @@ class BlockCoordinateDescent:
         system, goal = state.work, self.goal(state.work.gram)
         passes = state.blocks / system.count
         work = (
-            f"{passes:.3g} passes in blocks of {system.block_rows} rows, rank {state.rank}, the last in "
-            f"{state.dtype}; {residual}"
+            f"{passes:.3g} passes in blocks of {system.block_rows} rows, rank {state.rank}, the "
+            f"last in {state.dtype}; {residual}"
         )
         if residual.claimed <= goal:
             return Status(True, f"Solved: {work}.")
