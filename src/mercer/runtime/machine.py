@@ -59,6 +59,8 @@ class Machine:
         Blocks of rows in the same memory beside the columns.
     factor_copies : float
         Times the memory of K that its factorisation takes.
+    launch : float
+        Seconds that a factorisation takes beside its arithmetic: operations that wait for others.
     probe, order : int
         Points on which kernel values are timed, and the order of a matrix product that is timed; a
         card needs much work to be busy.
@@ -88,6 +90,7 @@ class Machine:
     copies: float = 1.0
     blocks: int = 3
     factor_copies: float = 1.1
+    launch: float = 0.0
     probe: int = 1024
     order: int = 1024
 
@@ -110,6 +113,7 @@ CARD = Machine(
     copies=1.1,
     blocks=0,
     factor_copies=2.2,
+    launch=0.015,
     probe=1 << 15,
     order=4096,
 )
