@@ -254,7 +254,8 @@ class Direction:
         # Products in float32 are those of a Hessian that is a little off. Steps that lower the
         # residual below what that does to it would fit the rounding, and each costs a pass.
         if space.products != "float64":
-            self.noise = space.noise(hessian, preconditioner, first)
+            error = hessian.rounding(first) / (math.sqrt(inner(first, first)) or 1.0)
+            self.noise = space.excess(error, inner(error, preconditioner.solve(error)))
         self.share, self.objective = 0.0, point.objective
         if not isinstance(space.loss, Squared):
             size = max(abs(point.objective), 1e-300)
@@ -354,7 +355,6 @@ class OnCentres:
         self.hessians = SampledHessians(self)
         self.count = 0  # passes
         self.changed = 0.0  # share of the objective that the jitter adds
-        self._noise: tuple[Any, float] | None = None  # of products, and the preconditioner then
         self.begin_stage()
 
     def begin_stage(self) -> None:
@@ -476,18 +476,6 @@ class OnCentres:
         if not isinstance(self.loss, Squared) or self.hessians.current is None:
             return at_slopes
         return min(at_slopes, 0.5 * self.hessians.largest_weight * energy)
-
-    def noise(self, hessian: Hessian, preconditioner: Any, v: Array) -> float:
-        """What rounding of products leaves of `excess` at least, after a step of length 1.
-
-        The Hessian of the square loss stays, and so does this.
-        """
-        stays = isinstance(self.loss, Squared) and self._noise is not None
-        if not stays or self._noise[0] is not preconditioner:  # type: ignore[index]
-            error = hessian.rounding(v) / (math.sqrt(inner(v, v)) or 1.0)
-            excess = self.excess(error, inner(error, preconditioner.solve(error)))
-            self._noise = preconditioner, excess
-        return self._noise[1]
 
     def relative_gap(self, point: Point, goal: float) -> float:
         """The duality gap where it may be at the goal, else an estimate."""

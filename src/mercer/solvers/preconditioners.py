@@ -309,7 +309,8 @@ class SamplingTuning:
     panel : int
         Columns of a product of which only the lower triangle is computed.
     begin : float
-        The gap is about one over this at the start, relative to the objective.
+        The gap is about one over this at the start, relative to the objective (household power,
+        where λ = 1e-8: 3e6).
     inexact : float
         Times as many rows does a sample by estimated leverages need as one by exact ones.
     slowest : float
@@ -331,7 +332,7 @@ class SamplingTuning:
     looked_at: int = 4096
     uneven: float = 2.5
     panel: int = 4096
-    begin: float = 1e-3
+    begin: float = 1e-6
     inexact: float = 2.0
     slowest: float = 0.8
     stale: float = 0.2
