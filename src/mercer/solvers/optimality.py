@@ -591,8 +591,8 @@ def ridge_residual(
     problem: Problem,
     v: Array,
     intercept: Any = 0.0,
-    *,
     single: Any = None,
+    *,
     sampled: bool = False,
 ) -> Residual:
     """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ of ridge regression, S = √w and ρ = λΣw, the worst column.
