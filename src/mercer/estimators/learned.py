@@ -328,7 +328,7 @@ class LearnedKernelClassifier(_Learned, Classes, ClassifierMixin, BaseEstimator)
         task.end(lambda: fitted)
         return self
 
-    def _target_bound(self) -> float:
+    def _largest_target(self) -> float:
         return 1.0
 
     def predict_proba(self, X: Any) -> Array:
