@@ -30,15 +30,28 @@ def read(name: str) -> Result:
 
 
 def updated(name: str, results: Result) -> Result:
-    """What is stored, with the groups of `results` in place of their old rows."""
+    """What is stored, with the groups of `results` in place of their old rows.
+
+    The machine of most rows is named at the top, and another one with the rows measured on it.
+    """
     fresh = {row["group"] for row in results["rows"]}
-    stored = read(name)["rows"] if (RESULTS / f"{name}.json").is_file() else []
-    if not all(row.get("group") for row in stored):
+    stored = read(name) if (RESULTS / f"{name}.json").is_file() else results | {"rows": []}
+    if not all(row.get("group") for row in stored["rows"]):
         raise SystemExit(f"stored rows are of no group: run python -m benchmarks {name} whole")
-    rows = [row for row in stored if row["group"] not in fresh] + results["rows"]
     order = {group: place for place, group in enumerate(results["groups"])}
-    rows = [row for row in rows if row["group"] in order]
-    return results | {"rows": sorted(rows, key=lambda row: order[row["group"]])}
+    rows = [
+        {"machine": of["machine"]} | row
+        for of in (stored, results)
+        for row in of["rows"]
+        if row["group"] in order and (of is results or row["group"] not in fresh)
+    ]
+    machines = [row["machine"] for row in rows]
+    most = max(machines, key=machines.count)
+    for row in rows:
+        if row["machine"] == most:
+            del row["machine"]
+    rows.sort(key=lambda row: order[row["group"]])
+    return results | {"machine": most, "rows": rows}
 
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -69,8 +82,8 @@ def _measured(row: Result) -> str:
     return f"{number(row['measured'])}{row['unit']}"
 
 
-def machine_line(results: Result) -> str:
-    machine = results["machine"]
+def machine_line(measured: Result) -> str:
+    machine = measured["machine"]
     libraries = ", ".join(f"{name} {version}" for name, version in machine["libraries"].items())
     return (
         f"{machine['processor']}; {machine['cores']} cores; {machine['system']}; "
@@ -111,9 +124,11 @@ def markdown(results: Result) -> str:
     lines += [results.get("method", METHOD), ""]
     lines += _table(HEADINGS, [_cells(row) for row in results["rows"]])
     notes = [row for row in results["rows"] if row["note"] and row["measured"] is not None]
-    if notes:
+    elsewhere = [row for row in results["rows"] if "machine" in row]
+    if notes or elsewhere:
         lines += ["", "## Notes", ""]
-        lines += [f"- {row['work']}: {row['note']}." for row in notes]
+        lines += [f"- {row['work']}: {row['note'].rstrip('.')}." for row in notes]
+        lines += [f"- {row['work']}: measured on {machine_line(row)}" for row in elsewhere]
     return "\n".join(lines) + "\n"
 
 
@@ -138,7 +153,9 @@ def highlights() -> str:
         results = read(name)
         for start in starts:
             chosen = [row for row in results["rows"] if row["work"].startswith(start)]
-            lines += [_highlight(name, row, results["machine"]) for row in chosen]
+            lines += [
+                _highlight(name, row, row.get("machine", results["machine"])) for row in chosen
+            ]
     return "\n".join(_table(("work", "measured", "on", "details"), lines))
 
 

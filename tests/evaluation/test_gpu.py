@@ -410,6 +410,22 @@ def test_empty_sets_of_points():
     assert (gram.T @ torch.zeros(0)).tolist() == [0.0] * 4
 
 
+@pytest.mark.parametrize(("rows", "columns", "width"), [(1, 1, 2), (70, 130, 3), (64, 65, 17)])
+def test_products_of_a_stored_matrix_own_points(rows, columns, width):
+    from mercer.evaluation.gpu.execution import stored_product
+
+    random = np.random.default_rng(0)
+    matrix, values = (
+        random.standard_normal(shape).astype(np.float32)
+        for shape in ((rows, columns + 3), (columns, width))
+    )
+    part = torch.as_tensor(matrix)[:, :columns]  # rows do not lie one after the other
+    product = stored_product(part, torch.as_tensor(values)).numpy()
+    exact = matrix[:, :columns].astype(np.float64) @ values
+    scale = np.abs(matrix[:, :columns]) @ np.abs(values)
+    assert (np.abs(product - exact) <= 1e-6 * scale).all()
+
+
 def test_import_mercer_loads_neither_torch_nor_triton():
     program = (
         "import sys, mercer, mercer.kernels, mercer.solvers;"

@@ -38,7 +38,7 @@ SMALL_INPUT = (
     4096  # numbers; checking so few takes less time than scikit-learn's look at their type
 )
 BLOCK_ROWS = 2048  # enough for a matrix product, few enough for all threads to have work
-FOREIGN_ROWS = 1 << 16  # enough to keep a GPU busy, with 1,000 columns half a gigabyte
+FOREIGN_ROWS = 1 << 18  # few launches on a GPU, with 1,000 columns two gigabytes
 
 
 KernelLike: TypeAlias = Kernel | str | Callable[..., Any]

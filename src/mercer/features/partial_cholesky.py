@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, namespace, to_precision
+from mercer.arrays import Array, identity, namespace, to_precision
 from mercer.features.inputs import from_tensor, over_rows, placed_like
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
@@ -100,10 +100,11 @@ class PartialFactor:
         """
         pivots = block.accepted[: self.missing]
         numbers, lower = block.numbers[pivots], block.lower[: len(pivots), : len(pivots)]
-        inverse = linalg.triangular_solve(np.ascontiguousarray(lower), np.eye(len(pivots)))
+        lower = placed_like(np.ascontiguousarray(lower), self.columns)
+        inverse = linalg.triangular_solve(lower, identity(len(pivots), lower))
         known, fresh = slice(0, self.rank), slice(self.rank, self.rank + len(pivots))
         rows, centres = self.columns[numbers, known], self.x.take(numbers)
-        right = to_precision(placed_like(inverse.T, self.columns), self.dtype)
+        right = to_precision(inverse.T, self.dtype)
         xp = namespace(self.columns)
 
         def fill(span: tuple[int, int]) -> None:
@@ -116,10 +117,10 @@ class PartialFactor:
             self.residual[part] -= from_tensor(xp.vecdot(wide, wide))
 
         over_rows(self.x, self.kernel.parallel, fill)
-        self.columns[numbers, fresh] = to_precision(placed_like(lower, self.columns), self.dtype)
+        self.columns[numbers, fresh] = to_precision(lower, self.dtype)
         np.maximum(self.residual, 0.0, out=self.residual)
+        self.residual[numbers] = 0.0
         self.pivots += numbers.tolist()
-        self.residual[self.pivots] = 0.0
 
 
 class Candidates:

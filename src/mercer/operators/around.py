@@ -147,7 +147,11 @@ class StoredGram(Gram):
 
 
 def _product(matrix: Array, columns: Array) -> Array:
-    return thin_product(matrix, columns) if isinstance(matrix, np.ndarray) else matrix @ columns
+    if isinstance(matrix, np.ndarray):
+        return thin_product(matrix, columns)
+    from mercer.evaluation.gpu.execution import stored_product  # torch, which is there then
+
+    return stored_product(matrix, columns)
 
 
 class BlockedGram(Operator):

@@ -145,6 +145,10 @@ class HostedPoints(HostPoints):
         return self.there.dtype
 
     @property
+    def machine(self) -> Machine:  # type: ignore[override]
+        return replace(CPU, fetching_is_slow=self.there.machine.fetching_is_slow)
+
+    @property
     def width(self) -> int:
         return int(self.there.width)
 

@@ -59,6 +59,11 @@ class Machine:
         Blocks of rows in the same memory beside the columns.
     factor_copies : float
         Times the memory of K that its factorisation takes.
+    fetching_is_slow : bool
+        Whether a kernel value takes longer to come to main memory than to be computed: 1 ns from
+        the card, where it takes 9 ps for d = 784.
+    launch : float
+        Seconds that a factorisation takes beside its arithmetic: operations that wait for others.
     probe, order : int
         Points on which kernel values are timed, and the order of a matrix product that is timed; a
         card needs much work to be busy.
@@ -88,6 +93,8 @@ class Machine:
     copies: float = 1.0
     blocks: int = 3
     factor_copies: float = 1.1
+    fetching_is_slow: bool = False
+    launch: float = 0.0
     probe: int = 1024
     order: int = 1024
 
@@ -110,10 +117,14 @@ CARD = Machine(
     copies=1.1,
     blocks=0,
     factor_copies=2.2,
+    fetching_is_slow=True,
+    launch=0.015,
     probe=1 << 15,
     order=4096,
 )
-TENSORS = replace(CARD, probe=CPU.probe, order=CPU.order)  # on the CPU, where torch computes
+TENSORS = replace(  # on the CPU, where torch computes
+    CARD, fetching_is_slow=False, probe=CPU.probe, order=CPU.order
+)
 
 
 def float64_is_slow(operator: Any) -> bool:

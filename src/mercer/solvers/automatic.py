@@ -71,6 +71,11 @@ class Tuning:
         Products beside the iterations, and seconds beside all that.
     newton_steps : int
         For another loss than the square, on centres.
+    launches : float
+        Times those of a factorisation that a solution on centres has: the choice of centres,
+        leverages, the sampled Hessian, the systems.
+    exact_passes : float
+        Over the rows in float64, each as many times as long as float64 takes.
     products : int
         With K, of Newton's method on all points: about ten steps of about a dozen each.
     dual_rows : float
@@ -90,6 +95,8 @@ class Tuning:
     checks: int = 6
     start: float = 0.1
     newton_steps: int = 8
+    launches: float = 5.0
+    exact_passes: float = 2.0
     products: int = 120
     dual_rows: float = 6.0
     splitting_steps: int = 300
@@ -409,6 +416,7 @@ def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
     dtype = "float32" if mixed else str(points.dtype)
     size = 4 if dtype == "float32" else 8
     seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds
+    seconds += machine.launch
     if mixed:
         seconds += 6 * n * n * (0.5 * rates.value_seconds + 1.0 / rates.multiply_adds["float32"])
     return Candidate("Direct", Direct(), seconds, machine.factor_copies * size * n * n, True)
@@ -490,12 +498,15 @@ def _on_centres(
     solver = Newton(None if tolerance is None else goal)
     sample = sample_size(n, count, goal, rates.width, outputs)
     newton = 1 if isinstance(loss, Squared) else TUNING.newton_steps
-    factor = newton * 1.2 * sample * count**2 / rates.multiply_adds[dtype]
-    factor += count**3 / 2 / rates.multiply_adds["float64"]
+    machine = points.machine
+    # NumPy's arrays take a triangular system with the sample, others half a product of it
+    factor = (1.2 if machine.uses_numpy else 0.6) * sample * count**2 / rates.multiply_adds[dtype]
+    factor = newton * factor + count**3 / 2 / rates.multiply_adds["float64"]
     passes = (expected_steps(n, count, sample, goal) + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
     value = dict(TUNING.two_sides)[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
     memory = memory_needed(n, count, outputs, points.dtype, loss=loss)
-    seconds = factor + passes * n * count * value
+    slow = TUNING.exact_passes * (machine.float64_factor - 1.0) if dtype == "float32" else 0.0
+    seconds = TUNING.launches * machine.launch + factor + (passes + slow) * n * count * value
     return Candidate("Newton", solver, seconds, memory, False, centres=count, passes=passes)
 
 

@@ -266,7 +266,7 @@ class Newton:
             late = time.perf_counter() >= state.deadline
         if enough or late:
             self._take(state)
-        else:  # what a checkpoint goes on from
+        elif self.checkpoint is not None:  # what it goes on from
             state.coefficients, state.intercept = space.coefficients(state.point, state.direction)
         state.iteration += 1
         state.record(objective=space.objective(state.point, state.direction), products=space.count)

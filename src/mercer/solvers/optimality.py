@@ -70,8 +70,8 @@ class Tuning:
         Rows of losses and conjugates that are computed together on the host.
     sampled_rows, narrow, fewest_rows : int
         On a card a ridge residual is computed on so many rows, on fewer where points have more
-        than so many coordinates, but at least on the last number: its standard error is about a
-        hundredth of it.
+        than so many coordinates, but at least on the last number: its standard error is one or two
+        hundredths of it.
     """
 
     unit: float = 8.0 * EPS
@@ -82,8 +82,8 @@ class Tuning:
     negligible: float = 64.0 * EPS
     rows: int = 1 << 18
     sampled_rows: int = 20_000
-    narrow: int = 200
-    fewest_rows: int = 4096
+    narrow: int = 100
+    fewest_rows: int = 2048
 
 
 TUNING = Tuning()
@@ -587,18 +587,22 @@ class Residual:
         )
 
 
-def ridge_residual(problem: Problem, v: Array, intercept: Any = 0.0) -> Residual:
+def ridge_residual(
+    problem: Problem, v: Array, intercept: Any = 0.0, single: Any = None
+) -> Residual:
     """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ of ridge regression, S = √w and ρ = λΣw, the worst column.
 
     Columns with y = 0 are measured against 1. Without ρ it is the slope ‖SKS r‖/(trace K ‖Sy‖),
     r = S(y − Kα − b), which is 0 where the error is least. Where products in float64 are dear, they
-    are computed for a sample of the rows. The objective comes with it, of Kα as it can be had.
+    are computed for a sample of the rows. The objective comes with it, of Kα as it can be had: from
+    K in float32 then, which is `single` where it is at hand, as a stored matrix may be.
     """
     xp = namespace(problem.y)
     y = xp.reshape(problem.y, (problem.rows, -1))
     alpha = xp.reshape(problem.array(v), y.shape)
     dear = float64_is_slow(problem.gram)
-    fitted = (MixedPrecision(problem.gram) if dear else problem.gram) @ alpha
+    low = problem.gram if single is None else single
+    fitted = (MixedPrecision(low) if dear else problem.gram) @ alpha
     weights, b = problem.sample_weights, problem.constants(intercept)
     if problem.null_space is not None:
         b = xp.reshape(b, y.shape)

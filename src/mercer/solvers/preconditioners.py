@@ -170,7 +170,7 @@ def grown(factors: Iterable[PartialFactor], weights: np.ndarray, budget: RankBud
         if not traces:
             traces.append(float(weights.mean()) * factor.trace)
         ranks.append(factor.rank)
-        traces.append(float(weights @ factor.residual))
+        traces.append(float((weights * factor.residual).sum()))
         columns = factor.columns[:, : factor.rank]
         if not budget.allows_more(ranks, traces):
             break
@@ -309,7 +309,8 @@ class SamplingTuning:
     panel : int
         Columns of a product of which only the lower triangle is computed.
     begin : float
-        The gap is about one over this at the start, relative to the objective.
+        The gap is about one over this at the start, relative to the objective (household power,
+        where λ = 1e-8: 3e6).
     inexact : float
         Times as many rows does a sample by estimated leverages need as one by exact ones.
     slowest : float
@@ -331,7 +332,7 @@ class SamplingTuning:
     looked_at: int = 4096
     uneven: float = 2.5
     panel: int = 4096
-    begin: float = 1e-3
+    begin: float = 1e-6
     inexact: float = 2.0
     slowest: float = 0.8
     stale: float = 0.2
@@ -726,13 +727,15 @@ def inclusion_chances(shares: np.ndarray, count: int) -> np.ndarray:
     >>> inclusion_chances(np.array([0.8, 0.1, 0.1]), 2)
     array([1. , 0.5, 0.5])
     """
-    ordered = np.sort(shares)[::-1]
-    beyond = ordered[::-1].cumsum()[::-1]  # sums of the smallest
-    certain = np.arange(len(shares))
-    factors = (count - certain) / np.maximum(beyond, TINY)
-    enough = np.flatnonzero(factors * ordered <= 1.0)
-    factor = factors[enough[0]] if len(enough) else np.inf
-    return np.minimum(1.0, factor * shares)
+    # Rows whose chance reaches 1 leave the others a larger factor, which makes more rows certain:
+    # the fixed point is reached from below in a few rounds, without sorting all rows.
+    rest, factor = shares, count / max(float(shares.sum()), TINY)
+    while True:
+        small = rest[rest < 1.0 / factor]
+        certain = len(shares) - len(small)
+        if len(small) == len(rest) or certain >= count:
+            return np.minimum(1.0, factor * shares)
+        rest, factor = small, (count - certain) / max(float(small.sum()), TINY)
 
 
 def mean_curvature(problem: Problem, loss: Loss, values: Array) -> Array:

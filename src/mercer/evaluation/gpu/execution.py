@@ -70,6 +70,24 @@ def on_device(
     return Torch(kernel, x, y, dtype, precision)
 
 
+FEW_COLUMNS = 32  # up to which reading a stored matrix takes longer than the arithmetic with it
+
+
+def stored_product(matrix: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """M V for a matrix that is stored; a few columns in float32 take as long as M is read.
+
+    >>> stored_product(torch.eye(2), torch.ones(2, 1)).tolist()
+    [[1.0], [1.0]]
+    """
+    few = 1 < columns.shape[1] <= FEW_COLUMNS and matrix.numel() and matrix.stride(1) == 1
+    single = matrix.dtype == columns.dtype == torch.float32
+    if few and single and runs_fused_code(matrix.device):
+        from mercer.evaluation.gpu.stored import multiply
+
+        return multiply(matrix, columns)
+    return matrix @ columns
+
+
 class OnDevice:
     """K(X, Y) of tensors. What is prepared of the points serves all products."""
 

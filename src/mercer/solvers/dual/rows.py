@@ -66,9 +66,12 @@ def peak_of(gram: Gram, rows: Rows | None) -> float:
 
 
 def is_cheap(gram: Gram, tuning: Tuning = TUNING) -> bool:
-    """Whether rows are computed about as fast as they are fetched from memory."""
+    """Whether rows are computed about as fast as they are fetched from memory.
+
+    Where fetching is slow they are, however wide the points.
+    """
     narrow = isinstance(gram.x, DensePoints) and gram.x.width <= tuning.cheap_width
-    return narrow and gram.kernel.expression() is not None
+    return (narrow or gram.machine.fetching_is_slow) and gram.kernel.expression() is not None
 
 
 class ComputedRows:

@@ -306,12 +306,18 @@ class Work:
         ascent.recompute(self.gram, rows)
 
     def _ascend_mixed(self, ascent: Ascent, rows: Rows) -> None:
-        """With rows in float32, and on in float64 where the true gap is not reached."""
-        tolerance, limit = self.solver.tolerance, self.limit
-        self._run(ascent, rows, self.solver.tuning.slack * tolerance, limit)
-        if ascent.goes_on(tolerance, limit):
-            self.exact = self.exact or self._rows(np.dtype(np.float64))
-            self._run(ascent, self.exact, tolerance, limit)
+        """With rows in float32, and on in float64 where the true gap is not reached.
+
+        Kα is computed anew in float64 after each time, so that rows in float32 are then wrong for
+        what α changes by alone: a second time is nearly always enough.
+        """
+        tolerance, limit, tuning = self.solver.tolerance, self.limit, self.solver.tuning
+        for _ in range(tuning.refinements):
+            self._run(ascent, rows, tuning.slack * tolerance, limit)
+            if not ascent.goes_on(tolerance, limit):
+                return
+        self.exact = self.exact or self._rows(np.dtype(np.float64))
+        self._run(ascent, self.exact, tolerance, limit)
 
     def _ascend_and_polish(self, ascent: Ascent, rows: Rows, goal: float) -> None:
         """Some steps, the linear system of the free coefficients, and steps again if need be."""

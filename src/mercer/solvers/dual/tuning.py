@@ -17,6 +17,8 @@ class Tuning:
         A smaller relative gap is beyond float32.
     slack : float
         Of the tolerance, which steps with float32 rows must reach: the gap in float64 is larger.
+    refinements : int
+        Times that steps with float32 rows are taken before float64 rows are computed.
     inner_share, whole_share : float
         Of the violation that steps on a working set leave; the latter where it is everything, so
         that no other round follows.
@@ -70,6 +72,7 @@ class Tuning:
     mixed_size: int = 2000
     mixed_tolerance: float = 1e-6
     slack: float = 0.7
+    refinements: int = 3
     inner_share: float = 0.1
     whole_share: float = 1e-4
     carried: float = 0.5
