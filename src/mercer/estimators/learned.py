@@ -199,7 +199,8 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
     rounds : int, default=5
         At most so many rounds of learning.
     rows : int, default=4000
-        Rows that the metric is learned from, at most. All rows are fitted in the end.
+        Rows that the metric is learned from, at most, and as the memory budget allows. All rows are
+        fitted in the end.
     held_out : float, default=0.2
         The part of these that decides.
     time_limit : float, optional
