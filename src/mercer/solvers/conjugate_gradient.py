@@ -312,8 +312,8 @@ class ConjugateGradient:
         state.correction, state.steps = 0.0 * state.x, None
         state.corrections += 1
         if float64_is_slow(system.gram):  # sampled rows may tell that it is enough
-            alpha, b = system.coefficients(candidate)
-            sampled = ridge_residual(system.problem, alpha, b, single=system.single)
+            alpha, intercept = system.coefficients(candidate)
+            sampled = ridge_residual(system.problem, alpha, intercept, system.single)
             if sampled.claimed <= goal or last:
                 state.x, state.certified = candidate, sampled
                 state.finished = "the tolerance is reached" if sampled.claimed <= goal else ""
