@@ -7,7 +7,7 @@ import pytest
 from numba import njit
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64, nearest, sqrt
-from mercer.evaluation.cpu.terms import decay_panel
+from mercer.evaluation.cpu.panels import announce, decays
 from mercer.evaluation.cpu.vectors import OPTIONS, TILE, column_step
 from mercer.evaluation.expression import Operation, X
 from mercer.evaluation.operations import OPERATIONS
@@ -123,6 +123,7 @@ class TestDecayOfPanels:
         panel = np.zeros((1, -(-len(x) // step) * step), dtype)
         tile = x[None, :].copy()
         leaf = (TILE, tile, tile, np.ones(1, dtype))
+        announce(["decays"], np.dtype(dtype).name)
         in_place(leaf, 0, 1, 0, len(x), step, panel, dtype(1.0))
         return panel[0, : len(x)]
 
@@ -141,7 +142,7 @@ class TestDecayOfPanels:
 
 @njit(**OPTIONS)
 def in_place(*arguments):
-    decay_panel(*arguments)
+    decays(*arguments)
 
 
 @precisions

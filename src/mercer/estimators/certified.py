@@ -55,7 +55,8 @@ class Certified:
             self.function_,  # type: ignore[attr-defined]
             self.solution_ if many is None else many[0],  # type: ignore[attr-defined]
             probability=probability,
-            target_bound=self._target_bound() if target_bound is None else target_bound,
+            target_bound=target_bound,
+            largest_target=self._largest_target(),
             chosen={*chosen, *self._chosen()},
         )
 
@@ -64,7 +65,7 @@ class Certified:
         kernel, gamma = self.kernel, getattr(self, "gamma", None)  # type: ignore[attr-defined]
         return {"kernel"} if is_from_data(kernel, gamma) else set()
 
-    def _target_bound(self) -> float | None:
+    def _largest_target(self) -> float | None:
         """The largest |y|, where the targets are codes of classes."""
         return None
 

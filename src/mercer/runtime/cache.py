@@ -54,7 +54,7 @@ def load(source: str) -> ModuleType:
     return _executed(source, name, path)
 
 
-def compiled_on_disk(function: Any, options: dict[str, Any]) -> Any:
+def compiled_on_disk(function: Any, options: dict[str, Any], compiler: Any = njit) -> Any:
     """Compile a function of the package on its first call, and store the result in the same folder.
 
     Numba is shown a copy of the function's file with the fingerprint of all it is built from, so
@@ -64,12 +64,12 @@ def compiled_on_disk(function: Any, options: dict[str, Any]) -> Any:
     text += f"\n# on top of {fingerprint(function.__module__)}\n"
     path = _stored(text, hashlib.sha256(text.encode()).hexdigest())
     if path is None:
-        return njit(**options)(function)
+        return compiler(**options)(function)
     function.__code__ = function.__code__.replace(co_filename=str(path))
     try:
-        return njit(cache=True, **options)(function)
+        return compiler(cache=True, **options)(function)
     except RuntimeError:  # the folder beside the file cannot be written to
-        return njit(**options)(function)
+        return compiler(**options)(function)
 
 
 def _stored(source: str, key: str) -> Path | None:

@@ -74,6 +74,16 @@ class Tuning:
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float32 on a card": 1e-3}
 
 
+def default_tolerance(gram: Gram) -> float:
+    """The relative residual that iterative solvers of ridge regression reach where none is asked.
+
+    >>> from mercer.kernels import Linear
+    >>> default_tolerance(Linear().gram(np.eye(2)))
+    1e-06
+    """
+    return TOLERANCES["float32 on a card" if float64_is_slow(gram) else str(gram.dtype)]
+
+
 @dataclass(eq=False)
 class RidgeState(State):
     """x, in columns the solutions of (SKS + ρI)x = Sy and, for an intercept, = S1.
@@ -173,8 +183,7 @@ class ConjugateGradient:
 
     def goal(self, gram: Gram) -> float:
         """The relative residual to reach."""
-        card = "float32 on a card" if float64_is_slow(gram) else str(gram.dtype)
-        return self.tolerance or TOLERANCES[card]
+        return self.tolerance or default_tolerance(gram)
 
     def mixes(self, gram: Gram) -> bool:
         """Whether float32 is used where rounding allows it."""
@@ -312,8 +321,8 @@ class ConjugateGradient:
         state.correction, state.steps = 0.0 * state.x, None
         state.corrections += 1
         if float64_is_slow(system.gram):  # sampled rows may tell that it is enough
-            found = system.coefficients(candidate)
-            sampled = ridge_residual(system.problem, *found, single=system.single)
+            alpha, intercept = system.coefficients(candidate)
+            sampled = ridge_residual(system.problem, alpha, intercept, system.single)
             if sampled.claimed <= goal or last:
                 state.x, state.certified = candidate, sampled
                 state.finished = "the tolerance is reached" if sampled.claimed <= goal else ""

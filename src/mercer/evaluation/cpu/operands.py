@@ -18,7 +18,8 @@ import numpy as np
 
 from mercer.evaluation.cpu import sparse
 from mercer.evaluation.cpu.distances import closeness, dense_distances
-from mercer.evaluation.cpu.source import source_of
+from mercer.evaluation.cpu.panels import announce
+from mercer.evaluation.cpu.source import called_by, source_of
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
@@ -443,5 +444,6 @@ def _code(program: Program, dtype: str) -> ModuleType:
     """The compiled module of a program, found by its structure: its text is written only once."""
     key = program.structure, dtype
     if key not in _loaded:
+        announce(called_by(program), dtype)
         _loaded[key] = load(source_of(program, np.dtype(dtype)))
     return _loaded[key]

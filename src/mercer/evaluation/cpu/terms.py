@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -22,20 +21,17 @@ from mercer.evaluation.cpu.elementary import (
     in_float64,
 )
 from mercer.evaluation.cpu.vectors import (
-    OPTIONS,
     PANEL_VECTORS,
-    TILE,
     WIDE,
     Panel,
     Vectors,
     panel_step,
-    widen,
 )
 from mercer.evaluation.minimax import INTEGER_SHIFT, LOG2E, SIXTEENTH_POWER, TWO_POWER
 
 
 @intrinsic
-def _decay_step(typing_context: Any, panel: Any, row: Any, column: Any, factor: Any) -> Any:
+def decay_step(typing_context: Any, panel: Any, row: Any, column: Any, factor: Any) -> Any:
     """exp(−factor · x) for some vectors of a panel, in place."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -53,18 +49,6 @@ def _decay_step(typing_context: Any, panel: Any, row: Any, column: Any, factor: 
         return context.get_dummy_value()
 
     return types.void(panel, types.intp, types.intp, panel.dtype), code
-
-
-@njit(**OPTIONS)
-def decay_panel(leaf, row, rows, column, width, step, panel, factor):  # type: ignore[no-untyped-def]
-    """exp(−factor · q) of pair numbers in `panel`, where they were filled in, or in a tile."""
-    widen()
-    source, tile, _, _ = leaf
-    for r in range(rows):
-        if source == TILE:
-            panel[r, :width] = tile[row + r, column : column + width]
-        for j in range(0, width, step):
-            _decay_step(panel, r, j, factor)
 
 
 def _select(panel: Vectors, comparison: str, x: Any, y: Any) -> Any:

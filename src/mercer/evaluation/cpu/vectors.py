@@ -16,7 +16,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import config, njit
+from numba import config
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -280,33 +280,7 @@ def _add_square(panel: Panel, total: Any, x: Sequence[Any], y: Sequence[Any]) ->
     return panel.call("fma", gap, gap, total)
 
 
-_product_step = panel_step(0.0, _add_product, scaled=False)
-_difference_step = panel_step(0.0, _add_square, scaled=False)
-_scaled_product_step = panel_step(0.0, _add_product, scaled=True)
-_scaled_difference_step = panel_step(0.0, _add_square, scaled=True)
-
-
-@njit(**OPTIONS)
-def fill_products(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
-    """⟨x, y⟩ of PANEL_ROWS rows with `width` columns into `panel`, from packed operands."""
-    widen()
-    source, x, y, scales = leaf
-    if source == PRODUCT:
-        for j in range(0, width, step):
-            _product_step(x, y, scales, row, column + j, panel, j)
-    elif source == SCALED_PRODUCT:
-        for j in range(0, width, step):
-            _scaled_product_step(x, y, scales, row, column + j, panel, j)
-
-
-@njit(**OPTIONS)
-def fill_distances(leaf, row, column, width, step, panel):  # type: ignore[no-untyped-def]
-    """‖x − y‖² of PANEL_ROWS rows with `width` columns into `panel`, from packed operands."""
-    widen()
-    source, x, y, scales = leaf
-    if source == DIFFERENCE:
-        for j in range(0, width, step):
-            _difference_step(x, y, scales, row, column + j, panel, j)
-    elif source == SCALED_DIFFERENCE:
-        for j in range(0, width, step):
-            _scaled_difference_step(x, y, scales, row, column + j, panel, j)
+product_step = panel_step(0.0, _add_product, scaled=False)
+difference_step = panel_step(0.0, _add_square, scaled=False)
+scaled_product_step = panel_step(0.0, _add_product, scaled=True)
+scaled_difference_step = panel_step(0.0, _add_square, scaled=True)

@@ -38,7 +38,7 @@ def _centred(ROWS, CENTRE, row, stride, D: tl.constexpr, KB: tl.constexpr):  # t
     return rows - tl.load(CENTRE + k, mask=inside, other=0.0)[None, :]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def norms_kernel(  # type: ignore[no-untyped-def]
     ROWS, CENTRE, OUT, n, stride, D: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr
 ):
@@ -48,7 +48,7 @@ def norms_kernel(  # type: ignore[no-untyped-def]
     tl.store(OUT + i, tl.sum(rows * rows, 1))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def parts_kernel(  # type: ignore[no-untyped-def]
     ROWS,
     CENTRE,

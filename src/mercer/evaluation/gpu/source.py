@@ -18,9 +18,11 @@ from mercer.evaluation.program import StraightLine, written
 
 UNROLLED = 8  # coordinates that are held in registers; more are read again for each tile
 CLOSENESS = 1 / 32  # distances below this share of ‖x‖² + ‖y‖² are repaired
+# Numbers of rows and of tiles differ from call to call: compiled for multiples of 16 or for 1, code
+# would be compiled again for others, which takes seconds where points have many coordinates.
 TEMPLATE = """
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "tiles"])
 def {name}({arguments}, P, {inputs}n, m, n_padded, m_padded, tiles, {constants}BM: tl.constexpr, BN: tl.constexpr):
     i = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
     j = tl.arange(0, BN)

@@ -31,7 +31,7 @@ def multiply(matrix: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     return out[:, :width]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n", "m"])
 def _multiply(  # type: ignore[no-untyped-def]
     M, V, OUT, n, m, stride, T: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
 ):
