@@ -30,6 +30,7 @@ from mercer.losses import (
 from mercer.solvers import (
     L1,
     Ball,
+    BlockCoordinateDescent,
     ConjugateGradient,
     Constrained,
     Direct,
@@ -65,7 +66,7 @@ SOLVERS = [  # with a duality gap
     SubgradientDescent(20, schedules.Constant(1e-3)),
     StochasticFunctionalGradient(2, schedules.Constant(1e-3), random_state=0),
 ]
-RESIDUALS = [Direct(), ConjugateGradient(1e-8)]
+RESIDUALS = [Direct(), ConjugateGradient(1e-8), BlockCoordinateDescent(1e-6, 8, iterations=50)]
 GRADIENTS = [KernelGradientDescent(100)]
 ROUNDING = 1e-9  # of the objective: what is allowed beside a claim
 

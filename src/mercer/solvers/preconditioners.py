@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -528,7 +529,9 @@ class SampledHessians:
     """The preconditioner in use, cached as long as curvatures are near those it was made for."""
 
     def __init__(self, space: Any) -> None:
-        self.space = space
+        # The space owns this, and both own the largest arrays there are: in a circle these would
+        # stay, on a card for good, until Python looks for garbage.
+        self.space = weakref.proxy(space)
         self.current: SampledHessian | GeneralHessian | None = None
         self.used: Any = None  # curvatures of the current one
         self.sample: Any = None  # its rows, their curvatures, and one over the chance of each
