@@ -78,7 +78,7 @@ def fill_decays(  # type: ignore[no-untyped-def]
     out = carray(panel, (rows, panel_width))
     for r in range(rows):
         if source == TILE:
-            for j in range(width):
+            for j in range(width):  # a slice would compile its error messages for seconds
                 out[r, j] = given[row + r, column + j]
         for j in range(0, width, step):
             decay_step(out, r, j, factor)

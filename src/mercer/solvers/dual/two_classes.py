@@ -161,8 +161,8 @@ def solve_pair(blocks, numbers, first, second, start, tolerance, limit):  # type
         fields[0, k] = 1.0 if k < split else -1.0
         fields[3 if k < split else 2, k] = cost if k < split else -cost
         fields[4, k] = cost
-    if len(start):
-        alpha[:] = start
+    for k in range(len(start)):  # a slice of an array would compile its error messages for seconds
+        alpha[k] = start[k]
     rows = numbers[: m * m].reshape(m, m)
     gap, primal, steps, _ = solve_two_classes(
         blocks, rows, fields, tolerance, limit, alpha, values, levels
@@ -202,5 +202,5 @@ class TwoClasses:
 
         `costs` are those of both classes; `start` is an α within the bounds whose sum is 0.
         """
-        blocks = first, between, second
+        blocks = first, np.ascontiguousarray(between), second  # one layout is compiled
         return solve_pair(blocks, self.numbers, *costs, start, self.tolerance, self.limit)
