@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,61 +18,60 @@ from benchmarks.measure import (
     faster,
     measured,
 )
-from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
+from mercer import KernelRidge
 from mercer.kernels import Exponential, Gaussian
 from mercer.learning import GradientRounds, MarginalLikelihood, Metric
 from mercer.learning.gradients import average_outer_product
 
-OURS = "LearnedKernel"
-
-
-def ours(classes: bool) -> Any:
-    limit = float(os.environ.get("LEARNED_SECONDS", "60"))
-    return (LearnedKernelClassifier if classes else LearnedKernelRegressor)(time_limit=limit)
+OURS = peers.OURS
 
 
 def tables(effort: Effort) -> Iterator[Row]:
-    """Ranks among all methods whose results are stored, on the tables and splits that all have."""
-    everything = peers.stored()
-    rows = max(map(int, everything), default=0)
-    stored = everything.get(str(rows), {})
-    names = [name for name in peers.METHODS if any(name in of for of in stored.values())]
-    ranks: dict[str, list[float]] = {OURS: []} | {name: [] for name in names}
-    seconds = 0.0
-    for table in list(stored)[: 2 if effort.quick else None]:
-        errors = {name: found for name, found in stored[table].items() if found}
-        if set(errors) < set(names):
+    """Ranks among all methods, by results that `benchmarks.learned_peers` stored.
+
+    Of the largest number of rows that ours were run with, on the tables and splits that all have.
+    """
+    everything = {int(rows): found for rows, found in peers.stored().items()}
+    ran = [rows for rows, found in everything.items() if any(of.get(OURS) for of in found.values())]
+    rows = max(ran, default=0)
+    stored = everything.get(rows, {})
+    names = [name for name in peers.METHODS if any(of.get(name) for of in stored.values())]
+    ranks: dict[str, list[float]] = {name: [] for name in names}
+    seconds, fewest = 0.0, 0
+    for table, all_found in stored.items():
+        found = {name: all_found.get(name, []) for name in names}
+        splits = min(map(len, found.values()))
+        if not splits:
             continue
-        splits = min(len(found) for found in errors.values())
-        parts = (peers.split_of(table, rows, number) for number in range(splits))
-        own = [peers.error_of(ours(split[-1]), split) for split in parts]
-        means = {OURS: float(np.mean([error for error, _ in own]))}
-        means |= {n: float(np.mean([e for e, _ in found[:splits]])) for n, found in errors.items()}
-        seconds = max(seconds, *(taken for _, taken in own))
+        fewest = min(fewest or splits, splits)
+        means = {name: float(np.mean([e for e, _ in of[:splits]])) for name, of in found.items()}
+        seconds = max(seconds, *(taken for _, taken in found[OURS]))
+        others = np.array(list(means.values()))
         for name, mean in means.items():
-            others = np.array(list(means.values()))
             ranks[name].append(1 + (others < mean).sum() + 0.5 * ((others == mean).sum() - 1))
-        best = min(name_error for name, name_error in means.items() if name != OURS)
-        told = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())
+        best = min(mean for name, mean in means.items() if name != OURS)
         yield Row(
             f"{table}, {rows:,} rows: error over that of the best of the others",
             means[OURS] / best,
             "×",
             larger_is_better=False,
-            note=told,
+            note=", ".join(f"{name} {mean:.4f}" for name, mean in means.items()),
         )
-    if ranks[OURS]:
-        mean_ranks = {name: float(np.mean(found)) for name, found in ranks.items() if found}
-        untuned = [rank for name, rank in mean_ranks.items() if name not in (OURS, *peers.TUNED)]
-        told = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(mean_ranks.items()))
-        yield Row(
-            f"mean rank on {len(ranks[OURS])} tables, less that of the best untuned other",
-            mean_ranks[OURS] - min(untuned),
-            "",
-            floor=0.0,
-            larger_is_better=False,
-            note=f"{told}; the longest of our fits took {seconds:.0f} s",
-        )
+    if not ranks.get(OURS):
+        yield Row("mean rank", None, "", note="run python -m benchmarks.learned_peers")
+        return
+    mean_ranks = {name: float(np.mean(found)) for name, found in ranks.items()}
+    untuned = [rank for name, rank in mean_ranks.items() if name not in (OURS, *peers.TUNED)]
+    told = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(mean_ranks.items()))
+    yield Row(
+        f"mean rank on {len(ranks[OURS])} tables, less that of the best untuned other",
+        mean_ranks[OURS] - min(untuned),
+        "",
+        floor=0.0,
+        larger_is_better=False,
+        note=f"{told}; {fewest} split{'s' if fewest > 1 else ''} of at most {rows:,} rows; the "
+        f"longest of our fits took {seconds:.0f} s of {peers.SECONDS:.0f}",
+    )
 
 
 def synthetic(effort: Effort) -> Iterator[Row]:

@@ -37,6 +37,7 @@ from mercer.kernels import Gaussian, Linear, Matern  # noqa: E402
 from mercer.losses import Hinge, Squared  # noqa: E402
 from mercer.points import as_vectors  # noqa: E402
 from mercer.solvers import (  # noqa: E402
+    BlockCoordinateDescent,
     ConjugateGradient,
     Direct,
     DualAscent,
@@ -167,6 +168,20 @@ class TestSolvers:
         assert ours.status.converged
         np.testing.assert_allclose(ours.coefficients.numpy(), theirs.coefficients, atol=1e-6)
         np.testing.assert_allclose(np.asarray(ours.intercept), theirs.intercept, atol=1e-6)
+
+    def test_block_coordinate_descent(self):
+        """The same blocks, pivots and steps as on arrays."""
+        X, y, weights = rows(60), rows(60, 2, seed=1), np.arange(60.0) % 3
+        solver = BlockCoordinateDescent(tolerance=1e-9, block_size=20, rank=12)
+        theirs, ours = (
+            solver.solve(Problem(Gaussian().gram(a(X)), a(y), Squared(), 1e-2, a(weights), True))
+            for a in (np.asarray, torch.tensor)
+        )
+        assert isinstance(ours.coefficients, torch.Tensor)
+        assert ours.status.converged
+        assert str(ours.status)[:20] == str(theirs.status)[:20]  # passes
+        np.testing.assert_allclose(ours.coefficients.numpy(), theirs.coefficients, atol=1e-8)
+        np.testing.assert_allclose(np.asarray(ours.intercept), theirs.intercept, atol=1e-8)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize(("n", "rank"), [(1, 1), (40, 7), (300, 90)])

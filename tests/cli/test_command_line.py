@@ -109,6 +109,16 @@ def test_compare_ranks_models_on_the_same_folds(folder, capsys):
         (["fit", "{}/t.csv", "--target", "x", "-o", "{}/no/m"], 4, "there is no folder"),
         (["fit", "{}/t.csv", "--target", "x", "--rows", "10"], 3, "10 rows are too few"),
         (["fit", "{}/t.csv", "--target", "x", "--memory", "10kB"], 3, "take a part of them"),
+        (
+            ["compare", "{}/t.csv", "--target", "price", "--folds", "1000"],
+            3,
+            "folds must be between 2 and 120, the number of rows; got 1,000.",
+        ),
+        (
+            ["compare", "{}/t.csv", "--target", "sold", "--folds", "1"],
+            3,
+            "that of the rows of the largest class; got 1.",
+        ),
         (["predict", "{}/t.csv", "{}/t.csv"], 3, "is not a model of mercer"),
         (["predict", "{}/none.mercer", "{}/t.csv"], 3, "cannot be read"),
     ],

@@ -8,8 +8,9 @@ import scipy.linalg
 from sklearn.cross_decomposition import CCA
 
 from mercer import KernelCCA
+from mercer.errors import ApproximationWarning
 from mercer.features.centres import Given
-from mercer.kernels import Gaussian, Linear
+from mercer.kernels import Gaussian, Laplacian, Linear
 from mercer.structured import Jaccard
 
 
@@ -133,3 +134,21 @@ def test_refusals():
         KernelCCA().fit(X, Y).transform(X)
     with pytest.raises(ValueError, match="view 1 has 1 columns, and had 3 in fit"):
         KernelCCA().fit(X, Y).transform(X, Y[:, 0])
+
+
+def test_many_features_need_no_eigendecomposition_of_all_views():
+    X, Y, _ = views(300)
+    k, kappa = Laplacian(1.0), 0.05
+    model = KernelCCA(3, kernel=k, regularization=kappa).fit(X, Y)
+    assert sum(phi.feature_count for phi in model._maps) > 512
+    R = [K @ np.linalg.inv(K + 300 * kappa * np.eye(300)) for K in map(centred, (k(X), k(Y)))]
+    values = np.sort(np.linalg.eigvals(R[0] @ R[1]).real)[::-1][:3]
+    np.testing.assert_allclose(model.correlations_**2, values, rtol=1e-7)
+
+
+def test_what_has_no_room_is_reduced_and_said(monkeypatch):
+    X, Y, _ = views(300)
+    monkeypatch.setenv("MERCER_MEMORY", "2MB")
+    with pytest.warns(ApproximationWarning, match=r"Write centres=\d+ to agree"):
+        model = KernelCCA(1, kernel=Laplacian(1.0)).fit(X, Y)
+    assert 50 < len(model.functions_[0]) < 300

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mercer import SVC, KernelRidge
+from mercer import SVC, SVR, KernelLogisticRegression, KernelRidge, OneClassSVM
 from mercer.features import Nystroem
 from mercer.kernels import Gaussian, Linear, PairKernel
 from mercer.structured import Spectrum
@@ -101,3 +101,28 @@ def test_powers_of_a_kernel():
     for power in (0.5, -1, True, "2"):
         with pytest.raises(ValueError, match=r"powers k\*\*r for whole numbers r ≥ 0; got r ="):
             kernel**power
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVR(kernel="linear"),
+        SVC(kernel="linear"),
+        OneClassSVM(kernel="linear", nu=0.3),
+        KernelRidge(),
+        KernelLogisticRegression(kernel="linear"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_terms_that_cancel_keep_their_digits_in_float32(model):
+    """Values of a linear kernel of columns that are not scaled are a million times those of f."""
+    rng = np.random.default_rng(0)
+    X = (1e3 * rng.standard_normal((120, 2)) + 1e3).astype(np.float32)
+    y = np.sin(X[:, 0] / 1e3) + 0.1 * rng.standard_normal(120)
+    y = y if type(model) in (SVR, KernelRidge) else np.where(y > 0, 1, 0)
+    answers = []
+    for rows in (X.astype(np.float64), X):
+        found = model.fit(rows, y)
+        answers.append(getattr(found, "decision_function", found.predict)(rows))
+    exact, single = answers
+    assert np.abs(single - exact).max() <= 1e-3 * np.abs(exact).max()

@@ -636,3 +636,10 @@ def test_targets_and_weights_of_objects_are_checked_too(data, text):
     for cls in (KernelRidge, KernelRidgeCV):
         with pytest.raises(ValueError, match=text):
             cls(kernel=PairKernel(common_letters)).fit(*data)
+
+
+def test_values_beyond_the_range_are_refused():
+    rng = np.random.default_rng(0)
+    X, y = 1e150 * rng.standard_normal((25, 5)), 1e150 * rng.standard_normal((25, 2))
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"overflow.*Scale the columns"):
+        KernelRidge().fit(X, y)

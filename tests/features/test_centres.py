@@ -16,7 +16,7 @@ from mercer.features.centres import (
     Uniform,
     drawn,
 )
-from mercer.features.partial_cholesky import Candidates
+from mercer.features.partial_cholesky import Candidates, PartialFactor
 from mercer.kernels import Gaussian, Linear, PairKernel, Precomputed
 
 METHODS = {
@@ -237,3 +237,19 @@ def test_centres_are_pivots_where_that_pays():
     assert isinstance(drawn(100, k, few), Uniform)
     own = PairKernel(lambda x, y: float(x[0] == y[0]))  # nothing is known of it, and it is slow
     assert isinstance(drawn(100, own, own.points(np.zeros((50_000, 2)))), Uniform)
+
+
+@pytest.mark.parametrize(("width", "few"), [(60, True), (2, False)])
+def test_pivots_that_stand_for_themselves_alone_end(width, few, monkeypatch):
+    """In many dimensions all residuals are alike, and the other centres are drawn at once."""
+    ranks, grow = [], PartialFactor.grow
+    monkeypatch.setattr(
+        PartialFactor,
+        "grow",
+        lambda factor, block: (grow(factor, block), ranks.append(factor.rank)),
+    )
+    X = np.random.default_rng(0).standard_normal((2000, width))
+    choice = RandomlyPivoted(400, random_state=0, pool=2000, pivots=400)
+    found = choice.choose(Gaussian(0.2 * width**0.5 if few else 0.2), X)
+    assert len(set(found.indices.tolist())) == 400
+    assert (ranks[-1] < 200) is few

@@ -10,6 +10,7 @@ from mercer.kernels import Gaussian, Polynomial, Precomputed, ThinPlate
 from mercer.losses import Hinge, Logistic, Multinomial, Squared
 from mercer.solvers import (
     Ball,
+    BlockCoordinateDescent,
     ConjugateGradient,
     Constrained,
     CutOff,
@@ -54,6 +55,7 @@ SOLVERS = {
     "iterated spline": (ConjugateGradient(1e-10), Squared(), 0.1, ThinPlate()),
     "splitting": (Splitting(1e-6), Hinge(), 0.1, Gaussian()),
     "iterated": (ConjugateGradient(1e-10), Squared(), 0.1, Gaussian()),
+    "in blocks": (BlockCoordinateDescent(1e-10, block_size=8), Squared(), 0.1, Gaussian()),
     "newton": (Newton(1e-10), Logistic(), 0.1, Gaussian()),
     "descent": (KernelGradientDescent(20), Squared(), 0.1, Gaussian()),
     "logistic": (KernelGradientDescent(20), Logistic(), 0.1, Gaussian()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import tracemalloc
 
 import numpy as np
@@ -451,3 +452,18 @@ def test_the_gap_of_the_square_loss_bounds_what_is_left_to_gain(steps, dtype, fi
     excess = solution.objective - least
     assert -1e-9 <= excess <= solution.gap
     assert solution.gap <= 3000 / 320 * 30 * max(excess, 1e-6 * least)
+
+
+def test_nothing_of_a_solution_waits_for_the_garbage_collector():
+    from mercer.solvers.on_centres import OnCentres
+
+    def alive():
+        return sum(isinstance(thing, OnCentres) for thing in gc.get_objects())
+
+    before = alive()
+    gc.disable()
+    try:
+        Newton().solve(problem_of(Squared(), X[:, 0]))
+        assert alive() == before
+    finally:
+        gc.enable()

@@ -10,7 +10,15 @@ import pytest
 
 from mercer.kernels import Gaussian
 from mercer.losses import Logistic, Squared
-from mercer.solvers import ConjugateGradient, Direct, HeldOut, Newton, Problem, Splitting
+from mercer.solvers import (
+    BlockCoordinateDescent,
+    ConjugateGradient,
+    Direct,
+    HeldOut,
+    Newton,
+    Problem,
+    Splitting,
+)
 from mercer.solvers.driver import Progress, State, drive, restore, save
 from mercer.solvers.solution import Solution, Status
 
@@ -116,6 +124,7 @@ def test_what_is_no_checkpoint_is_refused_and_never_run(tmp_path):
 
 SOLVERS = {
     "conjugate gradients": (ConjugateGradient(tolerance=1e-10, rank=10), Squared(), Y),
+    "blocks": (BlockCoordinateDescent(tolerance=1e-10, block_size=150), Squared(), Y),
     "newton": (Newton(1e-10), Logistic(), np.sign(Y)),
     "ridge by newton": (Newton(1e-10, factor=False), Squared(), Y),
 }

@@ -14,6 +14,7 @@ from mercer.losses import Hinge, Logistic, Perceptron, Squared
 from mercer.solvers import (
     L1,
     Ball,
+    BlockCoordinateDescent,
     ConjugateGradient,
     Constrained,
     Direct,
@@ -166,6 +167,7 @@ def test_what_is_not_on_all_points_is_refused_where_it_must_be():
 PLAIN = [
     Direct(),
     ConjugateGradient(1e-6),
+    BlockCoordinateDescent(1e-6),
     Newton(),
     Splitting(),
     KernelGradientDescent(3),

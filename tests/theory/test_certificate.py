@@ -231,3 +231,10 @@ def test_streams():
     numbers = KernelRecursiveLeastSquares(Gaussian()).partial_fit(X, y).certificate()
     assert numbers["mean loss"].value > 0
     assert "error rate" not in numbers
+
+
+@pytest.mark.parametrize(("bound", "holds"), [(None, True), (2.0, True), (0.5, False)])
+def test_codes_of_classes_are_known_to_be_at_most_one(bound, holds):
+    found = KernelRidgeClassifier().fit(X, y > 0).certificate(target_bound=bound)
+    assumptions = found["risk by Rademacher complexity"].assumptions
+    assert next(a.holds for a in assumptions if "|y|" in a.text) is holds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import combinations
@@ -16,6 +18,7 @@ from mercer import linalg
 from mercer.arrays import is_tensor
 from mercer.checks import check_count, check_positive
 from mercer.distributed import is_scattered
+from mercer.errors import ApproximationWarning
 from mercer.estimators.inputs import as_column
 from mercer.features import Nystroem
 from mercer.features.centres import AnyChoice, Given, Uniform
@@ -23,9 +26,12 @@ from mercer.features.inputs import KernelInput, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
+from mercer.runtime.budget import in_words, memory_budget
 from mercer.runtime.threads import spans
 
 VIEW_ROWS = 2048  # of all views, whose features are stored at a time
+SMALL = 512  # features of all views, up to which all eigenvalues are computed
+SQUARES, OF_VIEW = 3, 5  # matrices between all features that are stored, and of those of one view
 NUMBERS = [np.float64, np.float32]  # that views of numbers are, or become
 
 
@@ -52,7 +58,7 @@ class KernelCCA(KernelInput, BaseEstimator):
     gamma, degree, coef0, kernel_params :
         Parameters of named and callable kernels, as in scikit-learn.
     centres : int or choice of `mercer.features.centres`, optional
-        Of each view.
+        Of each view. By default all points, or as many as fit the memory budget, with a warning.
     random_state : int, Generator, RandomState or None
         Draws the centres.
 
@@ -104,27 +110,27 @@ class KernelCCA(KernelInput, BaseEstimator):
         kernels = self._for_each("kernel", len(views))
         if all(isinstance(kernel, Kernel) for kernel in kernels):
             self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
+        choice = self._centres(views)
         maps = [
-            self._map(kernel, view, number)
+            self._map(kernel, view, number, choice)
             for number, (kernel, view) in enumerate(zip(kernels, views, strict=True))
         ]
         moments = _Moments(maps, views)
-        whitened, roots = moments.whitened(ridges)
-        values, vectors = linalg.eigen(whitened)
+        between, roots = moments.whitened(ridges)
         count = min(self.n_components, *(phi.feature_count for phi in maps))
-        values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+        values, vectors = _leading(between, count)
         functions, offsets = list[RKHSFunction](), list[np.ndarray]()
         for phi, part, root, mean in zip(maps, moments.parts, roots, moments.means, strict=True):
             block = vectors[part]
             sizes = np.linalg.norm(block, axis=0)
-            weights = root @ (block / np.where(sizes > 0, sizes, 1.0))
+            weights = root.other_half_solve(block / np.where(sizes > 0, sizes, 1.0))
             centres = phi.kernel_.points(phi.components_)
             coefficients = np.asarray(phi.normalization_, np.float64).T @ weights
             f = RKHSFunction(phi.kernel_, centres, coefficients.astype(centres.dtype))
             functions.append(f)
             offsets.append(mean @ weights)
         self.__dict__.update(
-            correlations_=np.clip((values - 1.0) / (len(views) - 1), 0.0, 1.0),
+            correlations_=np.clip(values / (len(views) - 1), 0.0, 1.0),
             functions_=functions,
             offsets_=offsets,
             kernels_=[phi.kernel_ for phi in maps],
@@ -164,13 +170,30 @@ class KernelCCA(KernelInput, BaseEstimator):
         """The mean of the canonical correlations on these views."""
         return float(self.canonical_correlations(*views).mean())
 
-    def _map(self, kernel: Any, view: Any, number: int) -> Nystroem:
+    def _centres(self, views: Sequence[Any]) -> Any:
+        """The centres of each view: what was asked for, or all points as long as they have room."""
+        if self.centres is not None:
+            return self.centres
+        rows, room = length(views[0]), memory_budget()
+        fitting = max(1, math.isqrt(room // (8 * (SQUARES * len(views) ** 2 + OF_VIEW))))
+        if rows <= fitting:
+            return None
+        needed = in_words(room * (rows / fitting) ** 2)
+        warnings.warn(
+            f"KernelCCA of all {rows} points takes {needed}, and the budget is {in_words(room)}, "
+            f"so views are reduced to {fitting} centres. Write centres={fitting} to agree, or "
+            "raise MERCER_MEMORY.",
+            ApproximationWarning,
+            stacklevel=3,  # of fit
+        )
+        return fitting
+
+    def _map(self, kernel: Any, view: Any, number: int, choice: Any) -> Nystroem:
         if isinstance(kernel, str) and kernel == "precomputed":
             raise ValueError(
                 "KernelCCA finds functions of points, and a precomputed matrix has none: pass "
                 "kernels, and the views themselves."
             )
-        choice: Any = self.centres
         if choice is None:
             choice = Given(view)
         elif not hasattr(choice, "choose"):
@@ -203,32 +226,44 @@ class _Moments:
         self.parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         n, total = length(views[0]), int(ends[-1])
         products, sums = np.zeros((total, total)), np.zeros(total)
-        for start, stop in spans(n, VIEW_ROWS):
-            rows = np.arange(start, stop)
-            block = np.hstack(
-                [
-                    np.asarray(phi.transform(_safe_indexing(view, rows)), np.float64)
-                    for phi, view in zip(maps, views, strict=True)
-                ]
-            )
+        step = min(VIEW_ROWS, max(64, memory_budget() // (8 * 32 * total)))
+        for start, stop in spans(n, step):
+            rows, block = np.arange(start, stop), np.empty((stop - start, total))
+            for phi, view, part in zip(maps, views, self.parts, strict=True):
+                block[:, part] = phi.transform(_safe_indexing(view, rows))
             products += block.T @ block
             sums += block.sum(axis=0)
         means = sums / n
-        self.covariance = products / n - means[:, None] * means
+        products /= n
+        products -= means[:, None] * means
+        self.covariance = products
         self.means = [means[part] for part in self.parts]
 
-    def whitened(self, ridges: Sequence[float]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Covariances between views where var f + κ‖f‖² is ‖w‖², and the maps to features."""
+    def whitened(self, ridges: Sequence[float]) -> tuple[np.ndarray, list[linalg.Factor]]:
+        """Covariances between views in coordinates where var f + κ‖f‖² is ‖w‖², and their factors.
+
+        Those within a view, which are the identity there, are left out.
+        """
         roots = []
         for part, ridge in zip(self.parts, ridges, strict=True):
-            values, vectors = linalg.eigen(self.covariance[part, part])
-            roots.append((vectors / np.sqrt(np.maximum(values, 0.0) + ridge)) @ vectors.T)
-        whitened = np.eye(len(self.covariance))
+            own = linalg.shift_diagonal(self.covariance[part, part].copy(), ridge)
+            roots.append(linalg.cholesky(own, overwrite=True))
+        between = np.zeros_like(self.covariance)
         for i, j in combinations(range(len(self.parts)), 2):
             a, b = self.parts[i], self.parts[j]
-            whitened[a, b] = roots[i] @ self.covariance[a, b] @ roots[j]
-            whitened[b, a] = whitened[a, b].T
-        return whitened, roots
+            half = roots[i].half_solve(self.covariance[a, b])
+            between[b, a] = roots[j].half_solve(half.T)
+            between[a, b] = between[b, a].T
+        return between, roots
+
+
+def _leading(matrix: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest eigenvalues and their vectors; of large matrices by products alone."""
+    if len(matrix) <= SMALL or count > len(matrix) // 20:
+        values, vectors = linalg.eigen(matrix)
+        return values[::-1][:count], vectors[:, ::-1][:, :count]
+    found = linalg.leading_eigenpairs(matrix.__matmul__, len(matrix), count)
+    return found.values, found.vectors
 
 
 def _checked_views(views: Sequence[Any]) -> list[Any]:

@@ -48,13 +48,14 @@ def certificate(
     many = getattr(self, "solutions_", None)
     if many is not None and len(many) > 1:
         return _of_pairs(many)
-    bound = getattr(self, "_target_bound", lambda: None)  # of targets that are codes of classes
+    largest = getattr(self, "_largest_target", lambda: None)  # where targets are codes of classes
     found = getattr(self, "_chosen", lambda: from_data(self))
     return certify(
         self.function_,
         self.solution_ if many is None else many[0],
         probability=probability,
-        target_bound=bound() if target_bound is None else target_bound,
+        target_bound=target_bound,
+        largest_target=largest(),
         chosen={*chosen, *found()},
     )
 

@@ -196,7 +196,8 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
     rounds : int, default=5
         At most so many rounds of learning.
     rows : int, default=4000
-        Rows that the metric is learned from, at most. All rows are fitted in the end.
+        Rows that the metric is learned from, at most, and as the memory budget allows. All rows are
+        fitted in the end.
     held_out : float, default=0.2
         The part of these that decides.
     time_limit : float, optional
@@ -327,7 +328,7 @@ class LearnedKernelClassifier(_Learned, ClassifierMixin, BaseEstimator):
         task.end(lambda: fitted)
         return self
 
-    def _target_bound(self) -> float:
+    def _largest_target(self) -> float:
         return 1.0
 
     def predict_proba(self, X: Any) -> Array:

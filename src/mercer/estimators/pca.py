@@ -26,6 +26,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.operators import Gram, stored_if_small
 from mercer.points import VectorPoints
+from mercer.runtime.budget import require_room
 
 SOLVERS = ("auto", "dense", "arpack", "randomized")
 
@@ -35,6 +36,7 @@ class Tuning:
     """When the matrix is stored, and how accurate components are."""
 
     stored: int = 400  # rows up to which a stored matrix is decomposed at once
+    matrices: int = 5  # of this size that it takes
     share: int = 8  # … and one part of n_components in so many rows from which it is anyway
     tolerance: float = 1e-10  # the residual of a pair relative to the largest, in float64, …
     units: float = 64.0  # … and at least so many rounding units of the data
@@ -247,6 +249,8 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             dense = n <= few.stored or self.n_components is None or few.share * count > n
             solver = "dense" if dense else "arpack"
         if solver == "dense" or n <= few.tiny:
+            what = f"KernelPCA of {count} components of {n} points stores its matrix, which"
+            require_room(what, few.matrices * 8 * n * n, "Write n_components=10", gram.memory)
             by_size = solver == "randomized"
             return _dense_eigenpairs(gram.dense().astype(np.float64), count, by_size)
         gram = stored_if_small(gram)

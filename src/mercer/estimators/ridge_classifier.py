@@ -149,7 +149,7 @@ class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
             return f"The solver was given, or there was nothing to choose. {self.solution_.status}"
         return f"{self.choice_.explain()}\n{self.solution_.status}"
 
-    def _target_bound(self) -> float:
+    def _largest_target(self) -> float:
         return 1.0
 
     def __sklearn_is_fitted__(self) -> bool:

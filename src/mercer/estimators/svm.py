@@ -5,6 +5,7 @@ They replace scikit-learn's estimators of the same names; the solver is dual asc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import combinations, pairwise
 from numbers import Integral, Real
@@ -43,9 +44,10 @@ from mercer.kernels.measures import Seed
 from mercer.losses import EpsilonInsensitive, Hinge
 from mercer.operators import Gram
 from mercer.points import HostedPoints, SparsePoints
+from mercer.runtime.threads import spans
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.dual.tube import nu_regression
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, loses_digits
 from mercer.solvers.solution import Solution, Status
 
 GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is about as exact
@@ -54,6 +56,7 @@ SHAPES = ("ovr", "ovo")
 FEW_PAIRS = (
     55  # of classes, up to which the functions of all pairs are stored and evaluated at once
 )
+STRIP_BYTES = 16 << 20  # of kernel values and decisions of many pairs that are held at a time
 INFINITE = 1e10  # for C = ∞ in regression: no coefficient comes near so large a bound
 
 
@@ -132,12 +135,17 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
         return replace(solver, max_iterations=limit)
 
     def _supported(
-        self, gram: Gram, support: np.ndarray, coefficients: np.ndarray
+        self, gram: Gram, support: np.ndarray, coefficients: np.ndarray, unit: float
     ) -> dict[str, Any]:
-        """The support, and its function in the precision of the points, where these are."""
+        """The support, and its function where the points are.
+
+        It is in their precision, unless that would show beside numbers of the size `unit`.
+        """
         points: Any = gram.x.take(support)
+        sizes = np.abs(as_numpy(Gram(gram.kernel, points).diagonal()))
+        if points.dtype != np.float32 or not loses_digits(sizes, coefficients, unit):
+            coefficients = coefficients.astype(points.dtype, copy=False)
         points = points.there if isinstance(points, HostedPoints) else points
-        coefficients = coefficients.astype(points.dtype, copy=False)
         return {
             "kernel_": gram.kernel,
             "support_": support.astype(np.int32),
@@ -145,11 +153,13 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
             "function_": RKHSFunction(gram.kernel, points, points.vector(coefficients)),
         }
 
-    def _of_one(self, gram: Gram, alpha: np.ndarray, intercept: float) -> dict[str, Any]:
-        """The attributes of a machine with one output."""
+    def _of_one(
+        self, gram: Gram, alpha: np.ndarray, intercept: float, unit: float
+    ) -> dict[str, Any]:
+        """The attributes of a machine with one output, for targets of the size `unit`."""
         support = np.flatnonzero(alpha)
         return {
-            **self._supported(gram, support, alpha[support]),
+            **self._supported(gram, support, alpha[support], unit),
             "dual_coef_": _as_sparse_as(gram.x, alpha[support][None, :]),
             "intercept_": np.array([intercept]),
             "n_support_": np.array([len(support)], np.int32),
@@ -348,7 +358,7 @@ class SupportVectorClassifier(SupportVectorMachine):
         intercepts = np.array([machine.intercept for machine in machines])
         if binary:  # positive for the second class, as in scikit-learn
             table, intercepts = -table, -intercepts
-        supported = self._supported(gram, support, table[0] if binary else table.T)
+        supported = self._supported(gram, support, table[0] if binary else table.T, 1.0)
         if len(machines) > FEW_PAIRS:
             supported["table_"] = supported.pop("function_")
         elif not binary:
@@ -374,40 +384,50 @@ class SupportVectorClassifier(SupportVectorMachine):
     # ---- predictions ----------------------------------------------------------------------------
 
     def _values(self, X: Any) -> np.ndarray:
-        """f(x) of each pair of classes; of many, class by class, each of which is in few pairs."""
+        """f(x) of each pair of classes."""
         check_is_fitted(self)
         if "function_" in vars(self):
             return super()._values(X)
-        X, f, classes = self._checked(X, reset=False), self.table_, len(self.classes_)
-        i, j = np.triu_indices(classes, 1)
-        values, place = np.empty((0, len(i))), np.arange(len(i))
-        for c, span in enumerate(_spans(self.n_support_)):
-            if self._is_precomputed():
-                sums = X[:, self.support_[span]] @ f.coefficients[span]
+        return np.concatenate(list(self._strips(X)))
+
+    def _strips(self, X: Any) -> Iterator[np.ndarray]:
+        """f(x) of many pairs of classes, for some rows of X at a time.
+
+        A support vector is in the pairs of its class alone, so that sums are class by class. Pairs
+        are the rows of what is stored: those of a class and later ones are neighbours.
+        """
+        X, f = self._checked(X, reset=False), self.table_
+        points = None if self._is_precomputed() else f.kernel.points(beside_centres(self, X, f))
+        coefficients, spans_of = as_numpy(f.coefficients), _spans(self.n_support_)
+        classes = np.arange(len(spans_of))
+        starts = classes * (2 * len(classes) - classes - 1) // 2  # of the pairs of a class
+        numbers = len(coefficients) + len(self.intercept_) + 3 * len(classes)
+        rows = max(1, STRIP_BYTES // (8 * numbers))
+        for start, stop in spans(length(X), rows):
+            if points is None:
+                matrix = X[start:stop, self.support_]
             else:
-                points = f.points.slice(span.start, span.stop)
-                part = RKHSFunction(f.kernel, points, f.coefficients[span])
-                sums = as_numpy(part(beside_centres(self, X, f)))
-            if c == 0:
-                values = np.zeros((len(sums), len(i)), sums.dtype)
-            first, second = i == c, j == c
-            values[:, place[first]] += sums[:, j[first] - 1]
-            values[:, place[second]] += sums[:, i[second]]
-        return values
+                part = Gram(f.kernel, points.slice(start, stop), f.points)
+                matrix = as_numpy(part.astype(coefficients.dtype).dense())
+            values = np.zeros((len(self.intercept_), stop - start), matrix.dtype)
+            for c, span in enumerate(spans_of):
+                sums = coefficients[span].T @ matrix[:, span].T
+                values[starts[c] : starts[c] + len(sums) - c] += sums[c:]
+                values[starts[:c] + (c - 1 - classes[:c])] += sums[:c]
+            yield values.T
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right labels."""
         return float(super().score(*hosted(X, y), sample_weight))  # type: ignore[misc]
 
-    def _decisions(self, X: Any) -> np.ndarray:
+    def _decisions(self, values: np.ndarray) -> np.ndarray:
         """f(x) + b of each pair of classes, positive for the first; of two, for the second."""
-        values = self._values(X)
         intercepts = self.intercept_.astype(values.dtype)
         return values + (intercepts[0] if values.ndim == 1 else intercepts)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes ("ovr") or of pairs of them ("ovo"); of two, of the second."""
-        decisions = self._decisions(X)
+        decisions = self._decisions(self._values(X))
         if decisions.ndim > 1 and self.decision_function_shape == "ovr":
             decisions = _ovr_decision_function(decisions < 0, -decisions, len(self.classes_))
         return answered(decisions, X)
@@ -419,8 +439,10 @@ class SupportVectorClassifier(SupportVectorMachine):
                 "break_ties must be False when decision_function_shape is 'ovo': scores of classes "
                 'break ties, so write decision_function_shape="ovr".'
             )
-        winners = self._winners(self._decisions(X))
-        return answered(self.classes_[winners], X)
+        check_is_fitted(self)
+        strips = [self._values(X)] if "function_" in vars(self) else self._strips(X)
+        winners = [self._winners(self._decisions(values)) for values in strips]
+        return answered(self.classes_[np.concatenate(winners)], X)
 
     def _winners(self, decisions: np.ndarray) -> np.ndarray:
         """The number of each point's class."""
@@ -436,14 +458,13 @@ class SupportVectorClassifier(SupportVectorMachine):
 
 def votes(decisions: np.ndarray, classes: int) -> np.ndarray:
     """How many pairs each class wins."""
-    wins = np.zeros((len(decisions), classes), np.int64)
-    k = 0
-    for i in range(classes):
-        for j in range(i + 1, classes):
-            wins[:, i] += decisions[:, k] > 0
-            wins[:, j] += decisions[:, k] <= 0
-            k += 1
-    return wins
+    wins, stop = np.zeros((classes, len(decisions)), np.int64), 0
+    for i in range(classes - 1):
+        start, stop = stop, stop + classes - 1 - i
+        against = decisions[:, start:stop].T  # later classes
+        wins[i] += np.count_nonzero(against > 0, axis=0)
+        wins[i + 1 :] += against <= 0
+    return wins.T
 
 
 def _stacked(pairs: OneVersusOne, machines: list[Machine]) -> np.ndarray:
@@ -601,11 +622,14 @@ class SupportVectorRegressor(SupportVectorMachine):
         weights = np.ones(len(y)) if weights is None else weights
         gram = self._gram(X, weights)
         task = FitTask.root(self, X, y, weights, None)
-        solver = with_progress(
-            self._solver(len(y)), task, lambda s: self._of_one(gram, s.coefficients, s.intercept)
-        )
+        unit = float(y.std()) or float(np.abs(y).max()) or 1.0
+
+        def attributes(found: Any) -> dict[str, Any]:
+            return self._of_one(gram, found.coefficients, np.ravel(found.intercept)[0], unit)
+
+        solver = with_progress(self._solver(len(y)), task, attributes)
         solution = self._solved(solver, with_stored_pairs(gram), y, weights)
-        fitted = self._of_one(gram, solution.coefficients, np.ravel(solution.intercept)[0])
+        fitted = attributes(solution)
         fitted |= {"n_iter_": solution.history["steps"][0], "solution_": solution}
         self._keep(fitted, solution.status)
         task.end(lambda: fitted)
@@ -799,7 +823,7 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
         task = FitTask.root(self, X, y, weights, None)
 
         def fitted(alpha: np.ndarray, level: float) -> dict[str, Any]:
-            return {**self._of_one(gram, alpha, -level), "offset_": level}
+            return {**self._of_one(gram, alpha, -level, abs(level) or 1.0), "offset_": level}
 
         solver = with_progress(
             self._solver(len(weights)), task, lambda s: fitted(s.coefficients, -float(s.intercept))

@@ -462,6 +462,11 @@ class LeverageScores(Choice):
         return max(tail / k, 1e-12 * trace, np.finfo(np.float64).tiny)
 
 
+ALIKE = 0.03
+"""Variance of residuals, relative to the square of their mean, below which they are alike: a pivot
+that stood for an eighth of the points around it would leave more."""
+
+
 @dataclass(frozen=True)
 class _Pivoted(Choice):
     """What pivoted methods share: blocks of pivots until there are enough, a pool if need be."""
@@ -492,7 +497,8 @@ class _Pivoted(Choice):
         among = x if drawn is None else x.take(drawn)
         factor = PartialFactor(kernel, among, self._most_pivots(), tuning=self.tuning)
         for _ in self._grown(factor, random):
-            pass
+            if self._enough(factor):
+                break
         if not factor.rank:
             raise ValueError("the kernel is 0 at all points: there is nothing to approximate.")
         numbers = self._completed(factor, random)
@@ -504,6 +510,10 @@ class _Pivoted(Choice):
 
     def _most_pivots(self) -> int:
         return self.count
+
+    def _enough(self, factor: PartialFactor) -> bool:
+        """Whether other pivots would choose no better than drawing by what these leave."""
+        return False
 
     def _completed(self, factor: PartialFactor, random: np.random.Generator) -> list[int]:
         """The pivots, and what else is chosen by what they leave."""
@@ -546,8 +556,9 @@ class RandomlyPivoted(_Pivoted):
     memory : int or str, optional
         That budget, as in "2GB"; 4 GB by default.
     pivots : int, optional
-        Take so many pivots only, which cost the square of their number, and draw the other centres
-        at once, by the residuals that those leave.
+        Take so many pivots at most, which cost the square of their number, and draw the other
+        centres at once, by the residuals that those leave. Fewer are taken where these are all
+        alike, as in many dimensions: no pivot stands for another point then.
 
     References
     ----------
@@ -574,6 +585,12 @@ class RandomlyPivoted(_Pivoted):
 
     def _most_pivots(self) -> int:
         return self.count if self.pivots is None else min(self.pivots, self.count)
+
+    def _enough(self, factor: PartialFactor) -> bool:
+        if self.pivots is None or 8 * factor.rank < self._most_pivots():
+            return False
+        others = np.delete(factor.residual, factor.pivots)
+        return len(others) > 0 and float(others.var()) <= ALIKE * float(others.mean()) ** 2
 
     def _completed(self, factor: PartialFactor, random: np.random.Generator) -> list[int]:
         unlike = np.flatnonzero(factor.residual > factor.noise)  # from the pivots and their span

@@ -16,7 +16,7 @@ from mercer.arrays import Array, as_numpy, namespace, to_precision
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet
-from mercer.runtime.budget import MEGABYTE
+from mercer.runtime.budget import MEGABYTE, memory_budget
 from mercer.runtime.threads import spans
 
 STRIP_BYTES = 64 * MEGABYTE  # of gradients that are held at a time
@@ -69,7 +69,8 @@ def _strips(kernel: Kernel, points: PointSet, centres: PointSet, coefficients: A
     """∇f at the points, in float64, arrays (rows, outputs, columns)."""
     outputs = coefficients.shape[1] if coefficients.ndim == 2 else 1
     width = getattr(points, "width", 1)
-    for start, stop in spans(len(points), max(1, STRIP_BYTES // (8 * outputs * width))):
+    room = min(STRIP_BYTES, memory_budget() // 8)
+    for start, stop in spans(len(points), max(1, room // (8 * outputs * width))):
         part = Gram(kernel, points.slice(start, stop), centres).gradient(coefficients)
         part = to_precision(part, "float64")
         yield part if part.ndim == 3 else part[:, None, :]

@@ -32,6 +32,7 @@ from mercer.learning.gradients import average_outer_product
 from mercer.learning.metric import Form, Metric, blocks_of, within_blocks
 from mercer.operators import Gram
 from mercer.points import VectorPoints
+from mercer.runtime.budget import memory_budget
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Tuning:
     patience: int = 2  # rounds without a lower error after which no other is tried
     gradient_rows: int = 1000  # that are averaged over, at least where there are more
     few_rows: int = 2000  # below, several splits share the decision
+    matrices: int = 4  # with an entry for each pair of rows that fits of all splits take
     pairs: int = 400  # rows whose kernel values tell where to begin
     typical_value: float = math.exp(-0.5)  # of half of them, relative to k(x, x)
     halvings: int = 7  # of a range of 2¹⁶, on a log scale: to a factor of 1.1
@@ -130,7 +132,8 @@ class GradientRounds:
     rounds : int, default=5
         At most so many; 0 chooses lengthscale and ridge alone.
     rows : int, default=4000
-        Rows that are learned from, at most: a sample of them where there are more.
+        Rows that are learned from, at most: a sample of them where there are more, or where the
+        memory budget has no room for matrices of so many.
     centres : int, default=5000
         Where more rows than this are learned from, fits have so many centres.
     held_out : float, default=0.2
@@ -191,7 +194,10 @@ class GradientRounds:
             )
         random = np.random.default_rng(self.random_state)
         sample = Sample.of(points, y, weights)
-        drawn = sample.drawn_rows(self.rows, random)
+        rows = self.rows
+        if points.home == "host":
+            rows = min(rows, max(2, math.isqrt(memory_budget() // (8 * self.tuning.matrices))))
+        drawn = sample.drawn_rows(rows, random)
         sample = sample.take(drawn)
         return _Path(self, kernel, sample, drawn, random).result()
 

@@ -24,6 +24,8 @@ from mercer.linalg.matrices import (
 from mercer.linalg.panels import TUNING, Tuning, factor_lower_triangle
 from mercer.linalg.triangles import Triangle, triangular_solve
 
+MIRRORED = 512  # rows that are copied above the diagonal at a time
+
 
 @dataclass(frozen=True, eq=False)
 class Factor:
@@ -93,9 +95,13 @@ class Factor:
         if xp is not np:
             return self.solve(identity(len(self.lower), self.lower))
         (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (self.lower,))
-        triangle, _ = potri(self.lower, lower=1)  # a third of the work of solving for I
-        half = np.tril(triangle)
-        return half + np.tril(half, -1).T
+        inverse, _ = potri(self.lower, lower=1)  # a third of the work of solving for I
+        for start in range(0, len(inverse), MIRRORED):
+            part = slice(start, start + MIRRORED)
+            inverse[:start, part] = inverse[part, :start].T
+            block = inverse[part, part]
+            block[...] = np.tril(block) + np.tril(block, -1).T
+        return inverse
 
     def log_determinant(self) -> float:
         """The logarithm log det(L Lᵀ) = 2 Σ log L_ii, summed in float64."""

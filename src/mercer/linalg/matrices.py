@@ -95,6 +95,8 @@ def shifted(matrix: Array, jitter: float) -> Array:
     """A + jitter·I, as a new array where there is any jitter."""
     if not jitter:
         return matrix
+    if is_tensor(matrix):  # one more matrix, where the sum below would take three
+        return shift_diagonal(matrix.clone(), jitter)
     return matrix + jitter * identity(matrix.shape[0], matrix)
 
 

@@ -50,6 +50,23 @@ def memory_budget(memory: Memory = None, tuning: Tuning = TUNING) -> int:
     return amount
 
 
+def require_room(what: str, needed: float, advice: str, memory: Memory = None) -> None:
+    """Refuse what takes more bytes than the budget, or than are free where none was set.
+
+    >>> require_room("the matrix", 2**30, "Take fewer points", memory="1MB")
+    Traceback (most recent call last):
+    ValueError: the matrix takes 1,024 MB, and there are 1 MB. Take fewer points, or raise \
+MERCER_MEMORY.
+    """
+    limited = memory is not None or "MERCER_MEMORY" in os.environ
+    limit = memory_budget(memory) if limited else free_memory()
+    if needed > limit:
+        raise ValueError(
+            f"{what} takes {in_words(needed)}, and there are {in_words(limit)}. {advice}, or raise "
+            "MERCER_MEMORY."
+        )
+
+
 def in_words(amount: float) -> str:
     """A number of bytes to read, in a unit in which it is not 0.
 

@@ -2,6 +2,7 @@
 
 from mercer.solvers import schedules
 from mercer.solvers.automatic import default_solver
+from mercer.solvers.block_coordinates import BlockCoordinateDescent
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.constrained import Constrained
 from mercer.solvers.descent import Discrepancy, KernelGradientDescent, SubgradientDescent
@@ -29,6 +30,7 @@ from mercer.solvers.stochastic import (
 __all__ = [
     "L1",
     "Ball",
+    "BlockCoordinateDescent",
     "Cholesky",
     "ConjugateGradient",
     "Constrained",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, as_numpy, identity, inner, namespace, precision, to_precision
+from mercer.arrays import Array, as_numpy, identity, inner, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss
 from mercer.operators import Gram
@@ -494,7 +494,7 @@ class OnAllPoints:
 
     def certified(self, problem: Problem, point: Point) -> tuple[Gap, Array, Array]:
         """The gap of the coefficients as they are stored, in float64, and these."""
-        alpha = to_precision(point.alpha, precision(problem.gram.dtype))
+        alpha = problem.stored(point.alpha)
         same = alpha.dtype == point.alpha.dtype and problem is self.problem
         if same and point.exact and self.ridge == problem.regularization:
             # Kα was added up on the way, and what was lost on it need not be small: it is computed

@@ -74,6 +74,16 @@ class Tuning:
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float32 on a card": 1e-3}
 
 
+def default_tolerance(gram: Gram) -> float:
+    """The relative residual that iterative solvers of ridge regression reach where none is asked.
+
+    >>> from mercer.kernels import Linear
+    >>> default_tolerance(Linear().gram(np.eye(2)))
+    1e-06
+    """
+    return TOLERANCES["float32 on a card" if float64_is_slow(gram) else str(gram.dtype)]
+
+
 @dataclass(eq=False)
 class RidgeState(State):
     """x, in columns the solutions of (SKS + ρI)x = Sy and, for an intercept, = S1.
@@ -173,8 +183,7 @@ class ConjugateGradient:
 
     def goal(self, gram: Gram) -> float:
         """The relative residual to reach."""
-        card = "float32 on a card" if float64_is_slow(gram) else str(gram.dtype)
-        return self.tolerance or TOLERANCES[card]
+        return self.tolerance or default_tolerance(gram)
 
     def mixes(self, gram: Gram) -> bool:
         """Whether float32 is used where rounding allows it."""

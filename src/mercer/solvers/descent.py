@@ -299,7 +299,7 @@ class KernelGradientDescent:
 
     def solution(self, state: DescentState) -> Solution:
         at, problem = self.progress(state), state.asked
-        coefficients = to_precision(at.coefficients, precision(problem.gram.dtype))
+        coefficients = problem.stored(at.coefficients)
         intercept = plain_intercept(at.intercept)
         norm = gradient_norm(problem, coefficients, intercept)
         return Solution(
@@ -447,7 +447,7 @@ class SubgradientDescent:
 def certified(tolerance: float, state: State, alpha: Array, intercept: Any, steps: int) -> Solution:
     """A solution with its duality gap, from scratch in float64."""
     problem = state.asked
-    coefficients = to_precision(alpha, precision(problem.gram.dtype))
+    coefficients = problem.stored(alpha)
     intercept = plain_intercept(intercept)
     gap = certified_gap(problem, coefficients, intercept)
     converged = gap.absolute <= tolerance * abs(gap.objective)

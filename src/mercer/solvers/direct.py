@@ -12,6 +12,7 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, as_numpy, beside, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
+from mercer.runtime.budget import require_room
 from mercer.solvers.definiteness import without_minimum, witness_of
 from mercer.solvers.krylov import conjugate_gradients
 from mercer.solvers.optimality import ridge_residual
@@ -99,13 +100,14 @@ class Direct:
         work.tuning, work.goal = self.tuning, dict(self.tuning.unsolved)[work.precision]
         work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
+            work.require_room(3 * problem.gram.dtype.itemsize)
             return work.minimum_norm()
         primal = has_few_features(problem.gram) if self.primal is None else self.primal
         primal = primal and problem.null_space is None
-        mixed = self.mixed and not self.keep_factor
-        if self.mixed is None and not self.keep_factor:
-            mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
-        if mixed and not primal and problem.gram.dtype == np.float64:
+        mixed = self._mixed(problem) and not primal
+        if not primal:
+            work.require_room(4 if mixed else problem.gram.dtype.itemsize)
+        if mixed:
             refined = work.refined()
             if refined is not None:
                 return refined
@@ -120,6 +122,14 @@ class Direct:
             other = solve(times * work.unit * work.trace)
             solution = other if other.gap < solution.gap else solution
         return solution
+
+    def _mixed(self, problem: Problem) -> bool:
+        """Whether a factor is in float32, for a matrix in float64."""
+        if self.keep_factor or problem.gram.dtype != np.float64:
+            return False
+        if self.mixed is not None:
+            return self.mixed
+        return problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
 
 
 class _Factorisation(RidgeSystem):
@@ -138,6 +148,14 @@ class _Factorisation(RidgeSystem):
     def trace(self) -> float:
         """tr SKS."""
         return float(self.xp.sum(self.roots[:, 0] ** 2 * self.problem.array(self.gram.diagonal())))
+
+    def require_room(self, entry: int) -> None:
+        """Refuse a matrix, with so many bytes for each pair of points, that has no room."""
+        if self.gram.x.home == "host":
+            what = f"Direct stores the matrix of {self.problem.rows} points, which"
+            needed = entry * self.problem.rows**2
+            advice = 'Write solver="auto" or ConjugateGradient()'
+            require_room(what, needed, advice, self.gram.memory)
 
     def factored(self, shift: float = 0.0) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
@@ -246,8 +264,13 @@ class _Factorisation(RidgeSystem):
     ) -> Solution:
         """The answer with its residual; the status says what was done, and what was added."""
         alpha, b = self.coefficients(solved, intercept)
-        coefficients = to_precision(alpha, self.precision)
+        coefficients = self.problem.stored(alpha)
         residual = ridge_residual(self.problem, coefficients, b)
+        if not math.isfinite(residual.claimed):
+            raise ValueError(
+                "values of f overflow: K times the targets is beyond the range of "
+                f"{self.precision}. Scale the columns of X and the targets, as with StandardScaler."
+            )
         if added := jitter + shift:
             why = "hides nλα" if shift else "made the matrix indefinite"
             note += (

@@ -676,7 +676,7 @@ class OnCentres:
         self.changed = self._added(gamma) / (abs(gap.objective) or 1.0)
         if self._added(gamma) > self.solver.goal(problem) * max(abs(gap.objective), gap.scale):
             gap = self._gap_as_asked(point, problem.loss)
-        return gap, to_precision(beta, self.operator.dtype), b
+        return gap, problem.stored(beta), b
 
     def advice(self, gap: Gap) -> str:
         if self.changed > self.solver.goal(self.problem):

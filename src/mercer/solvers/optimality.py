@@ -588,31 +588,40 @@ class Residual:
 
 
 def ridge_residual(
-    problem: Problem, v: Array, intercept: Any = 0.0, single: Any = None
+    problem: Problem,
+    v: Array,
+    intercept: Any = 0.0,
+    single: Any = None,
+    *,
+    sampled: bool = False,
 ) -> Residual:
     """‖S(Kα + b − y) + ρS⁻¹α‖/‖Sy‖ of ridge regression, S = √w and ρ = λΣw, the worst column.
 
     Columns with y = 0 are measured against 1. Without ρ it is the slope ‖SKS r‖/(trace K ‖Sy‖),
     r = S(y − Kα − b), which is 0 where the error is least. Where products in float64 are dear, they
     are computed for a sample of the rows. The objective comes with it, of Kα as it can be had: from
-    K in float32 then, which is `single` where it is at hand, as a stored matrix may be.
+    K in float32 then, which is `single` where it is at hand, as a stored matrix may be. With
+    `sampled` no product with all rows is computed, and the objective is that of the sample, too.
     """
     xp = namespace(problem.y)
     y = xp.reshape(problem.y, (problem.rows, -1))
     alpha = xp.reshape(problem.array(v), y.shape)
-    dear = float64_is_slow(problem.gram)
-    low = problem.gram if single is None else single
-    fitted = (MixedPrecision(low) if dear else problem.gram) @ alpha
     weights, b = problem.sample_weights, problem.constants(intercept)
     if problem.null_space is not None:
         b = xp.reshape(b, y.shape)
     roots, total = xp.sqrt(weights)[:, None], float(xp.sum(weights))
-    ridge, misses = problem.regularization * total, roots * (fitted + b - y)
-    risk, square = float(xp.sum(misses**2)) / total, float(xp.sum(alpha * fitted))
-    objective = 0.5 * (risk + problem.regularization * square)
+    ridge = problem.regularization * total
     sizes = xp.linalg.vector_norm(roots * y, axis=0)
     sizes = xp.where(sizes > 0, sizes, 1.0)
     pull = ridge * xp.where(roots > 0, alpha / xp.where(roots > 0, roots, 1.0), 0.0)
+    if sampled and ridge > 0 and problem.rows > _sample_size(problem):
+        return _sampled_residual(problem, alpha, b, pull, sizes)
+    dear = float64_is_slow(problem.gram)
+    low = problem.gram if single is None else single
+    fitted = (MixedPrecision(low) if dear else problem.gram) @ alpha
+    misses = roots * (fitted + b - y)
+    risk, square = float(xp.sum(misses**2)) / total, float(xp.sum(alpha * fitted))
+    objective = 0.5 * (risk + problem.regularization * square)
     if ridge > 0 and dear:
         return _sampled_residual(problem, alpha, b, pull, sizes, objective)
     rest, errors = misses + pull, roots * value_errors(problem, alpha)
@@ -634,19 +643,33 @@ def _off_balance(problem: Problem, alpha: Array) -> float:
     return float(xp.max(left / xp.where(sizes > 0, sizes, 1.0)))
 
 
+def _sample_size(problem: Problem) -> int:
+    """Rows of K in float64 that a certificate takes."""
+    width = max(getattr(problem.gram.x, "width", 1), TUNING.narrow)
+    return max(TUNING.fewest_rows, TUNING.sampled_rows * TUNING.narrow // width)
+
+
 def _sampled_residual(
-    problem: Problem, alpha: Array, b: Array, pull: Array, sizes: Array, objective: float
+    problem: Problem,
+    alpha: Array,
+    b: Array,
+    pull: Array,
+    sizes: Array,
+    objective: float | None = None,
 ) -> Residual:
     """The residual from random rows of K in float64: their mean square stands for that of all."""
     xp, n, gram = namespace(problem.y), problem.rows, problem.gram
-    width = max(getattr(gram.x, "width", 1), TUNING.narrow)
-    count = max(TUNING.fewest_rows, TUNING.sampled_rows * TUNING.narrow // width)
+    count = _sample_size(problem)
     rows = np.sort(np.random.default_rng(0).choice(n, min(n, count), replace=False))
     some = beside(rows, alpha)
     roots = xp.sqrt(problem.sample_weights)[some][:, None]
     values = gram[rows, :].astype(np.float64) @ alpha
     b = b if problem.null_space is None else b[some]
     misses = roots * (values + b - problem.y_columns[some])
+    if objective is None:  # sums over rows, as those of the residual are
+        risk = float(xp.sum(misses**2)) / float(xp.sum(problem.sample_weights))
+        square = float(xp.sum(alpha[some] * values))
+        objective = 0.5 * n / len(rows) * (risk + problem.regularization * square)
     squares = (misses + pull[some]) ** 2
     residuals = xp.sqrt(n * xp.mean(squares, axis=0)) / sizes
     worst = int(xp.argmax(residuals))

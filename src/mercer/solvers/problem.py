@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, beside, namespace, to_precision
+from mercer.arrays import Array, as_numpy, beside, namespace, precision, to_precision
 from mercer.checks import check_object, check_weights, is_number
 from mercer.functions import FeatureFunction, Polynomials, RKHSFunction, SplineFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
@@ -315,6 +315,27 @@ class Problem:
         """Values in float64, in the library of the targets and beside them."""
         return to_precision(beside(values, self.y), "float64")
 
+    def stored(self, coefficients: Array) -> Array:
+        """Coefficients as they are handed back: in the precision of the points if that is enough.
+
+        Where f in float32 would be off by what shows beside the targets, they stay in float64, in
+        which f is then evaluated.
+        """
+        name = precision(self.operator.dtype)
+        if name == "float32" and not isinstance(self.operator, FeatureMatrix):
+            v = as_numpy(coefficients)
+            if loses_digits(as_numpy(self.value_sizes), v, self._target_size):
+                name = "float64"
+        return to_precision(coefficients, name)
+
+    @cached_property
+    def _target_size(self) -> float:
+        """What differences of f are seen beside: 1 for labels ±1, else the targets' deviation."""
+        if self.loss.is_classification:
+            return 1.0
+        y = as_numpy(self.y_columns)
+        return float(y.std(axis=0).max()) or float(np.abs(y).max()) or 1.0
+
     # ---- the objective ---------------------------------------------------------------------------
 
     def fitted(self, v: Array) -> Array:
@@ -374,6 +395,28 @@ class Problem:
         ridges = np.broadcast_to(np.asarray(self.regularization, np.float64), y.shape[1])
         for k, ridge in enumerate(ridges.tolist()):
             yield replace(self, targets=y[:, k], regularization=ridge)
+
+
+SHOWN = 3e-3  # of the size of targets: the tolerance of solvers leaves about as much
+
+
+def loses_digits(sizes: np.ndarray, coefficients: np.ndarray, unit: float) -> bool:
+    """Whether Σ_j v_j k(x, x_j) in float32 is off by what shows beside numbers of a size.
+
+    Rounding moves it by about 2⁻²⁴ √(Σ_j v_j² k(x_j, x_j) max k(x, x)); `sizes` are k(x_j, x_j).
+    Polynomials of columns that are not scaled, and tiny ridges, have large terms that cancel.
+
+    >>> loses_digits(np.ones(100), np.ones(100), 1.0)
+    False
+    >>> loses_digits(np.full(100, 1e6), np.ones(100), 1.0)
+    True
+    """
+    if not len(coefficients):
+        return False
+    columns = np.asarray(coefficients, np.float64).reshape(len(coefficients), -1)
+    sizes = np.asarray(sizes, np.float64)
+    terms = np.sqrt((sizes[:, None] * columns**2).sum(axis=0)).max() * np.sqrt(sizes.max())
+    return bool(2.0**-24 * terms > SHOWN * unit)
 
 
 class Solver(Protocol):

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, namespace, precision, to_precision
+from mercer.arrays import Array, namespace
 from mercer.checks import check_count, check_positive
+from mercer.runtime.budget import require_room
 from mercer.solvers.driver import Callback, Progress, State, drive
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.optimality import Gap, certified_gap
 from mercer.solvers.problem import Problem, over_rows, require_squared_norm
 from mercer.solvers.solution import Solution, Status, plain_intercept
 from mercer.solvers.spectral import SpectralPath
+
+STORED = 6  # matrices of all pairs of points that an eigendecomposition holds at its peak
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,10 @@ class Splitting:
             raise ValueError("Splitting needs regularization > 0.")
         y, xp = problem.y, namespace(problem.y)
         gram = problem.gram.astype(np.float64)
+        if gram.x.home == "host":
+            what = f"Splitting stores K of {problem.rows} points and its eigenvectors, which"
+            advice = "Write Newton() or DualAscent()"
+            require_room(what, STORED * 8 * problem.rows**2, advice, gram.memory)
         matrix = problem.array(gram.dense())
         spectrum = SpectralPath.of(
             gram, y, problem.sample_weights, fit_intercept=problem.fit_intercept, matrix=matrix
@@ -185,7 +192,7 @@ class Splitting:
 
     def solution(self, state: SplittingState) -> Solution:
         at, problem = self.progress(state), state.asked
-        coefficients = to_precision(at.coefficients, precision(problem.gram.dtype))
+        coefficients = problem.stored(at.coefficients)
         gap = state.work.gap(coefficients, at.intercept, problem)
         converged = gap.relative <= self.tolerance
         advice = "Scale the features, raise λ, or allow more iterations."

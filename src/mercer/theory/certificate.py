@@ -101,6 +101,7 @@ def certify(
     *,
     probability: float = 0.95,
     target_bound: float | None = None,
+    largest_target: float | None = None,
     chosen: Collection[str] = (),
 ) -> Certificate:
     """What is known and proved of the solution of a regularised problem.
@@ -117,6 +118,9 @@ def certify(
     probability : float, default=0.95
     target_bound : float, optional
         Y ≥ |y| for all targets, which bounds for regression need.
+    largest_target : float, optional
+        The largest |y| that there can be, where that is known, as for codes ±1 of classes: Y is
+        then checked, and is this number where no other is given.
     chosen : collection of "kernel" and "regularization", default=()
         What was chosen with the help of the same samples. A bound that needs it fixed before they
         are seen has a broken assumption.
@@ -134,6 +138,7 @@ def certify(
     if target_bound is not None:
         check_positive("certify", "target_bound", target_bound)
     check_chosen(chosen)
+    target_bound = largest_target if target_bound is None else target_bound
     asked = solution.asked
     statements = [
         Statement("objective", solution.objective, "Mean loss and penalty at f."),
@@ -142,7 +147,8 @@ def certify(
     if asked is None or np.ndim(function.coefficients) != 1:
         reason = "Only for one output and the penalty (λ/2)‖f‖² bounds are known here."
         return Certificate((*statements, Statement("risk", None, reason)))
-    facts = _Facts.of(function, solution, asked, target_bound, frozenset(chosen))
+    targets = target_bound, largest_target
+    facts = _Facts.of(function, solution, asked, targets, frozenset(chosen))
     statements += [
         Statement("norm", facts.norm, "‖f‖ in the space of the kernel."),
         Statement("mean loss", facts.mean_loss, f"{asked.loss!r} on the {asked.rows} samples."),
@@ -173,6 +179,7 @@ class _Facts:
     radius: float
     radius_known: bool
     targets: float | None
+    targets_hold: bool | None
     chosen: frozenset[str]
 
     @classmethod
@@ -181,9 +188,10 @@ class _Facts:
         function: RKHSFunction,
         solution: Solution,
         asked: Asked,
-        targets: float | None,
+        targets: tuple[float | None, float | None],
         chosen: frozenset[str],
     ) -> _Facts:
+        bound, largest = targets
         norm = float(function.norm())
         answer = laws.bounded(function.kernel)
         known = answer.yes and answer.payload is not None
@@ -196,7 +204,8 @@ class _Facts:
             solution.gap,
             math.sqrt(float(answer.payload) if known else seen),
             known,
-            targets,
+            bound,
+            None if bound is None or largest is None else largest <= bound,
             chosen,
         )
 
@@ -223,7 +232,11 @@ class _Facts:
         """What all bounds assume; `fixed` is what must not depend on the samples."""
         names = "the kernel and λ were" if "regularization" in fixed else "the kernel was"
         of_kernel = "for all x" if self.radius_known else "at all x, as at the centres of f"
-        given = () if self.targets is None else (Assumption(f"|y| ≤ {self.targets:.4g}"),)
+        given = (
+            ()
+            if self.targets is None
+            else (Assumption(f"|y| ≤ {self.targets:.4g}", self.targets_hold),)
+        )
         return (
             Assumption("the samples are independent, and new ones are of the same distribution"),
             Assumption(

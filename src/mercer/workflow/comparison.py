@@ -81,7 +81,7 @@ def compare(
     table, target, task, random_state, limit, notify :
         As in `mercer.fit`.
     folds : int, default=3
-        Every row is tested once.
+        Two or more. Every row is tested once.
     time_limit : float, default=60.0
         Seconds for all models together, about.
 
@@ -99,13 +99,14 @@ def compare(
     if target not in column_names(whole):
         raise ValueError(f"there is no column {target!r}; there are {column_names(whole)}.")
     goal = read_target(target, whole[target], task)
+    _check_folds(goal, folds)
     columns = {name: whole[name] for name in column_names(whole) if name != target}
     limit = limit or Limit(time_limit)
     models = _models(goal)
-    errors = np.full((len(models), max(folds, 2)), np.nan)
+    errors = np.full((len(models), folds), np.nan)
     seconds = np.zeros(len(models))
-    share = limit.left / (len(models) * errors.shape[1])
-    for fold, (train, test) in enumerate(_folds(goal, errors.shape[1], random_state)):
+    share = limit.left / errors.size
+    for fold, (train, test) in enumerate(_folds(goal, folds, random_state)):
         parts = take_rows(columns, train), take_rows(columns, test)
         for i, (name, predict) in enumerate(models.items()):
             if limit.stopped and np.isfinite(errors).any():
@@ -120,6 +121,17 @@ def compare(
             seconds[i] += time.perf_counter() - start
     measure = "RMSE" if goal.classes is None else "error rate"
     return _ranked(Comparison(measure, list(models), errors, seconds))
+
+
+def _check_folds(goal: Target, folds: int) -> None:
+    """Refuse more folds than there are rows to test, of one class at least, and a single one."""
+    if goal.classes is None:
+        most, what = len(goal.values), "the number of rows"
+    else:
+        most, what = int(np.bincount(goal.codes).max()), "that of the rows of the largest class"
+    if not 2 <= folds <= most:
+        wanted = f"between 2 and {most:,}, {what}" if most >= 2 else "2 or more"
+        raise ValueError(f"folds must be {wanted}; got {folds:,}.")
 
 
 def _ranked(found: Comparison) -> Comparison:
