@@ -198,3 +198,16 @@ def test_where_iterates_are_wanted_no_factorisation_is_a_candidate():
     choice = choose(KERNEL, points, memory="10GB", rates=RATES, iterative=True)
     assert [candidate.name for candidate in choice.candidates] == ["ConjugateGradient", "Newton"]
     assert choice.chosen.name == "ConjugateGradient"
+
+
+def test_blocks_are_shown_where_conjugate_gradients_take_too_long():
+    rates = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 3)
+    points = Gaussian().points(np.zeros((3_000_000, 3), np.float32))
+    choice = choose(Gaussian(), points, rates=rates, ridge=1e-3)
+    named = {candidate.name: candidate for candidate in choice.candidates}
+    assert choice.chosen.name == "Newton"
+    assert named["BlockCoordinateDescent"].seconds < named["ConjugateGradient"].seconds
+    assert "3 passes" in choice.explain()
+    assert "solver=BlockCoordinateDescent(time_limit=…)" in choice.explain()
+    few = choose(Gaussian(), points.slice(0, 50_000), rates=rates, ridge=10.0)
+    assert "BlockCoordinateDescent" not in few.explain()

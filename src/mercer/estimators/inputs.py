@@ -103,7 +103,17 @@ def _admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
             f"device={device!r} computes on dense rows of numbers; got {type(X).__name__}: write "
             "device=None, or X.toarray() for a sparse matrix."
         )
+    if estimator._streams and not _fits(X, device):
+        return weights, X  # its points are brought to the device in blocks
     return weights, on_device(X, device)
+
+
+def _fits(X: np.ndarray, device: Any) -> bool:
+    """Whether rows can be moved to a device; a device that is not there is refused."""
+    on_device(X[:0], device)
+    from mercer.points.streamed import fits  # torch is there
+
+    return fits(X, device)
 
 
 def admit_weights(sample_weight: Any, X: Any) -> np.ndarray | None:

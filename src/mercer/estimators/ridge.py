@@ -90,8 +90,9 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
     random_state : int, Generator, RandomState or None
         Draws the centres.
     device : str, torch.device or None, default=None
-        Where NumPy arrays are computed: "cuda" moves them to a GPU. Tensors of torch stay where
-        they are, and predictions at tensors are tensors.
+        Where NumPy arrays are computed: "cuda" moves them to a GPU, or brings them there block by
+        block, anew for every product, where they do not fit. Tensors of torch stay where they are,
+        and predictions at tensors are tensors.
     checkpoint : path, optional
         A file for the state of an iterative solver, written every few steps. A fit that was killed
         and is started again with the same data continues from there; the file is removed at the
@@ -144,6 +145,7 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
     checkpoint: str | Path | None = None
 
     _takes_clusters = True
+    _streams = True
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10

@@ -12,6 +12,7 @@ from mercer.evaluation.blocks import OwnBlocks
 from mercer.evaluation.execution import Execution, Hosted
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.reference import Reference
+from mercer.evaluation.streamed import Streamed, is_streamed
 from mercer.evaluation.widened import Widened, leaves_single
 from mercer.points import HostedPoints, PointSet, VectorPoints
 from mercer.runtime.budget import Memory
@@ -41,15 +42,7 @@ def execution_for(
         inside = execution_for(kernel, x.there, columns, dtype, memory, precision)
         return Hosted(inside, x.there)
     if x.home != "host":
-        from mercer.evaluation.gpu import execution
-
-        if execution.runs_on_the_device(x):
-            return execution.on_device(kernel, x, y, dtype, precision)
-        rows = x.host()
-        columns = rows if y is x else y.host()
-        return execution.ThroughNumPy(
-            execution_for(kernel, rows, columns, dtype, memory, precision)
-        )
+        return _for_tensors(kernel, x, y, dtype, memory, precision)
     if precision == "reference":
         return Reference(kernel, x, y)
     program = program_of(kernel)
@@ -60,6 +53,21 @@ def execution_for(
     if dtype == "float32" and leaves_single(program, x, y):
         return Widened(Cpu(kernel, program, x, y, "float64", memory))
     return Cpu(kernel, program, x, y, dtype, memory)
+
+
+def _for_tensors(
+    kernel: EvaluableKernel, x: Any, y: Any, dtype: Any, memory: Memory, precision: str | None
+) -> Execution:
+    """The same for tensors, and for points that are brought to their device in blocks."""
+    from mercer.evaluation.gpu import execution
+
+    if is_streamed(x) or is_streamed(y):
+        return Streamed(kernel, x, y, dtype, memory, precision)
+    if execution.runs_on_the_device(x):
+        return execution.on_device(kernel, x, y, dtype, precision)
+    rows = x.host()
+    columns = rows if y is x else y.host()
+    return execution.ThroughNumPy(execution_for(kernel, rows, columns, dtype, memory, precision))
 
 
 PLAIN = frozenset({bool, int, float, str, type(None)})  # fields by which kernels are compared

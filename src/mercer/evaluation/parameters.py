@@ -13,6 +13,7 @@ by ∂K/∂θ without storing it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ from mercer.evaluation.expression import (
     reciprocal_root,
 )
 from mercer.evaluation.operations import derivative
+from mercer.runtime.threads import single_threaded_blas
 
 
 @dataclass(frozen=True)
@@ -297,7 +299,9 @@ class _Sums:
             return rates * self.term_sums(_radial_slope(number), weights, x, y)
         middle = y.mean(axis=0) if number.kind == "squared_distance" else 0.0
         x, y = x - middle, y - middle
-        across = (x * (weights @ y)).sum(axis=0)
+        few = x.shape[1] <= FEW_COLUMNS
+        with single_threaded_blas() if few else nullcontext():
+            across = (x * (weights @ y)).sum(axis=0)
         if number.kind == "product":
             return 2.0 * rates * across
         own, other = (weights.sum(axis=axis)[:, None] for axis in (1, 0))
@@ -312,6 +316,7 @@ class _Sums:
         return namespace(x).stack(sums)
 
 
+FEW_COLUMNS = 32  # up to which the threads of BLAS would wait longer than they work
 SCALED = ("squared_distance", "product", "coordinate_sum")
 
 

@@ -56,9 +56,11 @@ class KernelInput:
     degree: Any = None
     coef0: Any = None
     kernel_params: Any = None
+    device: Any = None
     _allow_indefinite = False  # whether "sigmoid" is accepted, as scikit-learn accepts it
     _allow_spline = False  # whether kernels as ThinPlate() are accepted
     _takes_clusters = False  # whether it is fitted to rows on a cluster
+    _streams = False  # whether rows that do not fit on its device are brought there in blocks
     _instead_of_tensors = "KernelRidge, KernelRegressor and KernelClassifier take tensors."
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -137,8 +139,14 @@ class KernelInput:
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
         if not self._is_precomputed():
-            if type(X) is np.ndarray and program_of(kernel) is not None:
-                points: PointSet = DensePoints(X)  # scikit-learn has checked its numbers
+            points: PointSet
+            if self._streams and isinstance(X, np.ndarray) and self.device is not None:
+                from mercer.points.streamed import StreamedPoints  # torch is there
+
+                points = StreamedPoints(X, None, self.device)
+                kernel.check_points(points)
+            elif type(X) is np.ndarray and program_of(kernel) is not None:
+                points = DensePoints(X)  # scikit-learn has checked its numbers
                 kernel.check_points(points)
             else:
                 points = kernel.points(X)

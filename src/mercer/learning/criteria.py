@@ -23,6 +23,7 @@ from mercer.kernels.base import Kernel
 from mercer.learning.fits import Sample
 from mercer.linalg.matrices import diagonal
 from mercer.operators import Gram
+from mercer.runtime.threads import single_threaded_blas
 
 Criterion = Callable[[Array, Array, Array, float, float], tuple[float, Array]]
 
@@ -53,7 +54,10 @@ def negative_log_likelihood(
     """−log p(y) of a Gaussian process with noise of variance ρ, and P'."""
     outputs = y.shape[1]
     value = float(namespace(y).sum(c * y)) + outputs * (logdet + len(y) * math.log(2.0 * math.pi))
-    return 0.5 * value, 0.5 * (outputs * G - c @ c.T)
+    weights = (0.5 * outputs) * G
+    for k in range(outputs):  # without BLAS, whose threads would still wait when others are called
+        weights -= 0.5 * c[:, k, None] * c[:, k]
+    return 0.5 * value, weights
 
 
 def slopes(criterion: Criterion, kernel: Kernel, sample: Sample, ridge: float) -> Slopes:
@@ -94,4 +98,6 @@ def _computed(
         matrix, y = roots[:, None] * matrix * roots, roots[:, None] * y
     factor = linalg.cholesky(linalg.shift_diagonal(matrix, ridge), overwrite=True)
     inverse = factor.inverse()
-    return criterion(inverse, inverse @ y, y, factor.log_determinant(), total), gram
+    with single_threaded_blas():  # that of NumPy, while SciPy's has just ended
+        c = inverse @ y
+    return criterion(inverse, c, y, factor.log_determinant(), total), gram

@@ -1,0 +1,121 @@
+"""Points in the memory of the host, or on disk, that a device computes with, a block at a time.
+
+Imported only where torch is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from mercer.points.kinds import DensePoints
+from mercer.points.tensors import TensorPoints
+from mercer.points.views import View
+from mercer.runtime.machine import CARD, TENSORS, Machine
+from mercer.runtime.threads import Span, spans
+
+SHARE = 0.25  # of the free memory of a device that points may take: they are packed there, too
+BLOCK_BYTES = 128 << 20  # of a block: copied in a few ms, while the last one is computed with
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedPoints(TensorPoints):
+    """Rows of an array of NumPy. Numbers about them live on a device, they themselves do not.
+
+    Those that are taken by their numbers are few, and become points on the device. Products go
+    through all rows in blocks: see `mercer.evaluation.streamed`.
+    """
+
+    rows: np.ndarray
+    names: tuple[str, ...] | None = None
+    place: Any = "cpu"  # a device of torch
+    in_blocks = True
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float32 if self.rows.dtype == np.float32 else np.float64)
+
+    @property
+    def device(self) -> Any:
+        return torch.empty(0, device=self.place).device  # with its number
+
+    @property
+    def home(self) -> str:  # type: ignore[override]
+        return str(self.device)
+
+    @property
+    def machine(self) -> Machine:  # type: ignore[override]
+        return CARD if self.device.type == "cuda" else TENSORS
+
+    def vector(self, values: Any) -> torch.Tensor:
+        values = values if isinstance(values, torch.Tensor) else np.asarray(values)
+        return torch.as_tensor(values, device=self.device)
+
+    def slice(self, start: int, stop: int) -> Self:
+        return replace(self, rows=self.rows[start:stop])
+
+    def take(self, indices: Any) -> Any:
+        if isinstance(indices, torch.Tensor):
+            indices = indices.cpu().numpy()
+        return TensorPoints(self.vector(self.rows[np.asarray(indices)]), self.names)
+
+    def concatenated(self, other: Any) -> Any:
+        return replace(self, rows=np.concatenate([self.rows, other.host().rows]))
+
+    def host(self) -> DensePoints:  # type: ignore[override]
+        return DensePoints(self.rows, self.names)
+
+    def seen(self, view: View, dtype: Any, centre: Any = None) -> Any:
+        """The rows in a view, on the device: for small blocks only."""
+        return self.take(slice(None)).seen(view, dtype, centre)
+
+    def spans(self) -> list[Span]:
+        """Where blocks begin and end."""
+        line = self.width * self.rows.dtype.itemsize
+        return spans(len(self), max(1, BLOCK_BYTES // max(line, 1)))
+
+    def blocks(self) -> Iterator[tuple[Any, TensorPoints]]:
+        """The points on the device, a block at a time.
+
+        On a GPU a block is read and copied, by a stream of its own and from pinned memory, while
+        what was asked for with the last one is computed.
+        """
+        copied = self._copied if self.device.type == "cuda" else self._shared
+        for start, stop, rows in copied():
+            yield slice(start, stop), TensorPoints(rows, self.names)
+
+    def _shared(self) -> Iterator[tuple[int, int, torch.Tensor]]:
+        for start, stop in self.spans():
+            yield start, stop, torch.from_numpy(np.array(self.rows[start:stop], order="C"))
+
+    def _copied(self) -> Iterator[tuple[int, int, torch.Tensor]]:
+        parts = self.spans()
+        kind = torch.float32 if self.dtype == np.float32 else torch.float64
+        longest = max((stop - start for start, stop in parts), default=0)
+        buffers = [
+            torch.empty((longest, self.width), dtype=kind, pin_memory=True)
+            for _ in range(min(2, len(parts)))
+        ]
+        copying, copies = torch.cuda.Stream(self.device), list[torch.cuda.Event]()
+        for number, (start, stop) in enumerate(parts):
+            if number >= 2:
+                copies[number - 2].synchronize()  # its buffer is written to again
+            buffer = buffers[number % 2][: stop - start]
+            buffer.numpy()[...] = self.rows[start:stop]
+            with torch.cuda.stream(copying):
+                rows = buffer.to(self.device, non_blocking=True)
+                copies.append(copying.record_event())
+            computing = torch.cuda.current_stream(self.device)
+            computing.wait_event(copies[-1])
+            rows.record_stream(computing)
+            yield start, stop, rows
+
+
+def fits(rows: np.ndarray, device: Any) -> bool:
+    """Whether an array is moved to a device as a whole, with memory left to compute."""
+    free = StreamedPoints(rows[:0], None, device).free_memory()
+    return rows.nbytes <= SHARE * free
