@@ -142,6 +142,32 @@ def identity(size: int, like: Array) -> Array:
     return namespace(like).eye(size, dtype=like.dtype, device=like.device)
 
 
+def uniform(seed: int, like: Array) -> Array:
+    """Independent random numbers in [0, 1), one for each row of an array, here or beside its rows.
+
+    >>> import numpy
+    >>> uniform(0, numpy.ones(3)).shape
+    (3,)
+    """
+    xp = namespace(like)
+    if getattr(xp, "takes_numpy", False):
+        return xp.uniform(seed, like)
+    return np.random.default_rng(seed).random(like.shape[0])
+
+
+def smallest(values: Array, count: int) -> np.ndarray:
+    """The numbers of the rows with the least values, in order of these.
+
+    >>> import numpy
+    >>> smallest(numpy.array([3.0, 1.0, 2.0]), 2).tolist()
+    [1, 2]
+    """
+    xp = namespace(values)
+    if getattr(xp, "takes_numpy", False):
+        return xp.smallest(values, count)
+    return np.argsort(as_numpy(values), kind="stable")[:count]
+
+
 def inner(a: Array, b: Array) -> float:
     """⟨a, b⟩, summed over all entries.
 

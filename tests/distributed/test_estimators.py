@@ -18,13 +18,21 @@ from mercer import (
     KernelRegressor,
     KernelRidge,
 )
+from mercer.distributed import Rows
 from mercer.features import RandomFourierFeatures
-from mercer.features.centres import Given, LeverageScores
+from mercer.features.centres import Given, LeverageScores, RandomlyPivoted
 from mercer.kernels import Gaussian
 from mercer.losses import Logistic, Squared
-from mercer.online import OnlineKernelMachine
+from mercer.online import DoublyStochasticMachine, OnlineKernelMachine, RandomFeatureMachine
 from mercer.operators import Gram
-from mercer.solvers import MiniBatch, Newton, Problem, regularization_path
+from mercer.solvers import (
+    DoublyStochastic,
+    MiniBatch,
+    Newton,
+    Problem,
+    StochasticFunctionalGradient,
+    regularization_path,
+)
 from mercer.solvers.schedules import Constant
 
 da = pytest.importorskip("dask.array")
@@ -44,6 +52,17 @@ MODELS = {
     "huber": (KernelRegressor("huber", 1e-2, tol=1e-8, **ON), Y, WEIGHTS),
     "multinomial": (KernelClassifier("multinomial", 0.1, tol=1e-8, **ON), THREE, None),
     "hinge": (KernelClassifier("hinge", 1.0, tol=0.1, **ON), TWO, None),
+    "balanced": (KernelClassifier(regularization=0.1, class_weight="balanced", **ON), TWO, WEIGHTS),
+    "pivoted": (
+        KernelRidge(0.1, kernel=Gaussian(1.0), centres=RandomlyPivoted(20, random_state=0)),
+        Y,
+        None,
+    ),
+    "early stopping": (
+        KernelRegressor("huber", 1e-6, early_stopping=True, random_state=0, **ON),
+        Y,
+        None,
+    ),
 }
 
 
@@ -58,7 +77,7 @@ def test_the_same_model_from_a_cluster(cluster, name):
     there = clone(model).fit(
         scattered(X), scattered(y), None if weights is None else scattered(weights)
     )
-    assert there.solution_.status.converged
+    assert there.solution_.status.converged == here.solution_.status.converged
     np.testing.assert_allclose(there.dual_coef_, here.dual_coef_, rtol=1e-5, atol=1e-6)
     assert isinstance(there.dual_coef_, np.ndarray)
     found = there.predict(scattered(X))
@@ -78,6 +97,33 @@ def test_float32_rows_are_passed_over_in_float32(cluster):
     here.fit(low, Y)
     there.fit(scattered(low), scattered(Y))
     np.testing.assert_allclose(there.predict(low), here.predict(low), atol=1e-5)
+
+
+def test_no_array_with_a_number_for_each_row_comes_here(cluster, monkeypatch):
+    """Some rows are far out, so that a sample for the preconditioner is drawn by leverage."""
+    rng, n = np.random.default_rng(0), 20_000
+    far = rng.standard_normal((n, 2)) * np.where(rng.random((n, 1)) < 0.01, 6.0, 1.0)
+    grid = np.linspace(-8.0, 8.0, 14)
+    y, centres = np.sin(far[:, 0]), np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    model = KernelRidge(1e-5 * n, kernel=Gaussian(0.6), centres=Given(centres))
+    wanted = clone(model).fit(far, y)
+    rows, targets = (da.from_array(a, chunks=(7000, *a.shape[1:])).persist() for a in (far, y))
+
+    def refused(self, *args, **options):
+        raise AssertionError(f"{self} came here")
+
+    monkeypatch.setattr(Rows, "__array__", refused)
+    found = model.fit(rows, targets)
+    np.testing.assert_allclose(found.predict(far[:50]), wanted.predict(far[:50]), atol=1e-5)
+    assert wanted.solution_.history["preconditioners"] == [3]  # two of them for leverages
+
+
+def test_kinks_are_smoothed_on_centres(cluster, monkeypatch):
+    monkeypatch.setattr("mercer.estimators.losses.MOST_CENTRES", 100)  # of tensors, not of these
+    model = KernelClassifier("hinge", 1e-2, kernel=Gaussian(1.0), tol=0.1, random_state=0)
+    model.fit(scattered(X[:240]), scattered(TWO[:240]))
+    assert model.solution_.status.converged
+    assert model.score(X, TWO) > 0.8
 
 
 def test_tables(cluster):
@@ -145,21 +191,52 @@ def test_the_dashboard_shows_what_tasks_do_and_callbacks_count_steps(cluster):
     assert steps == sorted(steps)
 
 
+def test_the_progress_bar(cluster, capsys):
+    callback = pytest.importorskip("sklearn.callback")
+    pytest.importorskip("rich")
+    model = KernelRidge(0.1, **ON).set_callbacks(callback.ProgressBar())
+    model.fit(scattered(X), scattered(Y))
+    assert "KernelRidge - fit" in capsys.readouterr().out
+
+
 def test_the_plan_is_in_explain(cluster):
     text = KernelRidge(0.1, **ON).explain(scattered(X), scattered(Y))
     assert "t = t₀ + n(PM + ρ)τ/W + (P + R)ℓ" in text
     assert "(2W + 2)Mk = 72 numbers a pass" in text
 
 
-def test_machines_learn_block_by_block(cluster):
-    kernel = Gaussian(1.0)
-    here = OnlineKernelMachine(kernel=kernel, passes=2).fit(X, np.sign(Y))
-    there = OnlineKernelMachine(kernel=kernel, passes=2).fit(scattered(X), scattered(np.sign(Y)))
-    assert there.n_samples_seen_ == here.n_samples_seen_ == 2 * N
+MACHINES = {
+    "kernel": OnlineKernelMachine(kernel=Gaussian(1.0), passes=2),
+    "features": RandomFeatureMachine(kernel=Gaussian(1.0), passes=2, random_state=0),
+    "doubly stochastic": DoublyStochasticMachine(kernel=Gaussian(1.0), passes=2, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machines_learn_block_by_block(cluster, name):
+    x, y = X[:60], np.sign(Y[:60])
+    rows, targets = da.from_array(x, chunks=(25, 2)), da.from_array(y, chunks=25)
+    here = clone(MACHINES[name]).fit(x, y)
+    there = clone(MACHINES[name]).fit(rows, targets)
+    assert there.n_samples_seen_ == here.n_samples_seen_ == 120
     assert there.classes_.tolist() == [-1.0, 1.0]
-    np.testing.assert_allclose(there.decision_function(X), here.decision_function(X), rtol=1e-9)
-    more = there.partial_fit(scattered(X[:240]), scattered(np.sign(Y[:240])))
-    assert more.n_samples_seen_ == 2 * N + 240
+    np.testing.assert_allclose(there.decision_function(x), here.decision_function(x), rtol=1e-9)
+    assert there.partial_fit(rows, targets).n_samples_seen_ == 180
+
+
+def test_random_features_of_few_rows_at_a_time(cluster):
+    kernel, y = Gaussian(1.0), np.sign(Y)
+    there, here = (
+        DoublyStochastic(3, Constant(1.0), batch_size=20, frequencies=8).solve(
+            Problem(kernel.gram(rows), targets, Logistic(), 1e-2)
+        )
+        for rows, targets in ((scattered(X), scattered(y)), (X, y))
+    )
+    np.testing.assert_allclose(there.coefficients, here.coefficients, rtol=1e-12)
+    with pytest.raises(ValueError, match="these rows are on a cluster"):
+        StochasticFunctionalGradient(1, Constant(1.0)).solve(
+            Problem(kernel.gram(scattered(X)), scattered(y), Logistic(), 1e-2)
+        )
 
 
 def test_centres_by_leverage_are_drawn_where_the_rows_are(cluster):
@@ -190,9 +267,22 @@ def test_parquet_by_path(cluster, tmp_path):
     for part in range(2):
         frame[part * 300 : (part + 1) * 300].to_parquet(tmp_path / f"part.{part}.parquet")
     table = dd.read_parquet(tmp_path)
-    model = KernelRidge(0.1, **ON).fit(table[["a", "b"]], table["y"])
-    here = KernelRidge(0.1, **ON).fit(frame[["a", "b"]], Y)
-    np.testing.assert_allclose(model.dual_coef_, here.dual_coef_, rtol=1e-6, atol=1e-8)
+    for model in (
+        KernelRidge(0.1, **ON),
+        KernelRegressor("huber", 1e-2, tol=1e-8, **ON),
+        KernelPCA(2, **ON),
+    ):
+        there = clone(model).fit(table[["a", "b"]], table["y"])
+        here = clone(model).fit(frame[["a", "b"]], Y)
+        found = there.function_(frame[["a", "b"]].to_numpy())
+        np.testing.assert_allclose(found, here.function_(X), atol=1e-8)
+    machine = MACHINES["kernel"]
+    there = clone(machine).fit(table[["a", "b"]], table["y"] > 0)
+    assert there.feature_names_in_.tolist() == ["a", "b"]
+    here = clone(machine).fit(frame[["a", "b"]], Y > 0)
+    np.testing.assert_allclose(
+        there.decision_function(frame[["a", "b"]]), here.decision_function(frame[["a", "b"]])
+    )
 
 
 def test_a_search_runs_its_candidates_on_the_cluster(cluster):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,14 +42,49 @@ def wanted():
     return model().fit(X, Y).predict(X[:200])
 
 
-def test_a_worker_process_is_killed_while_it_computes(wanted):
-    """Which worker and when is left to chance: every moment must do."""
+@contextmanager
+def local_cluster():
+    """Two worker processes, with a scheduler in this one, that starts others for lost ones."""
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
+        yield client
+
+
+@contextmanager
+def separate_processes():
+    """A scheduler in a process of its own, on TCP, and two workers that nobody starts again."""
+    begun = []
+
+    def start(*command):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        begun.append(subprocess.Popen([sys.executable, "-m", *command], **quiet))
+
+    with tempfile.TemporaryDirectory() as folder:
+        contact = Path(folder, "scheduler.json")
+        to = "--no-dashboard", "--scheduler-file", str(contact)
+        try:
+            start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", *to)
+            for _ in range(2):  # which wait for the file
+                start("distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", *to)
+            while not contact.exists():
+                time.sleep(0.05)
+            with distributed.Client(scheduler_file=str(contact), timeout=60) as client:
+                client.wait_for_workers(2)
+                yield client
+        finally:
+            for process in begun:
+                process.kill()
+                process.wait()
+
+
+@pytest.mark.parametrize("processes", [local_cluster, separate_processes])
+def test_a_worker_process_is_killed_while_it_computes(processes, wanted):
+    """Which worker and when is left to chance: every moment must do."""
+    with processes() as client:
         rows, targets = scattered(X), scattered(Y)
         victim = int(np.random.default_rng().choice(list(client.run(os.getpid).values())))
         killed = []

@@ -8,8 +8,16 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from mercer import KernelLogisticRegression, KernelQuantileRegressor, KernelRegressor, KernelRidge
+from mercer import (
+    KernelClassifier,
+    KernelLogisticRegression,
+    KernelQuantileRegressor,
+    KernelRegressor,
+    KernelRidge,
+)
+from mercer.features.centres import Given
 from mercer.kernels import Gaussian
 from mercer.solvers import ConjugateGradient, Newton
 
@@ -72,6 +80,33 @@ def test_a_killed_fit_goes_on_and_ends_at_the_same_model(name, steps, tmp_path):
     assert seen[0] > 1  # it did not start anew
     assert np.allclose(again.function_(X), whole.function_(X), atol=1e-6)
     assert not list(tmp_path.iterdir())
+
+
+ROUGH = {"kernel": Gaussian(0.7), "centres": Given(X[:40])}
+STEPS = {
+    "square": (KernelRidge(1e-4, **ROUGH), y),
+    "logistic": (KernelLogisticRegression(100.0, **ROUGH), y > 0),
+    "hinge": (KernelClassifier("hinge", 0.1, **ROUGH), y > 0),
+    "all points": (KernelLogisticRegression(1e3, kernel=Gaussian(0.5)), y > 0),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_fit_that_goes_on_takes_the_steps_that_it_would_have_taken(name, tmp_path):
+    """Far from the minimum, where other steps would end elsewhere."""
+    model, target = STEPS[name]
+    path, rough, seen = tmp_path / "run.ckpt", {"tolerance": 1e-3, "sample": 50}, []
+
+    def fitted(callback=None, **options):
+        return clone(model).set_params(solver=Newton(**rough, callback=callback), **options)
+
+    whole = fitted(lambda i, _: seen.append(i)).fit(X, target)
+    for steps in {2, len(seen) - 1}:
+        with pytest.raises(Killed):
+            fitted(After(steps), checkpoint=path).fit(X, target)
+        again = fitted(checkpoint=path).fit(X, target)
+        np.testing.assert_allclose(again.function_(X), whole.function_(X), atol=1e-9)
+    assert len(seen) > 3
 
 
 def test_another_problem_is_refused(tmp_path):

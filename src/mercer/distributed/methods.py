@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from mercer.distributed.admission import is_collection, is_scattered, is_table
+from mercer.checks import check_count
+from mercer.distributed.admission import (
+    admitted,
+    is_collection,
+    is_scattered,
+    is_table,
+    names_of,
+)
 from mercer.distributed.placement import token
 from mercer.distributed.rows import Rows
 
@@ -24,9 +31,14 @@ FITTED_METHODS = (
 
 
 def by_blocks(kind: type) -> None:
-    """Make the methods of a class, its own and inherited ones, take arrays and tables of Dask."""
-    for name in (*FITTED_METHODS, "partial_fit"):
-        wrapped = _learned_by_blocks if name == "partial_fit" else _by_blocks
+    """Make the methods of a class, its own and inherited ones, take arrays and tables of Dask.
+
+    The `fit` of most estimators knows rows on a cluster as one more array; that of a stream goes
+    block by block, as its `partial_fit` does.
+    """
+    learns = ("partial_fit", "fit") if hasattr(kind, "passes") else ("partial_fit",)
+    for name in (*FITTED_METHODS, *learns):
+        wrapped = _learned_by_blocks if name in learns else _by_blocks
         owner = next((base for base in kind.__mro__ if name in base.__dict__), None)
         found: Any = None if owner is None else owner.__dict__[name]
         if hasattr(found, "fn"):  # scikit-learn's `available_if`
@@ -57,42 +69,58 @@ def _learned_by_blocks(method: Callable[..., Any], name: str) -> Callable[..., A
     def over_blocks(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not is_scattered(X):
             return method(self, X, *args, **options)
-        from mercer.distributed.admission import admitted, names_of
-
         names, rows = names_of(X), admitted(X)
-        names = getattr(self, "feature_names_in_", None) if names is None else names
         args = tuple(_beside(part, rows) for part in args)
         options = {key: _beside(part, rows) for key, part in options.items()}
-        placement, key = rows.placement, token("partial_fit")
-        learned = placement.shared("machine", self).value
-        workers = {
-            i: worker
-            for group, worker in zip(placement.groups, placement.workers, strict=True)
-            for i in group
-        }
-        for i, block in enumerate(rows.blocks()):
-            learned = placement.client.submit(
-                _learn_block,
-                learned,
-                names,
-                block,
-                [_of_block(part, i) for part in args],
-                {key: _of_block(part, i) for key, part in options.items()},
-                key=f"{key}-{i}",
-                workers=[workers[i]],
-                pure=False,
-            )
-        vars(self).update(vars(placement.fetched(learned)))
-        return self
+        if name == "fit":
+            return _fitted(self, rows, names, *args, **options)
+        names = getattr(self, "feature_names_in_", None) if names is None else names
+        return _learned(self, rows, names, args, options)
 
     over_blocks.takes_collections = True  # type: ignore[attr-defined]
     return over_blocks
 
 
+def _fitted(machine: Any, rows: Rows, names: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """A machine that forgets everything, and goes through all blocks `passes` times."""
+    check_count(machine, "passes", machine.passes)
+    machine._forget()
+    y = None if y is None else admitted(y, beside=rows, what="y")
+    classes = np.unique(y) if machine._is_classifier() else None
+    for _ in range(machine.passes):
+        _learned(machine, rows, names, (y, classes, sample_weight), {})
+    return machine
+
+
+def _learned(
+    machine: Any, rows: Rows, names: Any, args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """One task for each block, one after the other, each where its block is."""
+    placement, key = rows.placement, token("partial_fit")
+    learned = placement.shared("machine", machine).value
+    workers = {
+        i: worker
+        for group, worker in zip(placement.groups, placement.workers, strict=True)
+        for i in group
+    }
+    for i, block in enumerate(rows.blocks()):
+        learned = placement.client.submit(
+            _learn_block,
+            learned,
+            names,
+            block,
+            [_of_block(part, i) for part in args],
+            {key: _of_block(part, i) for key, part in options.items()},
+            key=f"{key}-{i}",
+            workers=[workers[i]],
+            pure=False,
+        )
+    vars(machine).update(vars(placement.fetched(learned)))
+    return machine
+
+
 def _beside(thing: Any, rows: Rows) -> Any:
     """Targets and weights beside rows; other arguments as they are."""
-    from mercer.distributed.admission import admitted
-
     per_row = isinstance(thing, np.ndarray) and thing.ndim and len(thing) == len(rows)
     return admitted(thing, beside=rows, what="y") if is_scattered(thing) or per_row else thing
 

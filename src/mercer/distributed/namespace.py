@@ -16,6 +16,8 @@ from mercer.distributed.reductions import (
     least,
     reduced,
     row_numbers,
+    smallest,
+    uniforms,
     union,
 )
 from mercer.distributed.rows import Rows, mapped, rows_in, samples
@@ -94,6 +96,12 @@ class RowsNamespace:
 
     concatenate = concat
 
+    def uniform(self, seed: int, like: Rows) -> Rows:
+        return uniforms(like, seed)
+
+    def smallest(self, values: Any, count: int) -> np.ndarray:
+        return smallest(values, count)
+
     def shape(self, values: Any) -> Any:
         return values.shape
 
@@ -126,7 +134,7 @@ class RowsNamespace:
     def take(self, values: Any, indices: Any, axis: int | None = None) -> Any:
         if isinstance(values, Rows) and axis == 0:
             return values[indices]
-        if isinstance(values, Rows):
+        if isinstance(values, Rows) or isinstance(indices, Rows):
             return mapped(np.take, values, indices, axis=axis)
         return np.take(values, indices, axis=axis)
 

@@ -218,10 +218,8 @@ def _marks(block: np.ndarray) -> list[Any]:
     return [np.packbits(mask) if mask.any() else False]
 
 
-def smallest(rows: Any, count: int) -> np.ndarray:
+def smallest(rows: Rows, count: int) -> np.ndarray:
     """The numbers of the rows with the least values, in order of these; `count` travel a worker."""
-    if not isinstance(rows, Rows):
-        return np.argsort(rows, kind="stable")[:count]
     starts, placement = rows.placement.starts, rows.placement
     programs, leaves = compiled(rows)
     tasks = [[programs[i], leaves[i], int(starts[i]), count] for i in range(len(leaves))]
@@ -246,6 +244,19 @@ def exponentials(rows: Rows, random: np.random.Generator) -> Rows:
     seeds = random.integers(2**63, size=len(placement.lengths)).tolist()
     blocks = placement.each_block("random", _exponentials, seeds, list(placement.lengths))
     return Rows(placement, np.empty(0), blocks)
+
+
+def uniforms(rows: Rows, seed: int) -> Rows:
+    """The numbers that `np.random.default_rng(seed).random(n)` gives, where the rows are."""
+    placement = rows.placement
+    starts = placement.starts[:-1].tolist()
+    seeds = [seed] * len(starts)
+    blocks = placement.each_block("random", _uniforms, seeds, starts, list(placement.lengths))
+    return Rows(placement, np.empty(0), blocks)
+
+
+def _uniforms(seed: int, start: int, count: int) -> np.ndarray:
+    return np.random.Generator(np.random.PCG64(seed).advance(start)).random(count)
 
 
 def _exponentials(seed: int, count: int) -> np.ndarray:

@@ -51,8 +51,7 @@ class Classes:
 
     def _encoded(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, np.ndarray, Any]:
         """The classes, labels as their numbers, and weights times those of the classes."""
-        counted = np.ones(len(y), bool) if weights is None else weights > 0
-        classes = np.unique(y[counted])
+        classes = np.unique(y if weights is None else y[weights > 0])
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs samples of at least two classes with a weight > 0; "
@@ -60,11 +59,12 @@ class Classes:
             )
         labels = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         if self.class_weight is not None:
-            own = np.ones(len(y)) if weights is None else weights
+            totals = np.bincount(labels, weights, minlength=len(classes))
             of_class = compute_class_weight(
-                self.class_weight, classes=classes, y=y[counted], sample_weight=own[counted]
+                self.class_weight, classes=classes, y=classes, sample_weight=totals
             )
-            weights = own * of_class[labels]
+            own = np.take(of_class, labels)
+            weights = own if weights is None else weights * own
         return classes, labels, weights
 
     def _scores(self, X: Any) -> Any:

@@ -15,13 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
+from mercer.arrays import smallest
 from mercer.checks import check_count, check_nonnegative
-from mercer.distributed.reductions import smallest
 from mercer.errors import ApproximationWarning
 from mercer.estimators.fitting import with_stored_pairs
 from mercer.estimators.inputs import admit_points, forget
 from mercer.features import FeatureMap, Nystroem
-from mercer.features.centres import POOL_ROWS, KMeansPlusPlus, Uniform
+from mercer.features.centres import KMeansPlusPlus, Uniform
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
@@ -159,8 +159,9 @@ class KernelKMeans(_Clusters):
         """The rows with which clusters begin."""
         kernel, points = cast(Kernel, gram.kernel), gram.x
         able = np.flatnonzero(weights)
-        if points.home == "cluster":  # some of the rows are enough to begin with
-            able = random.choice(able, min(len(able), POOL_ROWS * self.n_clusters), replace=False)
+        most = points.machine.pool_rows * self.n_clusters
+        if len(able) > most:  # some of them are enough to begin with
+            able = random.choice(able, int(most), replace=False)
         if self.init == "random":
             return random.choice(able, self.n_clusters, replace=False)
         choice = KMeansPlusPlus(self.n_clusters, int(random.integers(2**31)))

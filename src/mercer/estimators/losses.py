@@ -127,7 +127,7 @@ class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
 
     def _needs_centres(self, loss: Loss, points: PointSet) -> bool:
         """Dual ascent computes on the CPU; elsewhere kinks are smoothed by Newton's method."""
-        return is_automatic(self.solver) and points.home != "host" and not loss.is_smooth
+        return is_automatic(self.solver) and not (points.machine.uses_numpy or loss.is_smooth)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions, or the share of right labels, as scikit-learn computes it."""

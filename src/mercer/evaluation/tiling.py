@@ -7,6 +7,7 @@ so results are bit-identical for any number of threads and any budget.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -47,6 +48,21 @@ class Tuning:
 
 
 TUNING = Tuning()
+
+
+class Scratch(threading.local):
+    """Memory for one block at a time, in each thread of a product.
+
+    Where freed memory goes back to the system at once, as in workers of Dask, a fresh array for
+    each tile would take three times as long as the kernel values in it.
+    """
+
+    memory: np.ndarray = np.empty(0)
+
+    def block(self, n: int, m: int, dtype: Any) -> np.ndarray:
+        if self.memory.size < n * m:
+            self.memory = np.empty(n * m, dtype)
+        return self.memory[: n * m].reshape(n, m)
 
 
 class Tiled:
@@ -168,7 +184,7 @@ class Tiled:
         with nullcontext() if quiet else single_threaded_blas():
             if alone:
                 out = np.zeros((n, columns))
-                self._add_tile(self.rows(0, n), self.columns(0, m), values, out)
+                self._add_tile(self.rows(0, n), self.columns(0, m), values, out, Scratch())
                 return out.astype(self.dtype, copy=False)
             # Each block once and both sums, 16 bytes a row and column, beside the result; with two
             # stripes there are too few blocks that share no row for threads to work side by side.
@@ -188,12 +204,18 @@ class Tiled:
         """Stripe by stripe, for one chunk of packed columns after the other."""
         out = np.zeros((self.shape[0], values.shape[1]), self.dtype)
         tiles = max(1, self.tuning.chunk_bytes // (self.column_bytes * self.tile))
+        scratch = Scratch()
         for chunk in spans(self.shape[1], tiles * self.tile):
-            self._add_chunk(self._packed(chunk, threads), values, out, threads)
+            self._add_chunk(self._packed(chunk, threads), values, out, threads, scratch)
         return out
 
     def _add_chunk(
-        self, packed: list[tuple[Span, Any]], values: np.ndarray, out: np.ndarray, threads: int
+        self,
+        packed: list[tuple[Span, Any]],
+        values: np.ndarray,
+        out: np.ndarray,
+        threads: int,
+        scratch: Scratch,
     ) -> None:
         """Add the product with some columns; where rows are few, these are cut into segments.
 
@@ -212,7 +234,7 @@ class Tiled:
             # in float64 whatever the points are: a sum of n products in float32 would lose digits
             left, total = rows(*stripe), np.zeros((stripe[1] - stripe[0], values.shape[1]))
             for (start, stop), columns in packed[slice(*piece)]:
-                self._add_tile(left, columns, values[start:stop], total)
+                self._add_tile(left, columns, values[start:stop], total, scratch)
             if len(pieces) == 1:
                 out[slice(*stripe)] += total
             else:
@@ -232,15 +254,18 @@ class Tiled:
         run(pack, range(len(pieces)), threads)
         return packed
 
-    def _add_tile(self, rows: Any, columns: Any, values: np.ndarray, out: np.ndarray) -> None:
+    def _add_tile(
+        self, rows: Any, columns: Any, values: np.ndarray, out: np.ndarray, scratch: Scratch
+    ) -> None:
         """Add block @ values to out; one column is reduced as the values are computed."""
         if values.shape[1] == 1:
             self.reduce(rows, columns, values[:, 0], out[:, 0])
         else:
-            out += thin_product(self._filled(rows, columns, len(out), len(values)), values)
+            block = self._filled(rows, columns, len(out), len(values), scratch)
+            out += thin_product(block, values)
 
-    def _filled(self, rows: Any, columns: Any, n: int, m: int) -> np.ndarray:
-        block = np.empty((n, m), self.dtype)
+    def _filled(self, rows: Any, columns: Any, n: int, m: int, scratch: Scratch) -> np.ndarray:
+        block = scratch.block(n, m, self.dtype)
         self.fill(rows, columns, block, 0, 0)
         return block
 
@@ -252,7 +277,7 @@ class Tiled:
         """
         blocks = spans(len(values), self.stripe)
         by_rows, by_columns = np.zeros(values.shape), np.zeros(values.shape)
-        store = self.column_store()
+        store, scratch = self.column_store(), Scratch()
 
         def meet(pair: tuple[int, int]) -> None:
             left, right = blocks[pair[0]], blocks[pair[1]]
@@ -262,11 +287,11 @@ class Tiled:
                 v, w = values[there], values[here]
                 out, out_columns = by_rows[here], by_columns[there]
                 if left == right:
-                    self._add_tile(rows, columns, v, out)
+                    self._add_tile(rows, columns, v, out, scratch)
                 elif values.shape[1] == 1:
                     self.reduce_both(rows, columns, v[:, 0], w[:, 0], out[:, 0], out_columns[:, 0])
                 else:
-                    block = self._filled(rows, columns, len(w), len(v))
+                    block = self._filled(rows, columns, len(w), len(v), scratch)
                     out += thin_product(block, v)
                     out_columns += thin_product(block.T, w)
 

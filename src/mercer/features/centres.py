@@ -25,6 +25,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer import linalg
+from mercer.arrays import smallest
 from mercer.checks import check_count, check_positive
 from mercer.features.inputs import over_rows
 from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
@@ -324,9 +325,6 @@ class KMeansPlusPlus(Choice):
         return accepted
 
 
-POOL_ROWS = 20  # for each centre: of a pool that stands for rows on a cluster
-
-
 @dataclass(frozen=True)
 class RowSquares:
     """The row map R ↦ ‖r_i‖², which is handed back; nothing is multiplied by Kᵀ."""
@@ -398,10 +396,10 @@ class LeverageScores(Choice):
         are computed from it where the rows are. Those with the least e_i/ℓ_i, for independent
         exponential variables e_i, are drawn without replacement with chances ∝ ℓ_i.
         """
-        from mercer.distributed.reductions import exponentials, smallest
+        from mercer.distributed.reductions import exponentials
 
         n, count = len(x), min(self.count, len(x))
-        rows = random.choice(n, min(n, POOL_ROWS * count), replace=False)
+        rows = random.choice(n, int(min(n, x.machine.pool_rows * count)), replace=False)
         pool = x.take(np.sort(rows))
         inside = replace(self, count=min(count, len(pool)), random_state=random)
         scores = inside._choose(kernel, pool).scores

@@ -12,7 +12,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_object, check_weights
-from mercer.distributed import is_scattered
 from mercer.features.bases import BaseEstimator
 from mercer.features.inputs import KernelInput
 from mercer.functions import FeatureFunction, RKHSFunction
@@ -127,8 +126,6 @@ class OnlineMachine(_Learned, BaseEstimator):
         find_classes: bool = False,
     ) -> Self:
         """The first samples decide about the kernel, the classes and the number of outputs."""
-        if is_scattered(X):
-            return self._start_by_blocks(X, y, classes, sample_weight, passes)
         try:
             self._refuse_kernel()
             X = self._checked(X, reset=True)
@@ -146,18 +143,6 @@ class OnlineMachine(_Learned, BaseEstimator):
         except BaseException:  # an interrupt, too, leaves nothing half done
             self._forget()
             raise
-        return self
-
-    def _start_by_blocks(
-        self, X: Any, y: Any, classes: Any, sample_weight: Any, passes: int
-    ) -> Self:
-        """Rows on a cluster are learned block by block, where they are."""
-        self._refuse_kernel()
-        X, y = self._checked(X, y, reset=True)
-        if classes is None and self._is_classifier():
-            classes = np.unique(y)
-        for _ in range(passes):
-            self.partial_fit(X, y, classes, sample_weight)
         return self
 
     def _start_with_one(self, x: Any, y: Any, classes: Any, weight: float) -> Self:

@@ -11,8 +11,16 @@ import numpy as np
 from mercer.arrays import Array
 from mercer.distributed.admission import admitted, names_of
 from mercer.distributed.rows import Rows
-from mercer.points.kinds import DOUBLE, FIRST_COLUMN, SINGLE, DensePoints, VectorPoints
+from mercer.points.kinds import (
+    DOUBLE,
+    FIRST_COLUMN,
+    SINGLE,
+    DensePoints,
+    VectorPoints,
+    as_it_is,
+)
 from mercer.runtime.budget import free_memory
+from mercer.runtime.machine import CLUSTER
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +29,7 @@ class ScatteredPoints(VectorPoints):
 
     rows: Rows
     home = "cluster"
+    machine = CLUSTER
 
     def slice(self, start: int, stop: int) -> Any:
         return DensePoints(self.rows[start:stop], self.names)
@@ -57,11 +66,7 @@ class ScatteredPoints(VectorPoints):
         rows = admitted(values, beside=self.rows, what="values")
         wide = DOUBLE if DOUBLE in (rows.dtype, dtype) else SINGLE
         columns = rows[:, None] if rows.ndim == 1 else rows
-        return columns.astype(wide), FIRST_COLUMN if rows.ndim == 1 else _as_it_is
-
-
-def _as_it_is(values: Array) -> Array:
-    return values
+        return columns.astype(wide), FIRST_COLUMN if rows.ndim == 1 else as_it_is
 
 
 def scattered_points(data: Any) -> ScatteredPoints:

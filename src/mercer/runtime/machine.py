@@ -51,6 +51,11 @@ class Machine:
         many enough that launches take no time.
     sample_bytes : int
         Of a block of sampled rows.
+    values_rows : float
+        For which values are computed at a time where only sums of their squares are wanted:
+        those of all rows would take more memory than the rows, unless they are elsewhere.
+    pool_rows : float
+        Rows for each centre, of a pool that stands for all rows where these are elsewhere.
     rank_per_root : float
         Columns of a preconditioner, at most, for each √n, where memory admits more than ever pay.
     copies : float
@@ -89,6 +94,8 @@ class Machine:
     uses_symmetry: bool = True
     rows_bytes: int = 16 << 20
     sample_bytes: int = 32 << 20
+    values_rows: float = 1 << 18
+    pool_rows: float = math.inf
     rank_per_root: float = math.inf
     copies: float = 1.0
     blocks: int = 3
@@ -113,6 +120,7 @@ CARD = Machine(
     uses_symmetry=False,
     rows_bytes=2 << 30,
     sample_bytes=1 << 30,
+    values_rows=math.inf,
     rank_per_root=20.0,
     copies=1.1,
     blocks=0,
@@ -122,6 +130,7 @@ CARD = Machine(
     probe=1 << 15,
     order=4096,
 )
+CLUSTER = replace(CPU, values_rows=math.inf, pool_rows=20)  # rows on workers, the rest is here
 TENSORS = replace(  # on the CPU, where torch computes
     CARD, fetching_is_slow=False, probe=CPU.probe, order=CPU.order
 )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "admitted",
     "at_home",
+    "at_rest",
     "beside_rows",
     "check_host_only",
     "digest",
@@ -65,6 +66,14 @@ def looked_at(values: Any) -> Array:
     return values if is_scattered(values) else as_numpy(values)
 
 
+def at_rest(values: Any) -> Array:
+    """Values that are asked for more than once: here, or computed now where their rows are."""
+    if not is_scattered(values):
+        return as_numpy(values)
+    values.blocks()
+    return values
+
+
 def digest(values: Any) -> bytes:
     """A few bytes that differ where values differ; those of rows on a cluster are read there."""
     if is_scattered(values):
@@ -79,6 +88,12 @@ def check_host_only(solver: Any, problem: Problem) -> None:
             f"{type(solver).__name__} computes on the CPU and takes arrays of NumPy: write "
             "X.cpu().numpy(). Direct, SpectralPath and ConjugateGradient (square loss), Newton "
             "(smooth losses on all points, every loss on centres) take tensors."
+        )
+    if is_scattered(problem.y):
+        raise ValueError(
+            f"{type(solver).__name__} has a coefficient for each row and meets them one by one; "
+            "these rows are on a cluster: write Newton() or MiniBatch(...) with "
+            "Problem.on_centres(...) or Problem.on_features(...), or DoublyStochastic(...)."
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -196,9 +197,14 @@ class Direction:
             return to_precision(space.products.fast(v), dtype)
 
         ridge = space.ridge
-        self.steps = conjugate_steps(
-            lambda d, raised: ridge * d + self.curvature(raised), lift, -g, coupled=True
+        self.after = partial(
+            conjugate_steps,
+            lambda d, raised: ridge * d + self.curvature(raised),
+            lift,
+            -g,
+            coupled=True,
         )
+        self.steps, self.first = self.after(), first
         self.enough = tolerance**2 * max(point.energy, 0.0)
         self.taken, self.reached = 0, False
         self.last: Step | None = None
@@ -216,6 +222,13 @@ class Direction:
 
     def _wide(self, part: Array | None) -> Array:
         return 0.0 * self.point.g if part is None else to_precision(part, "float64")
+
+    def resume(self, arrays: Array, energies: list[float], taken: int) -> None:
+        """Go on after a step that was stored."""
+        wide = self.space.problem.array(arrays)
+        step = Step.restored(to_precision(wide, self.space.products.dtype), energies, coupled=True)
+        self.first.clear()
+        self.steps, self.taken, self.last = self.after(after=step), taken, step
 
     def advance(self) -> bool:
         """One step; whether it is enough, or no more can be gained."""
@@ -237,7 +250,7 @@ class Factored:
     reached = True
     witness = None
     taken = 0
-    values = None
+    values = last = None
 
     def __init__(self, space: OnAllPoints, point: Point) -> None:
         self.space, self.point = space, point
@@ -341,6 +354,18 @@ class OnAllPoints:
         """Begin to count steps that gain nothing anew."""
         self.best = self.least = math.inf
         self.stalls = 0
+
+    def remembered(self) -> tuple[dict[str, Any], None]:
+        """What the steps to come depend on beside the point."""
+        names = "factors", "best", "least", "stalls", "count"
+        exact = self.multiply is self.products.exact
+        return {name: getattr(self, name) for name in names} | {"exact": exact}, None
+
+    def remember(self, stage: dict[str, Any], theta: None) -> None:
+        """The same again after a checkpoint."""
+        for name in ("factors", "best", "least", "stalls", "count"):
+            setattr(self, name, stage[name])
+        self.multiply = self.products.exact if stage["exact"] else self.products.fast
 
     @property
     def note(self) -> str:

@@ -23,11 +23,12 @@ from mercer.solvers.automatic import TUNING, _product_rate
 from mercer.solvers.newton import default_tolerance
 from mercer.solvers.preconditioners import expected_steps, memory_needed, sample_size
 
-PROBE = 1 << 14  # rows of each block on which a pass is timed
+PROBE = 1 << 16  # rows of each block on which a pass is timed
 CERTIFY = 1  # passes in float64 that end a fit
-LEVERAGES = 2  # products by which rows of a preconditioner are chosen for the square loss
-OTHERS = 30  # waits for the cluster besides passes, in each Newton step, as long as an empty pass
-ROW = 1500  # kernel values in float64 that take as long as the risk, gap and rounding of a row
+LEVERAGES = 3  # passes that take as long as two products with eight columns, by which rows of a
+# preconditioner are chosen for the square loss
+OTHERS = 35  # waits for the cluster besides passes, in each Newton step, as long as an empty pass
+ROW = 2000  # kernel values in float64 that take as long as the risk, gap and rounding of a row
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,12 @@ class ClusterPlan:
     @property
     def passes(self) -> float:
         """P in the precision of the points: where to begin, leverages, and the steps."""
-        steps = expected_steps(self.rows, self.centres, self.sample, self.goal)
         if self.newton > 1:
+            steps = expected_steps(self.rows, self.centres, self.sample, self.goal)
             return 1.0 + 0.5 * steps * self.newton
+        # The gap is bounded by that on the sampled rows times the largest weight of one of them.
+        certified = self.goal * min(1.0, 0.5 * self.sample / self.rows)
+        steps = expected_steps(self.rows, self.centres, self.sample, certified)
         return 1.0 + steps + (LEVERAGES if self.sample < self.rows else 0)
 
     @property

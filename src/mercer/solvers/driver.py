@@ -277,6 +277,9 @@ def restore(state: State, path: Any) -> None:
         )
     for name, value in arrays.items():
         now = getattr(state, name)
+        if now is None:  # it is made on the way
+            setattr(state, name, value)
+            continue
         if tuple(np.shape(now)) != value.shape:
             raise ValueError(
                 f"{path} is a checkpoint of another problem: {name} has the shape {value.shape} "

@@ -5,6 +5,7 @@ All of them only multiply: by the matrix of a system, and by a preconditioner.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, beside, inner, namespace
+from mercer.arrays import Array, as_numpy, beside, inner, namespace
 
 Apply = Callable[[Array], Array]
 
@@ -21,7 +22,8 @@ Apply = Callable[[Array], Array]
 class Step:
     """One step of conjugate gradients: y, Ly, the residual b − Hy, its energy rᵀLr, and dᵀLHd.
 
-    The residual is what the recursion believes; `bend` is the curvature along the last direction d.
+    The residual is what the recursion believes; `bend` is the curvature along the last direction d;
+    `direction` and `raised` are the next d and Ld.
     """
 
     solution: Array
@@ -29,10 +31,29 @@ class Step:
     residual: Array
     energy: Any  # a number where columns are coupled, else one for each
     bend: Any
+    direction: Array
+    raised: Array
+
+    def stored(self) -> tuple[Array, list[float]]:
+        """What the next step follows from: five arrays in one, and the energies."""
+        parts = self.solution, self.lifted, self.residual, self.direction, self.raised
+        return namespace(self.residual).stack(parts), as_numpy(self.energy).reshape(-1).tolist()
+
+    @classmethod
+    def restored(cls, arrays: Array, energies: list[float], *, coupled: bool) -> Step:
+        """The step that was stored."""
+        solution, lifted, residual, direction, raised = (arrays[i, ...] for i in range(5))
+        energy: Any = energies[0] if coupled else beside(np.asarray(energies), residual)
+        return cls(solution, lifted, residual, energy, math.nan, direction, raised)
 
 
 def conjugate_steps(
-    apply: Callable[[Array, Array], Array], lift: Apply, b: Array, *, coupled: bool = False
+    apply: Callable[[Array, Array], Array],
+    lift: Apply,
+    b: Array,
+    *,
+    coupled: bool = False,
+    after: Step | None = None,
 ) -> Iterator[Step]:
     """The iterates of conjugate gradients for H y = b from y = 0, in the inner product aᵀLb.
 
@@ -43,7 +64,8 @@ def conjugate_steps(
     - Newton's equations (λI + DK)δ = −g in the space of functions: L = K, and `lifted` is Kδ.
 
     Columns are systems of their own, or one system where they are `coupled`. The caller decides
-    when to stop; nothing is multiplied before a step is asked for.
+    when to stop; nothing is multiplied before a step is asked for. With `after` the steps are those
+    that come after that one.
 
     >>> import numpy as np
     >>> A = np.diag([1.0, 2.0])
@@ -53,10 +75,14 @@ def conjugate_steps(
     True
     """
     dot = inner if coupled else _column_dots
-    y, lifted, residual = 0.0 * b, 0.0 * b, b
-    direction = residual
-    raised = high = lift(residual)
-    energy = dot(residual, high)
+    if after is None:
+        y, lifted, residual = 0.0 * b, 0.0 * b, b
+        direction = residual
+        raised = high = lift(residual)
+        energy = dot(residual, high)
+    else:
+        y, lifted, residual, energy = after.solution, after.lifted, after.residual, after.energy
+        direction, raised = after.direction, after.raised
     while True:
         image = apply(direction, raised)
         bend = dot(image, raised)
@@ -65,9 +91,9 @@ def conjugate_steps(
         residual = residual - length * image
         high = lift(residual)
         previous, energy = energy, dot(residual, high)
-        yield Step(y, lifted, residual, energy, bend)
         turn = _ratio(energy, previous)
         direction, raised = residual + turn * direction, high + turn * raised
+        yield Step(y, lifted, residual, energy, bend, direction, raised)
 
 
 @dataclass(frozen=True)

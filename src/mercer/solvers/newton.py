@@ -71,6 +71,9 @@ class NewtonState(State):
     ridges: list[float] = field(default_factory=list)
     newton_steps: int = 0
     tried: bool = False  # whether easier problems were tried
+    stage: dict[str, Any] = field(default_factory=dict)  # what the steps to come depend on besides
+    krylov: Array = field(default=None, repr=False)  # of conjugate gradients, on the way
+    origin: Array = field(default=None, repr=False)  # the point that the preconditioner is of
     point: Any = field(default=None, repr=False, metadata=DERIVED)
     direction: Any = field(default=None, repr=False, metadata=DERIVED)
     shared: Any = field(default=None, repr=False, metadata=NOT_STORED)
@@ -266,18 +269,31 @@ class Newton:
             late = time.perf_counter() >= state.deadline
         if enough or late:
             self._take(state)
-        elif self.checkpoint is not None:  # what it goes on from
-            state.coefficients, state.intercept = space.coefficients(state.point, state.direction)
+        if self.checkpoint is not None:
+            self._remember(state)
         state.iteration += 1
         state.record(objective=space.objective(state.point, state.direction), products=space.count)
         return state
 
+    def _remember(self, state: NewtonState) -> None:
+        """What a checkpoint needs beside the point, so that the same steps follow."""
+        state.stage, state.origin = state.work.remembered()
+        last = None if state.direction is None else state.direction.last
+        state.krylov = None
+        if last is not None:
+            state.krylov, energies = last.stored()
+            state.stage |= {"energies": energies, "taken": state.direction.taken}
+
     def _resume(self, state: NewtonState) -> None:
-        space = state.work
+        space, stage = state.work, state.stage
         space.ridge = state.ridge
         if math.isfinite(state.width):
             space.smoothed(state.width)
+        space.remember(stage, state.origin)
         state.point = space.at(state.coefficients, state.intercept)
+        if state.krylov is not None:
+            state.direction = space.direction(state.point, self._stage_goal(state))
+            state.direction.resume(state.krylov, stage["energies"], stage["taken"])
 
     def _take(self, state: NewtonState) -> None:
         """Go along the direction, and judge where that leads."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from mercer.losses import Loss, Squared
 from mercer.losses.numerics import indicator
 from mercer.operators import Affine, Identity, MappedRows, MixedPrecision, RowMap, RowPass
 from mercer.runtime.machine import float64_is_slow
-from mercer.solvers.krylov import conjugate_steps
+from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
 from mercer.solvers.preconditioners import SampledHessians, mean_curvature, random_rows
 from mercer.solvers.problem import Problem
@@ -240,13 +241,16 @@ class Direction:
         self.space, self.point = space, point
         preconditioner = space.hessians.at(point, space.loss)
         hessian = Hessian(space, point)
-        self.steps = conjugate_steps(
+        self.after = partial(
+            conjugate_steps,
             lambda d, raised: hessian.product(raised),
             preconditioner.solve,
             -point.gradient,
             coupled=space.loss.is_multiclass,
         )
-        self.theta, self.taken = 0.0 * point.theta, 0
+        self.steps, self.taken = self.after(), 0
+        self.last: Step | None = None
+        self.theta = 0.0 * point.theta
         first = preconditioner.solve(-point.gradient)
         self.first = -inner(point.gradient, first)
         self.before = space.excess(point.gradient, self.first)
@@ -261,13 +265,25 @@ class Direction:
             size = max(abs(point.objective), 1e-300)
             self.share = min(space.tuning.inner_share, math.sqrt(self.first / size))
 
+    def resume(self, arrays: Array, energies: list[float], taken: int) -> None:
+        """Go on after a step that was stored."""
+        coupled = self.space.loss.is_multiclass
+        step = Step.restored(self.space.problem.array(arrays), energies, coupled=coupled)
+        self.steps, self.taken = self.after(after=step), taken
+        self.last, self.theta = step, step.lifted
+        self._model(step)
+
+    def _model(self, step: Step) -> None:
+        """The quadratic model, which for the square loss is the objective itself."""
+        change = inner(step.lifted, self.point.gradient - step.residual)
+        self.objective = self.point.objective + 0.5 * change
+
     def advance(self) -> bool:
         """One step; whether it is enough."""
         step, point = next(self.steps), self.point
         self.taken += 1
-        self.theta = step.lifted
-        # the quadratic model, which for the square loss is the objective itself
-        self.objective = point.objective + 0.5 * inner(step.lifted, point.gradient - step.residual)
+        self.last, self.theta = step, step.lifted
+        self._model(step)
         energy = step.energy if isinstance(step.energy, float) else float(step.energy.sum())
         excess = self.space.excess(step.residual, energy)
         if excess <= self.noise * inner(step.lifted, step.lifted):
@@ -364,6 +380,18 @@ class OnCentres:
 
     def forget(self) -> None:
         self.judged_from = None
+
+    def remembered(self) -> tuple[dict[str, Any], Array | None]:
+        """What the steps to come depend on beside the point, and where the preconditioner is of."""
+        names = "points", "products", "judged_from", "count"
+        return {name: getattr(self, name) for name in names}, self.hessians.theta
+
+    def remember(self, stage: dict[str, Any], theta: Any) -> None:
+        """The same again after a checkpoint."""
+        for name in ("points", "products", "judged_from", "count"):
+            setattr(self, name, stage[name])
+        if theta is not None:
+            self.hessians.at(self._at(self.problem.array(theta)), self.loss)
 
     @property
     def note(self) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, as_numpy, beside, namespace, to_precision, zeros
+from mercer.arrays import Array, as_numpy, beside, namespace, to_precision, uniform, zeros
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.tiling import mirror
 from mercer.features.partial_cholesky import PartialFactor
@@ -28,6 +28,7 @@ from mercer.operators import Gram
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.runtime.machine import CPU, Machine, float64_is_slow
 from mercer.runtime.threads import Span, spans
+from mercer.solvers.admission import at_rest, looked_at
 from mercer.solvers.problem import Problem
 
 TINY = 1e-300  # in place of 0 under a logarithm
@@ -300,8 +301,6 @@ class SamplingTuning:
         Rows for each centre of a first sample, from which leverages are estimated.
     sketch : int
         Random vectors that estimate them.
-    leverage_rows : int
-        For which they are computed at a time, where the rows are in memory.
     looked_at : int
         Rows whose leverages tell whether it is worth having those of all.
     uneven : float
@@ -329,7 +328,6 @@ class SamplingTuning:
     output: float = 8.0
     pilot: int = 2
     sketch: int = 8
-    leverage_rows: int = 1 << 18
     looked_at: int = 4096
     uneven: float = 2.5
     panel: int = 4096
@@ -534,6 +532,7 @@ class SampledHessians:
         self.space = weakref.proxy(space)
         self.current: SampledHessian | GeneralHessian | None = None
         self.used: Any = None  # curvatures of the current one
+        self.theta: Any = None  # the point that has these
         self.sample: Any = None  # its rows, their curvatures, and one over the chance of each
         self.made = 0
 
@@ -555,14 +554,15 @@ class SampledHessians:
             if change <= SAMPLING.stale * float(xp.sum(self.used)):
                 return old
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
+        self.theta = point.theta
         active = as_numpy(xp.nonzero(factors)[0])
         count = min(self._count(len(active)), len(active))
         if count < len(active) or self._looks_first(len(active)):
             self.current, rows, chances = self._sampled(factors, active, count)
         else:
-            rows, chances = np.arange(len(active)), np.ones(len(active))
-            self.current = self._of(factors, active, rows, chances)
-        self.sample = active[rows], factors[beside(active[rows], factors)], 1.0 / chances
+            rows, chances = active, np.ones(len(active))
+            self.current = self._of(factors, rows, chances)
+        self.sample = rows, factors[beside(rows, factors)], 1.0 / chances
         return self.current
 
     @property
@@ -601,23 +601,19 @@ class SampledHessians:
         return [float(part.sum()) for part in bounds]
 
     def _of(
-        self, factors: Array, active: np.ndarray, chosen: np.ndarray, chances: np.ndarray
+        self, factors: Array, rows: np.ndarray, chances: np.ndarray
     ) -> SampledHessian | GeneralHessian:
-        """The Hessian on some of the active rows, which were chosen with these chances."""
+        """The Hessian on some rows, which were chosen with these chances."""
         space = self.space
         make = SampledHessian if space.operator.machine.uses_numpy else GeneralHessian
-        rows, weights = self._weighted(factors, active, chosen, chances)
         floor = space.floor if space.problem.fit_intercept else None
         self.made += 1
-        return make(space, rows, weights, space.ridge, floor)
+        return make(space, rows, self._weights(factors, rows, chances), space.ridge, floor)
 
     @staticmethod
-    def _weighted(
-        factors: Array, active: np.ndarray, chosen: np.ndarray, chances: np.ndarray
-    ) -> tuple[np.ndarray, Array]:
-        """Numbers of chosen rows, and their curvatures over the chances."""
-        rows = active[chosen]
-        return rows, factors[beside(rows, factors)] / beside(chances, factors)
+    def _weights(factors: Array, rows: np.ndarray, chances: np.ndarray) -> Array:
+        """The curvatures of rows over the chances of these."""
+        return factors[beside(rows, factors)] / beside(chances, factors)
 
     def _sampled(
         self, factors: Array, active: np.ndarray, count: int
@@ -634,37 +630,37 @@ class SampledHessians:
         130 after one estimate, 7 after two, and 5 with leverages that are known.
         """
         space, rows, seed = self.space, len(active), self.space.solver.random_state
-        chosen = np.random.default_rng(seed).choice(rows, count, replace=False)
-        uniform = np.sort(chosen), np.full(count, count / rows)
+        chosen = active[np.random.default_rng(seed).choice(rows, count, replace=False)]
+        alike = np.sort(chosen), np.full(count, count / rows)
         if not self._looks_first(rows):
-            return self._of(factors, active, *uniform), *uniform
+            return self._of(factors, *alike), *alike
         fewer = min(count, SAMPLING.pilot * space.size)
-        pilot = self._of(factors, active, np.sort(chosen[:fewer]), np.full(fewer, fewer / rows))
+        pilot = self._of(factors, np.sort(chosen[:fewer]), np.full(fewer, fewer / rows))
         some = active[random_rows(rows, SAMPLING.looked_at, seed + 1)]
-        seen = self._leverages(pilot, factors, some)
+        seen = as_numpy(self._leverages(pilot, factors, some))
         even = np.mean(seen**2) <= SAMPLING.uneven * np.mean(seen) ** 2
         if even or count == rows:
             if even:
                 count = max(fewer, min(count, self._count(rows, rows * float(np.mean(seen)))))
             chosen = chosen[:count]
-            uniform = np.sort(chosen), np.full(count, count / rows)
+            alike = np.sort(chosen), np.full(count, count / rows)
             rest = np.sort(chosen[fewer:])
             if len(rest):  # what the pilot has seen is not computed again
-                more = self._weighted(factors, active, rest, np.full(len(rest), count / rows))
-                pilot.extend(*more, fewer / count, space.ridge)
-            return pilot, *uniform
-        shares = self._leverages(pilot, factors, active)
+                weights = self._weights(factors, rest, np.full(len(rest), count / rows))
+                pilot.extend(rest, weights, fewer / count, space.ridge)
+            return pilot, *alike
+        shares = self._leverages(pilot, factors)
         del pilot  # its memory goes first
-        shares /= shares.sum()
-        np.maximum(0.5 / rows, shares, out=shares)
-        second = self._of(factors, active, *_drawn_by(shares, fewer, seed))
-        scores = self._leverages(second, factors, active)
+        xp = namespace(shares)
+        least = xp.where(looked_at(factors) != 0, 0.5 / rows, 0.0)
+        shares = at_rest(xp.maximum(least, shares / xp.sum(shares)))
+        second = self._of(factors, *_drawn_by(shares, fewer, seed))
+        scores = self._leverages(second, factors)
         del second
-        scores /= scores.sum()
-        np.maximum(shares, scores, out=shares)
+        shares = at_rest(xp.maximum(shares, scores / xp.sum(scores)))
         del scores
         drawn = _drawn_by(shares, count, seed)
-        return self._of(factors, active, *drawn), *drawn
+        return self._of(factors, *drawn), *drawn
 
     def _looks_first(self, active: int) -> bool:
         """Whether a small sample tells how many rows to take, and which.
@@ -675,25 +671,35 @@ class SampledHessians:
         few = active <= max(SAMPLING.looked_at, SAMPLING.pilot * space.size)
         return isinstance(space.loss, Squared) and not space.solver.sample and not few
 
-    def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray) -> np.ndarray:
-        """d_i z_iᵀP⁻¹z_i, from products with a few random vectors."""
+    def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray | None = None) -> Array:
+        """d_i z_iᵀP⁻¹z_i for some rows or all, from products with a few random vectors.
+
+        Arrays of NumPy, unless the rows are elsewhere.
+        """
         space, size = self.space, self.space.size
         shape = size + space.problem.fit_intercept, SAMPLING.sketch
         random = np.random.default_rng(space.solver.random_state).standard_normal(shape)
         directions = pilot.half_solve(space.problem.array(random))
         beta = to_precision(space.basis.coefficients(directions[:size, :]), space.operator.dtype)
         shift = to_precision(directions[size:, :], beta.dtype)
-        leverages = np.empty(len(rows))
-        parts = isinstance(space.operator, Gram) and space.operator.x.home == "host"
-        for start, stop in spans(len(rows), SAMPLING.leverage_rows if parts else len(rows)):
-            some = rows[start:stop]
-            values = _rows_of(space.operator, some) @ beta
+
+        def scores(operator: Any, bends: Array) -> Array:
+            values = operator @ beta
             values = values + shift if space.problem.fit_intercept else values
             squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
-            whole = len(some) == space.problem.rows
-            bends = factors if whole else factors[beside(some, factors)]
-            leverages[start:stop] = as_numpy(bends * squares)
-        return np.minimum(leverages, 1.0, out=leverages)  # none is larger
+            scores = bends * squares
+            return at_rest(namespace(scores).clip(scores, max=1.0))  # none is larger
+
+        if rows is not None:
+            return scores(space.operator[rows, :], factors[beside(rows, factors)])
+        n, most = space.problem.rows, space.operator.machine.values_rows
+        if n <= most or not isinstance(space.operator, Gram):  # rows of others are read once
+            return scores(space.operator, factors)
+        leverages = np.empty(n)
+        for start, stop in spans(n, int(most)):
+            part = space.operator[start:stop, :]
+            leverages[start:stop] = scores(part, factors[start:stop])
+        return leverages
 
     def _count(self, active: int, dimension: float | None = None) -> int:
         """How many of the rows that bend the objective are sampled.
@@ -719,36 +725,29 @@ class SampledHessians:
         return count
 
 
-def _rows_of(operator: Any, rows: np.ndarray) -> Any:
-    """Some rows of an operator; consecutive ones are not copied, all of them are itself."""
-    if len(rows) == operator.shape[0]:
-        return operator
-    first, last = int(rows[0]), int(rows[-1]) + 1
-    return operator[first:last, :] if last - first == len(rows) else operator[rows, :]
-
-
-def _drawn_by(shares: np.ndarray, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _drawn_by(shares: Array, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """About so many rows with chances ∝ shares, and these chances."""
     chances = inclusion_chances(shares, count)
-    chosen = np.flatnonzero(np.random.default_rng(seed).random(len(shares)) < chances)
+    chosen = namespace(chances).nonzero(uniform(seed, chances) < chances)[0]
     return chosen, chances[chosen]
 
 
-def inclusion_chances(shares: np.ndarray, count: int) -> np.ndarray:
+def inclusion_chances(shares: Array, count: int) -> Array:
     """Chances ∝ shares and at most 1, that add up to a count.
+
+    Those that would be larger than 1 are 1, and the others larger for it, until none is.
 
     >>> inclusion_chances(np.array([0.8, 0.1, 0.1]), 2)
     array([1. , 0.5, 0.5])
     """
-    # Rows whose chance reaches 1 leave the others a larger factor, which makes more rows certain:
-    # the fixed point is reached from below in a few rounds, without sorting all rows.
-    rest, factor = shares, count / max(float(shares.sum()), TINY)
+    xp, certain, rest = namespace(shares), 0, float(shares.sum())
     while True:
-        small = rest[rest < 1.0 / factor]
-        certain = len(shares) - len(small)
-        if len(small) == len(rest) or certain >= count:
-            return np.minimum(1.0, factor * shares)
-        rest, factor = small, (count - certain) / max(float(small.sum()), TINY)
+        factor = (count - certain) / max(rest, TINY)
+        below = factor * shares <= 1.0
+        now = len(shares) - int(xp.sum(below))
+        if now <= certain:
+            return xp.clip(factor * shares, max=1.0)
+        certain, rest = now, float(xp.sum(xp.where(below, shares, 0.0)))
 
 
 def mean_curvature(problem: Problem, loss: Loss, values: Array) -> Array:
