@@ -1,15 +1,19 @@
-"""The walks of docs/architecture.md are the ones that calls take, and every name there exists."""
+"""The walks of docs/architecture.md are the ones that calls take; estimators are small."""
 
 from __future__ import annotations
 
 import re
 import sys
+from dataclasses import fields
+from inspect import isclass, signature
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mercer import SVC, KernelRidge
+import mercer
+from fuzz import inputs
+from mercer import SVC, KernelRidge, features, online
 from mercer.kernels import Gaussian
 from mercer.online import OnlineKernelMachine
 
@@ -87,3 +91,59 @@ def test_every_name_of_a_walk_exists(walk):
             defined = re.compile(rf"^\s*(def|class) {part}\b|\b{part}\b *(:|=)", re.MULTILINE)
             known = part in modules or any(defined.search(text) for text in SOURCES.values())
             assert known, f"{part} of `{name}` is nowhere in src/mercer"
+
+
+ESTIMATORS = {
+    name: thing
+    for home in (mercer, features, online)
+    for name in home.__all__
+    if isclass(thing := getattr(home, name)) and hasattr(thing, "fit")
+    if name not in ("FeatureMap", "OnlineMachine")  # the bases of many
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_three_classes_of_ours_are_enough_below_an_estimator(name):
+    bases = ESTIMATORS[name].__mro__[1:]
+    assert len([base for base in bases if base.__module__.startswith("mercer.")]) <= 3
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_parameters_are_declared_once(name):
+    """As fields, from which the constructor is made."""
+    kind = ESTIMATORS[name]
+    declared = [field.name for field in fields(kind) if field.init]
+    assert sorted(signature(kind).parameters) == sorted(declared)
+
+
+SMALL = RNG.uniform(size=(24, 1))
+SIDES = np.where(SMALL[:, 0] > 0.5, 1, 0)
+MAKERS = {
+    type(make()).__name__: (make, y)
+    for makers, y in (
+        (inputs.REGRESSORS, SMALL[:, 0]),
+        (inputs.CLASSIFIERS, SIDES),
+        (inputs.SEARCHES, SIDES),
+        (inputs.UNSUPERVISED, None),
+        (inputs.MAPS, None),
+        (inputs.ONLINE, SIDES),
+    )
+    for make in makers
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_fit_sets_no_parameter(name, monkeypatch):
+    make, y = MAKERS[name]
+    model, written = make(), []
+    before = model.get_params(deep=False)
+
+    def note(self, name, value):
+        written.append(name)
+        object.__setattr__(self, name, value)
+
+    monkeypatch.setattr(type(model), "__setattr__", note, raising=False)
+    model.fit(SMALL, y)
+    assert not set(written) & set(before)
+    assert all(value is before[name] for name, value in model.get_params(deep=False).items())

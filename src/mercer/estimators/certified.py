@@ -1,4 +1,4 @@
-"""Certificates of fitted models."""
+"""Certificates of fitted models: `certificate` is a method of each."""
 
 from __future__ import annotations
 
@@ -11,63 +11,59 @@ from mercer.kernels.named import is_from_data
 from mercer.theory.certificate import Certificate, Statement, certify
 
 
-class Certified:
-    """Estimators that say what is proved of what they learned."""
+def certificate(
+    self: Any,
+    probability: float = 0.95,
+    target_bound: float | None = None,
+    chosen: Collection[str] = (),
+) -> Certificate:
+    """Bounds and exact statements on the fitted function, with the assumptions of each.
 
-    def certificate(
-        self,
-        probability: float = 0.95,
-        target_bound: float | None = None,
-        chosen: Collection[str] = (),
-    ) -> Certificate:
-        """Bounds and exact statements on the fitted function, with the assumptions of each.
+    Parameters
+    ----------
+    probability : float, default=0.95
+        With which a bound holds, each on its own.
+    target_bound : float, optional
+        Y with |y| ≤ Y for all targets, also those to come. Bounds for regression need it.
+    chosen : collection of "kernel" and "regularization", default=()
+        What you chose by looking at these samples, as in a grid search. The bounds that this
+        breaks say so. What the estimator itself chose it knows.
 
-        Parameters
-        ----------
-        probability : float, default=0.95
-            With which a bound holds, each on its own.
-        target_bound : float, optional
-            Y with |y| ≤ Y for all targets, also those to come. Bounds for regression need it.
-        chosen : collection of "kernel" and "regularization", default=()
-            What you chose by looking at these samples, as in a grid search. The bounds that this
-            breaks say so. What the estimator itself chose it knows.
+    Returns
+    -------
+    Certificate
+        Readable when printed; `certificate["norm"].value` is one number of it.
 
-        Returns
-        -------
-        Certificate
-            Readable when printed; `certificate["norm"].value` is one number of it.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelClassifier
+    >>> from mercer.kernels import Gaussian
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (500, 2))
+    >>> model = KernelClassifier("hinge", 0.1, kernel=Gaussian()).fit(X, X[:, 0] > 0)
+    >>> model.certificate()["mean loss"].value < 0.5
+    True
+    """
+    check_is_fitted(self)
+    many = getattr(self, "solutions_", None)
+    if many is not None and len(many) > 1:
+        return _of_pairs(many)
+    largest = getattr(self, "_largest_target", lambda: None)  # where targets are codes of classes
+    found = getattr(self, "_chosen", lambda: from_data(self))
+    return certify(
+        self.function_,
+        self.solution_ if many is None else many[0],
+        probability=probability,
+        target_bound=target_bound,
+        largest_target=largest(),
+        chosen={*chosen, *found()},
+    )
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mercer import KernelClassifier
-        >>> from mercer.kernels import Gaussian
-        >>> X = np.random.default_rng(0).uniform(-1, 1, (500, 2))
-        >>> model = KernelClassifier("hinge", 0.1, kernel=Gaussian()).fit(X, X[:, 0] > 0)
-        >>> model.certificate()["mean loss"].value < 0.5
-        True
-        """
-        check_is_fitted(self)
-        many = getattr(self, "solutions_", None)
-        if many is not None and len(many) > 1:
-            return _of_pairs(many)
-        return certify(
-            self.function_,  # type: ignore[attr-defined]
-            self.solution_ if many is None else many[0],  # type: ignore[attr-defined]
-            probability=probability,
-            target_bound=target_bound,
-            largest_target=self._largest_target(),
-            chosen={*chosen, *self._chosen()},
-        )
 
-    def _chosen(self) -> set[str]:
-        """What `fit` chose by looking at the samples: "kernel", "regularization", or both."""
-        kernel, gamma = self.kernel, getattr(self, "gamma", None)  # type: ignore[attr-defined]
-        return {"kernel"} if is_from_data(kernel, gamma) else set()
-
-    def _largest_target(self) -> float | None:
-        """The largest |y|, where the targets are codes of classes."""
-        return None
+def from_data(estimator: Any) -> set[str]:
+    """What `fit` chose by looking at the samples: the kernel, where its lengthscale is theirs."""
+    kernel, gamma = estimator.kernel, getattr(estimator, "gamma", None)
+    return {"kernel"} if is_from_data(kernel, gamma) else set()
 
 
 def _of_pairs(solutions: list[Any]) -> Certificate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import reduce
 from itertools import combinations
 from typing import Any, Self
@@ -43,56 +43,52 @@ def _has_probabilities(estimator: Any) -> bool:
     return True
 
 
-class Classes:
-    """Labels as numbers with the weights of their classes, and scores as labels."""
+def encoded(self: Any, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, np.ndarray, Any]:
+    """The classes, labels as their numbers, and weights times those of the classes."""
+    classes = np.unique(y if weights is None else y[weights > 0])
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(self).__name__} needs samples of at least two classes with a weight > 0; "
+            f"the data contains only one class, {classes[0]!r}."
+        )
+    labels = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    if self.class_weight is not None:
+        totals = np.bincount(labels, weights, minlength=len(classes))
+        of_class = compute_class_weight(
+            self.class_weight, classes=classes, y=classes, sample_weight=totals
+        )
+        own = np.take(of_class, labels)
+        weights = own if weights is None else weights * own
+    return classes, labels, weights
 
-    class_weight: Any
-    classes_: np.ndarray
 
-    def _encoded(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, np.ndarray, Any]:
-        """The classes, labels as their numbers, and weights times those of the classes."""
-        classes = np.unique(y if weights is None else y[weights > 0])
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs samples of at least two classes with a weight > 0; "
-                f"the data contains only one class, {classes[0]!r}."
-            )
-        labels = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        if self.class_weight is not None:
-            totals = np.bincount(labels, weights, minlength=len(classes))
-            of_class = compute_class_weight(
-                self.class_weight, classes=classes, y=classes, sample_weight=totals
-            )
-            own = np.take(of_class, labels)
-            weights = own if weights is None else weights * own
-        return classes, labels, weights
+def decision_function(self: Any, X: Any) -> Any:
+    """Scores: positive for the second of two classes, one column for each of several."""
+    scores = self._scores(X) if hasattr(self, "_scores") else function_values(self, X)
+    if len(self.classes_) > 2 or scores.ndim == 1:
+        return scores
+    return scores[:, 1] - scores[:, 0]
 
-    def _scores(self, X: Any) -> Any:
-        return function_values(self, X)
 
-    def decision_function(self, X: Any) -> Any:
-        """Scores: positive for the second of two classes, one column for each of several."""
-        scores = self._scores(X)
-        if len(self.classes_) > 2 or scores.ndim == 1:
-            return scores
-        return scores[:, 1] - scores[:, 0]
+def predict(self: Any, X: Any) -> Any:
+    """The class with the best score, for every row of X; a tensor where X is one.
 
-    def predict(self, X: Any) -> Any:
-        """The class with the best score, for every row of X; a tensor where X is one.
-
-        Labels that are no numbers are an array of NumPy all the same.
-        """
-        scores = self.decision_function(X)
-        best = 1 * (scores > 0) if scores.ndim == 1 else scores.argmax(axis=1)
-        return labels_at(self.classes_, best)
+    Labels that are no numbers are an array of NumPy all the same.
+    """
+    scores = self.decision_function(X)
+    best = 1 * (scores > 0) if scores.ndim == 1 else scores.argmax(axis=1)
+    return labels_at(self.classes_, best)
 
 
 @dataclass(eq=False, repr=False)
-class _Classifier(Classes, LossEstimator):
+class _Classifier(LossEstimator):
     """A fit of one problem for all classes, or of several."""
 
     _: KW_ONLY
     class_weight: dict[Any, float] | str | None = None
+    classes_: np.ndarray = field(init=False)
+
+    decision_function, predict = decision_function, predict
 
     def _fit(
         self,
@@ -125,7 +121,7 @@ class _Classifier(Classes, LossEstimator):
 
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         X, y, weights = admit_labels(self, X, y, sample_weight)
-        count = len(self._encoded(y, weights)[0])
+        count = len(encoded(self, y, weights)[0])
         outputs = 1 if count == 2 else count
         return self._formulation(X, self._loss(count), weights, outputs), X
 
@@ -198,7 +194,7 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
         loss = as_loss(self.loss, FOR_CLASSES)
         if self.multi_class not in ("ovr", "ovo"):
             raise ValueError(f"multi_class must be 'ovr' or 'ovo'; got {self.multi_class!r}.")
-        classes, labels, weights = self._encoded(y, weights)
+        classes, labels, weights = encoded(self, y, weights)
         nearest = isinstance(self.solver, str)
 
         def together(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
@@ -345,7 +341,7 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
         strength = checked_regularization(self.C, "C")
         if strength == 0:
             raise ValueError("C must be positive; got 0.")
-        classes, labels, weights = self._encoded(y, weights)
+        classes, labels, weights = encoded(self, y, weights)
         two, loss = len(classes) == 2, self._loss(len(classes))
         targets = 2.0 * labels - 1.0 if two else labels.astype(np.float64)
         ridge = 1.0 / (strength * (float(len(y)) if weights is None else float(weights.sum())))

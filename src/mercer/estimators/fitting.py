@@ -162,37 +162,27 @@ class Formulation:
         }
 
 
-class Explained:
-    """An estimator that says which solver it took, or would take, and why."""
+def explain_solver(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> str:
+    """Which solver was used and why: the candidates with their predicted time and memory.
 
-    def explain(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> str:
-        """Which solver was used and why: the candidates with their predicted time and memory.
-
-        With X and y, which solver `fit(X, y)` would use on this machine; nothing is fitted.
-        """
-        if X is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ApproximationWarning)  # it is said anyway
-                posed = clone(self)._posed(X, y, sample_weight)[0]
-            if posed.choice is None and is_automatic(cast(Any, self).solver):
-                posed = replace(posed, choice=posed.foreseen())
-            return posed.explain()
-        check_is_fitted(self)
-        fitted: Any = self
-        lines = [explanation(fitted.choice_, None)]
-        answer = laws.positive_definite(
-            fitted.kernel_, getattr(fitted.function_.points, "width", None)
+    With X and y, which solver `fit(X, y)` would use on this machine; nothing is self.
+    """
+    if X is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ApproximationWarning)  # it is said anyway
+            posed = clone(self)._posed(X, y, sample_weight)[0]
+        if posed.choice is None and is_automatic(self.solver):
+            posed = replace(posed, choice=posed.foreseen())
+        return posed.explain()
+    check_is_fitted(self)
+    lines = [explanation(self.choice_, None)]
+    answer = laws.positive_definite(self.kernel_, getattr(self.function_.points, "width", None))
+    if answer.unknown:
+        lines.append(
+            "Whether the kernel is positive definite is unknown, so conjugate gradients are "
+            f"not chosen: {answer.because}. {answer.advice}".strip()
         )
-        if answer.unknown:
-            lines.append(
-                "Whether the kernel is positive definite is unknown, so conjugate gradients are "
-                f"not chosen: {answer.because}. {answer.advice}".strip()
-            )
-        return "\n".join([*lines, str(fitted.solution_.status)])
-
-    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
-        """The formulation for these data, and more."""
-        raise NotImplementedError
+    return "\n".join([*lines, str(self.solution_.status)])
 
 
 def explanation(choice: automatic.Choice | None, solver: Any) -> str:

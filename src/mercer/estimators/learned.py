@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
 from mercer.errors import ApproximationWarning
-from mercer.estimators.certified import Certified
-from mercer.estimators.classifier import Classes, signed_targets
+from mercer.estimators.certified import certificate
+from mercer.estimators.classifier import decision_function, encoded, predict, signed_targets
 from mercer.estimators.fitting import is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
@@ -40,14 +40,8 @@ SOLVING = 0.9  # of the time left, for their iterations: the last one and the re
 SHORT = 1.0  # seconds that a final fit may take in any case: centres would not be quicker
 
 
-class _Attributes(KernelInput):
-    """Attributes that `fit` sets, with their types; in a dataclass they would be parameters."""
-
-    feature_importances_: np.ndarray
-
-
 @dataclass(eq=False, repr=False)
-class _Learned(Certified, CallbackSupportMixin, _Attributes):
+class _Learned(CallbackSupportMixin, KernelInput):
     """How a metric is learned, and the ridge fit of all rows that follows."""
 
     _instead_of_tensors = ""
@@ -63,6 +57,9 @@ class _Learned(Certified, CallbackSupportMixin, _Attributes):
     centres: int | AnyChoice | None = None
     random_state: Seed = 0
     device: Any = None
+    feature_importances_: np.ndarray = field(init=False)
+
+    certificate = certificate
 
     def _candidates(self) -> Sequence[Candidate]:
         """The kernels with the form of their metric that are compared."""
@@ -266,7 +263,7 @@ def _standardised(y: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class LearnedKernelClassifier(_Learned, Classes, ClassifierMixin, BaseEstimator):
+class LearnedKernelClassifier(_Learned, ClassifierMixin, BaseEstimator):
     """Least-squares classification in a metric that is learned from the labels.
 
     The metric is learned as by `LearnedKernelRegressor`, from targets ±1 for each class. Scores are
@@ -305,12 +302,14 @@ class LearnedKernelClassifier(_Learned, Classes, ClassifierMixin, BaseEstimator)
     _: KW_ONLY
     class_weight: dict[Any, float] | str | None = None
 
+    decision_function, predict = decision_function, predict
+
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the metric, then fit f to labels y, of any kind."""
         begun = time.perf_counter()
         X, y, weights = admit_labels(self, X, y, sample_weight)
-        classes, labels, weights = self._encoded(y, weights)
+        classes, labels, weights = encoded(self, y, weights)
         targets = signed_targets(labels, len(classes))
         task = FitTask.root(self, X, y, weights, None)
 

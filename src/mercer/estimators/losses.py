@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mercer.checks import is_number
-from mercer.estimators.attributes import LearnedByLoss
-from mercer.estimators.certified import Certified
+from mercer.estimators.certified import certificate
 from mercer.estimators.early_stopping import stopping_rule
-from mercer.estimators.fitting import Explained, Formulation, formulation, is_automatic
+from mercer.estimators.fitting import Formulation, explain_solver, formulation, is_automatic
 from mercer.estimators.inputs import hosted
 from mercer.estimators.progress import CallbackSupportMixin
+from mercer.estimators.smaller import compress
 from mercer.features.centres import AnyChoice, Given
-from mercer.features.inputs import KernelLike
+from mercer.features.inputs import KernelInput, KernelLike
+from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.losses import (
     Absolute,
@@ -34,9 +36,10 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.points import PointSet
-from mercer.solvers.automatic import default_solver
+from mercer.solvers.automatic import Choice, default_solver
 from mercer.solvers.newton import Newton, default_tolerance
 from mercer.solvers.problem import Solver
+from mercer.solvers.solution import Solution
 
 FOR_CLASSES: dict[str, type[Loss]] = {
     "log_loss": Logistic,
@@ -63,7 +66,7 @@ factor takes 3 GB in float64."""
 
 
 @dataclass(eq=False, repr=False)
-class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
+class LossEstimator(CallbackSupportMixin, KernelInput):
     """The parameters that estimators of a loss share, and how they choose a solver."""
 
     _allow_indefinite = True
@@ -87,6 +90,20 @@ class LossEstimator(Certified, Explained, CallbackSupportMixin, LearnedByLoss):
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
+    function_: RKHSFunction = field(init=False)
+    kernel_: Kernel = field(init=False)
+    solution_: Solution = field(init=False)
+    dual_coef_: Any = field(init=False)
+    intercept_: Any = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: np.ndarray = field(init=False)
+    compression_error_: float = field(init=False)
+    X_fit_: Any = field(init=False)
+    choice_: Choice | None = field(init=False)
+    validation_scores_: Any = field(init=False)
+    loss_: Loss = field(init=False)
+
+    certificate, compress, explain = certificate, compress, explain_solver
 
     def _formulation(self, X: Any, loss: Loss, weights: Any, outputs: int = 1) -> Formulation:
         """Where f is sought, and by which solver."""

@@ -159,7 +159,8 @@ class OneVersusOne:
         groups, bounds = self._groups(), self.bounds.tolist()
         limit = solver.limit(len(points))
         limit = min(limit, solver.tuning.steps_before_polish * largest) if some else limit
-        squares: list[Any] = [None] * self.classes
+        ends = np.cumsum(self.sizes**2)
+        places, squares = ends - self.sizes**2, np.empty(int(ends[-1]))
         found: dict[tuple[int, int], Machine] = {}
 
         def square(group: range) -> None:
@@ -167,7 +168,7 @@ class OneVersusOne:
             matrix = self._matrix(points.slice(start, stop), None, np.float64)
             for i in group:
                 own = slice(bounds[i] - start, bounds[i + 1] - start)
-                squares[i] = np.ascontiguousarray(matrix[own, own])
+                squares[places[i] : ends[i]] = matrix[own, own].ravel()
 
         def solved(group: range) -> None:
             work = TwoClasses(largest, solver.tolerance, limit)
@@ -175,12 +176,12 @@ class OneVersusOne:
             later = points.slice(start, len(points))
             stripe = self._matrix(points.slice(start, stop), later, np.float64)
             for i in group:
-                rows = stripe[bounds[i] - start : bounds[i + 1] - start]
-                mine = ordered[bounds[i] : bounds[i + 1]]
-                for j in range(i + 1, self.classes):
-                    between = rows[:, bounds[j] - start : bounds[j + 1] - start]
-                    both = mine, ordered[bounds[j] : bounds[j + 1]]
-                    answer = work.solve(squares[i], between, squares[j], both)
+                if i + 1 == self.classes:
+                    break
+                own = stripe[bounds[i] - start : bounds[i + 1] - start, bounds[i] - start :]
+                both = squares, places
+                answers = work.solve_with_later(i, self.bounds, both, own, ordered)
+                for j, answer in enumerate(answers, i + 1):
                     found[i, j] = _machine(solver, sums[i] + sums[j], *answer)
 
         threads = thread_count() if getattr(self.gram.kernel, "parallel", True) else 1

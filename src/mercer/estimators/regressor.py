@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -256,6 +256,7 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
 
     quantiles: float | Sequence[float] = 0.5
     regularization: float | None = None
+    order_: np.ndarray = field(init=False)
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

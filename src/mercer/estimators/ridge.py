@@ -15,12 +15,11 @@ from sklearn.base import clone
 from sklearn.utils import check_array
 
 from mercer.errors import ApproximationWarning, warn
-from mercer.estimators.attributes import LearnedByLoss
-from mercer.estimators.certified import Certified
+from mercer.estimators.certified import from_data
 from mercer.estimators.early_stopping import held_out_rule, stopping_rule
 from mercer.estimators.fitting import (
-    Explained,
     Formulation,
+    explain_solver,
     formulation,
     formulation_on_blocks,
     keep,
@@ -35,7 +34,7 @@ from mercer.estimators.inputs import (
 )
 from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales
-from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
+from mercer.estimators.progress import FitTask, with_callbacks
 from mercer.estimators.ridge_paths import CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -60,24 +59,8 @@ PATIENCE = 600.0  # seconds of a search beyond which centres are taken
 PathOfRidges = SpectralPath | CentresPath | HeldOutPath
 
 
-class _Ridge(Certified, CallbackSupportMixin, RidgeUncertainty, LearnedByLoss):
-    """Predictions, their uncertainty, and scores of both ridge estimators."""
-
-    _allow_indefinite = True
-    _allow_spline = True
-    _instead_of_tensors = ""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions."""
-        X, y, sample_weight = hosted(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight=sample_weight))  # type: ignore[misc]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "function_")
-
-
 @dataclass(eq=False, repr=False)
-class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression: min over f of Σ_i w_i (y_i − f(x_i) − b)² + α‖f‖².
 
     It replaces scikit-learn's estimator of the same name: the same parameters come first and mean
@@ -191,7 +174,7 @@ class KernelRidge(Explained, _Ridge, MultiOutputMixin, RegressorMixin, BaseEstim
         With X and y, which solver `fit(X, y)` would use on this machine; nothing is fitted. A
         fitted model without an intercept says what one would gain, where that is cheap to know.
         """
-        text = super().explain(X, y, sample_weight)
+        text = explain_solver(self, X, y, sample_weight)
         problems = getattr(self, "_problems", [])  # a model that was loaded has none
         if X is not None or self.fit_intercept or len(problems) != 1:
             return text
@@ -273,7 +256,7 @@ def _checked_alphas(alpha: Any, y: np.ndarray) -> list[float]:
 
 
 @dataclass(eq=False, repr=False)
-class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel ridge regression whose α and lengthscale are chosen by leave-one-out or held-out rows.
 
     Each lengthscale costs one eigendecomposition, which gives the leave-one-out predictions for
@@ -392,7 +375,7 @@ class KernelRidgeCV(_Ridge, MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _chosen(self) -> set[str]:
         kernels, alphas = self.cv_errors_.shape  # type: ignore[attr-defined]
-        searched = {"kernel"} if kernels > 1 else super()._chosen()
+        searched = {"kernel"} if kernels > 1 else from_data(self)
         return searched | ({"regularization"} if alphas > 1 else set())
 
     def explain(self, X: Any, y: Any, sample_weight: Any = None) -> str:

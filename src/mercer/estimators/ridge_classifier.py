@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_positive
-from mercer.estimators.certified import Certified
+from mercer.estimators.certified import certificate
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at
 from mercer.estimators.ridge import KernelRidge
 from mercer.estimators.uncertainty import RidgeSmoother
@@ -34,7 +34,7 @@ LEARNED = (
 
 
 @dataclass(eq=False, repr=False)
-class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstimator):
+class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
     """Classification by kernel ridge regression: targets are 1 for a class and −1 for the others.
 
     It is scikit-learn's `RidgeClassifier` with a kernel: one linear system for all classes, and
@@ -94,6 +94,8 @@ class KernelRidgeClassifier(Certified, RidgeSmoother, ClassifierMixin, BaseEstim
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
+
+    certificate = certificate
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""

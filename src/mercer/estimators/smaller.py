@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
 from mercer.checks import check_count
-from mercer.features.centres import Choice, Given, Greedy
-from mercer.features.compression import compress
+from mercer.features.centres import AnyChoice, Choice, Given, Greedy
+from mercer.features.compression import compress as projected
 from mercer.functions import RKHSFunction
 from mercer.points import DensePoints, PointSet
 
+Fitted = TypeVar("Fitted")
 OF_ROWS = ("support_", "n_support_", "table_")  # what numbers training rows, which are gone
+
+
+def compress(self: Fitted, centres: int | AnyChoice) -> Fitted:
+    """A copy of this fitted estimator whose function has few centres, to ship or to speed up.
+
+    Parameters
+    ----------
+    centres : int or choice of `mercer.features.centres`
+        How many: means of groups of the present ones, so that no training row is among them,
+        or some of them where points have no means. A choice picks some of them.
+
+    Returns
+    -------
+    estimator
+        It predicts as this one does; `compression_error_` says how far its function is from f.
+        It does not know training rows by number: `support_` is gone.
+    """
+    return smaller(self, centres)
 
 
 def smaller(model: Any, centres: Any) -> Any:
@@ -37,7 +56,7 @@ def smaller(model: Any, centres: Any) -> Any:
         if centres >= len(f):
             return copy.copy(model)
         centres = _means(f, int(centres))
-    found = compress(f, centres)
+    found = projected(f, centres)
     g: Any = found.function
     copied = copy.copy(model)
     copied.function_, copied.compression_error_ = g, found.relative_error

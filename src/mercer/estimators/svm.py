@@ -6,7 +6,7 @@ They replace scikit-learn's estimators of the same names; the solver is dual asc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import combinations, pairwise
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
@@ -19,9 +19,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.arrays import as_numpy, beside, namespace, to_precision
 from mercer.checks import is_number
-from mercer.estimators.attributes import LearnedSupport
-from mercer.estimators.calibration import Probabilities
-from mercer.estimators.certified import Certified
+from mercer.estimators.calibration import calibrated, predict_log_proba, predict_proba
+from mercer.estimators.certified import certificate
 from mercer.estimators.fitting import keep, with_stored_pairs
 from mercer.estimators.inputs import (
     admit_labels,
@@ -34,8 +33,9 @@ from mercer.estimators.inputs import (
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.pairs import Machine, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
+from mercer.estimators.smaller import compress
 from mercer.features.bases import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
-from mercer.features.inputs import KernelLike, length
+from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
@@ -61,7 +61,7 @@ INFINITE = 1e10  # for C = ∞ in regression: no coefficient comes near so large
 
 
 @dataclass(eq=False, repr=False)
-class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
+class SupportVectorMachine(CallbackSupportMixin, KernelInput):
     """The parameters, the kernel, the solver and the support vectors of all machines."""
 
     _allow_indefinite = True
@@ -77,6 +77,22 @@ class SupportVectorMachine(Certified, CallbackSupportMixin, LearnedSupport):
     cache_size: float | None = None
     verbose: bool = False
     max_iter: int = -1
+    function_: RKHSFunction = field(init=False)
+    kernel_: Kernel = field(init=False)
+    solution_: Solution = field(init=False)
+    dual_coef_: Any = field(init=False)
+    intercept_: Any = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: np.ndarray = field(init=False)
+    compression_error_: float = field(init=False)
+    support_: np.ndarray = field(init=False)
+    support_vectors_: Any = field(init=False)
+    n_support_: np.ndarray = field(init=False)
+    n_iter_: Any = field(init=False)
+    statuses_: list[Status] = field(init=False)
+    solutions_: list[Solution] = field(init=False)
+
+    certificate, compress = certificate, compress
 
     def _check_parameters(self) -> None:
         check_number(self, "tol")
@@ -244,7 +260,7 @@ def _scale_gamma(X: Any, weights: np.ndarray) -> float:
 
 
 @dataclass(eq=False, repr=False)
-class SupportVectorClassifier(Probabilities, SupportVectorMachine):
+class SupportVectorClassifier(SupportVectorMachine):
     """Machines for pairs of classes, and their votes."""
 
     _: KW_ONLY
@@ -253,6 +269,11 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
     decision_function_shape: str = "ovr"
     break_ties: bool = False
     random_state: Seed = None
+    classes_: np.ndarray = field(init=False)
+    class_weight_: np.ndarray = field(init=False)
+    table_: RKHSFunction = field(init=False)  # of many classes: libsvm's, a function for each other
+
+    predict_proba, predict_log_proba = predict_proba, predict_log_proba
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -272,7 +293,7 @@ class SupportVectorClassifier(Probabilities, SupportVectorMachine):
         machines = pairs.solve(self._problem, solver, told, self._hinge_costs(costs))
         attributes = self._attributes(gram, pairs, machines)
         attributes |= {"classes_": classes, "class_weight_": factors}
-        attributes |= self._calibrated(X, y, weights)
+        attributes |= calibrated(self, X, y, weights)
         self._keep(attributes, *attributes["statuses_"])
         task.end(lambda: attributes)
         return self
@@ -789,6 +810,7 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
 
     _: KW_ONLY
     nu: float = 0.5
+    offset_: float = field(init=False)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -12,13 +12,20 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import linalg
 from mercer.arrays import as_numpy, beside
 from mercer.checks import check_count, check_positive
+from mercer.estimators.certified import certificate
 from mercer.estimators.conformal import check_coverage, jackknife_plus
-from mercer.estimators.inputs import evaluation_points, function_values
+from mercer.estimators.inputs import evaluation_points, function_values, hosted
+from mercer.estimators.progress import CallbackSupportMixin
+from mercer.estimators.smaller import compress
 from mercer.features.inputs import KernelInput
+from mercer.functions import RKHSFunction
+from mercer.kernels.base import Kernel
 from mercer.kernels.measures import generator
 from mercer.operators import Gram
+from mercer.solvers.automatic import Choice
 from mercer.solvers.posterior import Posterior, posterior
 from mercer.solvers.problem import Problem
+from mercer.solvers.solution import Solution
 
 
 class RidgeSmoother(KernelInput):
@@ -100,12 +107,30 @@ class RidgeSmoother(KernelInput):
         return state
 
 
-class RidgeUncertainty(RidgeSmoother):
-    """Posterior, intervals and smoother, shared by the ridge estimators.
+class RidgeUncertainty(CallbackSupportMixin, RidgeSmoother):
+    """Predictions, their uncertainty, and scores of both ridge estimators.
 
     A ridge fit is the mean of a Gaussian process with prior covariance s²k, noise variance s²α/w_i
     and, where there is an intercept, a flat prior on it; s² is ŝ² = yᵀ(K + αI)⁻¹y/n.
     """
+
+    _allow_indefinite = True
+    _allow_spline = True
+    _instead_of_tensors = ""
+
+    function_: RKHSFunction
+    kernel_: Kernel
+    solution_: Solution
+    dual_coef_: Any
+    intercept_: Any
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    compression_error_: float
+    X_fit_: Any
+    choice_: Choice | None
+    validation_scores_: Any
+
+    certificate, compress = certificate, compress
 
     def predict(
         self,
@@ -137,6 +162,14 @@ class RidgeUncertainty(RidgeSmoother):
             raise ValueError("return_std and return_cov exclude each other: ask for one of them.")
         spreads = self._spreads(X, values, return_cov, include_noise)
         return values, spreads
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions."""
+        X, y, sample_weight = hosted(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight=sample_weight))  # type: ignore[misc]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "function_")
 
     def _spreads(self, X: Any, values: Any, full: bool, noisy: bool) -> Any:
         """Deviations or covariances, a column for each output."""

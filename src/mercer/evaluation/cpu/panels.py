@@ -78,8 +78,9 @@ def fill_decays(  # type: ignore[no-untyped-def]
     out = carray(panel, (rows, panel_width))
     for r in range(rows):
         if source == TILE:
-            for j in range(width):
-                out[r, j] = given[row + r, column + j]
+            line, target = given[row + r, column : column + width], out[r]
+            for j in range(width):  # `target[:] = line` would compile error messages for seconds
+                target[j] = line[j]
         for j in range(0, width, step):
             decay_step(out, r, j, factor)
 

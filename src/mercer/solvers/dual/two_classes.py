@@ -161,8 +161,8 @@ def solve_pair(blocks, numbers, first, second, start, tolerance, limit):  # type
         fields[0, k] = 1.0 if k < split else -1.0
         fields[3 if k < split else 2, k] = cost if k < split else -cost
         fields[4, k] = cost
-    if len(start):
-        alpha[:] = start
+    for k in range(len(start)):  # a slice of an array would compile its error messages for seconds
+        alpha[k] = start[k]
     rows = numbers[: m * m].reshape(m, m)
     gap, primal, steps, _ = solve_two_classes(
         blocks, rows, fields, tolerance, limit, alpha, values, levels
@@ -171,6 +171,33 @@ def solve_pair(blocks, numbers, first, second, start, tolerance, limit):  # type
     for k in range(m):
         support += alpha[k] != 0.0
     return alpha, -levels[0], gap, primal, steps, support
+
+
+@compiled
+def solve_with_later(  # type: ignore[no-untyped-def]
+    i, bounds, squares, places, rows, costs, numbers, tolerance, limit, alphas, answers
+):
+    """The pairs of class i with all later ones; `rows` are those of its matrix from itself on.
+
+    `squares` holds the matrices of all classes one after the other, from `places` on. α of a pair
+    goes to `alphas`, one after the other, and the other numbers to a row of `answers`.
+    """
+    here, own = bounds[i], bounds[i + 1] - bounds[i]
+    first = squares[places[i] : places[i] + own * own].reshape(own, own)
+    start, put = np.zeros(0), 0
+    for j in range(i + 1, len(bounds) - 1):
+        a, b = bounds[j], bounds[j + 1]
+        m = b - a
+        second = squares[places[j] : places[j] + m * m].reshape(m, m)
+        blocks = first, rows[:, a - here : b - here], second
+        mine, theirs = costs[here : here + own], costs[a:b]
+        alpha, level, gap, primal, steps, support = solve_pair(
+            blocks, numbers, mine, theirs, start, tolerance, limit
+        )
+        alphas[put : put + own + m] = alpha
+        put += own + m
+        answer = answers[j - i - 1]
+        answer[0], answer[1], answer[2], answer[3], answer[4] = level, gap, primal, steps, support
 
 
 class TwoClasses:
@@ -202,5 +229,29 @@ class TwoClasses:
 
         `costs` are those of both classes; `start` is an α within the bounds whose sum is 0.
         """
-        blocks = first, between, second
+        blocks = first, np.ascontiguousarray(between), second  # one layout is compiled
         return solve_pair(blocks, self.numbers, *costs, start, self.tolerance, self.limit)
+
+    def solve_with_later(
+        self,
+        i: int,
+        bounds: np.ndarray,
+        squares: tuple[np.ndarray, np.ndarray],
+        rows: np.ndarray,
+        costs: np.ndarray,
+    ) -> list[tuple[Any, ...]]:
+        """The same for a class and each of all later ones, in one call.
+
+        `squares` are the matrices of all classes in one array, and where each begins; `rows` those
+        of class i, from its own points on.
+        """
+        later = np.diff(bounds)[i + 1 :]
+        ends = np.cumsum(later + (bounds[i + 1] - bounds[i]))
+        alphas, answers = np.empty(int(ends[-1])), np.empty((len(later), 5))
+        settings = self.numbers, self.tolerance, self.limit
+        solve_with_later(i, bounds, *squares, rows, costs, *settings, alphas, answers)
+        parts, numbers = np.split(alphas, ends[:-1]), answers.tolist()
+        return [
+            (alpha, b, gap, primal, int(steps), int(support))
+            for alpha, (b, gap, primal, steps, support) in zip(parts, numbers, strict=True)
+        ]

@@ -154,7 +154,8 @@ def _present(x, a, n, y, b, m, previous, weight, rows, saved, logs):  # type: ig
     for i in range(n - 1, -1, -1):
         symbol, old, there = x[a + i], saved[previous[a + i]], -1
         seen = old[0] != -1.0
-        copy[: m + 1] = current[: m + 1]
+        for j in range(m + 1):  # slices would compile their error messages for seconds
+            copy[j] = current[j]
         for j in range(m - 1, -1, -1):
             if y[b + j] == symbol:
                 there = j
@@ -162,7 +163,8 @@ def _present(x, a, n, y, b, m, previous, weight, rows, saved, logs):  # type: ig
                 gain = _less(copy[there + 1], old[there + 2] if seen else zero, logs)
                 current[j] = _plus(copy[j], _times(weight, gain, logs), logs)
         old[0] = 1.0
-        old[1 : m + 2] = copy[: m + 1]
+        for j in range(m + 1):
+            old[j + 1] = copy[j]
     return current[0]
 
 
