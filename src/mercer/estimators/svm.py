@@ -142,8 +142,10 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
         It is in their precision, unless that would show beside numbers of the size `unit`.
         """
         points: Any = gram.x.take(support)
-        sizes = np.abs(as_numpy(Gram(gram.kernel, points).diagonal()))
-        if points.dtype != np.float32 or not loses_digits(sizes, coefficients, unit):
+        wide = points.dtype == np.float32 and loses_digits(
+            np.abs(as_numpy(Gram(gram.kernel, points).diagonal())), coefficients, unit
+        )
+        if not wide:
             coefficients = coefficients.astype(points.dtype, copy=False)
         points = points.there if isinstance(points, HostedPoints) else points
         return {
