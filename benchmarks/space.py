@@ -67,7 +67,7 @@ def components(effort: Effort) -> Iterator[Row]:
         "randomized": TheirPCA(count, **params, eigen_solver="randomized", random_state=0),
     }
     works = {name: partial(model.fit, X) for name, model in models.items()}
-    times = interleaved(works, effort.repeats(6))
+    times = interleaved(works, effort.repeats(15))
     for peer in ("arpack", "randomized"):
         yield faster(
             f"KernelPCA, {count} components, n = {n:,}, d = {d}, Gaussian, against {peer}",

@@ -38,7 +38,7 @@ class Tuning:
     stored: int = 400  # rows up to which a stored matrix is decomposed at once
     matrices: int = 5  # of this size that it takes
     share: int = 8  # … and one part of n_components in so many rows from which it is anyway
-    tolerance: float = 1e-10  # the residual of a pair relative to the largest, in float64, …
+    tolerance: float = 1e-9  # the residual of a pair relative to the largest, in float64, …
     units: float = 64.0  # … and at least so many rounding units of the data
     extra: int = 4  # columns of a block beside the components: two products fewer
     tiny: int = 16  # rows up to which it is so whatever the solver: a block has as many columns
@@ -254,11 +254,16 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             by_size = solver == "randomized"
             return _dense_eigenpairs(gram.dense().astype(np.float64), count, by_size)
         gram = stored_if_small(gram)
-        means = np.asarray(gram.T @ np.ones(n, gram.dtype), np.float64) / n
+        sums: list[np.ndarray] = []
 
         def multiply(block: np.ndarray) -> np.ndarray:
-            centred = (block - block.mean(axis=0)).astype(gram.dtype)
-            image = np.asarray(gram @ centred, np.float64)
+            """HKH V; the first time K1, too, in the same product."""
+            columns = block - block.mean(axis=0)
+            columns = columns if sums else np.column_stack([columns, np.ones(n)])
+            image = np.asarray(gram @ columns.astype(gram.dtype), np.float64)
+            if not sums:
+                sums.append(image[:, -1])
+                image = image[:, :-1]
             return image - image.mean(axis=0)
 
         randomized = solver == "randomized"
@@ -274,7 +279,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             extra=few.oversampling if randomized else few.extra,
             random_state=self.random_state,
         )
-        return means, found.values, found.vectors
+        return sums[0] / n, found.values, found.vectors
 
     def _powers(self, n: int, count: int) -> int:
         if isinstance(self.iterated_power, Integral):
