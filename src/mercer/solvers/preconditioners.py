@@ -654,12 +654,13 @@ class SampledHessians:
         xp = namespace(shares)
         least = xp.where(looked_at(factors) != 0, 0.5 / rows, 0.0)
         shares = at_rest(xp.maximum(least, shares / xp.sum(shares)))
+        del least
         second = self._of(factors, *_drawn_by(shares, fewer, seed))
         scores = self._leverages(second, factors)
         del second
         shares = at_rest(xp.maximum(shares, scores / xp.sum(scores)))
-        del scores
         drawn = _drawn_by(shares, count, seed)
+        del scores, shares  # a number for each row, beside the largest arrays
         return self._of(factors, *drawn), *drawn
 
     def _looks_first(self, active: int) -> bool:
