@@ -222,3 +222,19 @@ def test_a_path_goes_no_further_than_it_is_asked():
     assert len(calls) == len(first.solution.history["residual"])
     with pytest.raises(ValueError, match="needs regularization > 0"):
         next(regularization_path(problem, [1e-3, 0.0]))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_what_is_stopped_early_is_no_worse_than_a_constant(intercept):
+    random = np.random.default_rng(0)
+    X = random.standard_normal((60, 2))
+    y = np.sin(3.0 * X[:, 0]) + 0.3 * random.standard_normal(60) + 1.0
+    problem = Problem(Gaussian(1.0).gram(X), y, Squared(), 1e-8, fit_intercept=intercept)
+    rest = 0.5 * np.mean((y - intercept * y.mean()) ** 2)
+    for steps in (1, 2, 3):
+        solution = ConjugateGradient(iterations=steps, rank=5).solve(problem)
+        assert solution.objective <= rest * (1.0 + 1e-12)
+        f = problem.gram.dense() @ solution.coefficients + solution.intercept
+        penalty = solution.coefficients @ problem.gram.dense() @ solution.coefficients
+        assert solution.objective == pytest.approx(0.5 * np.mean((y - f) ** 2) + 0.5e-8 * penalty)
+        assert not solution.status.converged

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, precision, to_precision
+from mercer.arrays import Array, as_numpy, namespace, precision, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
@@ -360,21 +360,28 @@ class ConjugateGradient:
         residual = state.certified if same else None  # α is x then
         if residual is None:
             residual = ridge_residual(problem, wide, at.intercept)
+        intercept, note = at.intercept, ""
+        if state.stopped and problem.null_space is None:
+            constant, rest = _constant(problem)
+            if residual.objective > rest.objective:
+                # iterations lower the dual objective; f may first move away from the targets
+                alpha, intercept, residual = 0.0 * alpha, constant, rest
+                note = "; a constant is better than what they have found, and is returned"
         return Solution(
             coefficients=alpha,
-            status=self._status(state, residual),
+            status=self._status(state, residual, note),
             objective=residual.objective,
             gap=residual.claimed,
             history=state.history,
-            intercept=at.intercept if at.intercept.ndim else float(at.intercept),
+            intercept=intercept if intercept.ndim else float(intercept),
         )
 
-    def _status(self, state: RidgeState, residual: Residual) -> Status:
+    def _status(self, state: RidgeState, residual: Residual, note: str = "") -> Status:
         counts = {"float32": state.singles, "float64": state.iteration - state.singles}
         each = ", ".join(f"{count} in {name}" for name, count in counts.items() if count)
         work = (
             f"{state.iteration} iterations{f' ({each})' if each else ''} with a preconditioner of "
-            f"rank {state.work.preconditioner.columns.rank}; {residual}"
+            f"rank {state.work.preconditioner.columns.rank}; {residual}{note}"
         )
         goal = self.goal(state.work.gram)
         if residual.claimed <= goal:
@@ -391,6 +398,20 @@ class SharedColumns:
 
     columns: Columns
     x: Array | None = None
+
+
+def _constant(problem: Problem) -> tuple[Array, Residual]:
+    """The best constant, 0 where there is no intercept, and the residual of f = it alone."""
+    xp, weights, y = namespace(problem.y), problem.sample_weights[:, None], problem.y_columns
+    total, b = xp.sum(weights), 0.0 * y[0, :]
+    if problem.fit_intercept:
+        b = xp.sum(weights * y, axis=0) / total
+    squares = xp.sum(weights * (y - b) ** 2, axis=0)
+    sizes = xp.sum(weights * y**2, axis=0)
+    sizes = xp.where(sizes > 0, sizes, 1.0)
+    claimed = float(xp.max(xp.sqrt(squares / sizes)))
+    objective = 0.5 * float(xp.sum(squares) / total)
+    return xp.reshape(b, problem.y.shape[1:]), Residual(claimed, 0.0, objective)
 
 
 def _in_time(factors: Iterator[Any], until: float) -> Iterator[Any]:
