@@ -54,6 +54,9 @@ class Machine:
     values_rows : float
         For which values are computed at a time where only sums of their squares are wanted:
         those of all rows would take more memory than the rows, unless they are elsewhere.
+    keeps_rows : bool
+        Whether main memory may hold what was computed for each row, to read it again: not where
+        rows are elsewhere.
     pool_rows : float
         Rows for each centre, of a pool that stands for all rows where these are elsewhere.
     rank_per_root : float
@@ -95,6 +98,7 @@ class Machine:
     rows_bytes: int = 16 << 20
     sample_bytes: int = 32 << 20
     values_rows: float = 1 << 18
+    keeps_rows: bool = True
     pool_rows: float = math.inf
     rank_per_root: float = math.inf
     copies: float = 1.0
@@ -121,6 +125,7 @@ CARD = Machine(
     rows_bytes=2 << 30,
     sample_bytes=1 << 30,
     values_rows=math.inf,
+    keeps_rows=False,
     rank_per_root=20.0,
     copies=1.1,
     blocks=0,
@@ -130,7 +135,8 @@ CARD = Machine(
     probe=1 << 15,
     order=4096,
 )
-CLUSTER = replace(CPU, values_rows=math.inf, pool_rows=20)  # rows on workers, the rest is here
+# rows on workers, the rest is here
+CLUSTER = replace(CPU, values_rows=math.inf, keeps_rows=False, pool_rows=20)
 TENSORS = replace(  # on the CPU, where torch computes
     CARD, fetching_is_slow=False, probe=CPU.probe, order=CPU.order
 )

@@ -291,6 +291,7 @@ class Newton:
             space.smoothed(state.width)
         space.remember(stage, state.origin)
         state.point = space.at(state.coefficients, state.intercept)
+        space.count = stage["count"]  # that was done before
         if state.krylov is not None:
             state.direction = space.direction(state.point, self._stage_goal(state))
             state.direction.resume(state.krylov, stage["energies"], stage["taken"])
