@@ -9,6 +9,7 @@ a linear system is solved, gradients are computed in float64 and correct it.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,7 +33,7 @@ from mercer.operators import (
     StoredMatrix,
 )
 from mercer.runtime.machine import CPU, float64_is_slow
-from mercer.runtime.threads import spans
+from mercer.runtime.threads import single_threaded_blas, spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
 from mercer.solvers.preconditioners import (
@@ -141,7 +142,7 @@ class Basis:
             clear_small(lower)
         return lower
 
-    def lift(self, operator: Gram) -> None:
+    def lift(self, operator: Gram) -> StoredMatrix:
         """Store the rows of K_nM L⁻ᵀ, those of φ(x) in coordinates of the basis.
 
         In these coordinates rounding is of the size of the values, where β may be large numbers
@@ -160,6 +161,7 @@ class Basis:
             rows[start:stop] = block
         clear_small(rows)
         self.lifted = StoredMatrix(rows)
+        return self.lifted
 
 
 # ---- kinks ---------------------------------------------------------------------------------------
@@ -311,8 +313,9 @@ class Direction:
         # Products in float32 are those of a Hessian that is a little off. Steps that lower the
         # residual below what that does to it would fit the rounding, and each costs a pass.
         if space.products != "float64":
-            error = hessian.rounding(first) / (math.sqrt(inner(first, first)) or 1.0)
-            self.noise = space.excess(error, inner(error, preconditioner.solve(error)))
+            with space.passing():
+                error = hessian.rounding(first) / (math.sqrt(inner(first, first)) or 1.0)
+                self.noise = space.excess(error, inner(error, preconditioner.solve(error)))
         self.share, self.objective = 0.0, point.objective
         if not isinstance(space.loss, Squared):
             size = max(abs(point.objective), 1e-300)
@@ -451,9 +454,16 @@ class OnCentres:
     def store(self) -> None:
         """Store the rows in coordinates of the basis, if that pays and they are precise enough."""
         if self.lifted is None and not self.refined and stores_rows(self.problem, self.count):
-            self.basis.lift(self.operator)
-            self.lifted = self.basis.lifted
+            self.lifted = self.basis.lift(self.operator)
             self.products = str(self.lifted.dtype)
+
+    def passing(self) -> AbstractContextManager[None]:
+        """Around passes: BLAS is held to one thread.
+
+        Its threads wait for work busily, which takes a core from the threads of the next pass.
+        Beside a pass, products with the preconditioner are small.
+        """
+        return single_threaded_blas() if self.operator.machine.uses_numpy else nullcontext()
 
     def remembered(self) -> tuple[dict[str, Any], Array | None]:
         """What the steps to come depend on beside the point, and where the preconditioner is of."""
