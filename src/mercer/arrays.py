@@ -168,6 +168,21 @@ def smallest(values: Array, count: int) -> np.ndarray:
     return np.argsort(as_numpy(values), kind="stable")[:count]
 
 
+def largest(values: Array, count: int) -> np.ndarray:
+    """For each row of a matrix the numbers of the columns with the largest values, in order.
+
+    >>> import numpy
+    >>> largest(numpy.array([[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]]), 2).tolist()
+    [[0, 2], [2, 1]]
+    """
+    if is_tensor(values):
+        return as_numpy(values.topk(count, dim=1).indices)
+    count = min(count, values.shape[1])
+    places = np.argpartition(-values, count - 1, axis=1)[:, :count]
+    order = np.argsort(-np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1)
+
+
 def inner(a: Array, b: Array) -> float:
     """⟨a, b⟩, summed over all entries.
 
