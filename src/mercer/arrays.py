@@ -152,6 +152,9 @@ def uniform(seed: int, like: Array) -> Array:
     xp = namespace(like)
     if getattr(xp, "takes_numpy", False):
         return xp.uniform(seed, like)
+    if is_tensor(like):
+        generator = xp.Generator(like.device).manual_seed(seed)
+        return xp.rand(like.shape[0], generator=generator, dtype=xp.float64, device=like.device)
     return np.random.default_rng(seed).random(like.shape[0])
 
 
