@@ -143,7 +143,7 @@ def identity(size: int, like: Array) -> Array:
 
 
 def uniform(seed: int, like: Array) -> Array:
-    """Independent random numbers in [0, 1), one for each row of an array, here or beside its rows.
+    """Independent random numbers in [0, 1), one for each row of an array, beside its rows.
 
     >>> import numpy
     >>> uniform(0, numpy.ones(3)).shape
@@ -155,7 +155,7 @@ def uniform(seed: int, like: Array) -> Array:
     if is_tensor(like):
         generator = xp.Generator(like.device).manual_seed(seed)
         return xp.rand(like.shape[0], generator=generator, dtype=xp.float64, device=like.device)
-    return np.random.default_rng(seed).random(like.shape[0])
+    return beside(np.random.default_rng(seed).random(like.shape[0]), like)
 
 
 def smallest(values: Array, count: int) -> np.ndarray:
