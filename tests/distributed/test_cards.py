@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import numpy as np
 import pytest
 
@@ -48,22 +46,10 @@ def test_blocks_are_computed_on_the_card_of_their_worker(cluster, monkeypatch, n
     np.testing.assert_allclose(found.dual_coef_, wanted, rtol=1e-6, atol=1e-8)
     assert isinstance(found.dual_coef_, np.ndarray)
     assert uploads.count((100, 2)) == 3  # each block of rows once, whatever the number of passes
-    assert execution._uploaded
-
-
-def test_copies_on_a_card_end_with_the_rows(monkeypatch):
-    monkeypatch.setattr(execution, "card", lambda: "cpu")
-    monkeypatch.setattr(execution, "on_device", lambda values, device: torch.tensor(values))
-    rows = np.ones((3, 2))
-    key, copy = (id(rows), "cpu"), execution._resident(rows)
-    assert execution._resident(rows) is copy
-    del rows
-    gc.collect()
-    assert key not in execution._uploaded
 
 
 def test_workers_take_the_cards_of_a_machine_in_turn(cluster, monkeypatch):
-    monkeypatch.setattr(execution, "_cards", lambda: 2)
+    monkeypatch.setattr(execution, "cards", lambda: 2)
     assert execution.card() is None  # not on a worker
     found = [
         cluster.submit(execution.card, pure=False, workers=w).result() for w in workers(cluster)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -193,9 +192,6 @@ def _added_parts(parts: list[Any]) -> tuple[Any, Any, Any]:
     return product, sums, None if values is None else values[:0]
 
 
-_cards = cache(cards)  # looked for once in a process
-
-
 def card() -> str | None:
     """The card of the worker that runs this task, as torch calls it; None without one.
 
@@ -203,7 +199,7 @@ def card() -> str | None:
     """
     from distributed import get_worker
 
-    count = _cards()
+    count = cards()
     if not count:
         return None
     try:

@@ -56,7 +56,7 @@ def beside_rows(values: Any, operator: Any) -> Any:
     """Arrays of Dask beside the rows of an operator on a cluster; other values as they are."""
     rows = getattr(operator, "x", None)
     rows = getattr(rows, "rows", rows)
-    if not (is_collection(values) and isinstance(rows, Rows)):
+    if not isinstance(rows, Rows) or not is_collection(values):
         return values
     return admitted_rows(values, beside=rows, what="targets or weights")
 
