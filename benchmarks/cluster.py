@@ -386,7 +386,7 @@ def _killed_once_stored(scheduler: Any, path: Path) -> None:
 
 def predicted(effort: Effort) -> Iterator[Row]:
     """The plan is what `explain(X, y)` says before the fit."""
-    from mercer.solvers.cluster_plan import cluster_plan
+    from mercer.solvers.workload import Workload
 
     sizes = [effort.size(n) for n in (100_000, 1_000_000, 10_000_000)]
     count, kernel, plan = effort.size(500), gaussian(SPHERE_GAMMA), None
@@ -397,7 +397,7 @@ def predicted(effort: Effort) -> Iterator[Row]:
             model = KernelRidge(SPHERE_RIDGE * n, kernel=kernel, centres=Given(X[:count]))
             model.fit(*persisted(X[:5000], y[:5000], blocks=WORKERS))  # code is loaded
             gram = Gram(kernel, kernel.points(rows), kernel.points(X[:count]))
-            plan = cluster_plan(gram, Squared())
+            plan = gram.forecast(Workload.of(gram, Squared()))
             _, seconds = timed(partial(model.fit, rows, targets))
         foreseen = plan.seconds
         yield Row(

@@ -1,4 +1,7 @@
-"""The walks of docs/architecture.md are the ones that calls take; estimators are small."""
+"""The walks of docs/architecture.md are the ones that calls take; estimators are small.
+
+What is above the wall knows nothing of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -92,6 +95,59 @@ def test_every_name_of_a_walk_exists(walk):
             defined = re.compile(rf"^\s*(def|class) {part}\b|\b{part}\b *(:|=)", re.MULTILINE)
             known = part in modules or any(defined.search(text) for text in SOURCES.values())
             assert known, f"{part} of `{name}` is nowhere in src/mercer"
+
+
+DOORS = {"solvers/admission.py", "features/inputs.py", "estimators/inputs.py"}
+ABOVE = ("solvers", "estimators", "features", "functions", "losses", "learning", "online")
+WRITTEN = {
+    name: text
+    for path, text in SOURCES.items()
+    if (name := path.relative_to(ROOT / "src" / "mercer").as_posix()).startswith(ABOVE)
+    if name not in DOORS
+}
+
+
+def traces_of_a_cluster(text):
+    """Give what code knows of rows on workers: modules, places, tasks; not what it says of them."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            module = getattr(node, "module", None)
+            names += [module, *(f"{module}.{name}" for name in names)] if module else []
+            behind = {"mercer.distributed", "mercer.evaluation.cluster", "distributed", "dask"}
+            yield from (name for name in names if behind & {*_packages(name)})
+        elif isinstance(node, ast.Attribute) and node.attr == "placement":
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Constant) and node.value in ("cluster", "mercer.distributed"):
+            yield repr(node.value)
+
+
+def _packages(name):
+    parts = name.split(".")
+    return [".".join(parts[:k]) for k in range(1, len(parts) + 1)]
+
+
+def test_solvers_and_fits_know_nothing_of_a_cluster():
+    """One module of each layer admits arrays; behind it rows on workers are an array as others."""
+    assert len(WRITTEN) > 100
+    found = {name: list(traces_of_a_cluster(text)) for name, text in WRITTEN.items()}
+    assert {name: traces for name, traces in found.items() if traces} == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from mercer.distributed import Rows",
+        "def f():\n    from mercer.distributed.reductions import smallest",
+        "from mercer import distributed",
+        "import mercer.evaluation.cluster",
+        "import dask.array as da",
+        'x.home == "cluster"',
+        "rows.placement.lengths",
+    ],
+)
+def test_traces_of_a_cluster_are_seen(code):
+    assert list(traces_of_a_cluster(code))
 
 
 ESTIMATORS = {

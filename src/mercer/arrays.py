@@ -144,7 +144,7 @@ def identity(size: int, like: Array) -> Array:
 
 
 def uniform(seed: int, like: Array) -> Array:
-    """Independent random numbers in [0, 1), one for each row of an array, here or beside its rows.
+    """Independent random numbers in [0, 1), one for each row of an array, beside its rows.
 
     >>> import numpy
     >>> uniform(0, numpy.ones(3)).shape
@@ -153,7 +153,7 @@ def uniform(seed: int, like: Array) -> Array:
     xp = namespace(like)
     if getattr(xp, "takes_numpy", False):
         return xp.uniform(seed, like)
-    return np.random.default_rng(seed).random(like.shape[0])
+    return beside(np.random.default_rng(seed).random(like.shape[0]), like)
 
 
 def smallest(values: Array, count: int) -> np.ndarray:

@@ -35,12 +35,12 @@ from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.solvers import automatic
-from mercer.solvers.cluster_plan import cluster_plan
 from mercer.solvers.definiteness import solved_for_nearest
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution
+from mercer.solvers.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +125,12 @@ class Formulation:
         return replace(solution, asked=problem.asked)
 
     def explain(self) -> str:
-        """Which solver, and why; what it takes where the rows are on a cluster."""
-        text = explanation(self.choice, self.solver)
-        if getattr(getattr(self.operator, "x", None), "home", "") != "cluster":
-            return text
-        plan = cluster_plan(self.operator, self.loss, self.outputs, self.solver.tolerance)
-        return f"{text}\n{plan}"
+        """Which solver, and why; what passes take, where the operator has a forecast of them."""
+        text, plan = explanation(self.choice, self.solver), None
+        if not self.on_all_points:
+            work = Workload.of(self.operator, self.loss, self.outputs, self.solver.tolerance)
+            plan = self.operator.forecast(work)
+        return text if plan is None else f"{text}\n{plan}"
 
     def foreseen(self) -> automatic.Choice | None:
         """What few rows take, for which nothing had to be chosen; None where features are few."""
@@ -220,7 +220,7 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     """
     warn_of_lengthscale(kernel, points)
-    if centres is None and points.home == "cluster":
+    if centres is None and not points.machine.pairs_rows:
         centres = min(automatic.default_centres(len(points)), len(points))
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None

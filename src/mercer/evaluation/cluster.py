@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from mercer.distributed.blockwise import with_fields, with_rows, without_rows
 from mercer.distributed.placement import Broadcast, Placement
 from mercer.distributed.reductions import add_up
 from mercer.distributed.rows import Rows, spread
+from mercer.evaluation.cluster_plan import ClusterPlan, Work, measured_plan
 from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import DensePoints, PointSet
@@ -294,6 +295,7 @@ class Cluster:
                 "centres as an array of NumPy."
             )
         self.x, self.y, self.kernel, self.same = x, y, kernel, same
+        self.memory, self.precision = memory, precision
         local = KernelOnBlock(str(dtype), memory, precision, x.names)
         self.blocks = OverBlocks(x.rows, local, Columns(kernel, None if same else y))
 
@@ -328,6 +330,19 @@ class Cluster:
 
     def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
         raise NotImplementedError("slopes in parameters with rows on a cluster: take some rows.")
+
+    @property
+    def workers(self) -> int:
+        return len(self.x.rows.placement.groups)
+
+    def heads(self, rows: int, dtype: str) -> Cluster:
+        """The same for the first rows of each block, in some precision."""
+        first = replace(self.x, rows=self.x.rows.heads(rows))
+        return Cluster(self.kernel, first, self.y, dtype, self.memory, self.precision)
+
+    def forecast(self, work: Work) -> ClusterPlan:
+        """What a fit takes here: a few passes over some of the rows are timed."""
+        return measured_plan(self, work)
 
     def plan(self, columns: int) -> Plan:
         placement: Placement = self.x.rows.placement

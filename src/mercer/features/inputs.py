@@ -177,7 +177,7 @@ class KernelInput:
             if np.isfinite(X).all():
                 return X
         elif not isinstance(X, np.ndarray):
-            if is_tensor(X) or is_scattered(X):
+            if is_elsewhere(X):
                 check = self._checked_tensors if is_tensor(X) else self._checked_scattered
                 return check(X, *y, reset=reset)
             self._check_kind(X)
@@ -213,7 +213,7 @@ class KernelInput:
 
     def _holds_objects(self, X: Any) -> bool:
         """Whether X is a list of things that are no numbers, for a kernel that takes those."""
-        if not callable(self.kernel) or is_tensor(X) or is_scattered(X):
+        if not callable(self.kernel) or is_elsewhere(X):
             return False
         if isinstance(self.kernel, Kernel):
             if any(isinstance(part, StructuredKernel) for part in parts(self.kernel)):
@@ -338,6 +338,11 @@ def length(X: Any) -> int:
 
 
 # ---- arrays of other libraries -------------------------------------------------------------------
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X is a tensor or on a cluster, where its rows are checked."""
+    return is_tensor(X) or is_scattered(X)
 
 
 def is_foreign(X: Any) -> bool:

@@ -54,6 +54,8 @@ class Machine:
     values_rows : float
         For which values are computed at a time where only sums of their squares are wanted:
         those of all rows would take more memory than the rows, unless they are elsewhere.
+    pairs_rows : bool
+        Whether K of all rows with all rows is computed; otherwise f is sought on centres.
     pool_rows : float
         Rows for each centre, of a pool that stands for all rows where these are elsewhere.
     rank_per_root : float
@@ -95,6 +97,7 @@ class Machine:
     rows_bytes: int = 16 << 20
     sample_bytes: int = 32 << 20
     values_rows: float = 1 << 18
+    pairs_rows: bool = True
     pool_rows: float = math.inf
     rank_per_root: float = math.inf
     copies: float = 1.0
@@ -130,7 +133,9 @@ CARD = Machine(
     probe=1 << 15,
     order=4096,
 )
-CLUSTER = replace(CPU, values_rows=math.inf, pool_rows=20)  # rows on workers, the rest is here
+CLUSTER = replace(  # rows on workers, the rest is here
+    CPU, values_rows=math.inf, pairs_rows=False, pool_rows=20
+)
 TENSORS = replace(  # on the CPU, where torch computes
     CARD, fetching_is_slow=False, probe=CPU.probe, order=CPU.order
 )
