@@ -79,7 +79,7 @@ test-gpu: $(VENV)-gpu/.installed $(installed)-test
 	TRITON_INTERPRET=1 PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n $(WORKERS) \
 		tests/evaluation/test_gpu.py tests/evaluation/test_executions.py $(GPU_TESTS)
 	PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n 0 tests/test_tensors.py tests/test_tensor_losses.py \
-		tests/distributed/test_cards.py tests/evaluation/test_streamed.py tests/evaluation/test_resident.py \
+		tests/distributed/test_cards.py tests/evaluation/test_streamed.py \
 		tests/evaluation/test_gpu_compiles.py tests/evaluation/test_executions.py
 
 test-gpu-quick:

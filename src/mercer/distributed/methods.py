@@ -18,6 +18,7 @@ from mercer.distributed.admission import (
     is_table,
     names_of,
 )
+from mercer.distributed.cards import resident
 from mercer.distributed.placement import token
 from mercer.distributed.reductions import add_up
 from mercer.distributed.rows import Rows
@@ -218,6 +219,8 @@ class Method:
         self.name, self.args, self.options, self.names = name, args, options, names
 
     def __call__(self, block: np.ndarray, model: Any) -> Any:
+        if hasattr(model, "_on"):
+            model = resident(model, type(model)._on)
         names = self.names if hasattr(model, "feature_names_in_") else None
         return getattr(model, self.name)(_with_names(block, names), *self.args, **self.options)
 

@@ -7,6 +7,8 @@ Arrays of other libraries (tensors) are admitted and handed back here; the other
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeAlias
 
@@ -14,10 +16,11 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
-from mercer.arrays import as_numpy, beside, is_tensor
+from mercer.arrays import as_numpy, beside, is_tensor, on_device
 from mercer.distributed import is_scattered
 from mercer.distributed.methods import by_blocks
 from mercer.evaluation.dispatch import program_of
+from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
@@ -168,6 +171,20 @@ class KernelInput:
                     "does, or write kernel.normalised()."
                 )
         return points
+
+    def _on(self, device: Any) -> Self:
+        """This fitted model with its function on a device, where it can be evaluated there."""
+        f = getattr(self, "function_", None)
+        able = self._takes_clusters and not self._instead_of_tensors
+        if not (able and type(f) is RKHSFunction and isinstance(f.points, DensePoints)):
+            return self
+        centres = on_device(np.ascontiguousarray(f.points.rows), device)
+        points = replace(as_vectors(centres), names=f.points.names)
+        moved: Any = copy(self)
+        moved.function_ = RKHSFunction(f.kernel, points, on_device(f.coefficients, device))
+        if np.ndim(moved.intercept_):
+            moved.intercept_ = on_device(moved.intercept_, device)
+        return moved
 
     # ---- points ------------------------------------------------------------------------------
 
