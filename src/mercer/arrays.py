@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -238,8 +239,9 @@ def on_device(values: Array, device: Any) -> Array:
     return torch.as_tensor(values, device=device)
 
 
+@cache
 def cards() -> int:
-    """How many GPUs torch can use; 0 without torch."""
+    """How many GPUs torch can use, looked for once in a process; 0 without torch."""
     try:
         import torch
     except ImportError:

@@ -168,8 +168,8 @@ class Smoothed(Loss):
     def domain(self, y: Array) -> tuple[Any, Any]:
         return self.base.domain(y)
 
-    def check_targets(self, y: Array) -> None:
-        self.base.check_targets(y)
+    def check_targets(self, y: Any) -> Array:
+        return self.base.check_targets(y)
 
 
 # ---- what is done with a row of K_nM β on the way ------------------------------------------------
