@@ -157,8 +157,16 @@ def test_other_estimators_refuse_and_say_which_do_not(cluster):
 def test_features(cluster):
     phi = RandomFourierFeatures(Gaussian(1.0), n_components=20, random_state=0).fit(scattered(X))
     np.testing.assert_allclose(phi.transform(scattered(X)).compute(), phi.transform(X))
-    f = phi.normal_equations(scattered(X), scattered(Y)).ridge(1e-3)
-    np.testing.assert_allclose(f(X), phi.normal_equations(X, Y).ridge(1e-3)(X), rtol=1e-9)
+    equations = phi.normal_equations(scattered(X), scattered(Y), sample_weight=WEIGHTS)
+    assert equations.features is phi
+    f = equations.ridge(1e-3)
+    expected = phi.normal_equations(X, Y, WEIGHTS).ridge(1e-3)(X)
+    np.testing.assert_allclose(f(X), expected, rtol=1e-9)
+    values = f(scattered(X))
+    assert values.chunks == (scattered(X).chunks[0],)
+    np.testing.assert_allclose(values.compute(), expected, rtol=1e-9)
+    total = phi.weighted_sum(scattered(X), scattered(Y))
+    np.testing.assert_allclose(total, phi.weighted_sum(X, Y), rtol=1e-9, atol=1e-12)
     signs = np.sign(Y)
     solvers = {Newton(1e-9): True, MiniBatch(1, Constant(1.0), batch_size=200): False}
     for solver, fit_intercept in solvers.items():

@@ -83,6 +83,18 @@ def test_sums_have_the_same_bits_every_time(data):
     assert len({float((rows**3).sum()).hex() for _ in range(5)}) == 1
 
 
+def test_what_is_asked_for_again_is_stored_where_its_rows_are(data):
+    X, _, rows, _ = data
+    inner = rows**2
+    made = inner + 1.0
+    assert float(made.sum()) == pytest.approx(float((X**2 + 1.0).sum()))
+    assert not made.is_stored  # a sum alone needs no copy
+    np.testing.assert_allclose((made * 2.0).max(axis=0), 2.0 * (X**2 + 1.0).max(axis=0))
+    assert made.is_stored
+    assert made.call is None  # what it was made of may go
+    assert not inner.is_stored  # nobody asked for it
+
+
 def test_small_arrays_stay_here(data):
     rows = data[3]
     xp = namespace(rows, np.zeros(3))

@@ -134,7 +134,7 @@ class Rates:
         seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
         if points.home == "host" and kernel.factors(some, some) is not None:
             seconds *= len(some) / len(points)  # products of sparse features take time in n, not n²
-        rates = {name: _product_rate(name, points) for name in ("float32", "float64")}
+        rates = {name: product_rate(name, points) for name in ("float32", "float64")}
         return cls(rates, seconds, int(getattr(points, "width", 1)))
 
 
@@ -178,7 +178,7 @@ def _timed(work: Any) -> float:
     return time.perf_counter() - start
 
 
-def _product_rate(dtype: str, points: PointSet) -> float:
+def product_rate(dtype: str, points: PointSet) -> float:
     """Multiply-adds in a second of a matrix product where the points live."""
     order = points.machine.order
 
