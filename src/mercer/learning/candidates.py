@@ -108,8 +108,8 @@ def raced(
     if not dense:
         return best, race
     around = Neighbourhoods(sample, settings.random_state)
-    left = math.inf if whole is None else whole - (time.perf_counter() - begun)
-    best, losses = densest(around, best, first or learned, judged, left)
+    rest = math.inf if whole is None else whole - (time.perf_counter() - begun)
+    best, losses = densest(around, best, first or learned, judged, rest)
     return best, replace(race, dense_errors=np.array(losses))
 
 

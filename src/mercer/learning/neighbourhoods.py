@@ -156,8 +156,7 @@ class Neighbourhoods:
             found = search.learn_from(kernel, self.samples(kernel), self.tuning.least_ridge)
             kernel, alpha = found.kernel, found.alpha
         metric = _metric_of(kernel, start.metric.is_diagonal)
-        found = replace(start, kernel=kernel, metric=metric, alpha=alpha)
-        return self.judged(found, begun)
+        return self.judged(replace(start, kernel=kernel, metric=metric, alpha=alpha), begun)
 
     def judged(self, learned: LearnedKernel, begun: float | None = None) -> LearnedKernel:
         """The same kernel with what it says of the rows that judge, as one more round."""
@@ -219,6 +218,7 @@ def _metric_of(kernel: Any, diagonal: bool) -> Metric:
     """The metric of a kernel with a lengthscale for each column, or image of columns."""
     if not isinstance(kernel, LinearMap):
         return Metric(1.0 / np.square(kernel.lengthscale))
-    root = np.asarray(kernel.matrix) / np.asarray(kernel.kernel.lengthscale)[:, None]
+    inner: Any = kernel.kernel
+    root = np.asarray(kernel.matrix) / np.asarray(inner.lengthscale)[:, None]
     matrix = root.T @ root
     return Metric(np.diag(matrix).copy() if diagonal else matrix)
