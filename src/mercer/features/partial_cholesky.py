@@ -162,7 +162,7 @@ class Candidates:
 
 
 @functools.cache
-def _accepting() -> Any:
+def _accepting() -> Any:  # noqa: C901 (one compiled loop)
     """The compiled loop over candidates: the number of pivots, their numbers, rows of the factor.
 
     Rows of a candidate are solved for in the factor so far; only those of candidates are needed.
@@ -170,7 +170,7 @@ def _accepting() -> Any:
     """
     from mercer.evaluation.cpu.vectors import compiled  # numba, which takes a while to load
 
-    def accept(
+    def accept(  # noqa: C901
         matrix: np.ndarray, thresholds: np.ndarray, columns: np.ndarray, order: np.ndarray
     ) -> int:
         n, rank = len(matrix), 0
