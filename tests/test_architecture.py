@@ -204,3 +204,47 @@ def test_a_fit_sets_no_parameter(name, monkeypatch):
     model.fit(SMALL, y)
     assert not set(written) & set(before)
     assert all(value is before[name] for name, value in model.get_params(deep=False).items())
+
+
+# Names that start with an underscore and belong to others: notebooks, river, os, named tuples.
+OF_OTHERS = {
+    "_repr_html_", "_repr_mimebundle_", "_unit_test_params", "_unit_test_skips", "_exit",
+    "_replace",
+}  # fmt: skip
+
+
+def private(name):
+    return name.startswith("_") and not name.endswith("__") and name not in OF_OTHERS
+
+
+def private_names_in(tree):
+    """Give those that a module takes from another, as an attribute, by import or by patching."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                pass
+            case ast.Attribute(attr=name) if private(name):
+                yield node.lineno, name
+            case ast.ImportFrom(names=names):
+                yield from ((node.lineno, one.name) for one in names if private(one.name))
+            case ast.Call(
+                func=ast.Attribute(attr="setattr" | "delattr"),
+                args=[_, ast.Constant(value=str(name)), *_],
+            ) if private(name):
+                yield node.lineno, name
+
+
+def test_private_names_are_looked_for():
+    text = "import a\na._b\nfrom a import _c\nself._d\npatch.setattr(a, '_e', 1)\na.__dict__\n"
+    assert sorted(private_names_in(ast.parse(text))) == [(2, "_b"), (3, "_c"), (5, "_e")]
+
+
+def test_only_tests_of_evaluation_reach_private_names():
+    here = ROOT / "tests"
+    found = [
+        f"{path.relative_to(here)}:{line} {name}"
+        for path in here.rglob("*.py")
+        if path.parent.name != "evaluation"
+        for line, name in private_names_in(ast.parse(path.read_text("utf-8")))
+    ]
+    assert found == []

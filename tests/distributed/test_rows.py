@@ -89,11 +89,11 @@ def test_what_is_asked_for_again_is_stored_where_its_rows_are(data):
     inner = rows**2
     made = inner + 1.0
     assert float(made.sum()) == pytest.approx(float((X**2 + 1.0).sum()))
-    assert made._blocks is None  # a sum alone needs no copy
+    assert not made.is_stored  # a sum alone needs no copy
     np.testing.assert_allclose((made * 2.0).max(axis=0), 2.0 * (X**2 + 1.0).max(axis=0))
-    assert made._blocks is not None
+    assert made.is_stored
     assert made.call is None  # what it was made of may go
-    assert inner._blocks is None  # nobody asked for it
+    assert not inner.is_stored  # nobody asked for it
 
 
 @pytest.mark.parametrize("name", ["row-pass", "decision_function", "diagonal", "bincount", "take"])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from mercer.arrays import cards
 
-_cards = cache(cards)  # looked for once in a process
 _copies: dict[Any, tuple[Any, Any]] = {}  # of blocks of rows and models, as long as these are
 
 
@@ -26,7 +24,7 @@ def card() -> str | None:
         name = str(distributed.get_worker().name)
     except ValueError:
         return None  # not on a worker
-    count = _cards()
+    count = cards()
     return f"cuda:{(int(name) if name.isdigit() else 0) % count}" if count else None
 
 

@@ -129,6 +129,11 @@ class Rows(NDArrayOperatorsMixin):
 
     # ---- what is on the workers ------------------------------------------------------------------
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the workers hold its blocks, or make them where they are asked for."""
+        return self._blocks is not None
+
     def digest(self) -> bytes:
         """A few bytes that differ where rows differ."""
         return _reductions().digest(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
@@ -96,12 +96,6 @@ class Formulation:
             cross = cross_gram(part.kernel, part.x, part.y)
         return Problem.on_centres(cross, y, loss, regularization, weights, fit_intercept)
 
-    def with_points(self, problem: Problem) -> Problem:
-        """The problem with the kernel and its points, where values of pairs were stored."""
-        if not self.on_all_points or self.operator.kernel is self.kernel:
-            return problem
-        return replace(problem, operator=Gram(self.kernel, self.points))
-
     def solve(
         self,
         problem: Problem,
@@ -149,20 +143,30 @@ class Formulation:
         choice = automatic.choose(self.kernel, self.points, self.loss, outputs=self.outputs)
         return choice if choice.chosen.name == type(self.solver).__name__ else None
 
-    def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
-        """The attributes of a model fitted to X; the polynomial of a spline is part of f."""
+    def attributes(
+        self, X: Any, alpha: Any, intercept: Any, problems: Sequence[Problem] = ()
+    ) -> dict[str, Any]:
+        """The attributes of a model fitted to X; the polynomial of a spline is part of f.
+
+        The problems that were solved are remembered for posteriors, with the kernel and its points
+        where values of pairs were stored.
+        """
         f = RKHSFunction(self.kernel, self.points, alpha)
         degree = self.kernel.null_degree()
         if degree is not None:
             polynomials = Polynomials.around(self.points, degree)
             f = SplineFunction(self.kernel, self.points, alpha, polynomials, intercept)
             intercept = 0.0
+        if self.on_all_points and self.operator.kernel is not self.kernel:
+            gram = Gram(self.kernel, self.points)
+            problems = [replace(problem, operator=gram) for problem in problems]
         return {
             "kernel_": self.kernel,
             "X_fit_": X if self.on_all_points else self.points.data,
             "dual_coef_": alpha,
             "intercept_": intercept,
             "function_": f,
+            **({"_problems": list(problems), "_known": None} if problems else {}),
         }
 
 

@@ -141,26 +141,36 @@ class KernelInput:
                 )
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
-        if not self._is_precomputed():
-            points: PointSet
-            if self._streams and isinstance(X, np.ndarray) and self.device is not None:
-                from mercer.points.streamed import StreamedPoints  # torch is there
+        """X as points; refused where a kernel with a formula leaves the range of floats."""
+        if self._is_precomputed():
+            if centres is not None:
+                raise ValueError(
+                    "centres are points, and a precomputed kernel has none: pass a kernel, or "
+                    "select columns with mercer.features.Nystroem."
+                )
+            return kernel.points(np.arange(len(X)))
+        points: PointSet
+        has_formula = program_of(kernel) is not None
+        if self._streams and isinstance(X, np.ndarray) and self.device is not None:
+            from mercer.points.streamed import StreamedPoints  # torch is there
 
-                points = StreamedPoints(X, None, self.device)
-                kernel.check_points(points)
-            elif type(X) is np.ndarray and program_of(kernel) is not None:
-                points = DensePoints(X)  # scikit-learn has checked its numbers
-                kernel.check_points(points)
-            else:
-                points = kernel.points(X)
-            _check_range(kernel, points)
-            return points
-        if centres is not None:
-            raise ValueError(
-                "centres are points, and a precomputed kernel has none: pass a kernel, or select "
-                "columns with mercer.features.Nystroem."
-            )
-        return kernel.points(np.arange(len(X)))
+            points = StreamedPoints(X, None, self.device)
+            kernel.check_points(points)
+        elif has_formula and type(X) is np.ndarray:
+            points = DensePoints(X)  # scikit-learn has checked its numbers
+            kernel.check_points(points)
+        else:
+            points = kernel.points(X)
+        if has_formula and points.home == "host":
+            with np.errstate(over="ignore", invalid="ignore"):
+                own = Gram(kernel, points).diagonal()
+            if not np.isfinite(own).all():
+                raise ValueError(
+                    f"{kernel!r} overflows: k(x, x) is beyond {np.finfo(own.dtype).max:.1g}, the "
+                    f"largest number of {own.dtype}. Scale the columns of X, as StandardScaler "
+                    "does, or write kernel.normalised()."
+                )
+        return points
 
     def _on(self, device: Any) -> Self:
         """This fitted model with its function on a device, where it can be evaluated there."""
@@ -189,21 +199,21 @@ class KernelInput:
                 return check(X, *y, reset=reset)
             self._check_kind(X)
         if self._holds_objects(X):
-            if not length(X):
-                raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
-            if hasattr(X, "columns"):
-                return validate_data(self, X, *y, reset=reset, skip_check_array=True)
-            return (X, *y) if y else X  # the kernel checks objects; they have no features
-        return self._validated(X, *y, reset=reset, **options)
-
-    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
-        """X (and y) as scikit-learn checks them; columns of a table without numbers are named."""
+            return self._checked_objects(X, *y, reset=reset)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]} | options
         try:
-            return validate_data(self, X, *y, **options)
+            return validate_data(self, X, *y, reset=reset, **options)
         except ValueError as refusal:
             _name_columns(X, refusal)
             raise
+
+    def _checked_objects(self, X: Any, *y: Any, reset: bool) -> Any:
+        """A list of objects, or a table; the kernel checks them, and objects have no features."""
+        if not length(X):
+            raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
+        if hasattr(X, "columns"):
+            return validate_data(self, X, *y, reset=reset, skip_check_array=True)
+        return (X, *y) if y else X
 
     def _check_kind(self, X: Any) -> None:
         """Refuse what scikit-learn would refuse in other words, or not at all."""
@@ -300,20 +310,6 @@ def _name_columns(X: Any, refusal: Exception) -> None:
             f"columns {texts} of the table hold no numbers: write kernel=table_kernel(X) of "
             "mercer.structured, kernel.on([...]) with the names of others, or leave them out."
         ) from refusal
-
-
-def _check_range(kernel: Kernel, points: PointSet) -> None:
-    """Refuse points at which a kernel with a formula leaves the range of floats."""
-    if program_of(kernel) is None or points.home != "host":
-        return
-    with np.errstate(over="ignore", invalid="ignore"):
-        own = Gram(kernel, points).diagonal()
-    if not np.isfinite(own).all():
-        raise ValueError(
-            f"{kernel!r} overflows: k(x, x) is beyond {np.finfo(own.dtype).max:.1g}, the largest "
-            f"number of {own.dtype}. Scale the columns of X, as StandardScaler does, or write "
-            "kernel.normalised()."
-        )
 
 
 def _is_default(estimator: Any, name: str) -> bool:

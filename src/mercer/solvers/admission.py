@@ -60,7 +60,7 @@ def read(values: Any, operator: Any) -> Any:
         return np.asarray(values)
     rows = getattr(operator, "x", None)
     rows = getattr(rows, "rows", rows)
-    if not (is_collection(values) and isinstance(rows, Rows)):
+    if not isinstance(rows, Rows) or not is_collection(values):
         return values
     return admitted_rows(values, beside=rows, what="targets or weights")
 

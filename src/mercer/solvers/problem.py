@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, beside, floating, namespace, precision, to_precision
+from mercer.arrays import Array, as_numpy, beside, floating, namespace, to_precision
 from mercer.checks import check_object, check_weights, is_number
 from mercer.functions import FeatureFunction, Polynomials, RKHSFunction, SplineFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
@@ -321,12 +321,12 @@ class Problem:
         Where f in float32 would be off by what shows beside the targets, they stay in float64, in
         which f is then evaluated.
         """
-        name = precision(self.operator.dtype)
-        if name == "float32" and not isinstance(self.operator, FeatureMatrix):
+        dtype = self.operator.dtype
+        if dtype == np.float32 and not isinstance(self.operator, FeatureMatrix):
             v = as_numpy(coefficients)
             if loses_digits(as_numpy(self.value_sizes), v, self._target_size):
-                name = "float64"
-        return to_precision(coefficients, name)
+                return to_precision(coefficients, "float64")
+        return to_precision(coefficients, dtype.name)
 
     @cached_property
     def _target_size(self) -> float:
