@@ -114,12 +114,15 @@ def on_cards(effort: Effort) -> Iterator[Row]:
     model(device="cuda").fit(X, y)  # code is compiled
     here, alone = timed(lambda: model(device="cuda").fit(X, y))
     expected = np.asarray(here.predict(new))
+    _, told = timed(lambda: here.predict(X).sum())
     for workers in sorted({count, max(2, count)}):
         with local_cluster(n_workers=workers) as client:
             rows, targets = persisted(X, y)
             model().fit(rows, targets)  # code is loaded, rows are copied to the card
             there, seconds = timed(partial(model().fit, rows, targets))
             used = set(client.run(_used_card).values())
+            some = there.predict(rows[: len(new)]).compute()  # code is loaded
+            _, waited = timed(there.predict(rows).sum().compute)
         yield Row(
             f"land or sea, {n:,} rows, M = {centres:,}: workers with a card ({workers} on {count}) "
             "over one process with one card",
@@ -131,15 +134,27 @@ def on_cards(effort: Effort) -> Iterator[Row]:
             error=float(np.abs(there.predict(new) - expected).max()),
             note=f"rows lay on {', '.join(sorted(used))}; {there.solution_.status}",
         )
+        yield Row(
+            f"land or sea, {n:,} rows, M = {centres:,}: predictions of workers with a card "
+            f"({workers} on {count}) over those of one process with one card",
+            waited / told,
+            "× its time",
+            peer="mercer in one process",
+            ours_ms=1e3 * waited,
+            peer_ms=1e3 * told,
+            error=float(np.abs(some - there.predict(X[: len(new)])).max()),
+            note="errors are differences from the CPU of the client",
+        )
 
 
 def _used_card() -> str:
     """The card on which a worker has rows, by its name."""
     import torch
 
-    from mercer.evaluation.cluster import _uploaded
+    from mercer.arrays import is_tensor
+    from mercer.distributed.cards import _copies
 
-    devices = sorted({str(copy.device) for _, copy in _uploaded.values()})
+    devices = sorted({str(copy.device) for _, copy in _copies.values() if is_tensor(copy)})
     names = [torch.cuda.get_device_name(device) for device in devices]
     return ", ".join(f"{device} ({name})" for device, name in zip(devices, names, strict=True))
 
@@ -386,7 +401,7 @@ def _killed_once_stored(scheduler: Any, path: Path) -> None:
 
 def predicted(effort: Effort) -> Iterator[Row]:
     """The plan is what `explain(X, y)` says before the fit."""
-    from mercer.solvers.cluster_plan import cluster_plan
+    from mercer.solvers.workload import Workload
 
     sizes = [effort.size(n) for n in (100_000, 1_000_000, 10_000_000)]
     count, kernel, plan = effort.size(500), gaussian(SPHERE_GAMMA), None
@@ -397,7 +412,7 @@ def predicted(effort: Effort) -> Iterator[Row]:
             model = KernelRidge(SPHERE_RIDGE * n, kernel=kernel, centres=Given(X[:count]))
             model.fit(*persisted(X[:5000], y[:5000], blocks=WORKERS))  # code is loaded
             gram = Gram(kernel, kernel.points(rows), kernel.points(X[:count]))
-            plan = cluster_plan(gram, Squared())
+            plan = gram.forecast(Workload.of(gram, Squared()))
             _, seconds = timed(partial(model.fit, rows, targets))
         foreseen = plan.seconds
         yield Row(

@@ -1,7 +1,11 @@
-"""The walks of docs/architecture.md are the ones that calls take; estimators are small."""
+"""The walks of docs/architecture.md are the ones that calls take; estimators are small.
+
+What is above the wall knows nothing of a cluster.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from dataclasses import fields
@@ -93,6 +97,59 @@ def test_every_name_of_a_walk_exists(walk):
             assert known, f"{part} of `{name}` is nowhere in src/mercer"
 
 
+DOORS = {"solvers/admission.py", "features/inputs.py", "estimators/inputs.py"}
+ABOVE = ("solvers", "estimators", "features", "functions", "losses", "learning", "online")
+WRITTEN = {
+    name: text
+    for path, text in SOURCES.items()
+    if (name := path.relative_to(ROOT / "src" / "mercer").as_posix()).startswith(ABOVE)
+    if name not in DOORS
+}
+
+
+def traces_of_a_cluster(text):
+    """Give what code knows of rows on workers: modules, places, tasks; not what it says of them."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            module = getattr(node, "module", None)
+            names += [module, *(f"{module}.{name}" for name in names)] if module else []
+            behind = {"mercer.distributed", "mercer.evaluation.cluster", "distributed", "dask"}
+            yield from (name for name in names if behind & {*_packages(name)})
+        elif isinstance(node, ast.Attribute) and node.attr == "placement":
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Constant) and node.value in ("cluster", "mercer.distributed"):
+            yield repr(node.value)
+
+
+def _packages(name):
+    parts = name.split(".")
+    return [".".join(parts[:k]) for k in range(1, len(parts) + 1)]
+
+
+def test_solvers_and_fits_know_nothing_of_a_cluster():
+    """One module of each layer admits arrays; behind it rows on workers are an array as others."""
+    assert len(WRITTEN) > 100
+    found = {name: list(traces_of_a_cluster(text)) for name, text in WRITTEN.items()}
+    assert {name: traces for name, traces in found.items() if traces} == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from mercer.distributed import Rows",
+        "def f():\n    from mercer.distributed.reductions import smallest",
+        "from mercer import distributed",
+        "import mercer.evaluation.cluster",
+        "import dask.array as da",
+        'x.home == "cluster"',
+        "rows.placement.lengths",
+    ],
+)
+def test_traces_of_a_cluster_are_seen(code):
+    assert list(traces_of_a_cluster(code))
+
+
 ESTIMATORS = {
     name: thing
     for home in (mercer, features, online)
@@ -147,3 +204,47 @@ def test_a_fit_sets_no_parameter(name, monkeypatch):
     model.fit(SMALL, y)
     assert not set(written) & set(before)
     assert all(value is before[name] for name, value in model.get_params(deep=False).items())
+
+
+# Names that start with an underscore and belong to others: notebooks, river, os, named tuples.
+OF_OTHERS = {
+    "_repr_html_", "_repr_mimebundle_", "_unit_test_params", "_unit_test_skips", "_exit",
+    "_replace",
+}  # fmt: skip
+
+
+def private(name):
+    return name.startswith("_") and not name.endswith("__") and name not in OF_OTHERS
+
+
+def private_names_in(tree):
+    """Give those that a module takes from another, as an attribute, by import or by patching."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                pass
+            case ast.Attribute(attr=name) if private(name):
+                yield node.lineno, name
+            case ast.ImportFrom(names=names):
+                yield from ((node.lineno, one.name) for one in names if private(one.name))
+            case ast.Call(
+                func=ast.Attribute(attr="setattr" | "delattr"),
+                args=[_, ast.Constant(value=str(name)), *_],
+            ) if private(name):
+                yield node.lineno, name
+
+
+def test_private_names_are_looked_for():
+    text = "import a\na._b\nfrom a import _c\nself._d\npatch.setattr(a, '_e', 1)\na.__dict__\n"
+    assert sorted(private_names_in(ast.parse(text))) == [(2, "_b"), (3, "_c"), (5, "_e")]
+
+
+def test_only_tests_of_evaluation_reach_private_names():
+    here = ROOT / "tests"
+    found = [
+        f"{path.relative_to(here)}:{line} {name}"
+        for path in here.rglob("*.py")
+        if path.parent.name != "evaluation"
+        for line, name in private_names_in(ast.parse(path.read_text("utf-8")))
+    ]
+    assert found == []

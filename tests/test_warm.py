@@ -19,12 +19,12 @@ def test_one_line_is_said_at_the_first_compilation_where_someone_watches(monkeyp
     monkeypatch.setenv("MERCER_CACHE", str(tmp_path))
     for stream, lines in ((Terminal(), 1), (io.StringIO(), 0)):
         monkeypatch.setattr(sys, "stderr", stream)
-        cache._say_once.cache_clear()
+        cache.announce_compilation.cache_clear()
         for name in "ab":
             assert cache.load(f"{name}{lines} = 1\n") is not None
         assert stream.getvalue().count("mercer: compiling for this machine, once") == lines
         assert len(stream.getvalue().splitlines()) == lines
-    cache._say_once.cache_clear()
+    cache.announce_compilation.cache_clear()
 
 
 def test_what_is_compiled_ahead_is_what_estimators_use():

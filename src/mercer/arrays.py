@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -143,7 +144,7 @@ def identity(size: int, like: Array) -> Array:
 
 
 def uniform(seed: int, like: Array) -> Array:
-    """Independent random numbers in [0, 1), one for each row of an array, here or beside its rows.
+    """Independent random numbers in [0, 1), one for each row of an array, beside its rows.
 
     >>> import numpy
     >>> uniform(0, numpy.ones(3)).shape
@@ -152,7 +153,10 @@ def uniform(seed: int, like: Array) -> Array:
     xp = namespace(like)
     if getattr(xp, "takes_numpy", False):
         return xp.uniform(seed, like)
-    return np.random.default_rng(seed).random(like.shape[0])
+    if is_tensor(like):
+        generator = xp.Generator(like.device).manual_seed(seed)
+        return xp.rand(like.shape[0], generator=generator, dtype=xp.float64, device=like.device)
+    return beside(np.random.default_rng(seed).random(like.shape[0]), like)
 
 
 def smallest(values: Array, count: int) -> np.ndarray:
@@ -166,6 +170,21 @@ def smallest(values: Array, count: int) -> np.ndarray:
     if getattr(xp, "takes_numpy", False):
         return xp.smallest(values, count)
     return np.argsort(as_numpy(values), kind="stable")[:count]
+
+
+def largest(values: Array, count: int) -> np.ndarray:
+    """For each row of a matrix the numbers of the columns with the largest values, in order.
+
+    >>> import numpy
+    >>> largest(numpy.array([[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]]), 2).tolist()
+    [[0, 2], [2, 1]]
+    """
+    if is_tensor(values):
+        return as_numpy(values.topk(count, dim=1).indices)
+    count = min(count, values.shape[1])
+    places = np.argpartition(-values, count - 1, axis=1)[:, :count]
+    order = np.argsort(-np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1)
 
 
 def inner(a: Array, b: Array) -> float:
@@ -235,8 +254,9 @@ def on_device(values: Array, device: Any) -> Array:
     return torch.as_tensor(values, device=device)
 
 
+@cache
 def cards() -> int:
-    """How many GPUs torch can use; 0 without torch."""
+    """How many GPUs torch can use, looked for once in a process; 0 without torch."""
     try:
         import torch
     except ImportError:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, floating, namespace
+from mercer.arrays import Array, namespace
 
 SMALLEST_LENGTHSCALE = 1e-150  # so that 1/ℓ² is a float
 
@@ -147,23 +147,6 @@ def check_weights(
         raise ValueError(f"{name} must be finite and nonnegative.")
     if not (all_zero or bool(xp.any(weights > 0))):
         raise ValueError(f"{name} must be nonnegative and not all zero.")
-
-
-def finite_targets(owner: object, y: Any) -> Array:
-    """Targets as real numbers; refuse what is not a number, and what is not finite."""
-    y = y if hasattr(y, "dtype") else np.asarray(y)
-    xp = namespace(y)
-    if not xp.isdtype(y.dtype, ("bool", "integral", "real floating")):
-        raise ValueError(
-            f"{_name(owner)} needs targets that are numbers; got an array of {y.dtype}. "
-            "Names of classes are turned into numbers first, as by numpy.unique(y, "
-            "return_inverse=True)[1]."
-        )
-    numbers = floating(y)
-    finite = xp.isfinite(numbers)
-    if not xp.all(finite):
-        refuse_targets(owner, numbers, ~finite, "finite targets", "Leave such rows out.")
-    return numbers
 
 
 def refuse_targets(owner: object, y: Array, bad: Array, wanted: str, advice: str) -> None:

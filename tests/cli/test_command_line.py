@@ -16,8 +16,9 @@ import pytest
 import mercer
 from mercer.cli import commands, main
 from mercer.cli.arguments import parser
-from mercer.workflow import compare, read_table
-from mercer.workflow.search import Limit, Search
+from mercer.solvers import SpectralPath
+from mercer.workflow import compare, read_table, search
+from mercer.workflow.search import Limit
 
 ROWS = 120
 
@@ -143,14 +144,17 @@ def test_an_extra_that_is_missing_is_named(folder, capsys, monkeypatch):
 
 
 def test_ctrl_c_leaves_the_best_model_so_far(folder, tmp_path, capsys, monkeypatch):
-    own, out = Search._trial, tmp_path / "m.mercer"
+    tried, out = [], tmp_path / "m.mercer"
 
-    def interrupted(search, *parts):
-        if len(search.trials) == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-        return own(search, *parts)
+    class Interrupted(SpectralPath):
+        @classmethod
+        def of(cls, *parts, **more):
+            tried.append(parts)
+            if len(tried) == 4:
+                os.kill(os.getpid(), signal.SIGINT)
+            return SpectralPath.of(*parts, **more)
 
-    monkeypatch.setattr(Search, "_trial", interrupted)
+    monkeypatch.setattr(search, "SpectralPath", Interrupted)
     asked = ["fit", str(folder / "t.csv"), "--target", "price", "--time", "1h", "--no-report"]
     assert main([*asked, "-o", str(out)]) == 0
     assert "the best model so far" in capsys.readouterr().err

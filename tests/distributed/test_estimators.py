@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 
 from mercer import (
     SVC,
+    KernelCCA,
     KernelClassifier,
     KernelKMeans,
     KernelPCA,
@@ -157,8 +158,16 @@ def test_other_estimators_refuse_and_say_which_do_not(cluster):
 def test_features(cluster):
     phi = RandomFourierFeatures(Gaussian(1.0), n_components=20, random_state=0).fit(scattered(X))
     np.testing.assert_allclose(phi.transform(scattered(X)).compute(), phi.transform(X))
-    f = phi.normal_equations(scattered(X), scattered(Y)).ridge(1e-3)
-    np.testing.assert_allclose(f(X), phi.normal_equations(X, Y).ridge(1e-3)(X), rtol=1e-9)
+    equations = phi.normal_equations(scattered(X), scattered(Y), sample_weight=WEIGHTS)
+    assert equations.features is phi
+    f = equations.ridge(1e-3)
+    expected = phi.normal_equations(X, Y, WEIGHTS).ridge(1e-3)(X)
+    np.testing.assert_allclose(f(X), expected, rtol=1e-9)
+    values = f(scattered(X))
+    assert values.chunks == (scattered(X).chunks[0],)
+    np.testing.assert_allclose(values.compute(), expected, rtol=1e-9)
+    total = phi.weighted_sum(scattered(X), scattered(Y))
+    np.testing.assert_allclose(total, phi.weighted_sum(X, Y), rtol=1e-9, atol=1e-12)
     signs = np.sign(Y)
     solvers = {Newton(1e-9): True, MiniBatch(1, Constant(1.0), batch_size=200): False}
     for solver, fit_intercept in solvers.items():
@@ -178,6 +187,16 @@ def test_components(cluster):
     found = there.transform(scattered(X))
     assert found.chunks == (scattered(X).chunks[0], (2,))
     np.testing.assert_allclose(found.compute(), here.transform(X), atol=1e-9)
+
+
+def test_views(cluster):
+    model = KernelCCA(1, kernel=Gaussian(1.0), centres=20, random_state=0)
+    here, there = clone(model).fit(X, X**2), model.fit(scattered(X), scattered(X**2))
+    np.testing.assert_allclose(there.correlations_, here.correlations_, rtol=1e-9)
+    for found, expected in zip(
+        there.transform(scattered(X), scattered(X**2)), here.transform(X, X**2), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_the_dashboard_shows_what_tasks_do_and_callbacks_count_steps(cluster):

@@ -8,6 +8,7 @@ import pytest
 from mercer.arrays import beside, inner, namespace, to_precision
 from mercer.distributed import Rows, is_scattered
 from mercer.distributed.admission import admitted
+from mercer.distributed.placement import token
 
 da = pytest.importorskip("dask.array")
 pytest.importorskip("distributed")
@@ -81,6 +82,25 @@ def test_what_is_computed_over_rows_comes_here(data, name):
 def test_sums_have_the_same_bits_every_time(data):
     rows = data[2]
     assert len({float((rows**3).sum()).hex() for _ in range(5)}) == 1
+
+
+def test_what_is_asked_for_again_is_stored_where_its_rows_are(data):
+    X, _, rows, _ = data
+    inner = rows**2
+    made = inner + 1.0
+    assert float(made.sum()) == pytest.approx(float((X**2 + 1.0).sum()))
+    assert not made.is_stored  # a sum alone needs no copy
+    np.testing.assert_allclose((made * 2.0).max(axis=0), 2.0 * (X**2 + 1.0).max(axis=0))
+    assert made.is_stored
+    assert made.call is None  # what it was made of may go
+    assert not inner.is_stored  # nobody asked for it
+
+
+@pytest.mark.parametrize("name", ["row-pass", "decision_function", "diagonal", "bincount", "take"])
+def test_the_dashboard_shows_all_words_of_a_task(name):
+    from dask.utils import key_split
+
+    assert key_split(f"{token(name)}-7").lower() == f"mercer-{name.replace('_', '-')}"
 
 
 def test_small_arrays_stay_here(data):

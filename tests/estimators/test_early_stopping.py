@@ -16,6 +16,7 @@ from mercer import (
 )
 from mercer.estimators.early_stopping import stopping_rule
 from mercer.kernels import Gaussian
+from mercer.losses import Squared
 from mercer.solvers import (
     ConjugateGradient,
     Direct,
@@ -156,7 +157,7 @@ def test_float32_blocks_and_seeds():
 
 def test_an_interrupted_fit_remembers_the_best_iterate(tmp_path):
     path, rule = tmp_path / "run.npz", HeldOut(0.25, 30, 3)
-    problem = Problem(KERNEL.gram(X), NOISY, KernelRegressor()._loss(), 1e-9)
+    problem = Problem(KERNEL.gram(X), NOISY, Squared(), 1e-9)
     solver = KernelGradientDescent(400, step_size=2.0, tolerance=1e-12, stopping=rule)
     whole = solver.solve(problem)
     best = int(np.argmin(whole.history["held_out_risk"]))

@@ -20,6 +20,7 @@ from mercer import (
     KernelRidgeCV,
 )
 from mercer.errors import ApproximationWarning
+from mercer.estimators.classifier_cv import search_sizes
 from mercer.kernels import Gaussian
 from mercer.solvers import Direct, Splitting, interpolant
 
@@ -67,7 +68,7 @@ def test_a_search_that_would_not_fit_takes_centres_and_says_so():
 
 @pytest.mark.parametrize("model", [SVCCV(), KernelClassifierCV()])
 def test_searches_look_at_as_many_rows_as_have_room(model):
-    rows = max(model._sizes(100_000))
+    rows = max(search_sizes(100_000, model.subsample, model.matrices))
     assert 8 * model.matrices * rows**2 <= BUDGET
     assert rows > 400
 

@@ -47,6 +47,19 @@ def test_ridge_is_that_of_scikit_learn(outputs, weighted):
     assert np.allclose(intercept, shifted.intercept_)
 
 
+def test_normal_equations_of_two_tables_are_added():
+    X, y = data(outputs=2)
+    phi = features().fit(X)
+    both = phi.normal_equations(X[:150], y[:150]) + phi.normal_equations(X[150:], y[150:])
+    whole = phi.normal_equations(X, y)
+    assert both.total == whole.total == 400
+    f, intercept = both.ridge_with_intercept(1e-3)
+    g, expected = whole.ridge_with_intercept(1e-3)
+    assert np.allclose(f(X) + intercept, g(X) + expected, rtol=1e-9)
+    with pytest.raises(TypeError):
+        both + 1.0
+
+
 def test_many_rows_in_float32_keep_their_digits():
     X, y = data(70_000, 4, dtype=np.float32)
     phi = features(30).fit(X)

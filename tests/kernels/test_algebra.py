@@ -254,7 +254,7 @@ class TestFrames:
         assert near(k(self.frame), Gaussian()(X) + X[:, 1:2] @ X[:, 1:2].T)
 
     def test_columns_in_another_order(self):
-        other = markets.Frame({name: self.frame._columns[name] for name in "cab"})
+        other = self.frame[["c", "a", "b"]]
         assert near(Linear().on("b")(self.frame, other), X[:, 1:2] @ X[:, 1:2].T)
 
     def test_sums_with_kernels_that_look_at_all_columns(self):

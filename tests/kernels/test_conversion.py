@@ -136,8 +136,12 @@ class TestGamma:
 
     @pytest.mark.parametrize("data", [X, scipy.sparse.csr_matrix(X), np.ones((6, 3))])
     def test_scale_is_that_of_svc(self, data):
-        machine = SVC(kernel="rbf", gamma="scale").fit(data, [0, 1] * 3)
-        assert as_kernel("rbf", gamma="scale", X=data) == as_kernel("rbf", gamma=machine._gamma)
+        labels = [0, 1] * 3
+        machine = SVC(kernel="rbf", gamma="scale").fit(data, labels)
+        kernel = as_kernel("rbf", gamma="scale", X=data)
+        own = SVC(kernel="precomputed").fit(kernel(data), labels)
+        scores = own.decision_function(kernel(data))
+        np.testing.assert_allclose(machine.decision_function(data), scores, rtol=1e-9, atol=1e-12)
 
 
 # ---- kernels of Gaussian processes ---------------------------------------------------------------

@@ -29,7 +29,7 @@ def test_kept_and_regenerated_frequencies_give_the_same_function():
     np.testing.assert_array_equal(first.coefficients, second.coefficients)
     f, g = kept.function(problem, first), drawn_again.function(problem, second)
     np.testing.assert_array_equal(f(X), g(X))
-    assert not g.features._pages  # T coefficients, and nothing of the size of the points
+    assert not g.features.pages  # T coefficients, and nothing of the size of the points
 
 
 def test_it_comes_near_the_exact_solution():

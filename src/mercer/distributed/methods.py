@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from functools import wraps
+from dataclasses import fields, is_dataclass, replace
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from mercer.distributed.admission import (
     is_table,
     names_of,
 )
+from mercer.distributed.cards import resident
 from mercer.distributed.placement import token
+from mercer.distributed.reductions import add_up
 from mercer.distributed.rows import Rows
 
 FITTED_METHODS = (
@@ -27,7 +30,9 @@ FITTED_METHODS = (
     "decision_function",
     "transform",
     "score_samples",
+    "values",
 )
+SUMS_OVER_ROWS = ("weighted_sum", "normal_equations")
 
 
 def by_blocks(kind: type) -> None:
@@ -37,15 +42,22 @@ def by_blocks(kind: type) -> None:
     block by block, as its `partial_fit` does.
     """
     learns = ("partial_fit", "fit") if hasattr(kind, "passes") else ("partial_fit",)
-    for name in (*FITTED_METHODS, *learns):
-        wrapped = _learned_by_blocks if name in learns else _by_blocks
+    kinds = {_by_blocks: FITTED_METHODS, _summed_by_blocks: SUMS_OVER_ROWS}
+    kinds[_learned_by_blocks] = learns
+    for wrapped, name in ((one, name) for one, names in kinds.items() for name in names):
         owner = next((base for base in kind.__mro__ if name in base.__dict__), None)
         found: Any = None if owner is None else owner.__dict__[name]
         if hasattr(found, "fn"):  # scikit-learn's `available_if`
             if not hasattr(found.fn, "takes_collections"):
                 found.fn = wrapped(found.fn, name)
-        elif callable(found) and not hasattr(found, "takes_collections"):
+        elif callable(found) and not hasattr(found, "takes_collections") and takes_X(found):
             setattr(kind, name, wrapped(found, name))
+
+
+def takes_X(method: Any) -> bool:
+    """Whether a method has rows as its first argument, not several views of them."""
+    code = getattr(method, "__code__", None)
+    return code is None or code.co_argcount > 1
 
 
 def _by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -57,6 +69,46 @@ def _by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     over_blocks.takes_collections = True  # type: ignore[attr-defined]
     return over_blocks
+
+
+# ---- sums over rows ------------------------------------------------------------------------------
+
+
+def _summed_by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A method whose answer for all rows is the sum of those for blocks, added in their order."""
+
+    @wraps(method)
+    def over_blocks(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_scattered(X):
+            return method(self, X, *args, **options)
+        rows = admitted(X)
+        blocks = range(len(rows.blocks()))
+        given = [_beside(part, rows) for part in (*args, *options.values())]
+        parts = [[_of_block(part, i) for part in given] for i in blocks]
+        model = [rows.placement.shared("model", self).value] * len(blocks)
+        work = partial(_sum_of_block, name, tuple(options))
+        _, total = rows.placement.summed(name, work, add_up, model, rows.blocks(), parts)
+        return _with_model(total, None, self)
+
+    over_blocks.takes_collections = True  # type: ignore[attr-defined]
+    return over_blocks
+
+
+def _sum_of_block(
+    name: str, options: tuple[str, ...], model: Any, block: np.ndarray, given: list[Any]
+) -> Any:
+    """The sum for a block; runs on a worker. The model, which is there already, does not travel."""
+    count = len(given) - len(options)
+    named = dict(zip(options, given[count:], strict=True))
+    return _with_model(getattr(model, name)(block, *given[:count], **named), model, None)
+
+
+def _with_model(answer: Any, before: Any, after: Any) -> Any:
+    """An answer that holds a model with another one in its place."""
+    if not is_dataclass(answer) or isinstance(answer, type):
+        return answer
+    held = [part.name for part in fields(answer) if getattr(answer, part.name) is before]
+    return replace(answer, **dict.fromkeys(held, after))
 
 
 # ---- a stream ------------------------------------------------------------------------------------
@@ -173,6 +225,8 @@ class Method:
         self.name, self.args, self.options, self.names = name, args, options, names
 
     def __call__(self, block: np.ndarray, model: Any) -> Any:
+        if hasattr(model, "_on"):
+            model = resident(model, type(model)._on)
         names = self.names if hasattr(model, "feature_names_in_") else None
         return getattr(model, self.name)(_with_names(block, names), *self.args, **self.options)
 

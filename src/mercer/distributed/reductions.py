@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mercer.distributed.placement import Placement
-from mercer.distributed.rows import Rows, compiled, mapped, spread
+from mercer.distributed.rows import Rows, mapped, spread, wanted
 
 FEW = 32  # workers whose small results come here one by one
 
@@ -23,7 +23,7 @@ def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: 
 
     A worker goes through its blocks in one task: these functions are cheap.
     """
-    programs, leaves = compiled(rows)
+    programs, leaves = wanted(rows)
     work = list(zip([programs[0]] * len(leaves), leaves, strict=True))
     tasks = [[program, blocks, function, join] for program, blocks in work]
     placement = rows.placement
@@ -143,7 +143,7 @@ def taken(rows: Rows, places: Any) -> np.ndarray:
     order = np.argsort(flat, kind="stable")
     ordered, starts = flat[order], rows.placement.starts
     cuts = np.searchsorted(ordered, starts)
-    programs, leaves = compiled(rows)
+    programs, leaves = wanted(rows)
     tasks = [
         [programs[i], leaves[i], ordered[cuts[i] : cuts[i + 1]] - starts[i]]
         for i in range(len(leaves))
@@ -221,7 +221,7 @@ def _marks(block: np.ndarray) -> list[Any]:
 def smallest(rows: Rows, count: int) -> np.ndarray:
     """The numbers of the rows with the least values, in order of these; `count` travel a worker."""
     starts, placement = rows.placement.starts, rows.placement
-    programs, leaves = compiled(rows)
+    programs, leaves = wanted(rows)
     tasks = [[programs[i], leaves[i], int(starts[i]), count] for i in range(len(leaves))]
     parts = placement.each_group("smallest", _smallest_group, tasks)
     found = np.concatenate(placement.fetched(parts))
@@ -238,14 +238,6 @@ def _smallest_group(tasks: list[Any]) -> np.ndarray:
     return every[np.argsort(every[:, 0], kind="stable")[:count]]
 
 
-def exponentials(rows: Rows, random: np.random.Generator) -> Rows:
-    """Independent exponential variables, one for each row, drawn where the rows are."""
-    placement = rows.placement
-    seeds = random.integers(2**63, size=len(placement.lengths)).tolist()
-    blocks = placement.each_block("random", _exponentials, seeds, list(placement.lengths))
-    return Rows(placement, np.empty(0), blocks)
-
-
 def uniforms(rows: Rows, seed: int) -> Rows:
     """The numbers that `np.random.default_rng(seed).random(n)` gives, where the rows are."""
     placement = rows.placement
@@ -257,7 +249,3 @@ def uniforms(rows: Rows, seed: int) -> Rows:
 
 def _uniforms(seed: int, start: int, count: int) -> np.ndarray:
     return np.random.Generator(np.random.PCG64(seed).advance(start)).random(count)
-
-
-def _exponentials(seed: int, count: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_exponential(count)

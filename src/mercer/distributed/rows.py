@@ -2,7 +2,8 @@
 
 What is computed for each row waits until it is needed, and is then computed where the rows are,
 all operations together in one task for each block. What is computed over all rows (sums, largest
-values, rows that are asked for) comes here, as an array of NumPy.
+values, rows that are asked for) comes here, as an array of NumPy. An array that is asked for a
+second time is stored where its rows are, so that nobody has to say which ones are needed again.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Rows(NDArrayOperatorsMixin):
     ) -> None:
         self.placement, self.sample, self._blocks, self.call = placement, sample, blocks, call
         self.cached: dict[Any, Any] = {}  # sums over rows, which are asked for more than once
+        self.asked = False  # whether it was computed for a sum, and not stored
 
     # ---- what arrays have ------------------------------------------------------------------------
 
@@ -127,6 +129,11 @@ class Rows(NDArrayOperatorsMixin):
 
     # ---- what is on the workers ------------------------------------------------------------------
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the workers hold its blocks, or make them where they are asked for."""
+        return self._blocks is not None
+
     def digest(self) -> bytes:
         """A few bytes that differ where rows differ."""
         return _reductions().digest(self)
@@ -144,7 +151,7 @@ class Rows(NDArrayOperatorsMixin):
     def __getstate__(self) -> dict[str, Any]:
         """A stored model knows what rows it had, not the rows."""
         kept = {"sample": self.sample, "placement": self.placement, "cached": {}}
-        return kept | {"_blocks": None, "call": None}
+        return kept | {"_blocks": None, "call": None, "asked": False}
 
     def blocks(self, name: str = "values") -> list[Any]:
         """The blocks as futures, computed now if they were not."""
@@ -253,6 +260,14 @@ def rows_in(thing: Any) -> Any:
             yield from rows_in(part)
 
 
+def wanted(rows: Rows) -> tuple[list[Blockwise], list[list[Any]]]:
+    """The same as `compiled`, for a sum over rows: when it is wanted again, the array is stored."""
+    if rows.asked:
+        rows.blocks()
+    rows.asked = True
+    return compiled(rows)
+
+
 def compiled(rows: Rows) -> tuple[list[Blockwise], list[list[Any]]]:
     """For each block, the steps that compute it, and the blocks that they begin with."""
     steps: list[Step] = []
@@ -265,6 +280,8 @@ def compiled(rows: Rows) -> tuple[list[Blockwise], list[list[Any]]]:
         if not isinstance(part, Rows):
             return part
         if id(part) not in known:
+            if part.asked and part is not rows:
+                part.blocks()
             if part.call is None:
                 leaves.append(part)
                 known[id(part)] = Slot(len(leaves) - 1)

@@ -15,14 +15,12 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import linalg
-from mercer.arrays import is_tensor
 from mercer.checks import check_count, check_positive
-from mercer.distributed import is_scattered
 from mercer.errors import ApproximationWarning
 from mercer.estimators.inputs import as_column
 from mercer.features import Nystroem
 from mercer.features.centres import AnyChoice, Given, Uniform
-from mercer.features.inputs import KernelInput, length
+from mercer.features.inputs import KernelInput, is_elsewhere, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
@@ -279,7 +277,7 @@ def _checked_views(views: Sequence[Any]) -> list[Any]:
 
 def _check_numbers(model: KernelCCA, phi: Nystroem, view: Any, number: int) -> None:
     """Refuse what a view of numbers must not hold, and say which view it is, counted from 0."""
-    if is_tensor(view) or is_scattered(view) or phi._holds_objects(view):
+    if is_elsewhere(view) or phi._holds_objects(view):
         return
     rows = check_array(
         view, accept_sparse="csr", dtype=NUMBERS, input_name=f"view {number}", estimator=model

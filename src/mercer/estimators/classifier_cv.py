@@ -115,8 +115,8 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         kernels = [base] if scales is None else [base.with_(lengthscale=float(s)) for s in scales]
         points = base.points(given)
         scores = np.full((len(kernels), len(strengths)), np.nan)
-        cells = np.ones_like(scores, bool)
-        for rows in self._sizes(int(np.count_nonzero(weights))):
+        cells, counted = np.ones_like(scores, bool), int(np.count_nonzero(weights))
+        for rows in search_sizes(counted, self.subsample, self.matrices):
             sample = Sample.of(points, codes, weights, rows, self.cv, self.random_state)
             scores[cells] = np.nan
             for row in np.flatnonzero(cells.any(axis=1)):
@@ -146,14 +146,6 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         if not len(strengths) or not ((strengths > 0) & np.isfinite(strengths)).all():
             raise ValueError(f"Cs must be positive and finite; got {self.Cs!r}.")
         return np.sort(strengths)
-
-    def _sizes(self, n: int) -> list[int]:
-        """Rows of one search after the other, no more than have room for their matrices."""
-        room = max(FEWEST_ROWS, int(math.sqrt(memory_budget() / (8 * self.matrices))))
-        if n <= min(self.subsample, room):
-            return [n]
-        sizes = min(self.subsample, room), min(n, SECOND * self.subsample, room)
-        return list(dict.fromkeys(sizes))
 
     def _scores(self, kernel: Kernel, sample: Sample, strengths: np.ndarray) -> np.ndarray:
         """The mean accuracy over folds, for each strength."""
@@ -218,6 +210,19 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         """Its scores."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
+
+
+def search_sizes(n: int, subsample: int, matrices: float) -> list[int]:
+    """Rows of one search after the other, no more than have room for so many of their matrices.
+
+    >>> search_sizes(300, 1000, 3.5)
+    [300]
+    """
+    room = max(FEWEST_ROWS, int(math.sqrt(memory_budget() / (8 * matrices))))
+    if n <= min(subsample, room):
+        return [n]
+    sizes = min(subsample, room), min(n, SECOND * subsample, room)
+    return list(dict.fromkeys(sizes))
 
 
 def _best(scores: np.ndarray) -> tuple[int, int]:

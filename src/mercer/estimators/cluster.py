@@ -186,7 +186,7 @@ class KernelKMeans(_Clusters):
             image = np.asarray(gram @ shares, np.float64)
             self._norms = np.einsum("ij,ij->j", shares, image)
         else:
-            means = np.asarray(phi.weighted_sum(X, shares))
+            means = np.asarray(phi.matrix(X).transposed_product(shares))
             f, self._norms = phi.function(means), np.einsum("ij,ij->j", means, means)
         self.function_, self.kernel_ = f, kernel
 

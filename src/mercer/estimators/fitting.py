@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
@@ -35,12 +35,12 @@ from mercer.operators import BlockedGram, Gram, check_restartable, cross_gram
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.solvers import automatic
-from mercer.solvers.cluster_plan import cluster_plan
 from mercer.solvers.definiteness import solved_for_nearest
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution
+from mercer.solvers.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +96,6 @@ class Formulation:
             cross = cross_gram(part.kernel, part.x, part.y)
         return Problem.on_centres(cross, y, loss, regularization, weights, fit_intercept)
 
-    def with_points(self, problem: Problem) -> Problem:
-        """The problem with the kernel and its points, where values of pairs were stored."""
-        if not self.on_all_points or self.operator.kernel is self.kernel:
-            return problem
-        return replace(problem, operator=Gram(self.kernel, self.points))
-
     def solve(
         self,
         problem: Problem,
@@ -131,34 +125,48 @@ class Formulation:
         return replace(solution, asked=problem.asked)
 
     def explain(self) -> str:
-        """Which solver, and why; what it takes where the rows are on a cluster."""
-        text = explanation(self.choice, self.solver)
-        if getattr(getattr(self.operator, "x", None), "home", "") != "cluster":
-            return text
-        plan = cluster_plan(self.operator, self.loss, self.outputs, self.solver.tolerance)
-        return f"{text}\n{plan}"
+        """Which solver, and why; what passes take, where the operator has a forecast of them."""
+        text, plan = explanation(self.choice, self.solver), None
+        if not self.on_all_points:
+            work = Workload.of(self.operator, self.loss, self.outputs, self.solver.tolerance)
+            plan = self.operator.forecast(work)
+        return text if plan is None else f"{text}\n{plan}"
 
     def foreseen(self) -> automatic.Choice | None:
-        """What few rows take, for which nothing had to be chosen; None where features are few."""
-        if has_few_features(self.operator) or self.points.home != "host":
+        """What few rows take, for which nothing had to be chosen; None where features are few.
+
+        On centres the points are not the rows, and there is nothing to choose among.
+        """
+        on_rows = self.on_all_points and self.points.home == "host"
+        if not on_rows or has_few_features(self.operator):
             return None
         choice = automatic.choose(self.kernel, self.points, self.loss, outputs=self.outputs)
         return choice if choice.chosen.name == type(self.solver).__name__ else None
 
-    def attributes(self, X: Any, alpha: Any, intercept: Any) -> dict[str, Any]:
-        """The attributes of a model fitted to X; the polynomial of a spline is part of f."""
+    def attributes(
+        self, X: Any, alpha: Any, intercept: Any, problems: Sequence[Problem] = ()
+    ) -> dict[str, Any]:
+        """The attributes of a model fitted to X; the polynomial of a spline is part of f.
+
+        The problems that were solved are remembered for posteriors, with the kernel and its points
+        where values of pairs were stored.
+        """
         f = RKHSFunction(self.kernel, self.points, alpha)
         degree = self.kernel.null_degree()
         if degree is not None:
             polynomials = Polynomials.around(self.points, degree)
             f = SplineFunction(self.kernel, self.points, alpha, polynomials, intercept)
             intercept = 0.0
+        if self.on_all_points and self.operator.kernel is not self.kernel:
+            gram = Gram(self.kernel, self.points)
+            problems = [replace(problem, operator=gram) for problem in problems]
         return {
             "kernel_": self.kernel,
             "X_fit_": X if self.on_all_points else self.points.data,
             "dual_coef_": alpha,
             "intercept_": intercept,
             "function_": f,
+            **({"_problems": list(problems), "_known": None} if problems else {}),
         }
 
 
@@ -216,7 +224,7 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     """
     warn_of_lengthscale(kernel, points)
-    if centres is None and points.home == "cluster":
+    if centres is None and not points.machine.pairs_rows:
         centres = min(automatic.default_centres(len(points)), len(points))
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None

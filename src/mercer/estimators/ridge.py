@@ -161,9 +161,7 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
             problems = [problem]
         else:
             problems, solution = self._each_target(posed, y, weights, ridges, task)
-        self._problems = list(map(posed.with_points, problems))  # for uncertainty
-        self._known = None
-        fitted = posed.attributes(X, solution.coefficients, solution.intercept)
+        fitted = posed.attributes(X, solution.coefficients, solution.intercept, problems)
         keep(self, {**fitted, "solution_": solution, "choice_": posed.choice}, solution.status)
         task.end(lambda: fitted)
         return self
@@ -353,8 +351,7 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
         posed = Formulation(kernels[row], path.gram, points, None, on_all_points=centres is None)
         ridge = float(alphas[column]) / total
         problem = posed.problem(y, Squared(), ridge, weights, self.fit_intercept)
-        self._problems, self._known = [posed.with_points(problem)], None  # for uncertainty
-        fitted = posed.attributes(X, solution.coefficients, solution.intercept)
+        fitted = posed.attributes(X, solution.coefficients, solution.intercept, [problem])
         choice = {
             "alpha_": float(alphas[column]),
             "best_score_": -float(errors[row, column]),

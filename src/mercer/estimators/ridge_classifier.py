@@ -29,6 +29,8 @@ LEARNED = (
     "X_fit_",
     "intercept_",
     "choice_",
+    "_problems",
+    "_known",
     "validation_scores_",  # with early stopping
 )
 
@@ -109,7 +111,6 @@ class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
             )
         ridge = self._ridge()
         ridge.fit(X, signed(np.minimum(np.searchsorted(classes, y), len(classes) - 1)), weights)
-        self._remember(ridge._problems)
         learned = {name: getattr(ridge, name) for name in LEARNED if hasattr(ridge, name)}
         self.__dict__.update(learned, classes_=classes)
         return self

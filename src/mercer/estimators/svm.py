@@ -770,9 +770,12 @@ solution_ :
     def _solved(
         self, solver: DualAscent, gram: Gram, y: np.ndarray, weights: np.ndarray
     ) -> Solution:
-        solution = nu_regression(solver, gram, y, float(self.nu), self.C * weights)
-        self.epsilon_ = float(solution.intercept[1])
-        return solution
+        return nu_regression(solver, gram, y, float(self.nu), self.C * weights)
+
+    @property
+    def epsilon_(self) -> float:
+        """ε, half the width of the tube."""
+        return float(self.solution_.intercept[1])
 
 
 @dataclass(eq=False, repr=False)

@@ -31,7 +31,7 @@ from mercer.solvers.solution import Solution
 class RidgeSmoother(KernelInput):
     """A ridge fit as a smoother: its values are linear in the targets.
 
-    `fit` leaves the problems it solved, one for each output where alphas differ, by `_remember`;
+    `fit` leaves the problems it solved, one for each output where alphas differ, in `_problems`;
     what follows from them is computed when it is asked for, and kept.
     """
 
@@ -91,9 +91,6 @@ class RidgeSmoother(KernelInput):
         if self._problems[0].single and len(self._problems) == 1:
             return values[..., 0] if values.ndim > 1 else float(values[0])
         return values
-
-    def _remember(self, problems: list[Problem]) -> None:
-        self._problems, self._known = problems, None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without factors and, on centres, without training rows: the model does not need them."""

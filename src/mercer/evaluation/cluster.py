@@ -7,19 +7,19 @@ up on each worker before it leaves.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, cards, on_device
+from mercer.arrays import Array, as_numpy, on_device
 from mercer.distributed.blockwise import with_fields, with_rows, without_rows
+from mercer.distributed.cards import card, resident
 from mercer.distributed.placement import Broadcast, Placement
 from mercer.distributed.reductions import add_up
 from mercer.distributed.rows import Rows, spread
+from mercer.evaluation.cluster_plan import ClusterPlan, Work, measured_plan
 from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import DensePoints, PointSet
@@ -193,39 +193,6 @@ def _added_parts(parts: list[Any]) -> tuple[Any, Any, Any]:
     return product, sums, None if values is None else values[:0]
 
 
-_cards = cache(cards)  # looked for once in a process
-
-
-def card() -> str | None:
-    """The card of the worker that runs this task, as torch calls it; None without one.
-
-    Workers of one machine take its cards in turn, by the numbers that are their names.
-    """
-    from distributed import get_worker
-
-    count = _cards()
-    if not count:
-        return None
-    try:
-        name = str(get_worker().name)
-    except ValueError:
-        return None  # not on a worker
-    return f"cuda:{(int(name) if name.isdigit() else 0) % count}"
-
-
-_uploaded: dict[Any, tuple[Any, Any]] = {}  # blocks of rows, and their copies on a card
-
-
-def _resident(rows: np.ndarray) -> Any:
-    """Rows on the card, where they stay as long as the worker has them."""
-    key = id(rows), card()
-    if key not in _uploaded:
-        # Names of a module are gone before the last arrays are.
-        forget = weakref.ref(rows, lambda _, held=_uploaded: held.pop(key, None))  # type: ignore[misc]
-        _uploaded[key] = forget, _there(rows)
-    return _uploaded[key][1]
-
-
 def _there(thing: Any) -> Any:
     """Arrays, and those in a row map, on the card of this worker where it has one."""
     device = card()
@@ -233,10 +200,13 @@ def _there(thing: Any) -> Any:
         return thing
 
     def moved(part: Any) -> Any:
-        is_array = isinstance(part, np.ndarray)
-        return on_device(np.ascontiguousarray(part), device) if is_array else part
+        return _uploaded(part, device) if isinstance(part, np.ndarray) else part
 
     return with_fields(thing, moved)
+
+
+def _uploaded(rows: np.ndarray, device: str) -> Any:
+    return on_device(np.ascontiguousarray(rows), device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,12 +241,11 @@ def _points(rows: np.ndarray, names: tuple[str, ...] | None) -> PointSet:
 
 def _on_card(points: Any) -> Any:
     """Dense points on the card of this worker, where it has one."""
-    device = card()
-    if device is None or not isinstance(points, DensePoints):
+    if card() is None or not isinstance(points, DensePoints):
         return points
-    from mercer.points.tensors import tensor_points
+    from mercer.points.tensors import TensorPoints
 
-    return tensor_points(_resident(points.rows))
+    return TensorPoints(resident(points.rows, _uploaded), points.names)
 
 
 class Cluster:
@@ -298,6 +267,7 @@ class Cluster:
                 "centres as an array of NumPy."
             )
         self.x, self.y, self.kernel, self.same = x, y, kernel, same
+        self.memory, self.precision = memory, precision
         local = KernelOnBlock(str(dtype), memory, precision, x.names)
         self.blocks = OverBlocks(x.rows, local, Columns(kernel, None if same else y))
 
@@ -332,6 +302,19 @@ class Cluster:
 
     def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
         raise NotImplementedError("slopes in parameters with rows on a cluster: take some rows.")
+
+    @property
+    def workers(self) -> int:
+        return len(self.x.rows.placement.groups)
+
+    def heads(self, rows: int, dtype: str) -> Cluster:
+        """The same for the first rows of each block, in some precision."""
+        first = replace(self.x, rows=self.x.rows.heads(rows))
+        return Cluster(self.kernel, first, self.y, dtype, self.memory, self.precision)
+
+    def forecast(self, work: Work) -> ClusterPlan:
+        """What a fit takes here: a few passes over some of the rows are timed."""
+        return measured_plan(self, work)
 
     def plan(self, columns: int) -> Plan:
         placement: Placement = self.x.rows.placement

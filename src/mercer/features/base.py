@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import namespace
 from mercer.checks import check_between, check_nonnegative
-from mercer.distributed import is_scattered
 from mercer.features.bases import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from mercer.features.inputs import KernelInput, from_tensor, is_foreign, length, placed_like
-from mercer.features.normal import NormalEquations, accumulate, accumulate_scattered
+from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
 from mercer.operators import FeatureMatrix
@@ -93,8 +92,6 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Where features or weights are complex, this is the real part.
         """
         X = self._admitted(x)
-        if is_scattered(X):
-            return FeatureMatrix(self, X) @ weights
         weights, block, pieces = placed_like(weights, X), self._block_of(X), self._spans(X)
         parts: list[Any] = [weights[:0]] * len(pieces)
 
@@ -107,8 +104,6 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def weighted_sum(self, X: Any, coefficients: Any) -> Any:
         """Σ_i α_i φ(x_i), with a column for each column of α; the features are not stored."""
         X = self._admitted(X)
-        if is_scattered(X):
-            return FeatureMatrix(self, X).transposed_product(coefficients)
         alpha, block, pieces = placed_like(coefficients, X), self._block_of(X), self._spans(X)
         columns, stripes = alpha.reshape((len(alpha), -1)), self.tuning.stripes
         xp, parts = namespace(alpha), dict[int, Any]()
@@ -126,8 +121,6 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def normal_equations(self, X: Any, y: Any, sample_weight: Any = None) -> NormalEquations:
         """ΦᵀWΦ and ΦᵀWy for the features Φ of X, summed chunk by chunk; Φ is never stored."""
         X = self._admitted(from_tensor(X))
-        if is_scattered(X):
-            return accumulate_scattered(self, X, y, sample_weight)
         return accumulate(self, X, from_tensor(y), from_tensor(sample_weight))
 
     def matrix(self, X: Any) -> FeatureMatrix:

@@ -25,9 +25,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer import linalg
-from mercer.arrays import smallest
+from mercer.arrays import namespace, smallest, uniform
 from mercer.checks import check_count, check_positive
-from mercer.features.inputs import over_rows
+from mercer.features.inputs import length, over_rows
 from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
@@ -229,6 +229,12 @@ class Given(Value):
     points: Any = None
     indices: Any = None
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        given = self.points if self.indices is None else self.indices
+        return length(given)
+
     def __post_init__(self) -> None:
         if (self.points is None) == (self.indices is None):
             raise ValueError(
@@ -370,11 +376,11 @@ class LeverageScores(Choice):
             check_positive(self, "regularization", self.regularization)
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
-        random = generator(self.random_state)
-        if x.home == "cluster":
-            return self._chosen_there(kernel, x, random)
+        random, n, count = generator(self.random_state), len(x), min(self.count, len(x))
+        pool = x.machine.pool_rows * count
+        if n > pool:
+            return self._by_pool(kernel, x, int(pool), random)
         x = x.host()
-        n, count = len(x), min(self.count, len(x))
         order = random.permutation(n)
         sizes = [n]
         while sizes[-1] > count:
@@ -389,19 +395,18 @@ class LeverageScores(Choice):
         indices = random.choice(n, count, replace=False, p=scores / scores.sum())
         return Centres.at(kernel, x, indices, scores=scores)
 
-    def _chosen_there(self, kernel: Kernel, x: PointSet, random: np.random.Generator) -> Centres:
-        """The same where the rows are on a cluster, and stay there.
+    def _by_pool(
+        self, kernel: Kernel, x: PointSet, rows: int, random: np.random.Generator
+    ) -> Centres:
+        """The same by one pass over all rows, which stay where they are.
 
         A random pool of them is treated here, which gives a weighted sample; the scores of all rows
         are computed from it where the rows are. Those with the least e_i/ℓ_i, for independent
         exponential variables e_i, are drawn without replacement with chances ∝ ℓ_i.
         """
-        from mercer.distributed.reductions import exponentials
-
-        n, count = len(x), min(self.count, len(x))
-        rows = random.choice(n, int(min(n, x.machine.pool_rows * count)), replace=False)
-        pool = x.take(np.sort(rows))
-        inside = replace(self, count=min(count, len(pool)), random_state=random)
+        n = len(x)
+        pool = x.take(np.sort(random.choice(n, rows, replace=False)))
+        inside = replace(self, count=min(self.count, len(pool)), random_state=random)
         scores = inside._choose(kernel, pool).scores
         assert scores is not None
         sample, weights = self._weighted_sample(np.arange(len(pool)), scores, random)
@@ -413,9 +418,10 @@ class LeverageScores(Choice):
         turned = weights[:, None] * factor.other_half_solve(np.eye(len(matrix)))
         found = Gram(kernel, x, centres).astype(np.float64).row_pass(turned, RowSquares())
         rest = Gram(kernel, x).diagonal() - found.values[:, 0]
-        chances = np.clip(rest / ridge, np.finfo(np.float64).tiny, 1.0)
-        indices = smallest(exponentials(chances, random) / chances, count)
-        return Centres.at(kernel, x, indices)
+        xp = namespace(rest)
+        chances = xp.clip(rest / ridge, min=np.finfo(np.float64).tiny, max=1.0)
+        exponential = -xp.log1p(-uniform(int(random.integers(2**31)), chances))
+        return Centres.at(kernel, x, smallest(exponential / chances, self.count))
 
     def _weighted_sample(
         self, rows: np.ndarray, scores: np.ndarray, random: np.random.Generator
@@ -490,9 +496,7 @@ class _Pivoted(Choice):
         random = generator(self.random_state)
         rows = self._pool_size(x)
         drawn = None if rows >= len(x) else np.sort(random.choice(len(x), rows, replace=False))
-        if drawn is None and x.home == "cluster":
-            x = x.host()  # they are few
-        among = x if drawn is None else x.take(drawn)
+        among = x.slice(0, len(x)) if drawn is None else x.take(drawn)
         factor = PartialFactor(kernel, among, self._most_pivots(), tuning=self.tuning)
         for _ in self._grown(factor, random):
             if self._enough(factor):
@@ -502,9 +506,9 @@ class _Pivoted(Choice):
         numbers = self._completed(factor, random)
         if drawn is not None:
             return Centres.at(kernel, x, drawn[numbers])
-        known = x.home == "host" and len(numbers) == factor.rank
+        known = among.home == "host" and len(numbers) == factor.rank
         columns = factor.columns[:, : factor.rank] if known else None
-        return Centres.at(kernel, x, numbers, factor=columns)
+        return Centres.at(kernel, among, numbers, factor=columns)
 
     def _most_pivots(self) -> int:
         return self.count

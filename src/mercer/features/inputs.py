@@ -7,6 +7,8 @@ Arrays of other libraries (tensors) are admitted and handed back here; the other
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeAlias
 
@@ -14,10 +16,11 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
-from mercer.arrays import as_numpy, beside, is_tensor
+from mercer.arrays import as_numpy, beside, is_tensor, on_device
 from mercer.distributed import is_scattered
 from mercer.distributed.methods import by_blocks
 from mercer.evaluation.dispatch import program_of
+from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel, parts
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.custom import Precomputed
@@ -138,26 +141,50 @@ class KernelInput:
                 )
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
-        if not self._is_precomputed():
-            points: PointSet
-            if self._streams and isinstance(X, np.ndarray) and self.device is not None:
-                from mercer.points.streamed import StreamedPoints  # torch is there
+        """X as points; refused where a kernel with a formula leaves the range of floats."""
+        if self._is_precomputed():
+            if centres is not None:
+                raise ValueError(
+                    "centres are points, and a precomputed kernel has none: pass a kernel, or "
+                    "select columns with mercer.features.Nystroem."
+                )
+            return kernel.points(np.arange(len(X)))
+        points: PointSet
+        has_formula = program_of(kernel) is not None
+        if self._streams and isinstance(X, np.ndarray) and self.device is not None:
+            from mercer.points.streamed import StreamedPoints  # torch is there
 
-                points = StreamedPoints(X, None, self.device)
-                kernel.check_points(points)
-            elif type(X) is np.ndarray and program_of(kernel) is not None:
-                points = DensePoints(X)  # scikit-learn has checked its numbers
-                kernel.check_points(points)
-            else:
-                points = kernel.points(X)
-            _check_range(kernel, points)
-            return points
-        if centres is not None:
-            raise ValueError(
-                "centres are points, and a precomputed kernel has none: pass a kernel, or select "
-                "columns with mercer.features.Nystroem."
-            )
-        return kernel.points(np.arange(len(X)))
+            points = StreamedPoints(X, None, self.device)
+            kernel.check_points(points)
+        elif has_formula and type(X) is np.ndarray:
+            points = DensePoints(X)  # scikit-learn has checked its numbers
+            kernel.check_points(points)
+        else:
+            points = kernel.points(X)
+        if has_formula and points.home == "host":
+            with np.errstate(over="ignore", invalid="ignore"):
+                own = Gram(kernel, points).diagonal()
+            if not np.isfinite(own).all():
+                raise ValueError(
+                    f"{kernel!r} overflows: k(x, x) is beyond {np.finfo(own.dtype).max:.1g}, the "
+                    f"largest number of {own.dtype}. Scale the columns of X, as StandardScaler "
+                    "does, or write kernel.normalised()."
+                )
+        return points
+
+    def _on(self, device: Any) -> Self:
+        """This fitted model with its function on a device, where it can be evaluated there."""
+        f = getattr(self, "function_", None)
+        able = self._takes_clusters and not self._instead_of_tensors
+        if not (able and type(f) is RKHSFunction and isinstance(f.points, DensePoints)):
+            return self
+        centres = on_device(np.ascontiguousarray(f.points.rows), device)
+        points = replace(as_vectors(centres), names=f.points.names)
+        moved: Any = copy(self)
+        moved.function_ = RKHSFunction(f.kernel, points, on_device(f.coefficients, device))
+        if np.ndim(moved.intercept_):
+            moved.intercept_ = on_device(moved.intercept_, device)
+        return moved
 
     # ---- points ------------------------------------------------------------------------------
 
@@ -167,26 +194,26 @@ class KernelInput:
             if np.isfinite(X).all():
                 return X
         elif not isinstance(X, np.ndarray):
-            if is_tensor(X) or is_scattered(X):
+            if is_elsewhere(X):
                 check = self._checked_tensors if is_tensor(X) else self._checked_scattered
                 return check(X, *y, reset=reset)
             self._check_kind(X)
         if self._holds_objects(X):
-            if not length(X):
-                raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
-            if hasattr(X, "columns"):
-                return validate_data(self, X, *y, reset=reset, skip_check_array=True)
-            return (X, *y) if y else X  # the kernel checks objects; they have no features
-        return self._validated(X, *y, reset=reset, **options)
-
-    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
-        """X (and y) as scikit-learn checks them; columns of a table without numbers are named."""
+            return self._checked_objects(X, *y, reset=reset)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]} | options
         try:
-            return validate_data(self, X, *y, **options)
+            return validate_data(self, X, *y, reset=reset, **options)
         except ValueError as refusal:
             _name_columns(X, refusal)
             raise
+
+    def _checked_objects(self, X: Any, *y: Any, reset: bool) -> Any:
+        """A list of objects, or a table; the kernel checks them, and objects have no features."""
+        if not length(X):
+            raise ValueError(f"{type(self).__name__} needs at least one object; X has none.")
+        if hasattr(X, "columns"):
+            return validate_data(self, X, *y, reset=reset, skip_check_array=True)
+        return (X, *y) if y else X
 
     def _check_kind(self, X: Any) -> None:
         """Refuse what scikit-learn would refuse in other words, or not at all."""
@@ -203,7 +230,7 @@ class KernelInput:
 
     def _holds_objects(self, X: Any) -> bool:
         """Whether X is a list of things that are no numbers, for a kernel that takes those."""
-        if not callable(self.kernel) or is_tensor(X) or is_scattered(X):
+        if not callable(self.kernel) or is_elsewhere(X):
             return False
         if isinstance(self.kernel, Kernel):
             if any(isinstance(part, StructuredKernel) for part in parts(self.kernel)):
@@ -285,20 +312,6 @@ def _name_columns(X: Any, refusal: Exception) -> None:
         ) from refusal
 
 
-def _check_range(kernel: Kernel, points: PointSet) -> None:
-    """Refuse points at which a kernel with a formula leaves the range of floats."""
-    if program_of(kernel) is None or points.home != "host":
-        return
-    with np.errstate(over="ignore", invalid="ignore"):
-        own = Gram(kernel, points).diagonal()
-    if not np.isfinite(own).all():
-        raise ValueError(
-            f"{kernel!r} overflows: k(x, x) is beyond {np.finfo(own.dtype).max:.1g}, the largest "
-            f"number of {own.dtype}. Scale the columns of X, as StandardScaler does, or write "
-            "kernel.normalised()."
-        )
-
-
 def _is_default(estimator: Any, name: str) -> bool:
     """Whether a parameter is as the class has it; defaults of dataclasses are class attributes."""
     value, default = getattr(estimator, name), getattr(type(estimator), name, None)
@@ -342,6 +355,11 @@ def length(X: Any) -> int:
 
 
 # ---- arrays of other libraries -------------------------------------------------------------------
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X is a tensor or on a cluster, where its rows are checked."""
+    return is_tensor(X) or is_scattered(X)
 
 
 def is_foreign(X: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length
@@ -74,6 +74,13 @@ class NormalEquations:
     total: float
     single_output: bool
 
+    def __add__(self, other: NormalEquations) -> NormalEquations:
+        """Those of the rows of both."""
+        if not isinstance(other, NormalEquations):
+            return NotImplemented
+        names = ("gram", "moments", "feature_sums", "target_sums", "target_squares", "total")
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})
+
     def ridge(self, regularization: float) -> FeatureFunction:
         """The minimiser of (1/Σw) Σ w_i ½(y_i − f(x_i))² + (λ/2)‖w‖²."""
         return self._function(self._solved(self.gram.copy(), self.moments, regularization))
@@ -131,34 +138,6 @@ def accumulate(
         float(squares[-1]),
         targets.ndim == 1,
     )
-
-
-def accumulate_scattered(features: FeatureMap, X: Any, y: Any, weights: Any) -> NormalEquations:
-    """The same for rows on a cluster: the sums of each worker travel, S² numbers for S features."""
-    from mercer.distributed.admission import admitted
-
-    placement = X.placement
-    y = admitted(y, beside=X, what="y").blocks()
-    w = [None] * len(y)
-    if weights is not None:
-        w = admitted(weights, beside=X, what="sample_weight").blocks()
-    shared = placement.shared("features", features)
-    made = [shared.value] * len(y)
-    _, total = placement.summed("normal-equations", _of_block, _added, made, X.blocks(), y, w)
-    return replace(total, features=features)
-
-
-def _of_block(features: FeatureMap, X: Any, y: Any, weights: Any) -> NormalEquations:
-    return replace(accumulate(features, X, y, weights), features=cast(Any, None))
-
-
-def _added(parts: list[NormalEquations]) -> NormalEquations:
-    names = ("gram", "moments", "feature_sums", "target_sums", "target_squares", "total")
-    first, *rest = parts
-    sums = {name: getattr(first, name) for name in names}
-    for part in rest:
-        sums = {name: value + getattr(part, name) for name, value in sums.items()}
-    return replace(first, **sums)
 
 
 def _checked_targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:

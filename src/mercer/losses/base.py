@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from mercer.arrays import Array, floating, namespace
-from mercer.checks import check_one_each, check_step, finite_targets, refuse_targets
+from mercer.checks import check_one_each, check_step, refuse_targets
 from mercer.evaluation.expression import Expression, absolute
 from mercer.losses.expressions import Code, F, U, Y, code_of, has_kinks, simplified, slope_of
 from mercer.losses.numerics import aligned, implicit_step, like
@@ -101,9 +103,21 @@ class Loss(Value):
         own = kind.value is not Loss.value or kind.slope is not Loss.slope
         return not own and self.expression(Y, F) is not None
 
-    def check_targets(self, y: Array) -> None:
-        """Refuse targets the loss is not made for, with a sentence that says what to do."""
-        finite_targets(self, y)
+    def check_targets(self, y: Any) -> Array:
+        """Targets as real numbers; those the loss is not made for are refused, with what to do."""
+        y = y if hasattr(y, "dtype") else np.asarray(y)
+        xp = namespace(y)
+        if not xp.isdtype(y.dtype, ("bool", "integral", "real floating")):
+            raise ValueError(
+                f"{type(self).__name__} needs targets that are numbers; got an array of {y.dtype}. "
+                "Names of classes are turned into numbers first, as by numpy.unique(y, "
+                "return_inverse=True)[1]."
+            )
+        numbers = floating(y)
+        finite = xp.isfinite(numbers)
+        if not xp.all(finite):
+            refuse_targets(self, numbers, ~finite, "finite targets", "Leave such rows out.")
+        return numbers
 
     # ---- the loss and its derivatives -----------------------------------------------------------
 
@@ -270,8 +284,9 @@ class MarginLoss(Loss):
         far = xp.full_like(y, self.lipschitz)
         return xp.where(y > 0, -far, zero), xp.where(y > 0, zero, far)
 
-    def check_targets(self, y: Array) -> None:
-        y = finite_targets(self, y)
+    def check_targets(self, y: Any) -> Array:
+        y = super().check_targets(y)
         refuse_targets(
             self, y, (y != 1) & (y != -1), "labels −1 and +1", "Write 2*y − 1 for labels 0 and 1."
         )
+        return y

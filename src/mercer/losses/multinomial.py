@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mercer.arrays import Array, floating, identity, namespace
-from mercer.checks import check_step, finite_targets, refuse_targets
+from mercer.checks import check_step, refuse_targets
 from mercer.losses.base import Loss
 from mercer.losses.numerics import (
     beyond_noise,
@@ -110,8 +110,8 @@ class Multinomial(Loss):
     def smoothness(self) -> float:
         return 0.5
 
-    def check_targets(self, y: Array) -> None:
-        y = finite_targets(self, y)
+    def check_targets(self, y: Any) -> Array:
+        y = super().check_targets(y)
         if y.ndim == 2:
             _check_probabilities(self, y)
         else:
@@ -121,6 +121,7 @@ class Multinomial(Loss):
             refuse_targets(
                 self, y, bad, wanted, "Write numpy.unique(y, return_inverse=True)[1] for others."
             )
+        return y
 
     def probability(self, f: Array) -> Array:
         """e^{f_k}/Σ_j e^{f_j}, the probability of each class."""

@@ -12,7 +12,6 @@ from mercer.checks import (
     check_nonnegative,
     check_positive,
     check_step,
-    finite_targets,
     refuse_targets,
 )
 from mercer.evaluation.expression import Expression, absolute, exp
@@ -202,9 +201,10 @@ class Poisson(Loss):
         step = numerics.like(step, f)
         return numerics.exponential_root(f + step * y, step, namespace(f).zeros_like(f))
 
-    def check_targets(self, y: Array) -> None:
-        y = finite_targets(self, y)
+    def check_targets(self, y: Any) -> Array:
+        y = super().check_targets(y)
         refuse_targets(self, y, y < 0, "counts y ≥ 0", "Shift or drop negative targets.")
+        return y
 
     def mean(self, f: Array) -> Array:
         """e^f, the expected count."""

@@ -104,6 +104,13 @@ class Operator:
         """The same operator in another precision: float32 or float64."""
         raise NotImplementedError
 
+    def forecast(self, work: Any) -> Any:
+        """What a fit takes where the rows are, by passes that are timed; None where none are.
+
+        `work` says what is to be computed, as a `Workload` of `mercer.solvers`.
+        """
+        return None
+
 
 class Multiple(Operator):
     """cA of a number c and an operator A."""

@@ -242,6 +242,10 @@ class Gram(Operator):
         """The plan of a product with so many columns: execution, tiles, threads."""
         return self.execution().plan(columns)
 
+    def forecast(self, work: Any) -> Any:
+        foreseen = getattr(self.execution(), "forecast", None)
+        return None if foreseen is None else foreseen(work)
+
     def astype(self, dtype: Any) -> Gram:
         """The same matrix, computed in another precision: float32 or float64."""
         dtype = np.dtype(dtype)

@@ -28,6 +28,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+EVERYTHING = Tuning(share=1.0)  # that is free, for what is refused otherwise
 _asked = [-math.inf, 0.0]  # when, and what was free
 
 
@@ -58,8 +59,7 @@ def require_room(what: str, needed: float, advice: str, memory: Memory = None) -
     ValueError: the matrix takes 1,024 MB, and there are 1 MB. Take fewer points, or raise \
 MERCER_MEMORY.
     """
-    limited = memory is not None or "MERCER_MEMORY" in os.environ
-    limit = memory_budget(memory) if limited else free_memory()
+    limit = memory_budget(memory, EVERYTHING)
     if needed > limit:
         raise ValueError(
             f"{what} takes {in_words(needed)}, and there are {in_words(limit)}. {advice}, or raise "

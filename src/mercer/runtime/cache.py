@@ -78,7 +78,7 @@ def _stored(source: str, key: str) -> Path | None:
         folder = _private_folder(cache_folder() / __version__)
         path = folder / f"{key}.py"
         if not _holds(path, source):
-            _say_once()
+            announce_compilation()
             _write(path, source)
         return path if _holds(path, source) else None
     except (OSError, RuntimeError):
@@ -86,7 +86,7 @@ def _stored(source: str, key: str) -> Path | None:
 
 
 @cache
-def _say_once() -> None:
+def announce_compilation() -> None:
     """Tell someone who is waiting why: code that was never compiled here is about to be."""
     watched = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
     if watched:

@@ -54,6 +54,8 @@ class Machine:
     values_rows : float
         For which values are computed at a time where only sums of their squares are wanted:
         those of all rows would take more memory than the rows, unless they are elsewhere.
+    pairs_rows : bool
+        Whether K of all rows with all rows is computed; otherwise f is sought on centres.
     pool_rows : float
         Rows for each centre, of a pool that stands for all rows where these are elsewhere.
     rank_per_root : float
@@ -67,6 +69,9 @@ class Machine:
     fetching_is_slow : bool
         Whether a kernel value takes longer to come to main memory than to be computed: 1 ns from
         the card, where it takes 9 ps for d = 784.
+    threads : float
+        Of the host that give it work at a time: as Python's lock lets one of them launch, more wait
+        for each other (45 machines on an H200: two threads take 2.2 s, sixteen 2.9).
     launch : float
         Seconds that a factorisation takes beside its arithmetic: operations that wait for others.
     probe, order : int
@@ -95,12 +100,14 @@ class Machine:
     rows_bytes: int = 16 << 20
     sample_bytes: int = 32 << 20
     values_rows: float = 1 << 18
+    pairs_rows: bool = True
     pool_rows: float = math.inf
     rank_per_root: float = math.inf
     copies: float = 1.0
     blocks: int = 3
     factor_copies: float = 1.1
     fetching_is_slow: bool = False
+    threads: float = math.inf
     launch: float = 0.0
     probe: int = 1024
     order: int = 1024
@@ -126,13 +133,16 @@ CARD = Machine(
     blocks=0,
     factor_copies=2.2,
     fetching_is_slow=True,
+    threads=2,
     launch=0.015,
     probe=1 << 15,
     order=4096,
 )
-CLUSTER = replace(CPU, values_rows=math.inf, pool_rows=20)  # rows on workers, the rest is here
+CLUSTER = replace(  # rows on workers, the rest is here
+    CPU, values_rows=math.inf, pairs_rows=False, pool_rows=20
+)
 TENSORS = replace(  # on the CPU, where torch computes
-    CARD, fetching_is_slow=False, probe=CPU.probe, order=CPU.order
+    CARD, fetching_is_slow=False, threads=math.inf, probe=CPU.probe, order=CPU.order
 )
 
 

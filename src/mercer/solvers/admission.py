@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 __all__ = [
     "admitted",
     "at_home",
-    "at_rest",
-    "beside_rows",
     "check_host_only",
     "digest",
-    "looked_at",
+    "read",
     "returned",
 ]
 
@@ -52,26 +50,19 @@ def at_home(values: Any, operator: Any) -> Array:
     return to_precision(floating(values), "float64")
 
 
-def beside_rows(values: Any, operator: Any) -> Any:
-    """Arrays of Dask beside the rows of an operator on a cluster; other values as they are."""
+def read(values: Any, operator: Any) -> Any:
+    """Values as an array: a list as NumPy's, one of Dask beside the rows of the operator.
+
+    >>> read([1, 2], None).tolist()
+    [1, 2]
+    """
+    if isinstance(values, (list, tuple)):
+        return np.asarray(values)
     rows = getattr(operator, "x", None)
     rows = getattr(rows, "rows", rows)
-    if not (is_collection(values) and isinstance(rows, Rows)):
+    if not isinstance(rows, Rows) or not is_collection(values):
         return values
     return admitted_rows(values, beside=rows, what="targets or weights")
-
-
-def looked_at(values: Any) -> Array:
-    """Values as NumPy's functions take them: here, unless their rows are on a cluster."""
-    return values if is_scattered(values) else as_numpy(values)
-
-
-def at_rest(values: Any) -> Array:
-    """Values that are asked for more than once: here, or computed now where their rows are."""
-    if not is_scattered(values):
-        return as_numpy(values)
-    values.blocks()
-    return values
 
 
 def digest(values: Any) -> bytes:

@@ -134,7 +134,7 @@ class Rates:
         seconds = _once(_likeness(kernel, some), lambda: _value_seconds(kernel, some))
         if points.home == "host" and kernel.factors(some, some) is not None:
             seconds *= len(some) / len(points)  # products of sparse features take time in n, not n²
-        rates = {name: _product_rate(name, points) for name in ("float32", "float64")}
+        rates = {name: product_rate(name, points) for name in ("float32", "float64")}
         return cls(rates, seconds, int(getattr(points, "width", 1)))
 
 
@@ -178,7 +178,7 @@ def _timed(work: Any) -> float:
     return time.perf_counter() - start
 
 
-def _product_rate(dtype: str, points: PointSet) -> float:
+def product_rate(dtype: str, points: PointSet) -> float:
     """Multiply-adds in a second of a matrix product where the points live."""
     order = points.machine.order
 
@@ -330,6 +330,24 @@ def choose(
     if centres is not None or kernel.null_degree() is None:  # splines have no centres
         candidates.append(_on_centres(points, loss, outputs, count, rates, tolerance))
     return choose_among(candidates, asked=centres, memory=memory, rows=n)
+
+
+def exact_seconds(kernel: Any, points: PointSet) -> float:
+    """What an exact ridge fit takes where nothing is known of the spectrum, by its products.
+
+    It tells kernels apart whose values take longer than those of others.
+
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> exact_seconds(Gaussian(), Gaussian().points(np.eye(3))) < 1.0
+    True
+    """
+    n, machine = len(points), points.machine
+    if n <= TUNING.small:
+        return 1e-11 * n**3
+    rates = Rates.measured(kernel, points)
+    product = n * n * rates.value_seconds * (0.5 if machine.uses_symmetry else 1.0)
+    return min(TUNING.iterations * product, _direct(points, 1, rates).seconds)
 
 
 def choose_among(

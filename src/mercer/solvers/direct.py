@@ -100,14 +100,13 @@ class Direct:
         work.tuning, work.goal = self.tuning, dict(self.tuning.unsolved)[work.precision]
         work.keep_factor = self.keep_factor
         if work.ridge == 0.0:
-            work.require_room(3 * problem.gram.dtype.itemsize)
             return work.minimum_norm()
         primal = has_few_features(problem.gram) if self.primal is None else self.primal
         primal = primal and problem.null_space is None
-        mixed = self._mixed(problem) and not primal
-        if not primal:
-            work.require_room(4 if mixed else problem.gram.dtype.itemsize)
-        if mixed:
+        mixed = self.mixed
+        if mixed is None:
+            mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
+        if mixed and problem.gram.dtype == np.float64 and not (primal or self.keep_factor):
             refined = work.refined()
             if refined is not None:
                 return refined
@@ -122,14 +121,6 @@ class Direct:
             other = solve(times * work.unit * work.trace)
             solution = other if other.gap < solution.gap else solution
         return solution
-
-    def _mixed(self, problem: Problem) -> bool:
-        """Whether a factor is in float32, for a matrix in float64."""
-        if self.keep_factor or problem.gram.dtype != np.float64:
-            return False
-        if self.mixed is not None:
-            return self.mixed
-        return problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
 
 
 class _Factorisation(RidgeSystem):
@@ -148,14 +139,6 @@ class _Factorisation(RidgeSystem):
     def trace(self) -> float:
         """tr SKS."""
         return float(self.xp.sum(self.roots[:, 0] ** 2 * self.problem.array(self.gram.diagonal())))
-
-    def require_room(self, entry: int) -> None:
-        """Refuse a matrix, with so many bytes for each pair of points, that has no room."""
-        if self.gram.x.home == "host":
-            what = f"Direct stores the matrix of {self.problem.rows} points, which"
-            needed = entry * self.problem.rows**2
-            advice = 'Write solver="auto" or ConjugateGradient()'
-            require_room(what, needed, advice, self.gram.memory)
 
     def factored(self, shift: float = 0.0) -> Solution:
         """One factorisation in the precision of the Gram matrix."""
@@ -179,8 +162,8 @@ class _Factorisation(RidgeSystem):
 
     def refined(self) -> Solution | None:
         """A float32 factor, and conjugate gradients in float64; None where that fails."""
+        single = self._matrix(self.gram.astype(np.float32), self.ridge)
         try:
-            single = self._matrix(self.gram.astype(np.float32), self.ridge)
             factor = linalg.cholesky(single, jitter=0.0, overwrite=True)
         except ValueError:  # not positive definite, or beyond the range of float32
             return None
@@ -217,7 +200,7 @@ class _Factorisation(RidgeSystem):
 
     def minimum_norm(self) -> Solution:
         """λ = 0: the function of least norm among those with the least error."""
-        matrix = self._matrix(self.gram, 0.0)
+        matrix = self._matrix(self.gram, 0.0, copies=3)
         solved, rank = linalg.symmetric_solve(matrix, to_precision(self.sides, self.precision))
         solved = to_precision(solved, "float64")
         note = f"least norm; the Gram matrix has rank {rank} of {matrix.shape[0]}"
@@ -234,8 +217,15 @@ class _Factorisation(RidgeSystem):
             return None
         return (constant @ targets) / size
 
-    def _matrix(self, gram: Any, ridge: float) -> Array:
-        """SKS + ρI, stored."""
+    def _matrix(self, gram: Any, ridge: float, copies: int = 1) -> Array:
+        """SKS + ρI, stored where there is room for so many matrices of its size."""
+        if gram.x.home == "host":
+            require_room(
+                f"Direct stores the matrix of {self.problem.rows} points, which",
+                copies * gram.dtype.itemsize * self.problem.rows**2,
+                'Write solver="auto" or ConjugateGradient()',
+                gram.memory,
+            )
         matrix = beside(gram.dense(), self.problem.y)
         if self.problem.weights is not None:
             roots = to_precision(self.roots, gram.dtype.name)

@@ -239,7 +239,7 @@ class Evaluation:
     def _parts(self) -> list[slice | EllipsisType]:
         """Rows that are looked at together: of NumPy's arrays not all, as their terms take memory.
 
-        Other arrays are not cut: on a cluster a part of the rows would come to the client.
+        Other libraries have room for all rows where these are, and a part would have to be fetched.
         """
         if not isinstance(self.values, np.ndarray):
             return [...]

@@ -28,7 +28,6 @@ from mercer.operators import Gram
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.runtime.machine import CPU, Machine, float64_is_slow
 from mercer.runtime.threads import Span, spans
-from mercer.solvers.admission import at_rest, looked_at
 from mercer.solvers.problem import Problem
 
 TINY = 1e-300  # in place of 0 under a logarithm
@@ -330,7 +329,7 @@ class SamplingTuning:
     sketch: int = 8
     looked_at: int = 4096
     uneven: float = 2.5
-    panel: int = 4096
+    panel: int = 1024
     begin: float = 1e-6
     inexact: float = 2.0
     slowest: float = 0.8
@@ -630,7 +629,10 @@ class SampledHessians:
         130 after one estimate, 7 after two, and 5 with leverages that are known.
         """
         space, rows, seed = self.space, len(active), self.space.solver.random_state
-        chosen = active[np.random.default_rng(seed).choice(rows, count, replace=False)]
+        random = np.random.default_rng(seed)
+        # shuffled apart: else all row numbers would be, where the sample is not very small
+        some = random.choice(rows, count, replace=False, shuffle=False)
+        chosen = active[random.permutation(some)]
         alike = np.sort(chosen), np.full(count, count / rows)
         if not self._looks_first(rows):
             return self._of(factors, *alike), *alike
@@ -652,13 +654,12 @@ class SampledHessians:
         shares = self._leverages(pilot, factors)
         del pilot  # its memory goes first
         xp = namespace(shares)
-        least = xp.where(looked_at(factors) != 0, 0.5 / rows, 0.0)
-        shares = at_rest(xp.maximum(least, shares / xp.sum(shares)))
-        del least
+        shares = xp.clip(shares / xp.sum(shares), min=0.5 / rows)
+        shares = xp.where(factors != 0, shares, 0.0)
         second = self._of(factors, *_drawn_by(shares, fewer, seed))
         scores = self._leverages(second, factors)
         del second
-        shares = at_rest(xp.maximum(shares, scores / xp.sum(scores)))
+        shares = xp.maximum(shares, scores / xp.sum(scores))
         drawn = _drawn_by(shares, count, seed)
         del scores, shares  # a number for each row, beside the largest arrays
         return self._of(factors, *drawn), *drawn
@@ -673,10 +674,7 @@ class SampledHessians:
         return isinstance(space.loss, Squared) and not space.solver.sample and not few
 
     def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray | None = None) -> Array:
-        """d_i z_iᵀP⁻¹z_i for some rows or all, from products with a few random vectors.
-
-        Arrays of NumPy, unless the rows are elsewhere.
-        """
+        """d_i z_iᵀP⁻¹z_i for some rows or all, from products with a few random vectors."""
         space, size = self.space, self.space.size
         shape = size + space.problem.fit_intercept, SAMPLING.sketch
         random = np.random.default_rng(space.solver.random_state).standard_normal(shape)
@@ -689,14 +687,14 @@ class SampledHessians:
             values = values + shift if space.problem.fit_intercept else values
             squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
             scores = bends * squares
-            return at_rest(namespace(scores).clip(scores, max=1.0))  # none is larger
+            return namespace(scores).clip(scores, max=1.0)  # none is larger
 
         if rows is not None:
             return scores(space.operator[rows, :], factors[beside(rows, factors)])
         n, most = space.problem.rows, space.operator.machine.values_rows
         if n <= most or not isinstance(space.operator, Gram):  # rows of others are read once
             return scores(space.operator, factors)
-        leverages = np.empty(n)
+        leverages = zeros(n, factors)
         for start, stop in spans(n, int(most)):
             part = space.operator[start:stop, :]
             leverages[start:stop] = scores(part, factors[start:stop])
@@ -730,7 +728,7 @@ def _drawn_by(shares: Array, count: int, seed: int) -> tuple[np.ndarray, np.ndar
     """About so many rows with chances ∝ shares, and these chances."""
     chances = inclusion_chances(shares, count)
     chosen = namespace(chances).nonzero(uniform(seed, chances) < chances)[0]
-    return chosen, chances[chosen]
+    return as_numpy(chosen), as_numpy(chances[chosen])
 
 
 def inclusion_chances(shares: Array, count: int) -> Array:

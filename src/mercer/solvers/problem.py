@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, beside, namespace, precision, to_precision
+from mercer.arrays import Array, as_numpy, beside, floating, namespace, to_precision
 from mercer.checks import check_object, check_weights, is_number
 from mercer.functions import FeatureFunction, Polynomials, RKHSFunction, SplineFunction
 from mercer.losses import Loss, Perceptron, Squared, one_hot
@@ -118,7 +118,7 @@ class Problem:
             object.__setattr__(self, "fit_intercept", False)  # constants are polynomials
         check_object("Problem", "loss", self.loss)
         for name in ("targets", "weights"):
-            values = admission.beside_rows(getattr(self, name), self.operator)
+            values = admission.read(getattr(self, name), self.operator)
             object.__setattr__(self, name, values)
         self.loss.check_targets(self.targets)
         if np.ndim(self.targets) not in (1, 2) or np.shape(self.targets)[0] != self.rows:
@@ -127,7 +127,7 @@ class Problem:
                 f"{tuple(np.shape(self.targets))}."
             )
         if self.weights is not None:
-            check_weights(admission.looked_at(self.weights), self.rows)
+            check_weights(floating(self.weights), self.rows)
 
     def _unpenalised(self, degree: int) -> Polynomials:
         """The polynomials off which alone the kernel is positive definite."""
@@ -269,7 +269,7 @@ class Problem:
         shifted = self.null_space is not None or self.intercept_cost is not None
         if self.y.ndim > 1 or not self.has_one_ridge or shifted:
             return None
-        w = None if self.weights is None else admission.looked_at(self.weights)
+        w = None if self.weights is None else floating(self.weights)
         return Asked(
             self.rows,
             self.loss,
@@ -321,12 +321,12 @@ class Problem:
         Where f in float32 would be off by what shows beside the targets, they stay in float64, in
         which f is then evaluated.
         """
-        name = precision(self.operator.dtype)
-        if name == "float32" and not isinstance(self.operator, FeatureMatrix):
+        dtype = self.operator.dtype
+        if dtype == np.float32 and not isinstance(self.operator, FeatureMatrix):
             v = as_numpy(coefficients)
             if loses_digits(as_numpy(self.value_sizes), v, self._target_size):
-                name = "float64"
-        return to_precision(coefficients, name)
+                return to_precision(coefficients, "float64")
+        return to_precision(coefficients, dtype.name)
 
     @cached_property
     def _target_size(self) -> float:

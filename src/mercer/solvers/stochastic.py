@@ -585,7 +585,7 @@ class SeededFeatures:
     def __post_init__(self) -> None:
         self.sampler = FrequencySampler(self.kernel, self.width)
         self.amplitude = math.sqrt(2.0 * self.sampler.amplitude)
-        self._pages: dict[Any, tuple[Array, Array]] = {}
+        self.pages: dict[Any, tuple[Array, Array]] = {}
 
     @property
     def feature_count(self) -> int:
@@ -594,19 +594,19 @@ class SeededFeatures:
     def page(self, number: int, like: Array) -> tuple[Array, Array]:
         """Frequencies and phases of one page, as columns, in the precision and beside some rows."""
         key = number, *likeness(like)
-        if key in self._pages:
-            return self._pages[key]
+        if key in self.pages:
+            return self.pages[key]
         frequencies, phases = (
             to_precision(beside(part.T, like), like.dtype)
             for part in self.sampler.block(number, self.page_size, self.seed)
         )
         if self.cached:
-            self._pages[key] = frequencies, phases
+            self.pages[key] = frequencies, phases
         return frequencies, phases
 
     def __getstate__(self) -> dict[str, Any]:
         """Pages are not pickled: they are drawn again."""
-        return self.__dict__ | {"_pages": {}}
+        return self.__dict__ | {"pages": {}}
 
     def block(self, rows: Array, start: int, stop: int) -> Array:
         """The features start, …, stop − 1, of one page, at some rows."""
