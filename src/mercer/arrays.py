@@ -153,6 +153,9 @@ def uniform(seed: int, like: Array) -> Array:
     xp = namespace(like)
     if getattr(xp, "takes_numpy", False):
         return xp.uniform(seed, like)
+    if is_tensor(like):
+        generator = xp.Generator(like.device).manual_seed(seed)
+        return xp.rand(like.shape[0], generator=generator, dtype=xp.float64, device=like.device)
     return beside(np.random.default_rng(seed).random(like.shape[0]), like)
 
 
@@ -167,6 +170,21 @@ def smallest(values: Array, count: int) -> np.ndarray:
     if getattr(xp, "takes_numpy", False):
         return xp.smallest(values, count)
     return np.argsort(as_numpy(values), kind="stable")[:count]
+
+
+def largest(values: Array, count: int) -> np.ndarray:
+    """For each row of a matrix the numbers of the columns with the largest values, in order.
+
+    >>> import numpy
+    >>> largest(numpy.array([[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]]), 2).tolist()
+    [[0, 2], [2, 1]]
+    """
+    if is_tensor(values):
+        return as_numpy(values.topk(count, dim=1).indices)
+    count = min(count, values.shape[1])
+    places = np.argpartition(-values, count - 1, axis=1)[:, :count]
+    order = np.argsort(-np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1)
 
 
 def inner(a: Array, b: Array) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.errors import ApproximationWarning
+from mercer.estimators import learned
 from mercer.kernels import Exponential, Laplacian
 from mercer.solvers import ConjugateGradient, Direct, automatic
+from mercer.solvers.path import smallest_in_time
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 4))
@@ -97,15 +101,18 @@ def test_centres_and_refusals():
     assert one.learned_.metric.matrix[0, 2] == 0.0
 
 
-def slowly(monkeypatch, seconds):
-    """Exact fits seem to take so long."""
+def slowly(monkeypatch, seconds, quick=math.inf):
+    """Exact fits seem to take so long, but for ridges from `quick` on."""
     real = automatic.choose
 
     def slow(*arguments, centres=None, **named):
         if centres:
             return real(*arguments, centres=centres, **named)
         solver = ConjugateGradient()
-        late = automatic.Candidate("ConjugateGradient", solver, seconds, 0.0, exact=True)
+        own = seconds if named["ridge"] < quick else 1.0
+        late = automatic.Candidate(
+            "ConjugateGradient", solver, own, 0.0, exact=True, rounding=False
+        )
         return automatic.choose_among([late], asked=None)
 
     monkeypatch.setattr(automatic, "choose", slow)
@@ -120,14 +127,39 @@ def test_a_fit_that_would_take_too_long_takes_centres(monkeypatch):
     assert len(model.dual_coef_) == 50
 
 
-def test_a_fit_that_takes_a_little_too_long_stops_early(monkeypatch):
-    slowly(monkeypatch, 100.0)
-    model = LearnedKernelRegressor(**SMALL, time_limit=60.0)
-    with pytest.warns(ApproximationWarning, match="conjugate gradients stop early"):
-        model.fit(X, Y)
+def test_a_fit_that_might_take_too_long_begins_with_a_larger_ridge(monkeypatch):
+    slowly(monkeypatch, 100.0, quick=0.1)
+    model = LearnedKernelRegressor(**SMALL, time_limit=60.0).fit(X, Y)
     assert len(model.dual_coef_) == len(X)
     exact = LearnedKernelRegressor(**SMALL, solver=Direct()).fit(X, Y)
+    assert model.alpha_ == pytest.approx(exact.alpha_)  # there was time for it after all
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=1e-5)
+
+
+def test_a_ridge_that_would_take_too_long_is_larger(monkeypatch):
+    slowly(monkeypatch, 100.0, quick=0.1)
+    monkeypatch.setattr(learned, "smallest_in_time", only_the_first)
+    model = LearnedKernelRegressor(**SMALL, time_limit=60.0)
+    with pytest.warns(ApproximationWarning, match="the ridge is .* instead of"):
+        model.fit(X, Y)
+    assert model.alpha_ > 0.1 > model.learned_.alpha
+    ridge = KernelRidge(model.alpha_, kernel=model.kernel_, fit_intercept=True).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X), ridge.predict(X), atol=1e-5)
+    assert model.solution_.asked.regularization == pytest.approx(model.alpha_ / len(X))
+
+
+def only_the_first(problem, seconds, first, solver):
+    return smallest_in_time(replace(problem, regularization=first), seconds, first, solver)
+
+
+def test_kernels_whose_products_take_too_long_are_not_compared(monkeypatch):
+    costs = {"Laplacian": 9.0, "StretchedExponential": 50.0, "Exponential": 4.0, "Matern": 7.0}
+    monkeypatch.setattr(
+        automatic, "exact_seconds", lambda kernel, points: costs[type(kernel).__name__]
+    )
+    for limit, names in ((20.0, {"Exponential", "Matern"}), (1.0, {"Exponential"})):
+        model = LearnedKernelRegressor(rounds=1, rows=60, time_limit=limit).fit(X, Y)
+        assert {type(kernel).__name__ for kernel, _ in model.race_.candidates} == names
 
 
 def test_tensors():

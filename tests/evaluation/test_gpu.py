@@ -191,6 +191,23 @@ def test_float64_by_choice():
     assert error(answer, exact(Gaussian(3.0), X, X), V.astype(np.float64)) < 1e-13
 
 
+@pytest.mark.parametrize(
+    ("kernel", "far", "width", "way"),
+    [
+        (Gaussian(3.0), 1e3, 12, "centred products"),
+        (Gaussian(12.0), 0.0, 140, "centred products"),
+        (Gaussian(0.02), 0.0, 12, "differences"),  # too steep: digits would be lost
+        (Matern(0.5, 3.0), 0.0, 12, "differences"),  # a kink at 0
+    ],
+    ids=["far", "wide", "steep", "kink"],
+)
+def test_distances_in_float64_are_products_where_that_keeps_the_digits(kernel, far, width, way):
+    X, Y = points(40, width, np.float64, 0) + far, points(60, width, np.float64, 1) + far
+    Y[:20] = X[:20] + 1e-9
+    gram, _ = check(kernel, X, Y, columns=2)
+    assert gram.plan().distances == way
+
+
 def test_the_fused_product_and_the_transpose():
     X, Y = points(33, 6, np.float32, 0), points(20, 6, np.float32, 1)
     gram, matrix = check(Matern(1.5), X, Y)

@@ -24,9 +24,18 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.losses.expressions import entropy1p, softplus
+from mercer.operators import Gram
+from mercer.points import HostedPoints
 from mercer.solvers import Direct, DualAscent, Problem
 from mercer.solvers.dual import ascent
-from mercer.solvers.dual.rows import CachedRows, FusedRows, PairRows, StoredRows, rows_of
+from mercer.solvers.dual.rows import (
+    CachedRows,
+    FusedRows,
+    PairRows,
+    ResidentRows,
+    StoredRows,
+    rows_of,
+)
 from mercer.solvers.on_centres import Smoothed
 
 
@@ -198,7 +207,9 @@ def test_rows_of_every_kind_give_the_same_products():
     K = gram.dense()
     chosen = np.array([5, 40, 3])
     tight = CachedRows(gram, 3, memory=1)
+    resident = ResidentRows(Gram(KERNEL, HostedPoints(gram.x)))
     kinds = [rows_of(gram, 10), FusedRows(gram), StoredRows(K), CachedRows(gram, 10), tight]
+    kinds.append(resident)
     for rows in kinds:
         for some in (chosen, chosen + 7, chosen):
             values = np.ones(60)

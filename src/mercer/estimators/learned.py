@@ -17,7 +17,7 @@ from mercer.arrays import Array
 from mercer.errors import ApproximationWarning
 from mercer.estimators.certified import certificate
 from mercer.estimators.classifier import decision_function, encoded, predict, signed_targets
-from mercer.estimators.fitting import is_automatic
+from mercer.estimators.fitting import formulation, is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.ridge import KernelRidge
@@ -28,15 +28,21 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
 from mercer.learning.candidates import CANDIDATES, Candidate, raced
 from mercer.learning.rounds import GradientRounds, Round
+from mercer.losses import Squared
 from mercer.points import PointSet
 from mercer.solvers import automatic
 from mercer.solvers.conjugate_gradient import ConjugateGradient
+from mercer.solvers.path import smallest_in_time
 from mercer.solvers.problem import Solver
 
 LEARNING = 0.6  # of the time, for learning
-ENOUGH = 0.5  # of the time that conjugate gradients would need. On household power a tenth of their
-# iterations left a residual of 0.1 and good predictions, a twentieth one of 0.7 and bad ones
-SOLVING = 0.9  # of the time left, for their iterations: the last one and the residual take longer
+SURELY = (
+    0.5  # of the time: what is expected to take no more is solved for the ridge that was learned
+)
+PILOT = 0.7  # of the time that a first, larger ridge may be expected to take
+LARGEST_RIDGE = 1.0  # over k(x, x), that is tried
+SOLVING = 0.9  # of the time left, for iterations: the last one and the residual take longer
+CHEAP = 1.5  # times as long as with the quickest kernel may take what is compared in any case
 SHORT = 1.0  # seconds that a final fit may take in any case: centres would not be quicker
 
 
@@ -76,6 +82,18 @@ class _Learned(CallbackSupportMixin, KernelInput):
             return kernels
         return list({repr(kernel): (kernel, self.form) for kernel, _ in kernels}.values())
 
+    def _in_time(self, candidates: Sequence[Candidate], X: Any) -> Sequence[Candidate]:
+        """Those with which all rows can be fitted in the time that learning leaves.
+
+        Where none can, those that take little longer than the quickest.
+        """
+        given = self.centres is not None or not is_automatic(self.solver)
+        if given or self.time_limit is None or len(candidates) == 1:
+            return candidates
+        costs = [automatic.exact_seconds(kernel, kernel.points(X)) for kernel, _ in candidates]
+        most = max(SHORT, (1.0 - LEARNING) * self.time_limit, CHEAP * min(costs))
+        return [one for one, cost in zip(candidates, costs, strict=True) if cost <= most]
+
     def _learn(
         self, X: Any, targets: Any, weights: Any, task: FitTask, loss: Any = None
     ) -> dict[str, Any]:
@@ -92,7 +110,8 @@ class _Learned(CallbackSupportMixin, KernelInput):
             random_state=self.random_state,
             callback=progress,
         )
-        learned, race = raced(self._candidates(), settings, X, targets, weights, loss)
+        candidates = self._in_time(self._candidates(), X)
+        learned, race = raced(candidates, settings, X, targets, weights, loss)
         return {
             "learned_": learned,
             "race_": race,
@@ -105,11 +124,16 @@ class _Learned(CallbackSupportMixin, KernelInput):
     ) -> dict[str, Any]:
         """The fit of all rows with the learned kernel."""
         limit = math.inf if self.time_limit is None else self.time_limit
-        seconds = limit - (time.perf_counter() - begun)
-        kernel = found["learned_"].kernel
-        solver, centres = self._affordable(kernel.points(X), kernel, found["alpha_"], seconds)
+        kernel, alpha = found["learned_"].kernel, found["alpha_"]
+
+        def left() -> float:
+            return limit - (time.perf_counter() - begun)
+
+        solver, centres, first = self._affordable(kernel.points(X), kernel, alpha, left())
+        if first is not None:
+            return {**found, **self._lowered(kernel, X, targets, weights, (alpha, first), left())}
         model = KernelRidge(
-            found["alpha_"],
+            alpha,
             kernel=kernel,
             fit_intercept=True,
             solver=solver,
@@ -121,37 +145,66 @@ class _Learned(CallbackSupportMixin, KernelInput):
 
     def _affordable(
         self, points: PointSet, kernel: Kernel, ridge: float, seconds: float
-    ) -> tuple[Solver | str, Any]:
-        """Solver and centres of the final fit, where there are so many seconds for it.
+    ) -> tuple[Solver | str, Any, float | None]:
+        """Solver and centres of the final fit in so many seconds; or a larger ridge to begin with.
 
-        Conjugate gradients that end before they converge still see all rows; where not even a part
-        of their iterations can be had, centres are quicker.
+        Where conjugate gradients might not end in time, a larger ridge is solved for first, which
+        tells how small a one can be had; where not even that can be, centres are quicker.
         """
         given = self.centres is not None or not is_automatic(self.solver)
         if given or seconds == math.inf:
-            return self.solver, self.centres
+            return self.solver, self.centres, None
         choice = automatic.choose(kernel, points, ridge=ridge)
         exact = [one for one in choice.candidates if one.exact]
-        quickest = min(exact, key=lambda one: one.seconds)
-        if choice.chosen.exact and choice.chosen.seconds <= max(seconds, SHORT):
-            return self.solver, None
-        text = (
-            f"an exact fit of {len(points)} rows would take {quickest.seconds:.0f} s, longer than "
-            "time_limit leaves, so "
-        )
         iterative = [one for one in exact if isinstance(one.solver, ConjugateGradient)]
         fits = [one for one in iterative if one.obstacle in ("", automatic.too_long())]
-        if fits and seconds >= ENOUGH * fits[0].seconds:
-            text += "conjugate gradients stop early. Give more time for their end."
-            warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
-            return replace(fits[0].solver, time_limit=SOLVING * seconds), None
+        chosen, part = choice.chosen, 1.0 if choice.chosen.rounding else SURELY
+        if chosen.exact and chosen.seconds <= max(part * seconds, SHORT):
+            return self.solver, None, None
+        largest = LARGEST_RIDGE * float(kernel.gram(points.slice(0, 1)).diagonal()[0])
+        first = ridge
+        while fits and first <= max(ridge, largest):
+            if _iterations_take(kernel, points, first) <= PILOT * seconds:
+                return self.solver, None, first
+            first *= math.sqrt(10.0)
+        quickest = min(exact, key=lambda one: one.seconds)
         count = min(len(points), automatic.default_centres(len(points)))
-        text += (
-            f"f is sought among functions with {count} centres. Say centres={count} to agree, or "
-            "give more time."
+        text = (
+            f"an exact fit of {len(points)} rows would take {quickest.seconds:.0f} s, longer than "
+            f"time_limit leaves, so f is sought among functions with {count} centres. Say "
+            f"centres={count} to agree, or give more time."
         )
         warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
-        return self.solver, count
+        return self.solver, count, None
+
+    def _lowered(
+        self,
+        kernel: Kernel,
+        X: Any,
+        targets: Any,
+        weights: Any,
+        ridges: tuple[float, float],
+        seconds: float,
+    ) -> dict[str, Any]:
+        """The fit of all rows with the smallest ridge that the time allows, of two the larger."""
+        solver = ConjugateGradient()
+        posed = formulation(kernel, kernel.points(X), Squared(), solver=solver)
+        total = len(targets) if weights is None else float(weights.sum())
+        wanted, first = (ridge / total for ridge in ridges)
+        problem = posed.problem(targets, Squared(), wanted, weights, fit_intercept=True)
+        at = smallest_in_time(problem, SOLVING * seconds, first, solver)
+        solution = replace(
+            at.solution, asked=replace(problem, regularization=at.regularization).asked
+        )
+        alpha = at.regularization * total
+        if at.regularization > wanted:
+            text = (
+                f"the ridge is {alpha:.2g} instead of {ridges[0]:.2g}, for which conjugate "
+                "gradients would not end in the time that time_limit leaves. Give more time."
+            )
+            warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
+        fitted = posed.attributes(X, solution.coefficients, solution.intercept)
+        return {**fitted, "alpha_": alpha, "solution_": solution, "choice_": posed.choice}
 
     def _chosen(self) -> set[str]:
         return {"kernel", "regularization"}
@@ -196,14 +249,17 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
     rounds : int, default=5
         At most so many rounds of learning.
     rows : int, default=4000
-        Rows that the metric is learned from, at most, and as the memory budget allows. All rows are
-        fitted in the end.
+        Rows that the metric is learned from, at most, and as the memory budget allows. Where there
+        are ten times as many, lengthscales and ridge are learned from neighbourhoods as well, which
+        are as dense as all rows are, and what predicts rows from all their neighbours decides. All
+        rows are fitted in the end.
     held_out : float, default=0.2
         The part of these that decides.
     time_limit : float, optional
-        Seconds for the whole fit. Three fifths are for learning, which ends with the best so far;
-        where the final fit would take longer than what is left, it stops early or takes centres,
-        and says so.
+        Seconds for the whole fit. Three fifths are for learning, which ends with the best so far.
+        Kernels whose products take too long for the rest are not compared; where the final fit
+        would still take longer than what is left, its ridge is larger or it takes centres, and
+        says so.
     solver, centres, device :
         As in `KernelRidge`, for the final fit.
     random_state : int, default=0
@@ -254,6 +310,12 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         """R² of the predictions."""
         X, y, sample_weight = hosted(X, y, sample_weight)
         return float(super().score(X, y, sample_weight=sample_weight))
+
+
+def _iterations_take(kernel: Kernel, points: PointSet, ridge: float) -> float:
+    """Seconds that conjugate gradients are expected to take."""
+    found = automatic.choose(kernel, points, ridge=ridge, iterative=True).candidates
+    return min(one.seconds for one in found if isinstance(one.solver, ConjugateGradient))
 
 
 def _standardised(y: Any) -> Any:

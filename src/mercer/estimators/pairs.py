@@ -115,7 +115,7 @@ class OneVersusOne:
             return machines
         small = len(self.order) <= SMALL
         alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
-        threads = 1 if alone else thread_count()
+        threads = 1 if alone else int(min(thread_count(), self.gram.machine.threads))
         rows_of = self._whole() if small else self._by_class(solver, threads)
 
         def work(k: int) -> None:

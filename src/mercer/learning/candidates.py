@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mercer.kernels import Exponential, Laplacian, Matern, StretchedExponential
 from mercer.kernels.base import Kernel
+from mercer.learning.fits import Sample
 from mercer.learning.metric import Form
+from mercer.learning.neighbourhoods import Neighbourhoods, densest
 from mercer.learning.rounds import GradientRounds, LearnedKernel
 
 Candidate = tuple[Kernel, Form]
@@ -30,11 +33,15 @@ RACE_ROWS = 1200  # that candidates are fitted to; up to RACE_HELD_OUT others te
 RACE_HELD_OUT = 2000
 RACE_ROUNDS = 2
 NEAR = 1.02  # times the least loss in a race, which noise cannot tell from it
+SAMPLED = 0.5  # of the time is for learning from a sample where neighbourhoods follow
 
 
 @dataclass(frozen=True, eq=False)
 class Race:
     """The candidates, and the held-out loss of each on the rows of the race.
+
+    Where neighbourhoods of many rows were learned from, `dense_errors` are the losses there, which
+    decided; they are none else.
 
     >>> race = Race(CANDIDATES[:2], np.array([0.5, 0.1]))
     >>> race.finalists == [CANDIDATES[1]]
@@ -43,6 +50,7 @@ class Race:
 
     candidates: Sequence[Candidate]
     errors: np.ndarray
+    dense_errors: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
     def finalists(self) -> list[Candidate]:
@@ -62,7 +70,8 @@ def raced(
 ) -> tuple[LearnedKernel, Race]:
     """Compare candidates on few rows, and learn the best on more; a single one is just learned.
 
-    Two that are nearly equal in the race are both learned from all rows that are asked for.
+    Two that are nearly equal in the race are both learned from all rows that are asked for. Where
+    there are many more rows than these, all candidates are learned from neighbourhoods as well.
     `loss(rows, predictions)` of held-out rows tells which is best; by default the mean square.
 
     >>> X = np.random.default_rng(0).uniform(size=(80, 2))
@@ -74,21 +83,18 @@ def raced(
     def judged(learned: LearnedKernel) -> float:
         return learned.error if loss is None else loss(*learned.held_out)
 
-    begun, errors = time.perf_counter(), np.zeros(len(candidates))
-    if len(candidates) > 1:
-        rows, limit = min(len(y), RACE_ROWS + RACE_HELD_OUT), settings.time_limit
-        short = replace(
-            settings,
-            rows=rows,
-            held_out=max(settings.held_out, 1.0 - RACE_ROWS / rows),
-            rounds=min(settings.rounds, RACE_ROUNDS),
-            splits=1 if rows > RACE_ROWS else settings.splits,
-            time_limit=limit and 0.4 * limit / len(candidates),
-            callback=None,
-        )
-        for i, (kernel, form) in enumerate(candidates):
-            errors[i] = judged(replace(short, form=form).learn(kernel, X, y, weights))
-    race = Race(candidates, errors)
+    begun, whole = time.perf_counter(), settings.time_limit
+    sample = Sample.of(candidates[0][0].points(X), y, weights)
+    dense = Neighbourhoods.serve(sample, settings.rows)
+    if dense and whole is not None:
+        settings = replace(settings, time_limit=SAMPLED * whole)
+    short = _shorter(settings, len(y), len(candidates))
+    first = [
+        replace(short, form=form).learn(kernel, X, y, weights)
+        for kernel, form in candidates
+        if len(candidates) > 1
+    ]
+    race = Race(candidates, np.array(list(map(judged, first)) or [0.0]))
     learned: list[LearnedKernel] = []
     for kernel, form in race.finalists:
         limit, left = settings.time_limit, len(race.finalists) - len(learned)
@@ -98,4 +104,24 @@ def raced(
                 break
         own = replace(settings, form=form, time_limit=limit)
         learned.append(own.learn(kernel, X, y, weights))
-    return min(learned, key=judged), race
+    best = min(learned, key=judged)
+    if not dense:
+        return best, race
+    around = Neighbourhoods(sample, settings.random_state)
+    rest = math.inf if whole is None else whole - (time.perf_counter() - begun)
+    best, losses = densest(around, best, first or learned, judged, rest)
+    return best, replace(race, dense_errors=np.array(losses))
+
+
+def _shorter(settings: GradientRounds, count: int, candidates: int) -> GradientRounds:
+    """The settings of a race of some candidates on so many rows."""
+    rows, limit = min(count, RACE_ROWS + RACE_HELD_OUT), settings.time_limit
+    return replace(
+        settings,
+        rows=rows,
+        held_out=max(settings.held_out, 1.0 - RACE_ROWS / rows),
+        rounds=min(settings.rounds, RACE_ROUNDS),
+        splits=1 if rows > RACE_ROWS else settings.splits,
+        time_limit=limit and 0.4 * limit / candidates,
+        callback=None,
+    )

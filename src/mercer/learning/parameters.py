@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,7 +101,13 @@ class _Descent:
             kernel = _per_column(kernel, sample)
         if self.weights and isinstance(kernel, Sum):
             kernel = _weighted(kernel, 1.0 / _summands(kernel))
-        return _Search(self, self._criterion, kernel, sample).result()
+        return self.learn_from(kernel, [sample])
+
+    def learn_from(
+        self, kernel: Kernel, samples: Sequence[Sample], least_ridge: float = LEAST_RIDGE
+    ) -> LearnedParameters:
+        """The same from samples whose criteria are added up, with the kernel as it is given."""
+        return _Search(self, self._criterion, kernel, samples, least_ridge).result()
 
 
 @dataclass(frozen=True)
@@ -178,11 +184,16 @@ class _Search:
     """The criterion as a function of the logarithms of parameters and ridge."""
 
     def __init__(
-        self, settings: _Descent, criterion: Criterion, kernel: Kernel, sample: Sample
+        self,
+        settings: _Descent,
+        criterion: Criterion,
+        kernel: Kernel,
+        samples: Sequence[Sample],
+        least_ridge: float,
     ) -> None:
-        self.settings, self.criterion, self.sample = settings, criterion, sample
-        self.kernel, self.started = kernel, time.perf_counter()
-        one = Gram(kernel, sample.points.slice(0, 1)).astype("float64")
+        self.settings, self.criterion, self.samples = settings, criterion, samples
+        self.kernel, self.started, self.least_ridge = kernel, time.perf_counter(), least_ridge
+        one = Gram(kernel, samples[0].points.slice(0, 1)).astype("float64")
         known = one.parameter_gradient(np.ones((1, 1)))  # which parameters have a derivative
         values = kernel.get_params(deep=True)
         self.names = [name for name in known if np.all(np.asarray(values[name]) > 0)]
@@ -194,7 +205,7 @@ class _Search:
 
     def result(self) -> LearnedParameters:
         bounds = [(at - REACH, at + REACH) for at in self.start]
-        bounds[-1] = (math.log(LEAST_RIDGE), math.log(1e6))
+        bounds[-1] = (math.log(self.least_ridge), math.log(1e6))
         message = "stopped before it converged"
         options = {"maxiter": self.settings.iterations, "ftol": self.settings.tolerance}
         try:
@@ -230,14 +241,17 @@ class _Search:
             raise _Stopped
         kernel, ridge = self.at(theta)
         try:
-            found = slopes(self.criterion, kernel, self.sample, ridge)
+            found = [slopes(self.criterion, kernel, one, ridge) for one in self.samples]
         except (NotPositiveDefiniteError, ValueError):
             return 1e25, np.zeros(len(theta))  # beyond what can be computed: the step is too long
-        parts = [np.ravel(found.parameters[name]) for name in self.names]
-        gradient = np.concatenate([*parts, [found.ridge]]) * np.exp(theta)
-        if found.value < self.best[1]:
-            self.best = theta.copy(), found.value
-        return found.value, gradient
+        value, gradient = 0.0, np.zeros(len(theta))
+        for one in found:
+            parts = [np.ravel(one.parameters[name]) for name in self.names]
+            value += one.value
+            gradient += np.concatenate([*parts, [one.ridge]]) * np.exp(theta)
+        if value < self.best[1]:
+            self.best = theta.copy(), value
+        return value, gradient
 
     def after(self, theta: np.ndarray) -> None:
         self.history.append(self.best[1])

@@ -88,9 +88,10 @@ class LearnedKernel:
     alpha : float
         The ridge α of `KernelRidge` that was best on held-out rows.
     rounds : list of Round
-        All that were tried; round 0 has every column in units of its deviation.
+        All that were tried; round 0 has every column in units of its deviation. Where lengthscales
+        were learned from neighbourhoods, the last one is that, judged by rows with all neighbours.
     chosen : int
-        The round with the least held-out error.
+        The round with the least held-out error, or the last where neighbourhoods decided.
     importances : array of shape (columns,)
         The part of each column in the trace of the metric, in units of its deviation: how much
         the targets vary along it. They add up to 1.

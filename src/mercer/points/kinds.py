@@ -151,7 +151,8 @@ class HostedPoints(HostPoints):
 
     @property
     def machine(self) -> Machine:  # type: ignore[override]
-        return replace(CPU, fetching_is_slow=self.there.machine.fetching_is_slow)
+        there = self.there.machine
+        return replace(CPU, fetching_is_slow=there.fetching_is_slow, threads=there.threads)
 
     @property
     def width(self) -> int:

@@ -69,6 +69,9 @@ class Machine:
     fetching_is_slow : bool
         Whether a kernel value takes longer to come to main memory than to be computed: 1 ns from
         the card, where it takes 9 ps for d = 784.
+    threads : float
+        Of the host that give it work at a time: as Python's lock lets one of them launch, more wait
+        for each other (45 machines on an H200: two threads take 2.2 s, sixteen 2.9).
     launch : float
         Seconds that a factorisation takes beside its arithmetic: operations that wait for others.
     probe, order : int
@@ -104,6 +107,7 @@ class Machine:
     blocks: int = 3
     factor_copies: float = 1.1
     fetching_is_slow: bool = False
+    threads: float = math.inf
     launch: float = 0.0
     probe: int = 1024
     order: int = 1024
@@ -129,6 +133,7 @@ CARD = Machine(
     blocks=0,
     factor_copies=2.2,
     fetching_is_slow=True,
+    threads=2,
     launch=0.015,
     probe=1 << 15,
     order=4096,
@@ -137,7 +142,7 @@ CLUSTER = replace(  # rows on workers, the rest is here
     CPU, values_rows=math.inf, pairs_rows=False, pool_rows=20
 )
 TENSORS = replace(  # on the CPU, where torch computes
-    CARD, fetching_is_slow=False, probe=CPU.probe, order=CPU.order
+    CARD, fetching_is_slow=False, threads=math.inf, probe=CPU.probe, order=CPU.order
 )
 
 

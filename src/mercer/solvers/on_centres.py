@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -232,6 +232,7 @@ class Point:
     mean_moments: Array | None = None  # L⁻¹K_Mn p, for the square loss with an intercept
     centred_moments: Array | None = None  # those of slopes that sum to 0
     stored: Any = None  # values and γ of the coefficients rounded to float32
+    judged: tuple[Loss, Gap] | None = None  # its gap, and for which loss
 
 
 class Direction:
@@ -312,21 +313,23 @@ class Hessian:
         Errors of rows have a part that is independent, whose squares add up, and a part that all
         share, as from a centre whose norm is rounded: the product of the errors of two halves.
         """
-        space, n = self.space, self.problem.rows
-        count = max(space.tuning.noise_rows[0], int(space.tuning.noise_rows[1] * n))
-        rows = random_rows(n, count, space.solver.random_state)
+        space, xp, n = self.space, namespace(v), self.problem.rows
+        rows, part = space.some_rows
         beta = space.basis.coefficients(v[: space.size, :])
         curvature = mean_curvature(self.problem, space.loss, self.point.values)
+        factors = curvature[beside(rows, v)][:, None]
         shift = v[-1:, :] if self.problem.fit_intercept else 0.0 * v[:1, :]
-        errors = []
-        for half in (rows[::2], rows[1::2]):
-            row_map = Affine(curvature[beside(half, v)][:, None], shift)
-            part = space.operator[half, :]
-            low, high = (
-                MixedPrecision(part.astype(dtype)).row_pass(beta, row_map).product
-                for dtype in (self.dtype, "float64")
-            )
-            errors.append(space.basis.pull(low - high))
+        first = beside((np.arange(len(rows)) % 2 == 0)[:, None], v)
+
+        def halves(dtype: Any) -> Array:
+            """Σ of the pushes of both halves of the rows, side by side."""
+            matrix = MixedPrecision(part.astype(dtype))
+            pushes = factors * (matrix @ beta + shift)
+            both = [xp.where(half, pushes, 0.0 * pushes) for half in (first, ~first)]
+            return matrix.transposed_product(xp.concat(both, axis=1))
+
+        error = space.basis.pull(halves(self.dtype) - halves("float64"))
+        errors = error[:, : v.shape[1]], error[:, v.shape[1] :]
         times, together = n / len(rows), errors[0] + errors[1]
         own = times * sum(inner(error, error) for error in errors)
         shared = (2.0 * times) ** 2 * max(inner(*errors), 0.0)
@@ -372,6 +375,17 @@ class OnCentres:
         self.count = 0  # passes
         self.changed = 0.0  # share of the objective that the jitter adds
         self.begin_stage()
+
+    @cached_property
+    def some_rows(self) -> tuple[np.ndarray, Any]:
+        """Rows on which the rounding of products is measured, and K between them and the centres.
+
+        It is kept, since to pack points takes longer than to multiply so few of them.
+        """
+        fewest, share = self.tuning.noise_rows
+        count = max(fewest, int(share * self.problem.rows))
+        rows = random_rows(self.problem.rows, count, self.solver.random_state)
+        return rows, self.operator[rows, :]
 
     def begin_stage(self) -> None:
         """Points and products begin in the precision of the data."""
@@ -608,6 +622,8 @@ class OnCentres:
         loss the slopes are moved on some rows where that gives a better bound. The bound holds for
         the penalty ‖f‖² + jitter‖β‖²; what the jitter adds is part of the gap.
         """
+        if point.judged is not None and point.judged[0] is loss:
+            return point.judged[1]
         at, gamma = self._evaluation(point, loss), point.theta[: self.size, :]
         slopes, moments = self._centred(point)
         gradient, moved = moments + self.ridge * gamma, at.v - gamma
@@ -620,7 +636,8 @@ class OnCentres:
                 sampled = self.hessians.excess_bounds(gradient, error)
                 distance, reach = min(distance, sampled[0]), min(reach, sampled[1])
         noise = 2.0 * math.sqrt(distance * reach) + reach
-        return at.gap(slopes, distance + stored, noise + self._added(at.v))
+        point.judged = loss, at.gap(slopes, distance + stored, noise + self._added(at.v))
+        return point.judged[1]
 
     def _evaluation(self, point: Point, loss: Loss) -> Evaluation:
         values, gamma = point.stored or (point.values, point.theta[: self.size, :])

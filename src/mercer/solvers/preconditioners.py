@@ -329,7 +329,7 @@ class SamplingTuning:
     sketch: int = 8
     looked_at: int = 4096
     uneven: float = 2.5
-    panel: int = 4096
+    panel: int = 1024
     begin: float = 1e-6
     inexact: float = 2.0
     slowest: float = 0.8
@@ -629,7 +629,10 @@ class SampledHessians:
         130 after one estimate, 7 after two, and 5 with leverages that are known.
         """
         space, rows, seed = self.space, len(active), self.space.solver.random_state
-        chosen = active[np.random.default_rng(seed).choice(rows, count, replace=False)]
+        random = np.random.default_rng(seed)
+        # shuffled apart: else all row numbers would be, where the sample is not very small
+        some = random.choice(rows, count, replace=False, shuffle=False)
+        chosen = active[random.permutation(some)]
         alike = np.sort(chosen), np.full(count, count / rows)
         if not self._looks_first(rows):
             return self._of(factors, *alike), *alike

@@ -208,8 +208,10 @@ class _View:
     def choose(self) -> None:
         """Decide, and pack the operands."""
         bilinear = all(kind in BILINEAR_KINDS for kind in self.kinds)
-        if self.dtype == torch.float64 or not bilinear:
+        if not bilinear or (self.dtype == torch.float64 and not self._in_float64()):
             self._by_coordinates()
+        elif self.dtype == torch.float64:
+            pass
         elif self.distance is None:
             if self.width <= self.tuning.few:
                 self._by_coordinates()
@@ -298,6 +300,32 @@ class _View:
         return bool(smallest >= self.tuning.similar**2 * largest)
 
     # ---- distances from products -------------------------------------------------------------
+
+    def _in_float64(self) -> bool:
+        """Whether (−2x, ‖x‖², 1)·(y, 1, ‖y‖²) may be the distance in float64; it is then.
+
+        Matrix products take large cards a fraction of the time of differences.
+        """
+        few = self.width <= self.tuning.few
+        if self.distance is None or self.product is not None or few or self.asked.strict:
+            return False
+        centre = None if self.view.unit else self.y.centre(self.view)
+        sides = [points.seen(self.view, self.dtype, centre) for points in (self.x, self.y)]
+        squares = [torch.linalg.vecdot(rows, rows)[:, None] for rows in sides]
+        size = float(squares[0].amax() + squares[1].amax())
+        if not expansion_is_safe(self.asked.expression, self.distance, size, accuracy.TUNING.wide):
+            return False
+        self.distances = "centred products"
+        self.plan = OperandPlan(self.width + 2, parts=1)
+        missing = stored_width(self.plan.width) - self.plan.width
+        ones = [torch.ones_like(norms) for norms in squares]
+        left = torch.cat([-2.0 * sides[0], squares[0], ones[0]], 1)
+        right = torch.cat([sides[1], ones[1], squares[1]], 1)
+        for name, operand in (("A", left), ("B", right)):
+            wide = torch.nn.functional.pad(operand, (0, missing))
+            self.arrays[f"{name}{self.f}"] = pad(wide)
+        self._replace_distance(self.value, 0.0, 1.0, None)
+        return True
 
     def _centred(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of both sides; what is still to be taken off is in `offset`."""

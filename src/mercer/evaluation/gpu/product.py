@@ -73,6 +73,8 @@ def tile_for(code: TileCode, columns: int, tuning: Tuning = TUNING) -> Tile:
         if code.dtype == "float64":
             tile = Tile(64, 32, 4, 2)
         return replace(tile, by_elements=columns <= 2)
+    if code.dtype == "float64":
+        return Tile(64, 32, 4, 2, by_elements=columns <= 2)
     widest = max(stored_width(plan.width) for plan in code.plans)
     if widest > RESIDENT:
         return Tile(128, 128, 8, 3)
@@ -186,8 +188,10 @@ class Launch:
             product.precision,
             strict and product.precision != "tf32",
         )
-        values = tuple(self.operands.scalars.values()) or (0.0,)
-        self.parameters = torch.tensor(values, dtype=product.dtype, device=product.device)
+        self.parameters = torch.empty(1, dtype=product.dtype, device=product.device)
+        if product.dtype == torch.float64:  # else they are arguments: a copy would wait
+            values = tuple(self.operands.scalars.values()) or (0.0,)
+            self.parameters = torch.tensor(values, dtype=product.dtype, device=product.device)
 
     def reduce(self, values: torch.Tensor) -> torch.Tensor:
         """K V for a few columns."""

@@ -87,7 +87,7 @@ def source_of(code: TileCode, columns: int, by_elements: bool, card: bool) -> st
         if plan.terms:
             _coordinates(function, f, plan, code.dtype)
         else:
-            _matrix_product(function, f, plan)
+            _matrix_product(function, f, plan, code.dtype)
     value = _value(function, code)
     if columns:
         tasks = [_reduce_by_elements(columns) if by_elements else _reduce(columns)]
@@ -126,16 +126,23 @@ def _value(function: _Function, code: TileCode) -> str:
 # ---- pair numbers --------------------------------------------------------------------------------
 
 
-def _matrix_product(function: _Function, f: int, plan: OperandPlan) -> None:
+def _matrix_product(function: _Function, f: int, plan: OperandPlan, dtype: str) -> None:
     """e, the product of operands that were cut into parts; and d, repaired distances."""
+    precision = "tf32" if dtype == "float32" else "ieee"
     pairs = [("A", "B")] if plan.parts == 1 else [("AL", "B"), ("A", "BL"), ("A", "B")]
     resident = stored_width(plan.width) <= RESIDENT
-    (_resident if resident else _streamed)(function, f, plan, pairs)
+    dot = f"tl.dot({{}}, input_precision='{precision}', out_dtype=tl.{dtype})"
+    if resident:
+        _resident(function, f, plan, pairs, dot)
+    else:
+        _streamed(function, f, plan, pairs, dot, dtype)
     if plan.repaired:
         _repair(function, f, plan)
 
 
-def _resident(function: _Function, f: int, plan: OperandPlan, pairs: list[tuple[str, str]]) -> None:
+def _resident(
+    function: _Function, f: int, plan: OperandPlan, pairs: list[tuple[str, str]], dot: str
+) -> None:
     """Few columns: those of the rows stay in registers or shared memory."""
     size, pieces = stored_width(plan.width), _pieces(plan.width)
     for name in dict.fromkeys(a for a, _ in pairs):
@@ -152,11 +159,18 @@ def _resident(function: _Function, f: int, plan: OperandPlan, pairs: list[tuple[
     for a, b in pairs:
         for at, _ in pieces:
             operands = f"{a}{f}_{at}, {b}{f}_{at}{total}"
-            function.tile.append(f"e{f} = tl.dot({operands}, input_precision='tf32')")
+            function.tile.append(f"e{f} = {dot.format(operands)}")
             total = f", e{f}"
 
 
-def _streamed(function: _Function, f: int, plan: OperandPlan, pairs: list[tuple[str, str]]) -> None:
+def _streamed(
+    function: _Function,
+    f: int,
+    plan: OperandPlan,
+    pairs: list[tuple[str, str]],
+    dot: str,
+    dtype: str,
+) -> None:
     """Many columns: both sides are read again for each tile, a step at a time."""
     size = stored_width(plan.width)
     function.rows.append(f"k{f} = tl.arange(0, {STEP})")
@@ -171,10 +185,10 @@ def _streamed(function: _Function, f: int, plan: OperandPlan, pairs: list[tuple[
         function.tile.append(f"columns_{name}{f} = {place}")
         loads.append(f"    b_{name} = tl.load(columns_{name}{f} + k)")
     function.tile += [
-        f"e{f} = tl.zeros((BM, BN), tl.float32)",
+        f"e{f} = tl.zeros((BM, BN), tl.{dtype})",
         f"for k in range(0, {size}, {STEP}):",
         *loads,
-        *(f"    e{f} = tl.dot(a_{a}, b_{b}, e{f}, input_precision='tf32')" for a, b in pairs),
+        *(f"    e{f} = {dot.format(f'a_{a}, b_{b}, e{f}')}" for a, b in pairs),
         # Triton 3.6 reads the sums before asynchronous products have ended where a constant is
         # applied to them (wrong values at 784 columns on an H200); it waits for a factor that is
         # known at run time only, and this one is 1.

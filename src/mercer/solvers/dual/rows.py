@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from mercer.arrays import as_numpy, beside, to_precision
 from mercer.kernels.custom import Precomputed
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
@@ -55,6 +56,8 @@ def rows_of(gram: Gram, at_least: int, memory: Memory = None, tuning: Tuning = T
             return StoredRows(matrix)
     if gram.shape[0] <= tuning.stored:
         return StoredRows(gram.dense())
+    if is_resident(gram, tuning):
+        return ResidentRows(gram)
     return FusedRows(gram) if is_cheap(gram, tuning) else CachedRows(gram, at_least, memory)
 
 
@@ -72,6 +75,14 @@ def is_cheap(gram: Gram, tuning: Tuning = TUNING) -> bool:
     """
     narrow = isinstance(gram.x, DensePoints) and gram.x.width <= tuning.cheap_width
     return (narrow or gram.machine.fetching_is_slow) and gram.kernel.expression() is not None
+
+
+def is_resident(gram: Gram, tuning: Tuning = TUNING) -> bool:
+    """Whether the matrix of points on a device fits there."""
+    if not gram.machine.fetching_is_slow:
+        return False
+    size = float(gram.shape[0]) ** 2 * gram.dtype.itemsize
+    return size <= tuning.resident_share * gram.x.there.free_memory()  # type: ignore[attr-defined]
 
 
 class ComputedRows:
@@ -112,6 +123,28 @@ class FusedRows(ComputedRows):
 
     def part(self, chosen: np.ndarray) -> FusedRows:
         return FusedRows(self._among(chosen))
+
+
+class ResidentRows:
+    """Rows of a matrix on the device of its points; what a round needs is brought here.
+
+    Computing all of it takes an H200 two milliseconds for 12,000 images of 784 pixels, which is
+    what launching the products of one round took.
+    """
+
+    def __init__(self, gram: Gram) -> None:
+        there = gram.x.there  # type: ignore[attr-defined]
+        self.matrix = Gram(gram.kernel, there, None, gram.memory).astype(gram.dtype).dense()
+        self.exact = gram.dtype == np.float64
+        gram.evaluations += gram.shape[0] ** 2
+
+    def block(self, chosen: np.ndarray) -> np.ndarray:
+        places = beside(chosen, self.matrix)
+        return as_numpy(self.matrix[places][:, places])
+
+    def add(self, chosen: np.ndarray, factors: np.ndarray, values: np.ndarray) -> None:
+        rows = self.matrix[beside(chosen, self.matrix)]
+        values += as_numpy(to_precision(beside(factors, rows), rows.dtype) @ rows)
 
 
 class StoredRows:

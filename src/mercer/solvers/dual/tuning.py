@@ -61,6 +61,9 @@ class Tuning:
         Of the largest, below which a factor has lost its digits.
     stored : int
         Points up to which the whole matrix is stored.
+    resident_share : float
+        Of the memory that is free on a device, up to which the whole matrix is stored there: two
+        problems may be solved at a time.
     parallel : int
         Products of one update from which threads pay.
     cheap_width : int
@@ -97,6 +100,7 @@ class Tuning:
     attempts: int = 30
     least_pivot: float = 1e-6
     stored: int = 1024
+    resident_share: float = 0.3
     parallel: int = 1 << 18
     cheap_width: int = 64
 
