@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -166,7 +166,7 @@ class HalfStoredGram(Gram):
         from mercer.evaluation.cpu.triangle import Triangle  # loads the compiler: on first use
 
         super().__init__(kernel, x, memory=memory)
-        self.triangle = Triangle(self.execution(counted=True))
+        self.triangle = Triangle(cast(Tiled, self.execution(counted=True)))
 
     def __matmul__(self, values: Any) -> Array:
         columns, back = self._columns(values, self.y)
