@@ -240,7 +240,7 @@ class Columns:
         matrix = self.moments if overwrite else self.xp.asarray(self.moments, copy=True)
         trace = float(self.xp.linalg.trace(matrix))
         shifted = linalg.shift_diagonal(matrix, max(ridge, TUNING.floor * trace))
-        return LowRank(self, linalg.cholesky(shifted, overwrite=True))
+        return LowRank(self, replace(linalg.cholesky(shifted, overwrite=True), refined=False))
 
     def products(self, values: Array) -> Array:
         """FᵀS V."""
