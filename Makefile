@@ -80,7 +80,7 @@ test-gpu: $(VENV)-gpu/.installed $(installed)-test
 		tests/evaluation/test_gpu.py tests/evaluation/test_executions.py $(GPU_TESTS)
 	PYTHONPATH=src:$(VENV)-gpu $(bin)/python -m pytest -n 0 tests/test_tensors.py tests/test_tensor_losses.py \
 		tests/distributed/test_cards.py tests/evaluation/test_streamed.py \
-		tests/evaluation/test_gpu_compiles.py tests/evaluation/test_executions.py
+		tests/evaluation/test_gpu_compiles.py tests/evaluation/test_executions.py tests/solvers/test_array_libraries.py
 
 test-gpu-quick:
 	@$(MAKE) --no-print-directory test-gpu GPU_TESTS='-k "$(SHARP)"'

@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 
 from mercer import (
     SVC,
+    KernelCCA,
     KernelClassifier,
     KernelKMeans,
     KernelPCA,
@@ -186,6 +187,16 @@ def test_components(cluster):
     found = there.transform(scattered(X))
     assert found.chunks == (scattered(X).chunks[0], (2,))
     np.testing.assert_allclose(found.compute(), here.transform(X), atol=1e-9)
+
+
+def test_views(cluster):
+    model = KernelCCA(1, kernel=Gaussian(1.0), centres=20, random_state=0)
+    here, there = clone(model).fit(X, X**2), model.fit(scattered(X), scattered(X**2))
+    np.testing.assert_allclose(there.correlations_, here.correlations_, rtol=1e-9)
+    for found, expected in zip(
+        there.transform(scattered(X), scattered(X**2)), here.transform(X, X**2), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_the_dashboard_shows_what_tasks_do_and_callbacks_count_steps(cluster):

@@ -8,6 +8,7 @@ import pytest
 from mercer.arrays import beside, inner, namespace, to_precision
 from mercer.distributed import Rows, is_scattered
 from mercer.distributed.admission import admitted
+from mercer.distributed.placement import token
 
 da = pytest.importorskip("dask.array")
 pytest.importorskip("distributed")
@@ -93,6 +94,13 @@ def test_what_is_asked_for_again_is_stored_where_its_rows_are(data):
     assert made.is_stored
     assert made.call is None  # what it was made of may go
     assert not inner.is_stored  # nobody asked for it
+
+
+@pytest.mark.parametrize("name", ["row-pass", "decision_function", "diagonal", "bincount", "take"])
+def test_the_dashboard_shows_all_words_of_a_task(name):
+    from dask.utils import key_split
+
+    assert key_split(f"{token(name)}-7").lower() == f"mercer-{name.replace('_', '-')}"
 
 
 def test_small_arrays_stay_here(data):

@@ -19,6 +19,7 @@ from mercer import (
     KernelRidgeClassifier,
 )
 from mercer.errors import ApproximationWarning
+from mercer.features.centres import Given
 from mercer.kernels import Gaussian
 from mercer.losses import Hinge, Logistic, Multinomial, Quantile
 from mercer.solvers import DualAscent, automatic
@@ -90,6 +91,14 @@ def test_what_few_rows_take_is_foreseen(loss):
     assert "It is exact" in text
     text = KernelRidgeClassifier().explain(X, Y > 1)
     assert re.match(r"→ Direct: about \S+ s and", text)
+
+
+def test_centres_that_are_given_are_counted_and_are_not_the_rows():
+    on = {"kernel": Gaussian(), "centres": Given(X[:30])}
+    assert "→ Newton, on 30 centres" in KernelRidge(**on).explain(X, Y)
+    assert Given(indices=[1, 5]).count == 2
+    text = KernelLogisticRegression(**on).explain(X, Y > 1)
+    assert text == "Newton. The solver was given, or there was nothing to choose."
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])

@@ -23,6 +23,7 @@ from processes import output_of
 
 SETTINGS = {
     "NuSVC": {"nu": 0.3},  # feasible for the weights of the checks
+    "KernelClassifierCV": {"Cs": [1.0, 10.0], "lengthscales": [0.5, 1.0, 2.0]},  # fewer, so quicker
     "ConformalRegressor": {"estimator": mercer.KernelRidge(kernel="rbf")},
 }
 ONE_STEP = "a sample of weight 3 is one step three times as long, not three steps"
@@ -36,7 +37,7 @@ SLOW = ("LearnedKernelClassifier", "LearnedKernelRegressor")  # seconds a fit: s
 
 
 def estimators():
-    """All that take weights, with their defaults."""
+    """All that take weights, most of them with their defaults."""
     homes = (mercer.estimators, mercer.online)
     kinds = [vars(home)[name] for home in homes for name in home.__all__ if name not in SLOW]
     for kind in kinds:

@@ -30,6 +30,7 @@ from mercer import (
     OneClassSVM,
 )
 from mercer.features import Nystroem
+from mercer.kernels import Gaussian
 from mercer.online import Pegasos
 
 RNG = np.random.default_rng(0)
@@ -43,14 +44,14 @@ MODELS = [
     lambda: KernelRidgeCV(lengthscales=[0.5, 1.0]),
     lambda: KernelClassifier("squared_hinge"),
     lambda: KernelClassifier(centres=40, random_state=0),
-    lambda: KernelClassifierCV(random_state=0),
-    lambda: SVCCV(random_state=0),
+    lambda: KernelClassifierCV([1.0, 10.0], lengthscales=[0.5, 1.0], cv=2, random_state=0),
+    lambda: SVCCV([1.0, 10.0], lengthscales=[0.5, 1.0], cv=2, random_state=0),
     SVR,
     NuSVC,
     OneClassSVM,
     KernelQuantileRegressor,
     lambda: KernelPCA(3),
-    lambda: LearnedKernelRegressor(random_state=0),
+    lambda: LearnedKernelRegressor(kernel=Gaussian(), rounds=1, rows=100, random_state=0),
     lambda: Nystroem(random_state=0),
     lambda: Pegasos(random_state=0),
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -145,16 +144,6 @@ def test_bad_centres_are_named():
         KernelRidge(kernel="precomputed", centres=3).fit(KERNEL(X), Y)
     with pytest.raises(ValueError, match='solver must be "auto"'):
         KernelRidge(kernel=KERNEL, solver="best").fit(X, Y)
-
-
-def test_the_guide_runs(capsys):
-    page = Path(__file__).parents[2] / "docs" / "scale.md"
-    names: dict = {}
-    for part in page.read_text(encoding="utf-8").split("```python\n")[1:]:
-        exec(part.split("```")[0], names)
-    told = capsys.readouterr().out
-    assert "→ " in told
-    assert names["solution"].status.converged
 
 
 def test_rounding_is_worth_half_as_long_again():

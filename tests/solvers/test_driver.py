@@ -124,7 +124,7 @@ def test_what_is_no_checkpoint_is_refused_and_never_run(tmp_path):
 
 SOLVERS = {
     "conjugate gradients": (ConjugateGradient(tolerance=1e-10, rank=10), Squared(), Y),
-    "blocks": (BlockCoordinateDescent(tolerance=1e-10, block_size=150), Squared(), Y),
+    "blocks": (BlockCoordinateDescent(tolerance=1e-10, block_size=150, rank=100), Squared(), Y),
     "newton": (Newton(1e-10), Logistic(), np.sign(Y)),
     "ridge by newton": (Newton(1e-10, factor=False), Squared(), Y),
 }

@@ -50,8 +50,14 @@ def by_blocks(kind: type) -> None:
         if hasattr(found, "fn"):  # scikit-learn's `available_if`
             if not hasattr(found.fn, "takes_collections"):
                 found.fn = wrapped(found.fn, name)
-        elif callable(found) and not hasattr(found, "takes_collections"):
+        elif callable(found) and not hasattr(found, "takes_collections") and takes_X(found):
             setattr(kind, name, wrapped(found, name))
+
+
+def takes_X(method: Any) -> bool:
+    """Whether a method has rows as its first argument, not several views of them."""
+    code = getattr(method, "__code__", None)
+    return code is None or code.co_argcount > 1
 
 
 def _by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -210,9 +210,14 @@ def _tree(name: str, parts: list[Any], add: Callable[..., Any]) -> tuple[list[Ta
 
 
 def token(name: str) -> str:
-    """A name for a task that nothing else has; what stands before the numbers is shown."""
-    name = name.replace("_", "-")  # Dask shows the words before the first that has other signs
-    return f"mercer-{name}-{uuid.uuid4().hex[:8]}{next(_NUMBERS)}"
+    """A name for a task that nothing else has; what stands before the numbers is shown.
+
+    Dask shows the words before the first that has other signs than letters. It takes words of eight
+    letters, the first of them a to f, for numbers, unless that one is large.
+    """
+    words = name.replace("_", "-").split("-")
+    shown = (word.capitalize() if len(word) == 8 and word[0] < "g" else word for word in words)
+    return f"mercer-{'-'.join(shown)}-{uuid.uuid4().hex[:8]}{next(_NUMBERS)}"
 
 
 def _itself(value: Any) -> Any:

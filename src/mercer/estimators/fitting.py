@@ -133,8 +133,12 @@ class Formulation:
         return text if plan is None else f"{text}\n{plan}"
 
     def foreseen(self) -> automatic.Choice | None:
-        """What few rows take, for which nothing had to be chosen; None where features are few."""
-        if has_few_features(self.operator) or self.points.home != "host":
+        """What few rows take, for which nothing had to be chosen; None where features are few.
+
+        On centres the points are not the rows, and there is nothing to choose among.
+        """
+        on_rows = self.on_all_points and self.points.home == "host"
+        if not on_rows or has_few_features(self.operator):
             return None
         choice = automatic.choose(self.kernel, self.points, self.loss, outputs=self.outputs)
         return choice if choice.chosen.name == type(self.solver).__name__ else None

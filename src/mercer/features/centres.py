@@ -27,7 +27,7 @@ from sklearn.utils import check_random_state
 from mercer import linalg
 from mercer.arrays import namespace, smallest, uniform
 from mercer.checks import check_count, check_positive
-from mercer.features.inputs import over_rows
+from mercer.features.inputs import length, over_rows
 from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
@@ -228,6 +228,12 @@ class Given(Value):
 
     points: Any = None
     indices: Any = None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        given = self.points if self.indices is None else self.indices
+        return length(given)
 
     def __post_init__(self) -> None:
         if (self.points is None) == (self.indices is None):

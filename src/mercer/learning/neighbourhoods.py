@@ -91,7 +91,7 @@ class Neighbourhoods:
     @staticmethod
     def serve(sample: Sample, rows: int) -> bool:
         """Whether a sample of so many rows is too sparse, and neighbours can be looked for."""
-        return sample.points.home != "cluster" and len(sample) >= TUNING.sparse * rows
+        return sample.points.machine.pairs_rows and len(sample) >= TUNING.sparse * rows
 
     def neighbours(self, kernel: Kernel, rows: np.ndarray, skip: bool = False) -> list[np.ndarray]:
         """For each of some rows those with the largest k(row, ·); without itself where asked."""

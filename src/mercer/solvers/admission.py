@@ -45,7 +45,9 @@ def at_home(values: Any, operator: Any) -> Array:
         values = points.vector(values)
     elif is_tensor(getattr(operator, "x", None)):  # rows of which features are computed
         values = beside(values, operator.x)
-    elif is_tensor(values) or not hasattr(values, "__array_namespace__"):
+    elif is_tensor(values):  # on the CPU it stays one, as arrays of other libraries do
+        values = values if values.device.type == "cpu" else as_numpy(values)
+    elif not hasattr(values, "__array_namespace__"):
         values = as_numpy(values)
     return to_precision(floating(values), "float64")
 

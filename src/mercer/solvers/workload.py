@@ -15,6 +15,8 @@ from mercer.solvers.automatic import TUNING, product_rate
 from mercer.solvers.newton import default_tolerance
 from mercer.solvers.preconditioners import expected_steps, memory_needed, sample_size
 
+__all__ = ["Workload"]
+
 LEVERAGES = 3  # passes that take as long as two products with eight columns, by which rows of a
 # preconditioner are chosen for the square loss
 

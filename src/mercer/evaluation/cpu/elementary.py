@@ -42,7 +42,13 @@ assert {bits: 1 << count for bits, count in PIECE_BITS.items()} == {
     32: PIECES["float32"],
     64: PIECES["float64"],
 }
-OPTIONS: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {
+    "forceinline": True,
+    "fastmath": {"contract"},
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,  # they are called by compiled code alone
+    "no_cfunc_wrapper": True,
+}
 
 
 class _Bits:

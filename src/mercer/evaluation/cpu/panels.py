@@ -22,8 +22,8 @@ from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.terms import decay_step
 from mercer.evaluation.cpu.vectors import (
+    CALLED_BY_C,
     DIFFERENCE,
-    OPTIONS,
     PRODUCT,
     SCALED_DIFFERENCE,
     SCALED_PRODUCT,
@@ -118,7 +118,7 @@ def announce(names: Iterable[str], dtype: str) -> None:
 def _announced(name: str, dtype: str) -> Any:
     function, signature = FUNCTIONS[name]
     compiler = partial(cfunc, signature(getattr(types, dtype)))
-    compiled = compiled_on_disk(function, OPTIONS, compiler)
+    compiled = compiled_on_disk(function, CALLED_BY_C, compiler)
     llvm.add_symbol(f"mercer_{name}_{dtype}", compiled.address)
     return compiled  # whose code lives as long as this
 

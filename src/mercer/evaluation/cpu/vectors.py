@@ -39,7 +39,8 @@ PANEL_ROWS = 8 if WIDE or "x86" not in llvm.get_process_triple() else 4  # with 
 PANEL_BYTES = 1536  # of one row of a panel: PANEL_ROWS of them stay in the first-level cache
 
 FLAGS = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
+CALLED_BY_C: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FLAGS}
+OPTIONS = CALLED_BY_C | {"no_cfunc_wrapper": True}  # which takes a tenth of the compilation
 
 # where the pair numbers of a leaf come from
 PRODUCT, SCALED_PRODUCT, DIFFERENCE, SCALED_DIFFERENCE, COORDINATES, TILE = range(6)

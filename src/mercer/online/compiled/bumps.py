@@ -24,7 +24,7 @@ from mercer.online.state import (
     SQUARED_NORM,
 )
 
-inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)  # never called from Python
+inner = njit(no_cpython_wrapper=True, **OPTIONS)  # never called from Python
 decay = in_float64.decay
 
 # The running scale is multiplied into the coefficients before it, or what is divided by it, could

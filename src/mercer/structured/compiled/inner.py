@@ -6,4 +6,4 @@ from numba import njit
 
 from mercer.evaluation.cpu.vectors import OPTIONS
 
-inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)  # never called from Python
+inner = njit(no_cpython_wrapper=True, **OPTIONS)  # never called from Python
