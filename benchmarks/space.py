@@ -81,8 +81,9 @@ def components(effort: Effort) -> Iterator[Row]:
 
 
 NOTE_ON_PRODUCTS = (
-    "the error is the sine of the largest angle between the two subspaces; ours takes ten products "
-    "with 16 columns of a stored matrix, theirs about eighty with one, or a fixed number of them"
+    "the error is the sine of the largest angle between the two subspaces; ours takes eight "
+    "products of one stored triangle and 16 columns, theirs about eighty of a stored matrix and "
+    "one, or a fixed number of them"
 )
 
 

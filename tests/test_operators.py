@@ -10,17 +10,19 @@ import scipy.sparse.linalg
 
 import markets
 from mercer.features import Nystroem
-from mercer.kernels import Gaussian, Linear, Precomputed
+from mercer.kernels import BlockKernel, Gaussian, Linear, Precomputed
 from mercer.operators import (
     Affine,
     BlockedGram,
     FeatureMatrix,
     Gram,
+    HalfStoredGram,
     Identity,
     MappedRows,
     MixedPrecision,
     StoredGram,
     cross_gram,
+    stored_if_small,
 )
 
 X, Y = markets.normal(30), markets.normal(20, seed=1)
@@ -303,6 +305,7 @@ def operators():
         "gram": gram,
         "transposed": gram.T,
         "stored": StoredGram(k, points, centres),
+        "half stored": HalfStoredGram(k, points),
         "blocks": BlockedGram(k, [X[:7], X[7:8], X[8:]], centres, 30),
         "mixed": MixedPrecision(gram.astype(np.float32)),
         "mixed stored": MixedPrecision(StoredGram(k, points, centres)),
@@ -375,6 +378,22 @@ def test_a_cross_gram_is_stored_where_points_are_wide_and_memory_allows():
     assert isinstance(cross_gram(k, points, centres), StoredGram)
     assert type(cross_gram(k, points, centres, memory=2000)) is Gram
     assert type(cross_gram(k, k.points(X), k.points(Y))) is Gram
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [1, 128, 129, 700])  # rows of a square, of a stripe, of some parts
+def test_one_triangle_multiplies_as_the_whole_matrix(n, dtype):
+    k = Gaussian(2.0) if n < 700 else BlockKernel(lambda x, y: x @ y.T)
+    gram = k.gram(markets.normal(n, 3, 0, dtype))
+    half, K = stored_if_small(gram), np.asarray(gram.dense(), float)
+    assert isinstance(half, HalfStoredGram)
+    scale = np.abs(K).sum(axis=1).max() * np.finfo(dtype).eps
+    for columns in (1, 7, 8, 17):
+        V = markets.normal(n, columns, 1, dtype)
+        np.testing.assert_allclose(half @ V, K @ V.astype(float), rtol=0, atol=20 * scale)
+        assert np.array_equal(half.T @ V, half @ V)
+    V = markets.normal(n, 2, 1)  # of another precision: computed
+    np.testing.assert_allclose(half @ V, K @ V, rtol=0, atol=20 * scale)
 
 
 def test_an_operator_can_be_pickled():

@@ -104,16 +104,25 @@ def test_single_precision_and_sparse_rows():
 
 
 def test_the_matrix_is_stored_only_where_memory_allows(monkeypatch):
-    from mercer.operators import Gram
+    from mercer.evaluation.cpu.triangle import Triangle
 
     X, _ = data(1500)
     model = KernelPCA(3, kernel=Gaussian(2.0), random_state=0)
     stored = clone(model).fit(X)
-    monkeypatch.setenv("MERCER_MEMORY", "32MB")  # K takes 18 MB, more than half of that
-    monkeypatch.setattr(Gram, "dense", lambda self: pytest.fail("K was stored"))
+    monkeypatch.setenv("MERCER_MEMORY", "16MB")  # half of K takes 9 MB, more than half of that
+    monkeypatch.setattr(Triangle, "__init__", lambda self, *_: pytest.fail("K was stored"))
     lazy = clone(model).fit(X)
     np.testing.assert_allclose(lazy.eigenvalues_, stored.eigenvalues_, rtol=1e-12)
     np.testing.assert_allclose(lazy.eigenvectors_, stored.eigenvectors_, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_component_of_few_points_is_found_where_the_first_rows_missed_them(seed):
+    X = np.arange(800.0)[:, None]
+    X[:4] = 1e6  # four equal points; each other one is far from all
+    model = KernelPCA(1, kernel=Gaussian(0.1), random_state=seed).fit(X)
+    np.testing.assert_allclose(model.eigenvalues_, 4.0 - 16.0 / 800 + 4.0 / 800, atol=0.02)
+    assert np.all(np.abs(model.eigenvectors_[:4, 0]) > 0.49)
 
 
 def test_refusals():

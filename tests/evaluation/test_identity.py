@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 import markets
 from mercer.evaluation.row_pass import row_pass_memory
 from mercer.kernels import Gaussian
+from mercer.operators import stored_if_small
 
 PATHS = {  # enough rows for three stripes and for threads to be used
     "registers": lambda rows, seed: markets.normal(rows, 5, seed, np.float32),
@@ -65,6 +66,18 @@ def test_threads_and_budgets_change_no_bit(path, symmetric, product):
         with threadpool_limits(threads, user_api="blas"):
             result = PRODUCTS[product](gram_of(path, symmetric, memory))
         assert np.array_equal(result, expected), (threads, memory)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_threads_change_no_bit_of_a_product_with_one_triangle(path):
+    def product():
+        half = stored_if_small(KERNEL.gram(PATHS[path](3200, 0)))
+        return half @ several(half)
+
+    with threadpool_limits(1, user_api="blas"):
+        expected = product()
+    with threadpool_limits(2, user_api="blas"):
+        assert np.array_equal(product(), expected)
 
 
 def test_threads_follow_blas():

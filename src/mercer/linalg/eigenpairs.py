@@ -50,6 +50,7 @@ class Tuning:
     blocks: int = 12  # of the basis, beside the pairs that are wanted, before it is restarted
     negligible: float = 1e-14  # of the largest eigenvalue: a direction that small is rounding
     condition: float = 1e-4  # least pivot of a block that Cholesky's method makes orthonormal
+    overlap: float = 1e-13  # of a block with the basis, which would grow from step to step
 
 
 def leading_eigenpairs(
@@ -158,11 +159,13 @@ class _Space:
         self.small[:, new], self.small[new] = shares, shares.T
         self.small[new, new] = 0.5 * (shares[new] + shares[new].T)
         rest = image - thin_product(self.basis, shares)
-        following = _orthonormal(rest, self.tuning.condition)
-        # once more: what rounding left of the basis in small directions has grown with them
-        following -= thin_product(self.basis, thin_product(self.basis.T, following))
-        following = _orthonormal(following, self.tuning.condition)
-        parts = thin_product(following.T, rest)
+        following, parts = _orthonormal(rest, self.tuning.condition)
+        overlap = thin_product(self.basis.T, following)
+        if not np.abs(overlap).max(initial=0.0) <= self.tuning.overlap:
+            # what rounding left of the basis in small directions has grown with them
+            following -= thin_product(self.basis, overlap)
+            following, turn = _orthonormal(following, self.tuning.condition)
+            parts = turn @ parts
         sizes = np.linalg.norm(parts, axis=1)
         large = sizes > self.tuning.negligible * float(np.abs(self.small).max(initial=0.0))
         large[self.size - self.columns :] = False
@@ -193,20 +196,19 @@ class _Space:
         self.small[...] = np.diag(values[: self.columns])
 
 
-def _orthonormal(block: np.ndarray, condition: float) -> np.ndarray:
-    """An orthonormal basis of the columns; nearly so where they are nearly dependent.
+def _orthonormal(block: np.ndarray, condition: float) -> tuple[np.ndarray, np.ndarray]:
+    """Q with orthonormal columns and R such that Q R is the block.
 
     Cholesky's method loses the square of the condition number, and Householder's takes longer.
     """
-    products = thin_product(block.T, block)
     try:
-        lower = np.linalg.cholesky(products)
+        lower = np.linalg.cholesky(thin_product(block.T, block))
     except np.linalg.LinAlgError:
-        return qr(block)[0]
+        return qr(block)
     pivots = lower.diagonal()
     if not pivots.min() > condition * pivots.max():
-        return qr(block)[0]
-    return thin_product(block, np.linalg.inv(lower).T)
+        return qr(block)
+    return thin_product(block, np.linalg.inv(lower).T), lower.T
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -1,11 +1,11 @@
-"""Operators around the Gram matrix: stored, in blocks, in two precisions, of features, identity."""
+"""Operators around the Gram matrix: stored, half of it, in blocks, of features, the identity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from mercer.evaluation.execution import (
 )
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.row_pass import Sums, product
+from mercer.evaluation.tiling import Tiled
 from mercer.linalg.thin import thin_product
 from mercer.operators.base import Operator
 from mercer.operators.gram import Gram
@@ -71,16 +72,21 @@ def cross_gram(
 def stored_if_small(gram: Gram, tuning: Tuning = TUNING) -> Gram:
     """The same matrix, in memory where it takes half of the budget at most: for many products.
 
+    Of a symmetric matrix on the host one triangle is stored.
+
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
     >>> type(stored_if_small(Gaussian().gram(np.eye(3)))).__name__
-    'StoredGram'
+    'HalfStoredGram'
     """
-    size = gram.shape[0] * gram.shape[1] * gram.dtype.itemsize
     if not gram.machine.uses_numpy or getattr(gram.x, "mapped", False):
         return gram
+    halved = gram.symmetric and isinstance(gram.execution(), Tiled)
+    size = gram.shape[0] * gram.shape[1] * gram.dtype.itemsize // (1 + halved)
     if size > tuning.stored_share * memory_budget(gram.memory):
         return gram
+    if halved:
+        return HalfStoredGram(gram.kernel, gram.x, memory=gram.memory)
     return StoredGram(gram.kernel, gram.x, gram.y, gram.memory, tuning)
 
 
@@ -129,21 +135,91 @@ class StoredGram(Gram):
         columns, _ = self._columns(values, self.y)
         if columns.dtype != self.matrix.dtype:
             return super().row_pass(values, row_map)
-        n = self.shape[0]
-        parts = spans(n, max(1, -(-n // self.tuning.parts)))
-        sums = Sums(len(parts), n)
-
-        def add(i: int) -> None:
-            for start, stop in spans(parts[i][1], self.tuning.rows, parts[i][0]):
-                strip = self.matrix[start:stop]
-                sums.add(i, strip, start, stop, product(strip, columns), row_map)
-
-        with single_threaded_blas():
-            run(add, range(len(parts)), thread_count())
-        return sums.total()
+        return _row_pass(self.matrix, columns, row_map, self.tuning)
 
     def __getitem__(self, places: Any) -> Gram:
         return Gram(self.kernel, self.x, self.y, self.memory, self.precision)[places]
+
+
+class StoredMatrix(Operator):
+    """A NumPy array as an operator, for rows that are in no kernel's own coordinates.
+
+    >>> A = StoredMatrix(np.arange(6.0).reshape(3, 2))
+    >>> A @ np.ones(2), A[1:, :].shape
+    (array([1., 5., 9.]), (2, 2))
+    """
+
+    def __init__(self, matrix: np.ndarray, tuning: Tuning = TUNING) -> None:
+        self.matrix, self.tuning = matrix, tuning
+        self.shape, self.dtype = (len(matrix), matrix.shape[1]), matrix.dtype
+
+    def __matmul__(self, values: Any) -> Array:
+        return _product(self.matrix, values.reshape(len(values), -1)).reshape(-1, *values.shape[1:])
+
+    def transposed_product(self, values: Any) -> Array:
+        return self.matrix.T @ values
+
+    def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        return _row_pass(self.matrix, values, row_map, self.tuning)
+
+    def dense(self) -> Array:
+        return self.matrix
+
+    def astype(self, dtype: Any) -> StoredMatrix:
+        return StoredMatrix(self.matrix.astype(dtype, copy=False), self.tuning)
+
+    def __getitem__(self, places: Any) -> StoredMatrix:
+        return StoredMatrix(self.matrix[places], self.tuning)
+
+
+def _row_pass(matrix: np.ndarray, columns: Array, row_map: RowMap, tuning: Tuning) -> RowPass:
+    """Aᵀ M(AV) of a stored A: each block of rows is used on both sides while it is near."""
+    n = len(matrix)
+    parts = spans(n, max(1, -(-n // tuning.parts)))
+    sums = Sums(len(parts), n)
+
+    def add(i: int) -> None:
+        for start, stop in spans(parts[i][1], tuning.rows, parts[i][0]):
+            strip = matrix[start:stop]
+            sums.add(i, strip, start, stop, product(strip, columns), row_map)
+
+    with single_threaded_blas():
+        run(add, range(len(parts)), thread_count())
+    return sums.total()
+
+
+class HalfStoredGram(Gram):
+    """K(X, X) of a symmetric kernel with one triangle in memory, for products in its own precision.
+
+    Half the memory is filled and read. Rows, columns and other precisions are computed.
+
+    >>> from mercer.kernels import Linear
+    >>> HalfStoredGram(Linear(), Linear().points(np.eye(3))) @ np.ones(3)
+    array([1., 1., 1.])
+    """
+
+    def __init__(self, kernel: EvaluableKernel, x: PointSet, memory: Memory = None) -> None:
+        from mercer.evaluation.cpu.triangle import Triangle  # loads the compiler: on first use
+
+        super().__init__(kernel, x, memory=memory)
+        self.triangle = Triangle(cast(Tiled, self.execution(counted=True)))
+
+    def __matmul__(self, values: Any) -> Array:
+        columns, back = self._columns(values, self.y)
+        if columns.dtype != self.triangle.dtype:
+            return super().__matmul__(values)
+        return back(self.triangle.product(columns))
+
+    def transposed_product(self, values: Any) -> Array:
+        return self @ values
+
+    def astype(self, dtype: Any) -> Gram:
+        if np.dtype(dtype) == self.dtype:
+            return self
+        return Gram(self.kernel, self.x, memory=self.memory).astype(dtype)
+
+    def __getitem__(self, places: Any) -> Gram:
+        return Gram(self.kernel, self.x, memory=self.memory)[places]
 
 
 def _product(matrix: Array, columns: Array) -> Array:
