@@ -248,3 +248,37 @@ def test_only_tests_of_evaluation_reach_private_names():
         for line, name in private_names_in(ast.parse(path.read_text("utf-8")))
     ]
     assert found == []
+
+
+PLACES = re.compile("is_tensor|torch|on_host|[Dd]evice")
+ADMITTING = {"estimators/inputs.py", "features/inputs.py", "solvers/admission.py"}
+
+
+def names_of_places_in(tree):
+    """Give what a module asks of the place of an array; `device` may be declared as a parameter."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.AnnAssign(target=ast.Name(id="device")):
+                node.target.id = "declared"
+            case ast.Name(id=name) | ast.Attribute(attr=name) if PLACES.search(name):
+                yield node.lineno, name
+            case ast.ImportFrom(names=names) | ast.Import(names=names):
+                yield from ((node.lineno, one.name) for one in names if PLACES.search(one.name))
+
+
+def test_places_are_looked_for():
+    text = "device: str = None\nfrom a import is_tensor\nx.device\nif on_host(x): pass"
+    found = names_of_places_in(ast.parse(text))
+    assert sorted(found) == [(2, "is_tensor"), (3, "device"), (4, "on_host")]
+
+
+@pytest.mark.parametrize("package", ["solvers", "estimators", "features", "functions", "online"])
+def test_one_module_of_a_package_asks_where_arrays_are(package):
+    home = ROOT / "src" / "mercer"
+    found = [
+        f"{path.relative_to(home)}:{line} {name}"
+        for path in (home / package).rglob("*.py")
+        if path.relative_to(home).as_posix() not in ADMITTING
+        for line, name in names_of_places_in(ast.parse(SOURCES[path]))
+    ]
+    assert found == []
