@@ -260,8 +260,8 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
     Each lengthscale costs one eigendecomposition, which gives the leave-one-out predictions for
     every α at once, without refitting. With `validation_fraction` it costs a path over α instead,
     each α solved from the solution of the last one, with one preconditioner for all: about as much
-    as one or two more fits for a few α, on any number of rows, and more for tiny ones. The score is the mean squared error of those
-    predictions, pooled over points and outputs.
+    as one or two more fits for a few α, on any number of rows, and more for tiny ones. The score is
+    the mean squared error of those predictions, pooled over points and outputs.
 
     Parameters
     ----------

@@ -40,8 +40,8 @@ class Machine:
         Of each value of a stored K in a product.
     float64_factor : float
         Times as long as in float32 takes a pass in float64: the card computes 3.1·10¹² Gaussian
-        values a second in float32, 0.5·10¹² in float64 where distances are matrix products (d = 11),
-        0.26·10¹² where they are differences. Only a factor of many changes a plan.
+        values a second in float32, 0.5·10¹² in float64 where distances are matrix products
+        (d = 11), 0.26·10¹² where they are differences. Only a factor of many changes a plan.
     mixed_pays : bool
         Whether a factorisation in float32 with refinement is faster than one in float64; a card
         for computing has float64 products as fast.
