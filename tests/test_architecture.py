@@ -150,6 +150,38 @@ def test_traces_of_a_cluster_are_seen(code):
     assert list(traces_of_a_cluster(code))
 
 
+def extent_of(work):
+    """Give how many of our functions a piece of work runs through, and how deep."""
+    seen, depth, deepest = set(), 0, 0
+
+    def look(frame, event, _):
+        nonlocal depth, deepest
+        if "mercer/" in frame.f_code.co_filename.replace("\\", "/"):
+            depth += (event == "call") - (event == "return")
+            deepest = max(deepest, depth)
+            seen.add((frame.f_code.co_filename, frame.f_code.co_name))
+
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return len(seen), deepest
+
+
+def test_a_reader_need_not_walk_far():
+    """Who follows a product or a small ridge fit reads this many functions, this deep."""
+    rows = RNG.normal(size=(400, 3))
+    for (most, deepest), work in {
+        (50, 8): lambda: Gaussian().gram(rows) @ rows[:, 0],
+        (120, 12): lambda: KernelRidge(alpha=0.1, kernel="rbf").fit(rows, rows[:, 0]),
+    }.items():
+        work()  # what is made once is not counted
+        functions, depth = extent_of(work)
+        assert functions <= most
+        assert depth <= deepest
+
+
 ESTIMATORS = {
     name: thing
     for home in (mercer, features, online)
@@ -246,5 +278,39 @@ def test_only_tests_of_evaluation_reach_private_names():
         for path in here.rglob("*.py")
         if path.parent.name != "evaluation"
         for line, name in private_names_in(ast.parse(path.read_text("utf-8")))
+    ]
+    assert found == []
+
+
+PLACES = re.compile("is_tensor|torch|on_host|[Dd]evice")
+ADMITTING = {"estimators/inputs.py", "features/inputs.py", "solvers/admission.py"}
+
+
+def names_of_places_in(tree):
+    """Give what a module asks of the place of an array; `device` may be declared as a parameter."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.AnnAssign(target=ast.Name(id="device")):
+                node.target.id = "declared"
+            case ast.Name(id=name) | ast.Attribute(attr=name) if PLACES.search(name):
+                yield node.lineno, name
+            case ast.ImportFrom(names=names) | ast.Import(names=names):
+                yield from ((node.lineno, one.name) for one in names if PLACES.search(one.name))
+
+
+def test_places_are_looked_for():
+    text = "device: str = None\nfrom a import is_tensor\nx.device\nif on_host(x): pass"
+    found = names_of_places_in(ast.parse(text))
+    assert sorted(found) == [(2, "is_tensor"), (3, "device"), (4, "on_host")]
+
+
+@pytest.mark.parametrize("package", ["solvers", "estimators", "features", "functions", "online"])
+def test_one_module_of_a_package_asks_where_arrays_are(package):
+    home = ROOT / "src" / "mercer"
+    found = [
+        f"{path.relative_to(home)}:{line} {name}"
+        for path in (home / package).rglob("*.py")
+        if path.relative_to(home).as_posix() not in ADMITTING
+        for line, name in names_of_places_in(ast.parse(SOURCES[path]))
     ]
     assert found == []

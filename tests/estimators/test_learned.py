@@ -148,6 +148,18 @@ def test_a_ridge_that_would_take_too_long_is_larger(monkeypatch):
     assert model.solution_.asked.regularization == pytest.approx(model.alpha_ / len(X))
 
 
+def test_where_no_ridge_is_reached_in_time_there_are_centres(monkeypatch):
+    slowly(monkeypatch, 100.0, quick=0.1)
+    monkeypatch.setattr(learned, "POOR", -1.0)  # what iterations reach
+    model = LearnedKernelRegressor(**SMALL, time_limit=60.0)
+    with pytest.warns(
+        ApproximationWarning, match="conjugate gradients take longer than time_limit"
+    ):
+        model.fit(X, Y)
+    assert len(model.dual_coef_) == 50
+    assert model.score(X, Y) > 0.9
+
+
 def only_the_first(problem, seconds, first, solver):
     return smallest_in_time(replace(problem, regularization=first), seconds, first, solver)
 

@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.optimize
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mercer.kernels import Exponential, Gaussian
@@ -27,9 +27,15 @@ from mercer.losses import (
     one_hot,
 )
 from mercer.operators import BlockedGram, Gram, StoredGram, cross_gram
-from mercer.solvers import Newton, Problem, regularization_path
+from mercer.solvers import Newton, Problem, newton, on_centres, regularization_path
 from mercer.solvers.optimality import certified_gap
-from mercer.solvers.preconditioners import GeneralHessian, SampledHessian, inclusion_chances
+from mercer.solvers.preconditioners import (
+    GeneralHessian,
+    SampledHessian,
+    inclusion_chances,
+    memory_needed,
+    stores_rows,
+)
 
 N, M, RIDGE = 300, 12, 1e-3
 KERNEL = Gaussian(0.8)
@@ -375,7 +381,7 @@ def test_many_classes_end_on_their_gap(fit_intercept):
 def test_with_rows_far_out_the_sample_is_drawn_by_leverage():
     """A few rows far from all others: the minimiser is that of the normal equations."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(40_000, 2)) * np.where(rng.random((40_000, 1)) < 0.01, 6.0, 1.0)
+    X = rng.normal(size=(20_000, 2)) * np.where(rng.random((20_000, 1)) < 0.01, 6.0, 1.0)
     grid = np.linspace(-10.0, 10.0, 24)
     C = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     y, k, ridge = np.sin(X).sum(axis=1), Gaussian(0.6), 1e-5
@@ -418,6 +424,7 @@ def test_where_rows_are_alike_the_first_sample_is_extended():
 
 
 @given(st.lists(st.floats(1e-9, 1e6), min_size=1, max_size=40), st.integers(1, 40))
+@example([55440.23534361074] * 3, 3)  # a share of 1/3, times 3, is larger than 1
 def test_chances_add_up_to_the_count_and_never_exceed_one(shares, count):
     count = min(count, len(shares))
     chances = inclusion_chances(np.array(shares), count)
@@ -467,3 +474,29 @@ def test_nothing_of_a_solution_waits_for_the_garbage_collector():
         assert alive() == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("few", [0, 1 << 20])
+def test_rows_are_stored_where_passes_are_many_and_the_answer_stays(few, monkeypatch):
+    """In float32, too, though the points are in float64."""
+    labels = np.digitize(REAL, [-1.5, -0.5, 0.0, 0.5, 1.5]).astype(float)
+    solver = Newton(1e-9, tuning=newton.Tuning(centres=on_centres.Tuning(few=few)))
+    passes, row_pass = [], Gram.row_pass
+    monkeypatch.setattr(Gram, "row_pass", lambda *a: passes.append(1) or row_pass(*a))
+    rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES))
+    stored = solver.solve(Problem.on_centres(rows, labels, Multinomial(), 1e-5, None, True))
+    assert stored.status.converged
+    assert len(passes) < 0.4 * sum(stored.history["inner_steps"])
+    monkeypatch.setattr(on_centres, "stores_rows", lambda *_: False)
+    walked = solver.solve(Problem.on_centres(rows, labels, Multinomial(), 1e-5, None, True))
+    assert stored.objective == pytest.approx(walked.objective, rel=2e-9)
+
+
+def test_rows_are_not_stored_beyond_the_memory_budget():
+    labels = np.digitize(REAL, [-1.0, 0.0, 1.0]).astype(float)
+    for memory, expected in ((None, True), (memory_needed(len(X), len(CENTRES), 4, "f8"), False)):
+        rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES), memory=memory)
+        problem = Problem.on_centres(rows, labels, Multinomial(), 1e-3)
+        assert stores_rows(problem, 100) is expected
+    squared = Problem.on_centres(Gram(KERNEL, rows.x, rows.y), labels, Squared(), 1e-3)
+    assert not stores_rows(squared, 100)

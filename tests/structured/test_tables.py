@@ -164,7 +164,8 @@ def test_learned_in_each_fold():
 
 
 def test_classifiers_and_pickling():
-    frame = pd.concat([FRAME] * 5, ignore_index=True)
+    few = FRAME[["town", "age", "note"]]
+    frame = pd.concat([few] * 5, ignore_index=True)
     y = np.array(
         ["sea" if "sea" in (note or "") else "land" for note in FRAME["note"].tolist()[:4]]
         + ["land", "sea"]
@@ -173,10 +174,10 @@ def test_classifiers_and_pickling():
     model = KernelClassifier(kernel=table_kernel(frame)).fit(frame, y)
     assert model.score(frame, y) > 0.9
     again = pickle.loads(pickle.dumps(model))
-    assert (again.predict(FRAME) == model.predict(FRAME)).all()
+    assert (again.predict(few) == model.predict(few)).all()
     assert clone(model).fit(frame, y).kernel_ == model.kernel_
     centred = KernelClassifier(kernel=table_kernel(FRAME[["town", "age"]]), centres=5)
-    assert centred.fit(frame, y).predict(FRAME).shape == (6,)
+    assert centred.fit(frame, y).predict(few).shape == (6,)
 
 
 @pytest.mark.parametrize(

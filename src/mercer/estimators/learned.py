@@ -42,6 +42,7 @@ SURELY = (
 PILOT = 0.7  # of the time that a first, larger ridge may be expected to take
 LARGEST_RIDGE = 1.0  # over k(x, x), that is tried
 SOLVING = 0.9  # of the time left, for iterations: the last one and the residual take longer
+POOR = 0.2  # residual from which on centres predict better than iterations that were stopped
 CHEAP = 1.5  # times as long as with the quickest kernel may take what is compared in any case
 SHORT = 1.0  # seconds that a final fit may take in any case: centres would not be quicker
 
@@ -131,7 +132,10 @@ class _Learned(CallbackSupportMixin, KernelInput):
 
         solver, centres, first = self._affordable(kernel.points(X), kernel, alpha, left())
         if first is not None:
-            return {**found, **self._lowered(kernel, X, targets, weights, (alpha, first), left())}
+            fitted = self._lowered(kernel, X, targets, weights, (alpha, first), left())
+            if fitted is not None:
+                return {**found, **fitted}
+            centres = _warned_of_centres(len(targets), "conjugate gradients take longer")
         model = KernelRidge(
             alpha,
             kernel=kernel,
@@ -156,11 +160,12 @@ class _Learned(CallbackSupportMixin, KernelInput):
             return self.solver, self.centres, None
         choice = automatic.choose(kernel, points, ridge=ridge)
         exact = [one for one in choice.candidates if one.exact]
-        iterative = [one for one in exact if isinstance(one.solver, ConjugateGradient)]
-        fits = [one for one in iterative if one.obstacle in ("", automatic.too_long())]
-        chosen, part = choice.chosen, 1.0 if choice.chosen.rounding else SURELY
-        if chosen.exact and chosen.seconds <= max(part * seconds, SHORT):
-            return self.solver, None, None
+        possible = [one for one in exact if one.obstacle in ("", automatic.too_long())]
+        fits = [one for one in possible if isinstance(one.solver, ConjugateGradient)]
+        for one in possible:
+            part = 1.0 if one.rounding else SURELY
+            if one.seconds <= max(part * seconds, SHORT):
+                return self.solver if one is choice.chosen else one.solver, None, None
         largest = LARGEST_RIDGE * float(kernel.gram(points.slice(0, 1)).diagonal()[0])
         first = ridge
         while fits and first <= max(ridge, largest):
@@ -168,14 +173,8 @@ class _Learned(CallbackSupportMixin, KernelInput):
                 return self.solver, None, first
             first *= math.sqrt(10.0)
         quickest = min(exact, key=lambda one: one.seconds)
-        count = min(len(points), automatic.default_centres(len(points)))
-        text = (
-            f"an exact fit of {len(points)} rows would take {quickest.seconds:.0f} s, longer than "
-            f"time_limit leaves, so f is sought among functions with {count} centres. Say "
-            f"centres={count} to agree, or give more time."
-        )
-        warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
-        return self.solver, count, None
+        why = f"an exact fit of {len(points)} rows would take {quickest.seconds:.0f} s, longer"
+        return self.solver, _warned_of_centres(len(points), why), None
 
     def _lowered(
         self,
@@ -185,14 +184,19 @@ class _Learned(CallbackSupportMixin, KernelInput):
         weights: Any,
         ridges: tuple[float, float],
         seconds: float,
-    ) -> dict[str, Any]:
-        """The fit of all rows with the smallest ridge that the time allows, of two the larger."""
+    ) -> dict[str, Any] | None:
+        """The fit of all rows with the smallest ridge that the time allows; None if none does.
+
+        Of both ridges the first is wanted, the second tried first.
+        """
         solver = ConjugateGradient()
         posed = formulation(kernel, kernel.points(X), Squared(), solver=solver)
         total = len(targets) if weights is None else float(weights.sum())
         wanted, first = (ridge / total for ridge in ridges)
         problem = posed.problem(targets, Squared(), wanted, weights, fit_intercept=True)
         at = smallest_in_time(problem, SOLVING * seconds, first, solver)
+        if at.solution.gap > POOR:
+            return None
         solution = replace(
             at.solution, asked=replace(problem, regularization=at.regularization).asked
         )
@@ -310,6 +314,17 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         """R² of the predictions."""
         X, y, sample_weight = hosted(X, y, sample_weight)
         return float(super().score(X, y, sample_weight=sample_weight))
+
+
+def _warned_of_centres(rows: int, why: str) -> int:
+    """How many centres, which a warning tells."""
+    count = min(rows, automatic.default_centres(rows))
+    text = (
+        f"{why} than time_limit leaves, so f is sought among functions with {count} "
+        f"centres. Say centres={count} to agree, or give more time."
+    )
+    warnings.warn(text, ApproximationWarning, stacklevel=6)  # of fit
+    return count
 
 
 def _iterations_take(kernel: Kernel, points: PointSet, ridge: float) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -46,6 +46,97 @@ class Machine:
     @property
     def steps(self) -> int:
         return int(self.solution.history["steps"][0])
+
+
+@dataclass(eq=False, repr=False)
+class Machines(Sequence[Machine]):
+    """The machines of all pairs, in their order: numbers of each in one array.
+
+    Of many small ones a `Machine` with its solution is made when it is asked for: to write down how
+    a pair was solved would take longer than to solve it.
+
+    Parameters
+    ----------
+    ends : array
+        Where the coefficients of each pair end.
+    alphas : array
+        All coefficients.
+    numbers : array of shape (pairs, 5)
+        b, the gap, the primal objective, steps and the number of support vectors of each.
+    totals : array
+        Σc of each: its λ is 1/Σc.
+    solver : DualAscent
+    made : dict
+        Those that were made another way.
+    """
+
+    ends: np.ndarray
+    alphas: np.ndarray
+    numbers: np.ndarray
+    totals: np.ndarray
+    solver: DualAscent
+    made: dict[int, Machine] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, solver: DualAscent, machines: list[Machine]) -> Machines:
+        """Those that were made one by one."""
+        ends = np.cumsum([len(machine.coefficients) for machine in machines])
+        alphas, numbers = np.empty(int(ends[-1])), np.zeros((len(machines), 5))
+        found = cls(ends, alphas, numbers, np.ones(len(machines)), solver)
+        for k, machine in enumerate(machines):
+            found.put(k, machine)
+        return found
+
+    def put(self, k: int, machine: Machine) -> None:
+        """In place of the k-th."""
+        self.made[k] = machine
+        self.coefficients(k)[:] = machine.coefficients
+        self.numbers[k, [0, 3]] = machine.intercept, machine.steps
+
+    def coefficients(self, k: int) -> np.ndarray:
+        """α of a pair."""
+        return self.alphas[(self.ends[k - 1] if k else 0) : self.ends[k]]
+
+    @property
+    def intercepts(self) -> np.ndarray:
+        return self.numbers[:, 0].copy()
+
+    @property
+    def steps(self) -> np.ndarray:
+        return self.numbers[:, 3].astype(np.int32)
+
+    @property
+    def relative_gaps(self) -> np.ndarray:
+        """Of those that were not made another way."""
+        gap, primal = self.numbers[:, 1], self.numbers[:, 2]
+        scale = np.maximum(np.abs(primal), np.abs(primal - gap))
+        return gap / np.where(scale > 0, scale, 1.0)
+
+    def unsolved(self) -> list[int]:
+        """The pairs that did not converge."""
+        open_ones = self.relative_gaps > self.solver.tolerance
+        for k, machine in self.made.items():
+            open_ones[k] = not machine.solution.status.converged
+        return [int(k) for k in np.flatnonzero(open_ones)]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(len(self)))]
+        k = range(len(self))[k]
+        if k in self.made:
+            return self.made[k]
+        relative, (b, gap, primal, steps, support) = self.relative_gaps[k], self.numbers[k].tolist()
+        alpha, total = self.coefficients(k), float(self.totals[k])
+        status = ending(self.solver, float(relative), int(steps), (int(support), len(alpha)))
+        history: dict[str, list[Any]] = {"relative_gap": [float(relative)], "steps": [int(steps)]}
+        solution = Solution(alpha, status, primal / total, gap / total, history, b)
+        return Machine(alpha, b, solution)
+
+    def __iter__(self) -> Iterator[Machine]:
+        return (self[k] for k in range(len(self)))
 
 
 GROUPED = 400  # points of small classes whose matrix is computed at once
@@ -99,20 +190,19 @@ class OneVersusOne:
         solver: DualAscent,
         task: FitTask | None = None,
         costs: np.ndarray | None = None,
-    ) -> list[Machine]:
+    ) -> Machines:
         """The machines of all pairs, several at a time; one by one where there are callbacks.
 
         `costs` says that they are machines with the hinge loss and these factors of it.
         """
-        machines: list[Any] = [None] * len(self.pairs)
+        machines, rest = None, list(range(len(self.pairs)))
         if costs is not None and task is None and self._are_quick(solver):
             few = has_few_features(self.gram)  # then what steps do not solve another method does
             machines = self._quickly(solver, costs, few)
-            rest = [k for k, m in enumerate(machines) if few and not m.solution.status.converged]
-        else:
-            rest = list(range(len(machines)))
-        if not rest:
+            rest = machines.unsolved() if few else []
+        if machines is not None and not rest:
             return machines
+        found: dict[int, Machine] = {}
         small = len(self.order) <= SMALL
         alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
         threads = 1 if alone else int(min(thread_count(), self.gram.machine.threads))
@@ -126,12 +216,16 @@ class OneVersusOne:
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
             problem = pose(part, labels, self.weights[members])
             solution = solver.solve(problem, rows_of(pair))
-            machines[k] = Machine.of(replace(solution, asked=problem.asked))
+            found[k] = Machine.of(replace(solution, asked=problem.asked))
             if part_task:
                 part_task.end()
 
         with single_threaded_blas():
             run(work, rest, threads)
+        if machines is None:
+            return Machines.of(solver, [found[k] for k in rest])
+        for k, machine in found.items():
+            machines.put(k, machine)
         return machines
 
     def _are_quick(self, solver: DualAscent) -> bool:
@@ -146,7 +240,7 @@ class OneVersusOne:
         known = laws.positive_definite(self.gram.kernel, width).yes
         return known and 8.0 * numbers <= memory_budget(solver.cache)
 
-    def _quickly(self, solver: DualAscent, costs: np.ndarray, some: bool) -> list[Machine]:
+    def _quickly(self, solver: DualAscent, costs: np.ndarray, some: bool) -> Machines:
         """Some classes with all later ones at a time: their matrix is computed by one product.
 
         `some` says that a hundred steps for each point are to be enough.
@@ -155,13 +249,13 @@ class OneVersusOne:
 
         largest = int(np.sort(self.sizes)[-2:].sum())
         points, ordered = self.gram.x.take(self.order), costs[self.order]
-        sums = np.add.reduceat(ordered, self.bounds[:-1]).tolist()
+        sums = np.add.reduceat(ordered, self.bounds[:-1])
         groups, bounds = self._groups(), self.bounds.tolist()
         limit = solver.limit(len(points))
         limit = min(limit, solver.tuning.steps_before_polish * largest) if some else limit
         ends = np.cumsum(self.sizes**2)
         places, squares = ends - self.sizes**2, np.empty(int(ends[-1]))
-        found: dict[tuple[int, int], Machine] = {}
+        found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
         def square(group: range) -> None:
             start, stop = bounds[group[0]], bounds[group[-1] + 1]
@@ -179,16 +273,19 @@ class OneVersusOne:
                 if i + 1 == self.classes:
                     break
                 own = stripe[bounds[i] - start : bounds[i + 1] - start, bounds[i] - start :]
-                both = squares, places
-                answers = work.solve_with_later(i, self.bounds, both, own, ordered)
-                for j, answer in enumerate(answers, i + 1):
-                    found[i, j] = _machine(solver, sums[i] + sums[j], *answer)
+                found[i] = work.solve_with_later(i, self.bounds, (squares, places), own, ordered)
 
         threads = thread_count() if getattr(self.gram.kernel, "parallel", True) else 1
         with single_threaded_blas():
             run(square, groups, threads)
             run(solved, groups, threads)
-        return [found[pair] for pair in self.pairs]
+        first, second = np.array(self.pairs).T
+        alphas, numbers = (
+            np.concatenate(parts)
+            for parts in zip(*(found[i] for i in range(self.classes - 1)), strict=True)
+        )
+        ends = np.cumsum(self.sizes[first] + self.sizes[second])
+        return Machines(ends, alphas, numbers, sums[first] + sums[second], solver)
 
     def _groups(self) -> list[range]:
         """Consecutive classes of few points together: a product for each class would cost more."""
@@ -261,20 +358,3 @@ class OneVersusOne:
         numbers = float((sizes**2).sum()) + 2.0 * thread_count() * float(sizes.max()) ** 2
         dtype = np.dtype(np.float32 if solver.starts_in_single(self.gram) else np.float64)
         return dtype if numbers * dtype.itemsize <= memory_budget(solver.cache) else None
-
-
-def _machine(
-    solver: DualAscent,
-    total: float,
-    alpha: np.ndarray,
-    b: float,
-    gap: float,
-    primal: float,
-    steps: int,
-    support: int,
-) -> Machine:
-    """A machine from its dual solution, in the units of a problem with λ = 1/Σc."""
-    relative = gap / (max(abs(primal), abs(primal - gap)) or 1.0)
-    status = ending(solver, relative, steps, (support, len(alpha)))
-    history: dict[str, list[Any]] = {"relative_gap": [relative], "steps": [steps]}
-    return Machine(alpha, b, Solution(alpha, status, primal / total, gap / total, history, b))

@@ -31,7 +31,7 @@ from mercer.estimators.inputs import (
     hosted,
 )
 from mercer.estimators.lengthscales import warn_of_lengthscale
-from mercer.estimators.pairs import Machine, OneVersusOne
+from mercer.estimators.pairs import Machines, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
 from mercer.estimators.smaller import compress
 from mercer.features.bases import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
@@ -274,6 +274,7 @@ class SupportVectorClassifier(SupportVectorMachine):
     classes_: np.ndarray = field(init=False)
     class_weight_: np.ndarray = field(init=False)
     table_: RKHSFunction = field(init=False)  # of many classes: libsvm's, a function for each other
+    machines_: Machines = field(init=False)  # of many classes: what statuses_ and solutions_ say
 
     predict_proba, predict_log_proba = predict_proba, predict_log_proba
 
@@ -296,7 +297,8 @@ class SupportVectorClassifier(SupportVectorMachine):
         attributes = self._attributes(gram, pairs, machines)
         attributes |= {"classes_": classes, "class_weight_": factors}
         attributes |= calibrated(self, X, y, weights)
-        self._keep(attributes, *attributes["statuses_"])
+        told_of = range(len(machines)) if self.verbose else machines.unsolved()
+        self._keep(attributes, *(machines[k].solution.status for k in told_of))
         task.end(lambda: attributes)
         return self
 
@@ -348,39 +350,40 @@ class SupportVectorClassifier(SupportVectorMachine):
 
     # ---- what a fit keeps -----------------------------------------------------------------------
 
-    def _attributes(
-        self, gram: Gram, pairs: OneVersusOne, machines: list[Machine]
-    ) -> dict[str, Any]:
+    def _attributes(self, gram: Gram, pairs: OneVersusOne, machines: Machines) -> dict[str, Any]:
         table = _stacked(pairs, machines)
         supports: Any = table.any(axis=0)
         support, bounds = pairs.order[supports], pairs.bounds.tolist()
         inside = [np.count_nonzero(supports[a:b]) for a, b in pairwise(bounds)]
         counts = np.array(inside, np.int32)
         table, binary = table[:, supports], len(machines) == 1
-        intercepts = np.array([machine.intercept for machine in machines])
+        intercepts = machines.intercepts
         if binary:  # positive for the second class, as in scikit-learn
             table, intercepts = -table, -intercepts
         supported = self._supported(gram, support, table[0] if binary else table.T, 1.0)
         if len(machines) > FEW_PAIRS:
             supported["table_"] = supported.pop("function_")
-        elif not binary:
+            supported["machines_"] = machines
+        else:
+            supported |= _reports(machines)
+        if 1 < len(machines) <= FEW_PAIRS:
             supported["function_"] = _of_pairs(supported["function_"], counts)
         return {
             **supported,
             "n_support_": counts,
             "intercept_": intercepts,
             "dual_coef_": _as_sparse_as(gram.x, table),
-            "n_iter_": np.array([machine.steps for machine in machines], np.int32),
-            "statuses_": [machine.solution.status for machine in machines],
-            "solutions_": [machine.solution for machine in machines],
+            "n_iter_": machines.steps,
         }
 
     if not TYPE_CHECKING:  # for which every name would be an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """With many classes the functions of all pairs are made when they are asked for."""
+            """With many classes what there is of each pair is made when it is asked for."""
             if name == "function_" and "table_" in vars(self):
                 return _of_pairs(self.table_, self.n_support_)
+            if name in ("statuses_", "solutions_") and "machines_" in vars(self):
+                return _reports(self.machines_)[name]
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- predictions ----------------------------------------------------------------------------
@@ -469,17 +472,23 @@ def votes(decisions: np.ndarray, classes: int) -> np.ndarray:
     return wins.T
 
 
-def _stacked(pairs: OneVersusOne, machines: list[Machine]) -> np.ndarray:
+def _stacked(pairs: OneVersusOne, machines: Machines) -> np.ndarray:
     """libsvm's table: row r of a point of class c belongs to the r-th of the other classes.
 
     Points are in the order of their classes.
     """
     table, bounds = np.zeros((max(1, pairs.classes - 1), len(pairs.order))), pairs.bounds.tolist()
-    for (i, j), machine in zip(pairs.pairs, machines, strict=True):
-        alpha, split = machine.coefficients, bounds[i + 1] - bounds[i]
+    for k, (i, j) in enumerate(pairs.pairs):
+        alpha, split = machines.coefficients(k), bounds[i + 1] - bounds[i]
         table[j - 1, bounds[i] : bounds[i + 1]] = alpha[:split]
         table[i, bounds[j] : bounds[j + 1]] = alpha[split:]
     return table
+
+
+def _reports(machines: Machines) -> dict[str, list[Any]]:
+    """How each pair was solved."""
+    solutions = [machine.solution for machine in machines]
+    return {"statuses_": [one.status for one in solutions], "solutions_": solutions}
 
 
 def _spans(counts: np.ndarray) -> list[slice]:

@@ -286,13 +286,22 @@ class _Sums:
     def at(self, expression: Expression) -> Array:
         return self.execution.values_of(expression, self.execution.x, self.execution.y)
 
+    def weighted(self, expression: Expression) -> Array:
+        """P_ij times the values of an expression, in place of these where that can be."""
+        values = self.at(expression)
+        fixed = isinstance(values, np.ndarray) and not values.flags.writeable  # one number for all
+        if fixed or values.dtype != self.weights.dtype:
+            return self.weights * values
+        values *= self.weights
+        return values
+
     def scale_sums(self, number: Number) -> Array | None:
         """Σ_ij P_ij ∂k/∂s_k for all scales s_k of a number at once, where products do it."""
         view = number.view
         outer = derivative(self.expression, number)
         if outer is None or view.unit or number.kind not in SCALED:
             return None
-        weights = self.weights * self.at(outer)
+        weights = self.weighted(outer)
         x, y = (side.seen(view, "float64") for side in (self.execution.x, self.execution.y))
         rates = 1.0 / beside(view.scales, x)
         if number.kind == "coordinate_sum":
@@ -300,11 +309,13 @@ class _Sums:
         middle = y.mean(axis=0) if number.kind == "squared_distance" else 0.0
         x, y = x - middle, y - middle
         few = x.shape[1] <= FEW_COLUMNS
+        ones = namespace(y).ones_like(y[:, :1])
         with single_threaded_blas() if few else nullcontext():
-            across = (x * (weights @ y)).sum(axis=0)
+            sums = weights @ namespace(y).concat([y, ones], axis=1)  # read once for both
+        across, own = (x * sums[:, :-1]).sum(axis=0), sums[:, -1:]
         if number.kind == "product":
             return 2.0 * rates * across
-        own, other = (weights.sum(axis=axis)[:, None] for axis in (1, 0))
+        other = weights.sum(axis=0)[:, None]
         return 2.0 * rates * ((own * x**2).sum(axis=0) + (other * y**2).sum(axis=0) - 2.0 * across)
 
     def term_sums(self, term: Expression, weights: Array, x: Array, y: Array) -> Array:

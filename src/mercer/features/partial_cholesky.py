@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, identity, namespace, to_precision
+from mercer.arrays import Array, identity, namespace, to_precision, zeros
 from mercer.features.inputs import from_tensor, over_rows, placed_like
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
@@ -57,7 +57,7 @@ class PartialFactor:
         diagonal = Gram(kernel, x).diagonal()
         self.residual = from_tensor(diagonal).astype(np.float64)
         self.trace = float(self.residual.sum())
-        self.columns = self._empty(diagonal, min(count, len(x)))
+        self.columns = self._columns(diagonal, min(count, len(x)))
         self.pivots: list[int] = []
         unit = float(np.finfo(self.dtype).eps) * float(self.residual.max(initial=0.0))
         self.negligible = len(x) * unit
@@ -76,10 +76,10 @@ class PartialFactor:
         """Whether nothing is left but rounding."""
         return float(self.residual.sum()) <= self.negligible
 
-    def _empty(self, like: Array, columns: int) -> Array:
-        xp, shape = namespace(like), (len(self.x), columns)
+    def _columns(self, like: Array, columns: int) -> Array:
+        shape = len(self.x), columns
         try:
-            return xp.empty(shape, dtype=getattr(xp, self.dtype.name), device=like.device)
+            return zeros(shape, like, self.dtype.name)
         except (MemoryError, RuntimeError) as error:
             size = math.prod(shape) * self.dtype.itemsize / 2**30
             raise MemoryError(

@@ -23,7 +23,9 @@ from mercer.kernels.base import Kernel
 from mercer.learning.fits import Sample
 from mercer.linalg.matrices import diagonal
 from mercer.operators import Gram
-from mercer.runtime.threads import single_threaded_blas
+from mercer.runtime.threads import single_threaded_blas, spans
+
+STRIP = 64  # rows of a matrix that stay in a cache while they are changed
 
 Criterion = Callable[[Array, Array, Array, float, float], tuple[float, Array]]
 
@@ -51,13 +53,15 @@ def leave_one_out(G: Array, c: Array, y: Array, logdet: float, total: float) -> 
 def negative_log_likelihood(
     G: Array, c: Array, y: Array, logdet: float, total: float
 ) -> tuple[float, Array]:
-    """−log p(y) of a Gaussian process with noise of variance ρ, and P'."""
+    """−log p(y) of a Gaussian process with noise of variance ρ, and P' in place of G."""
     outputs = y.shape[1]
     value = float(namespace(y).sum(c * y)) + outputs * (logdet + len(y) * math.log(2.0 * math.pi))
-    weights = (0.5 * outputs) * G
-    for k in range(outputs):  # without BLAS, whose threads would still wait when others are called
-        weights -= 0.5 * c[:, k, None] * c[:, k]
-    return 0.5 * value, weights
+    for start, stop in spans(len(y), STRIP):  # without BLAS, whose threads would still wait
+        part = G[start:stop, :]
+        part *= 0.5 * outputs
+        for k in range(outputs):
+            part -= 0.5 * c[start:stop, k, None] * c[:, k]
+    return 0.5 * value, G
 
 
 def slopes(criterion: Criterion, kernel: Kernel, sample: Sample, ridge: float) -> Slopes:
@@ -97,7 +101,8 @@ def _computed(
         roots, total = xp.sqrt(sample.weights), float(xp.sum(sample.weights))
         matrix, y = roots[:, None] * matrix * roots, roots[:, None] * y
     factor = linalg.cholesky(linalg.shift_diagonal(matrix, ridge), overwrite=True)
-    inverse = factor.inverse()
+    logdet = factor.log_determinant()
+    inverse = factor.inverse(overwrite=True)
     with single_threaded_blas():  # that of NumPy, while SciPy's has just ended
         c = inverse @ y
-    return criterion(inverse, c, y, factor.log_determinant(), total), gram
+    return criterion(inverse, c, y, logdet, total), gram

@@ -26,6 +26,9 @@ from mercer.operators import Gram
 REACH = math.log(1e5)
 """How far a parameter may move from where it began, on a log scale: a column that does not matter
 would else get an infinite lengthscale."""
+MEMORY = (
+    20  # steps that L-BFGS remembers: evaluations cost far more, and 10 take an eighth more of them
+)
 LEAST_RIDGE = 1e-10  # relative to the mean of k(x, x) and the variance of the targets
 
 
@@ -207,7 +210,11 @@ class _Search:
         bounds = [(at - REACH, at + REACH) for at in self.start]
         bounds[-1] = (math.log(self.least_ridge), math.log(1e6))
         message = "stopped before it converged"
-        options = {"maxiter": self.settings.iterations, "ftol": self.settings.tolerance}
+        options = {
+            "maxiter": self.settings.iterations,
+            "ftol": self.settings.tolerance,
+            "maxcor": MEMORY,
+        }
         try:
             found = minimize(
                 self.value,

@@ -80,8 +80,8 @@ class Factor:
     def _panels(self) -> Triangle:
         return Triangle(self.lower, self.tuning.device_panel, refined=self.refined)
 
-    def inverse(self) -> Array:
-        """(L Lᵀ)⁻¹, stored.
+    def inverse(self, *, overwrite: bool = False) -> Array:
+        """(L Lᵀ)⁻¹, stored; with `overwrite` in place of L, which is gone then.
 
         >>> import numpy as np
         >>> bool(
@@ -95,7 +95,9 @@ class Factor:
         if xp is not np:
             return self.solve(identity(len(self.lower), self.lower))
         (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (self.lower,))
-        inverse, _ = potri(self.lower, lower=1)  # a third of the work of solving for I
+        inverse, _ = potri(
+            self.lower, lower=1, overwrite_c=overwrite
+        )  # a third of the work of solving for I
         for start in range(0, len(inverse), MIRRORED):
             part = slice(start, start + MIRRORED)
             inverse[:start, part] = inverse[part, :start].T

@@ -135,21 +135,57 @@ class StoredGram(Gram):
         columns, _ = self._columns(values, self.y)
         if columns.dtype != self.matrix.dtype:
             return super().row_pass(values, row_map)
-        n = self.shape[0]
-        parts = spans(n, max(1, -(-n // self.tuning.parts)))
-        sums = Sums(len(parts), n)
-
-        def add(i: int) -> None:
-            for start, stop in spans(parts[i][1], self.tuning.rows, parts[i][0]):
-                strip = self.matrix[start:stop]
-                sums.add(i, strip, start, stop, product(strip, columns), row_map)
-
-        with single_threaded_blas():
-            run(add, range(len(parts)), thread_count())
-        return sums.total()
+        return _row_pass(self.matrix, columns, row_map, self.tuning)
 
     def __getitem__(self, places: Any) -> Gram:
         return Gram(self.kernel, self.x, self.y, self.memory, self.precision)[places]
+
+
+class StoredMatrix(Operator):
+    """A NumPy array as an operator, for rows that are in no kernel's own coordinates.
+
+    >>> A = StoredMatrix(np.arange(6.0).reshape(3, 2))
+    >>> A @ np.ones(2), A[1:, :].shape
+    (array([1., 5., 9.]), (2, 2))
+    """
+
+    def __init__(self, matrix: np.ndarray, tuning: Tuning = TUNING) -> None:
+        self.matrix, self.tuning = matrix, tuning
+        self.shape, self.dtype = (len(matrix), matrix.shape[1]), matrix.dtype
+
+    def __matmul__(self, values: Any) -> Array:
+        return _product(self.matrix, values.reshape(len(values), -1)).reshape(-1, *values.shape[1:])
+
+    def transposed_product(self, values: Any) -> Array:
+        return self.matrix.T @ values
+
+    def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        return _row_pass(self.matrix, values, row_map, self.tuning)
+
+    def dense(self) -> Array:
+        return self.matrix
+
+    def astype(self, dtype: Any) -> StoredMatrix:
+        return StoredMatrix(self.matrix.astype(dtype, copy=False), self.tuning)
+
+    def __getitem__(self, places: Any) -> StoredMatrix:
+        return StoredMatrix(self.matrix[places], self.tuning)
+
+
+def _row_pass(matrix: np.ndarray, columns: Array, row_map: RowMap, tuning: Tuning) -> RowPass:
+    """Aᵀ M(AV) of a stored A: each block of rows is used on both sides while it is near."""
+    n = len(matrix)
+    parts = spans(n, max(1, -(-n // tuning.parts)))
+    sums = Sums(len(parts), n)
+
+    def add(i: int) -> None:
+        for start, stop in spans(parts[i][1], tuning.rows, parts[i][0]):
+            strip = matrix[start:stop]
+            sums.add(i, strip, start, stop, product(strip, columns), row_map)
+
+    with single_threaded_blas():
+        run(add, range(len(parts)), thread_count())
+    return sums.total()
 
 
 class HalfStoredGram(Gram):

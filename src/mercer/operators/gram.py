@@ -111,10 +111,6 @@ class Gram(Operator):
         columns, back = self._columns(values, self.x)
         return back(self.execution(columns.dtype, counted=True).transposed_product(columns))
 
-    def add_product(self, values: Any, out: Array) -> None:
-        """Add K V to an array."""
-        out += self @ values
-
     def normal_matmul(self, values: Any, shift: Any = None) -> Array:
         """Kᵀ(K V + W), each kernel value computed once for both products.
 

@@ -29,7 +29,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "functions": ("mercer.functions",),
     "features": ("mercer.features", "mercer.features.centres"),
     "solvers": ("mercer.solvers", "mercer.solvers.solution", "mercer.solvers.automatic"),
-    "estimators": ("mercer.estimators",),
+    "estimators": ("mercer.estimators", "mercer.estimators.pairs"),
     "workflow": ("mercer.workflow",),
     "sklearn": (
         "sklearn.pipeline",

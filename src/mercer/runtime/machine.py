@@ -40,7 +40,8 @@ class Machine:
         Of each value of a stored K in a product.
     float64_factor : float
         Times as long as in float32 takes a pass in float64: the card computes 3.1·10¹² Gaussian
-        values a second in float32, 0.26·10¹² in float64. Only a factor of many changes a plan.
+        values a second in float32, 0.5·10¹² in float64 where distances are matrix products
+        (d = 11), 0.26·10¹² where they are differences. Only a factor of many changes a plan.
     mixed_pays : bool
         Whether a factorisation in float32 with refinement is faster than one in float64; a card
         for computing has float64 products as fast.
@@ -54,6 +55,9 @@ class Machine:
     values_rows : float
         For which values are computed at a time where only sums of their squares are wanted:
         those of all rows would take more memory than the rows, unless they are elsewhere.
+    keeps_rows : bool
+        Whether main memory may hold what was computed for each row, to read it again: not where
+        rows are elsewhere.
     pairs_rows : bool
         Whether K of all rows with all rows is computed; otherwise f is sought on centres.
     pool_rows : float
@@ -100,6 +104,7 @@ class Machine:
     rows_bytes: int = 16 << 20
     sample_bytes: int = 32 << 20
     values_rows: float = 1 << 18
+    keeps_rows: bool = True
     pairs_rows: bool = True
     pool_rows: float = math.inf
     rank_per_root: float = math.inf
@@ -122,12 +127,13 @@ CARD = Machine(
     stored_entry=12.0,
     stored_width=64,
     stored_seconds=1.5e-12,
-    float64_factor=12.0,
+    float64_factor=6.0,
     mixed_pays=False,
     uses_symmetry=False,
     rows_bytes=2 << 30,
     sample_bytes=1 << 30,
     values_rows=math.inf,
+    keeps_rows=False,
     rank_per_root=20.0,
     copies=1.1,
     blocks=0,
@@ -139,7 +145,7 @@ CARD = Machine(
     order=4096,
 )
 CLUSTER = replace(  # rows on workers, the rest is here
-    CPU, values_rows=math.inf, pairs_rows=False, pool_rows=20
+    CPU, values_rows=math.inf, keeps_rows=False, pairs_rows=False, pool_rows=20
 )
 TENSORS = replace(  # on the CPU, where torch computes
     CARD, fetching_is_slow=False, threads=math.inf, probe=CPU.probe, order=CPU.order

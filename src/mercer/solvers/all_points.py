@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -354,6 +355,10 @@ class OnAllPoints:
         """Begin to count steps that gain nothing anew."""
         self.best = self.least = math.inf
         self.stalls = 0
+
+    def passing(self) -> AbstractContextManager[None]:
+        """Around products: threads of BLAS are welcome."""
+        return nullcontext()
 
     def remembered(self) -> tuple[dict[str, Any], None]:
         """What the steps to come depend on beside the point."""

@@ -263,12 +263,13 @@ class Newton:
         if state.direction is None:
             state.direction = space.direction(state.point, self._stage_goal(state))
         each, late = isinstance(space.loss, Squared), False
-        enough = state.direction.advance()
-        while not (enough or each or late):
+        with space.passing():
             enough = state.direction.advance()
-            late = time.perf_counter() >= state.deadline
-        if enough or late:
-            self._take(state)
+            while not (enough or each or late):
+                enough = state.direction.advance()
+                late = time.perf_counter() >= state.deadline
+            if enough or late:
+                self._take(state)
         if self.checkpoint is not None:
             self._remember(state)
         state.iteration += 1
@@ -291,6 +292,7 @@ class Newton:
             space.smoothed(state.width)
         space.remember(stage, state.origin)
         state.point = space.at(state.coefficients, state.intercept)
+        space.count = stage["count"]  # that was done before
         if state.krylov is not None:
             state.direction = space.direction(state.point, self._stage_goal(state))
             state.direction.resume(state.krylov, stage["energies"], stage["taken"])

@@ -9,6 +9,7 @@ a linear system is solved, gradients are computed in float64 and correct it.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -18,13 +19,30 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, beside, inner, namespace, to_precision, zeros
 from mercer.errors import NotPositiveDefiniteError
+from mercer.linalg.panels import clear_small, solve_rows
 from mercer.losses import Loss, Squared
 from mercer.losses.numerics import indicator
-from mercer.operators import Affine, Identity, MappedRows, MixedPrecision, RowMap, RowPass
-from mercer.runtime.machine import float64_is_slow
+from mercer.operators import (
+    Affine,
+    Gram,
+    Identity,
+    MappedRows,
+    MixedPrecision,
+    RowMap,
+    RowPass,
+    StoredMatrix,
+)
+from mercer.runtime.machine import CPU, float64_is_slow
+from mercer.runtime.threads import single_threaded_blas, spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
-from mercer.solvers.preconditioners import SampledHessians, mean_curvature, random_rows
+from mercer.solvers.preconditioners import (
+    SampledHessians,
+    by_columns,
+    mean_curvature,
+    random_rows,
+    stores_rows,
+)
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
@@ -58,6 +76,8 @@ class Tuning:
         it falls like the root of the gap.
     near : float
         Times the goal: a larger estimated gap is not worth the pass that certifies it.
+    few : int
+        Values that are stored in the precision of the points, where they are worth storing.
     """
 
     jitter: float = 100.0
@@ -68,6 +88,7 @@ class Tuning:
     floor: float = 1e-9
     inner_share: float = 0.1
     near: float = 10.0
+    few: int = 1 << 20
 
 
 class Basis:
@@ -82,6 +103,8 @@ class Basis:
     def __init__(self, problem: Problem, tuning: Tuning = Tuning()) -> None:
         self.size = problem.size
         self.factor: linalg.Factor | None = None
+        self.lifted: StoredMatrix | None = None
+        self.tuning = tuning
         if isinstance(problem.penalty_operator, Identity):
             return
         matrix = problem.penalty_operator.astype(np.float64).dense()
@@ -109,6 +132,36 @@ class Basis:
     def pull(self, moments: Array) -> Array:
         """L⁻¹v."""
         return moments if self.factor is None else self.factor.half_solve(moments)
+
+    def lower(self, dtype: Any) -> np.ndarray | None:
+        """L in a precision, without numbers whose products would be subnormal."""
+        if self.factor is None:
+            return None
+        lower = self.factor.lower.astype(dtype, copy=False)
+        if lower is not self.factor.lower:
+            clear_small(lower)
+        return lower
+
+    def lift(self, operator: Gram) -> StoredMatrix:
+        """Store the rows of K_nM L⁻ᵀ, those of φ(x) in coordinates of the basis.
+
+        In these coordinates rounding is of the size of the values, where β may be large numbers
+        that cancel: unless they are few, float32 is enough for products with the Hessian, whatever
+        the points are in.
+        """
+        (n, size), lower = operator.shape, self.lower(operator.dtype)
+        few = n * size <= self.tuning.few
+        rows = np.empty((n, size), operator.dtype if few else np.float32)
+        step = max(256, CPU.sample_bytes // (operator.dtype.itemsize * size))
+        for start, stop in spans(n, step):
+            block = by_columns(operator[start:stop, :])
+            clear_small(block)
+            if lower is not None:
+                solve_rows(lower, block)
+            rows[start:stop] = block
+        clear_small(rows)
+        self.lifted = StoredMatrix(rows)
+        return self.lifted
 
 
 # ---- kinks ---------------------------------------------------------------------------------------
@@ -240,6 +293,8 @@ class Direction:
 
     def __init__(self, space: OnCentres, point: Point, goal: float) -> None:
         self.space, self.point = space, point
+        space.store()
+        space.rounded = False
         preconditioner = space.hessians.at(point, space.loss)
         hessian = Hessian(space, point)
         self.after = partial(
@@ -259,8 +314,9 @@ class Direction:
         # Products in float32 are those of a Hessian that is a little off. Steps that lower the
         # residual below what that does to it would fit the rounding, and each costs a pass.
         if space.products != "float64":
-            error = hessian.rounding(first) / (math.sqrt(inner(first, first)) or 1.0)
-            self.noise = space.excess(error, inner(error, preconditioner.solve(error)))
+            with space.passing():
+                error = hessian.rounding(first) / (math.sqrt(inner(first, first)) or 1.0)
+                self.noise = space.excess(error, inner(error, preconditioner.solve(error)))
         self.share, self.objective = 0.0, point.objective
         if not isinstance(space.loss, Squared):
             size = max(abs(point.objective), 1e-300)
@@ -288,6 +344,7 @@ class Direction:
         energy = step.energy if isinstance(step.energy, float) else float(step.energy.sum())
         excess = self.space.excess(step.residual, energy)
         if excess <= self.noise * inner(step.lifted, step.lifted):
+            self.space.rounded = True
             return True  # what is left is rounding of the products
         small = excess <= max(0.5 * self.goal * abs(self.objective), self.share * self.before)
         enough = max(self.share * self.first, self.goal * abs(point.objective))
@@ -321,14 +378,19 @@ class Hessian:
         shift = v[-1:, :] if self.problem.fit_intercept else 0.0 * v[:1, :]
         first = beside((np.arange(len(rows)) % 2 == 0)[:, None], v)
 
-        def halves(dtype: Any) -> Array:
+        def halves(matrix: Any, directions: Array) -> Array:
             """Σ of the pushes of both halves of the rows, side by side."""
-            matrix = MixedPrecision(part.astype(dtype))
-            pushes = factors * (matrix @ beta + shift)
+            pushes = factors * (matrix @ directions + shift)
             both = [xp.where(half, pushes, 0.0 * pushes) for half in (first, ~first)]
             return matrix.transposed_product(xp.concat(both, axis=1))
 
-        error = space.basis.pull(halves(self.dtype) - halves("float64"))
+        exact = space.basis.pull(halves(MixedPrecision(part.astype("float64")), beta))
+        if space.lifted is None:
+            rounded = space.basis.pull(halves(MixedPrecision(part.astype(self.dtype)), beta))
+        else:
+            low = to_precision(to_precision(v[: space.size, :], self.dtype), "float64")
+            rounded = halves(MixedPrecision(space.lifted[rows, :]), low)
+        error = rounded - exact
         errors = error[:, : v.shape[1]], error[:, v.shape[1] :]
         times, together = n / len(rows), errors[0] + errors[1]
         own = times * sum(inner(error, error) for error in errors)
@@ -349,8 +411,13 @@ class Hessian:
             row_map = MultinomialCurvature(self.probabilities, shares, low, keep)
         else:
             row_map = Affine(self.factors, shift, keep_values=keep)
-        result = space.row_pass(space.basis.coefficients(v[:size, :]), row_map, self.dtype)
-        image = space.basis.pull(result.product) + space.ridge * v[:size, :]
+        if space.lifted is not None:
+            space.count += 1
+            result = space.lifted.row_pass(to_precision(v[:size, :], self.dtype), row_map)
+            image = result.product + space.ridge * v[:size, :]
+        else:
+            result = space.row_pass(space.basis.coefficients(v[:size, :]), row_map, self.dtype)
+            image = space.basis.pull(result.product) + space.ridge * v[:size, :]
         if not keep:
             return image
         pushes = result.values if self.multiclass else self.factors * (result.values + shift)
@@ -374,6 +441,9 @@ class OnCentres:
         self.hessians = SampledHessians(self)
         self.count = 0  # passes
         self.changed = 0.0  # share of the objective that the jitter adds
+        self.lifted = basis.lifted  # rows in coordinates of the basis, once they are stored
+        self.refined = False  # whether these were not precise enough
+        self.rounded = False  # whether rounding of products has ended the last direction
         self.begin_stage()
 
     @cached_property
@@ -390,22 +460,44 @@ class OnCentres:
     def begin_stage(self) -> None:
         """Points and products begin in the precision of the data."""
         self.points = self.products = str(self.operator.dtype)
+        if self.lifted is not None:
+            self.products = str(self.lifted.dtype)
         self.judged_from: int | None = None  # gaps in the history before both were what they are
 
     def forget(self) -> None:
         self.judged_from = None
 
+    def store(self) -> None:
+        """Store the rows in coordinates of the basis, if that pays and they are precise enough."""
+        if self.lifted is None and not self.refined and stores_rows(self.problem, self.count):
+            self.lifted = self.basis.lift(self.operator)
+            self.products = str(self.lifted.dtype)
+
+    def passing(self) -> AbstractContextManager[None]:
+        """Around passes: BLAS is held to one thread.
+
+        Its threads wait for work busily, which takes a core from the threads of the next pass.
+        Beside a pass, products with the preconditioner are small.
+        """
+        return single_threaded_blas() if self.operator.machine.uses_numpy else nullcontext()
+
     def remembered(self) -> tuple[dict[str, Any], Array | None]:
         """What the steps to come depend on beside the point, and where the preconditioner is of."""
-        names = "points", "products", "judged_from", "count"
-        return {name: getattr(self, name) for name in names}, self.hessians.theta
+        names = "points", "products", "judged_from", "count", "refined"
+        stage = {name: getattr(self, name) for name in names}
+        stage |= {"lifted": self.lifted is not None, "made_lifted": self.hessians.lifted}
+        return stage, self.hessians.theta
 
     def remember(self, stage: dict[str, Any], theta: Any) -> None:
         """The same again after a checkpoint."""
-        for name in ("points", "products", "judged_from", "count"):
+        for name in ("points", "products", "judged_from", "count", "refined"):
             setattr(self, name, stage[name])
+        if stage["lifted"] or stage["made_lifted"]:
+            self.basis.lift(self.operator)
+        self.lifted = self.basis.lifted if stage["made_lifted"] else None
         if theta is not None:
             self.hessians.at(self._at(self.problem.array(theta)), self.loss)
+        self.lifted = self.basis.lifted if stage["lifted"] else None
 
     @property
     def note(self) -> str:
@@ -533,12 +625,14 @@ class OnCentres:
         """Whether refining gains nothing more, because rounding is in the way.
 
         In float64 only the square loss, a linear system, is judged by its gaps: those of others
-        need not fall from the first step on.
+        need not fall from the first step on. Nor need they with stored rows, unless rounding of
+        these was seen.
         """
         if self.judged_from is None:
             self.judged_from = len(gaps) - 1
         recent = gaps[self.judged_from :]
         judged = isinstance(self.loss, Squared) or self.products != "float64"
+        judged = judged and (self.lifted is None or self.rounded)
         if not judged or self.points != "float64" or len(recent) < 3:
             return False
         return recent[-1] > self.tuning.stalled * recent[-2]
@@ -563,6 +657,7 @@ class OnCentres:
         if self.products == "float64":
             return False
         self.products, self.judged_from = "float64", None
+        self.lifted, self.refined = None, True
         if float64_is_slow(self.operator):
             self.hessians.current = None  # a better one saves passes, which take long now
         return True

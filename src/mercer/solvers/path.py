@@ -36,6 +36,11 @@ class PathPoint:
     solution: Solution
     held_out_risk: float
 
+    @property
+    def usable(self) -> bool:
+        """Whether it is solved, or so nearly that predictions are as good."""
+        return self.solution.status.converged or self.solution.gap <= USABLE
+
 
 def regularization_path(
     problem: Problem,
@@ -103,7 +108,8 @@ def smallest_in_time(
 
     Conjugate gradients take about 1/√λ iterations, so that each λ tells how small the next can be,
     or how large it must be. Iterates that are stopped long before they converge predict worse than
-    the solution for a larger λ. Where float64 is slow no λ is tried that needs it.
+    the solution for a larger λ. Where float64 is slow no λ is tried that needs it. The point is not
+    `usable` where there was time for none.
 
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
@@ -124,13 +130,13 @@ def smallest_in_time(
     while True:
         start = time.perf_counter()
         solution = _attempt(solver, replace(problem, regularization=at), shared, end)
-        usable = solution.status.converged or solution.gap <= USABLE
-        if usable or best is None:
-            best = PathPoint(at, solution, math.nan)
+        point = PathPoint(at, solution, math.nan)
+        if point.usable or best is None:
+            best = point
         took, left = time.perf_counter() - start, MARGIN * (end - time.perf_counter())
         if left <= 0:
             return best
-        if usable:
+        if point.usable:
             smaller = max(least, at * (took / left) ** 2)
             if at <= least or (smaller > least and smaller * WORTH > at):
                 return best
@@ -139,7 +145,6 @@ def smallest_in_time(
             least = WORTH * at
             needed = took * _rest(solution.history["residual"])
             at *= min(max(HIGHER[0], (needed / left) ** 2), HIGHER[1])
-            best = None
         if slow:
             shared.x = None  # its residual would take a product in float64
 

@@ -407,17 +407,14 @@ class SampledHessian:
         """
         inner, last, total = self.begun
         del self.begun
-        size, part = self.space.size, self.space.operator[rows, :]
-        dtype = part.dtype
-        lower = None
-        if self.space.basis.factor is not None:
-            lower = self.space.basis.factor.lower.astype(dtype, copy=False)
-            if lower is not self.space.basis.factor.lower:
-                clear_small(lower)
+        size, lifted, dtype = self.space.size, self.space.lifted, self.space.operator.dtype
+        part = self.space.operator[rows, :] if lifted is None else None
+        lower = self.space.basis.lower(dtype) if lifted is None else None
         step = max(256, CPU.sample_bytes // (np.dtype(dtype).itemsize * size))
         for start, stop in spans(len(rows), step):
             scale = roots[start:stop].astype(dtype)
-            block = _by_columns(part[start:stop, :])
+            some = lifted[rows[start:stop], :] if part is None else part[start:stop, :]
+            block = by_columns(some).astype(dtype, order="F", copy=False)
             # subnormal numbers take BLAS a hundred times as long, and add nothing
             clear_small(block)
             block *= scale[:, None]
@@ -444,7 +441,7 @@ class SampledHessian:
         return linalg.triangular_solve(self.columns, values, transposed=True, overwrite=True)
 
 
-def _by_columns(part: Any) -> np.ndarray:
+def by_columns(part: Any) -> np.ndarray:
     """A block of K_nM in Fortran's order: that of the transposed matrix needs no copy."""
     if isinstance(part, Gram):
         return Gram(part.kernel, part.y, part.x, part.memory).astype(part.dtype).dense().T
@@ -532,6 +529,7 @@ class SampledHessians:
         self.current: SampledHessian | GeneralHessian | None = None
         self.used: Any = None  # curvatures of the current one
         self.theta: Any = None  # the point that has these
+        self.lifted = False  # whether it was made of stored rows
         self.sample: Any = None  # its rows, their curvatures, and one over the chance of each
         self.made = 0
 
@@ -553,7 +551,7 @@ class SampledHessians:
             if change <= SAMPLING.stale * float(xp.sum(self.used)):
                 return old
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
-        self.theta = point.theta
+        self.theta, self.lifted = point.theta, space.lifted is not None
         active = as_numpy(xp.nonzero(factors)[0])
         count = min(self._count(len(active)), len(active))
         if count < len(active) or self._looks_first(len(active)):
@@ -739,14 +737,15 @@ def inclusion_chances(shares: Array, count: int) -> Array:
     >>> inclusion_chances(np.array([0.8, 0.1, 0.1]), 2)
     array([1. , 0.5, 0.5])
     """
-    xp, certain, rest = namespace(shares), 0, float(shares.sum())
+    xp, certain = namespace(shares), 0
+    chances = count / max(float(shares.sum()), TINY) * shares
     while True:
-        factor = (count - certain) / max(rest, TINY)
-        below = factor * shares <= 1.0
+        below = chances < 1.0
         now = len(shares) - int(xp.sum(below))
         if now <= certain:
-            return xp.clip(factor * shares, max=1.0)
+            return xp.clip(chances, max=1.0)
         certain, rest = now, float(xp.sum(xp.where(below, shares, 0.0)))
+        chances = xp.where(below, (count - certain) / max(rest, TINY) * shares, 1.0)
 
 
 def mean_curvature(problem: Problem, loss: Loss, values: Array) -> Array:
@@ -809,8 +808,7 @@ def sample_size(
     >>> sample_size(10**6, 2_000, 1e-6, 3, dimension=100.0)
     8000
     """
-    entry = SAMPLING.entry + SAMPLING.coordinate * width + SAMPLING.output * (outputs - 1)
-    entry *= factor  # times as long as on two cores
+    entry = factor * value_in_pass(width, outputs)  # times as long as on two cores
 
     def cost(sample: int) -> float:
         steps = expected_steps(rows, centres, sample, tolerance, dimension)
@@ -840,6 +838,30 @@ def memory_needed(
     block = min(CPU.sample_bytes, 8 * min(rows, sample or most) * centres)
     beside_rows = 48 if isinstance(loss, Squared) else 64
     return int((2 + copies) * 8 * centres**2 + 1.25 * block + beside_rows * rows * outputs)
+
+
+def stores_rows(problem: Problem, passes: int) -> bool:
+    """Whether K_nM L⁻ᵀ is worth storing in float32, after so many passes, and there is room.
+
+    It is as soon as passes have taken as long as storing it takes: whatever is to come, both take
+    at most twice as long as the better one. The square loss is near its end by then.
+    """
+    operator, size = problem.operator, problem.size
+    if isinstance(problem.loss, Squared) or not isinstance(operator, Gram):
+        return False
+    if not operator.machine.keeps_rows or getattr(operator.x, "mapped", False):
+        return False
+    width = 0 if getattr(operator, "matrix", None) is not None else getattr(operator.x, "width", 1)
+    spent = passes * value_in_pass(width, problem.outputs)
+    needed = memory_needed(problem.rows, size, problem.outputs, operator.dtype, loss=problem.loss)
+    lifting = size if operator.dtype == np.float64 else size // 2
+    room = memory_budget(operator.memory) - needed
+    return spent >= lifting and 8 * problem.rows * size <= room
+
+
+def value_in_pass(width: int, outputs: int) -> float:
+    """What a kernel value costs in a pass, in multiply-adds of the preconditioner."""
+    return SAMPLING.entry + SAMPLING.coordinate * width + SAMPLING.output * (outputs - 1)
 
 
 def check_memory(problem: Problem, sample: int | None) -> None:

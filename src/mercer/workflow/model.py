@@ -14,7 +14,6 @@ from mercer.estimators.conformal import check_coverage, upper_rank
 from mercer.persistence import save
 from mercer.report import write_report
 from mercer.theory.certificate import Certificate, Statement
-from mercer.workflow.columns import as_table, row_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,11 +217,3 @@ def score_table(record: Record) -> str:
         cells = (f"{scores[name]:>14.4g}" if name in scores else f"{'':>14}" for name in names)
         lines.append(f"{model:<28}" + "".join(cells))
     return "\n".join(lines)
-
-
-def checked_table(X: Any) -> Any:
-    """A table with at least one row."""
-    table = as_table(X)
-    if not row_count(table):
-        raise ValueError("the table has no rows.")
-    return table

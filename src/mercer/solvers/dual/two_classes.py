@@ -239,19 +239,16 @@ class TwoClasses:
         squares: tuple[np.ndarray, np.ndarray],
         rows: np.ndarray,
         costs: np.ndarray,
-    ) -> list[tuple[Any, ...]]:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The same for a class and each of all later ones, in one call.
 
-        `squares` are the matrices of all classes in one array, and where each begins; `rows` those
-        of class i, from its own points on.
+        All α one after the other, and a row of the other numbers for each pair. `squares` are the
+        matrices of all classes in one array, and where each begins; `rows` those of class i, from
+        its own points on.
         """
         later = np.diff(bounds)[i + 1 :]
-        ends = np.cumsum(later + (bounds[i + 1] - bounds[i]))
-        alphas, answers = np.empty(int(ends[-1])), np.empty((len(later), 5))
+        points = int(later.sum() + len(later) * (bounds[i + 1] - bounds[i]))
+        alphas, answers = np.empty(points), np.empty((len(later), 5))
         settings = self.numbers, self.tolerance, self.limit
         solve_with_later(i, bounds, *squares, rows, costs, *settings, alphas, answers)
-        parts, numbers = np.split(alphas, ends[:-1]), answers.tolist()
-        return [
-            (alpha, b, gap, primal, int(steps), int(support))
-            for alpha, (b, gap, primal, steps, support) in zip(parts, numbers, strict=True)
-        ]
+        return alphas, answers
