@@ -135,3 +135,12 @@ def adult() -> tuple[Any, Any, Any, Any, Any]:
         column = values[X[:, places].argmax(axis=1)]
         columns[group] = np.where(column == "?", None, column)
     return pd.DataFrame(columns), X, y, train, test
+
+
+def letters(rows: int, classes: int = 26, noise: float = 3.5) -> tuple[Any, Any]:
+    """Rows as those of tables of letters: 16 whole numbers up to 15, three forms of each class."""
+    random = np.random.default_rng(0)
+    forms = random.uniform(2.0, 13.0, (classes, 1, 16)) + random.normal(0, 1.5, (classes, 3, 16))
+    y = random.integers(0, classes, rows)
+    X = forms[y, random.integers(0, 3, rows)] + noise * random.standard_normal((rows, 16))
+    return np.clip(np.rint(X), 0.0, 15.0), y

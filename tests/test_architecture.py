@@ -150,6 +150,38 @@ def test_traces_of_a_cluster_are_seen(code):
     assert list(traces_of_a_cluster(code))
 
 
+def extent_of(work):
+    """Give how many of our functions a piece of work runs through, and how deep."""
+    seen, depth, deepest = set(), 0, 0
+
+    def look(frame, event, _):
+        nonlocal depth, deepest
+        if "mercer/" in frame.f_code.co_filename.replace("\\", "/"):
+            depth += (event == "call") - (event == "return")
+            deepest = max(deepest, depth)
+            seen.add((frame.f_code.co_filename, frame.f_code.co_name))
+
+    sys.setprofile(look)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return len(seen), deepest
+
+
+def test_a_reader_need_not_walk_far():
+    """Who follows a product or a small ridge fit reads this many functions, this deep."""
+    rows = RNG.normal(size=(400, 3))
+    for (most, deepest), work in {
+        (50, 8): lambda: Gaussian().gram(rows) @ rows[:, 0],
+        (120, 12): lambda: KernelRidge(alpha=0.1, kernel="rbf").fit(rows, rows[:, 0]),
+    }.items():
+        work()  # what is made once is not counted
+        functions, depth = extent_of(work)
+        assert functions <= most
+        assert depth <= deepest
+
+
 ESTIMATORS = {
     name: thing
     for home in (mercer, features, online)

@@ -88,7 +88,11 @@ def test_what_a_search_takes_is_foreseen():
     text = KernelRidgeCV().explain(np.zeros((3000, 2)) + np.arange(3000)[:, None], np.zeros(3000))
     assert re.match(r"\d+ eigendecompositions of 3,000 rows: about \d+ s .* and 137 MB\.", text)
     many = KernelRidgeCV().explain(np.arange(50_000.0)[:, None], np.zeros(50_000))
-    assert re.search(r"chosen on [\d,]+ centres", many)
+    assert re.search(r"chosen on [\d,]+ centres: about \d+ s", many)
+    rows = np.arange(9000.0)[:, None]
+    for options in ({"centres": 50}, {"centres": 50, "validation_fraction": 0.2}):
+        text = KernelRidgeCV(**options).explain(rows, rows[:, 0])
+        assert re.match(r"10 lengthscales, each with a path over α: about [\d.e-]+ s", text)
 
 
 # ---- held-out rows in place of leave-one-out -----------------------------------------------------

@@ -35,7 +35,7 @@ from mercer.estimators.inputs import (
 from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.progress import FitTask, with_callbacks
-from mercer.estimators.ridge_paths import CentresPath, HeldOutPath
+from mercer.estimators.ridge_paths import EIGEN_SECONDS, CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import AnyChoice, drawn
@@ -52,8 +52,8 @@ from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
-EIGEN_SECONDS = 1.8e-10  # of an eigendecomposition for each n³, in one thread: 5 s for n = 3,000
 MATRICES = 2  # that an eigendecomposition stores
+PATH_FITS = 0.4  # fits that an α of a path takes about as long as, where rows are held out
 PATIENCE = 600.0  # seconds of a search beyond which centres are taken
 
 PathOfRidges = SpectralPath | CentresPath | HeldOutPath
@@ -260,8 +260,8 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
     Each lengthscale costs one eigendecomposition, which gives the leave-one-out predictions for
     every α at once, without refitting. With `validation_fraction` it costs a path over α instead,
     each α solved from the solution of the last one, with one preconditioner for all: about as much
-    as one more fit, on any number of rows. The score is the mean squared error of those
-    predictions, pooled over points and outputs.
+    as one or two more fits for a few α, on any number of rows, and more for tiny ones. The score is
+    the mean squared error of those predictions, pooled over points and outputs.
 
     Parameters
     ----------
@@ -389,14 +389,39 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
         scales = candidate_lengthscales(self.lengthscales, base, self.gamma, X, weights)
         n, count = length(X), 1 if scales is None else len(scales)
         seconds, needed, chosen = _foreseen(n, count)
-        if self.centres is not None or self.validation_fraction is not None:
-            where = f"centres={self.centres!r}, validation_fraction={self.validation_fraction!r}"
+        if self.validation_fraction is None and self.centres is None:
+            what = f"{count} eigendecompositions of {n:,} rows: about {seconds:.2g} s in one thread"
+            if chosen is None:
+                return f"{what} and {in_words(needed)}.\nAll rows are centres."
+            ends = f"That is too much, so α and lengthscale are chosen on {chosen:,} centres"
+            seconds = self._seconds_on_centres(base, X, y, chosen, count)
+            return f"{what} and {in_words(needed)}.\n{ends}: about {seconds:.2g} s."
+        where = f"centres={self.centres!r}, validation_fraction={self.validation_fraction!r}"
+        asked = self.centres if isinstance(self.centres, Integral) else None
+        if self.validation_fraction is not None:
+            points, alpha = self._training_points(base, X), float(self._candidate_alphas().min())
+            choice = automatic.choose(
+                base, points, ridge=alpha, centres=asked, outputs=_outputs(y), iterative=True
+            )
+            fits = 1.0 + PATH_FITS * len(self._candidate_alphas())
+            seconds = (1.0 + count * fits) * choice.chosen.seconds
+        elif asked is not None:
+            seconds = self._seconds_on_centres(base, X, y, min(int(asked), n), count)
+        else:
             return f"{count} lengthscales, each with a path over α: {where}."
-        what = f"{count} eigendecompositions of {n:,} rows: about {seconds:.2g} s in one thread"
-        ends = "All rows are centres."
-        if chosen is not None:
-            ends = f"That is too much, so α and lengthscale are chosen on {chosen:,} centres."
-        return f"{what} and {in_words(needed)}.\n{ends}"
+        return f"{count} lengthscales, each with a path over α: about {seconds:.2g} s; {where}."
+
+    def _seconds_on_centres(
+        self, kernel: Kernel, X: Any, y: Any, count: int, kernels: int
+    ) -> float:
+        """A path for each kernel, and the fit."""
+        points, outputs = self._training_points(kernel, X), _outputs(y)
+        rates = automatic.Rates.measured(kernel, points)
+        path = CentresPath.seconds(
+            rates, len(points), count, len(self._candidate_alphas()), outputs
+        )
+        fit = automatic.choose(kernel, points, centres=count, outputs=outputs, rates=rates)
+        return kernels * path + fit.chosen.seconds
 
     def _posed_on(self, kernel: Kernel, X: Any, centres: PointSet | None) -> Formulation:
         """f on all points, or on the centres."""
@@ -450,6 +475,10 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
         if not len(alphas) or not (np.isfinite(alphas).all() and (alphas > 0).all()):
             raise ValueError(f"alphas must be positive and finite; got {self.alphas!r}.")
         return alphas
+
+
+def _outputs(y: Any) -> int:
+    return 1 if y.ndim == 1 else int(y.shape[1])
 
 
 def _foreseen(rows: int, kernels: int) -> tuple[float, int, int | None]:
