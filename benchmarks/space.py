@@ -81,7 +81,7 @@ def components(effort: Effort) -> Iterator[Row]:
 
 
 NOTE_ON_PRODUCTS = (
-    "the error is the sine of the largest angle between the two subspaces; ours takes eight "
+    "the error is the sine of the largest angle between the two subspaces; ours takes nine "
     "products of one stored triangle and 16 columns, theirs about eighty of a stored matrix and "
     "one, or a fixed number of them"
 )

@@ -23,7 +23,7 @@ from mercer.features.centres import AnyChoice, Given, Uniform
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
-from mercer.kernels.measures import Seed, generator
+from mercer.kernels.measures import Seed
 from mercer.operators import Gram, stored_if_small
 from mercer.points import VectorPoints
 from mercer.runtime.budget import require_room
@@ -40,10 +40,7 @@ class Tuning:
     share: int = 8  # … and one part of n_components in so many rows from which it is anyway
     tolerance: float = 1e-9  # the residual of a pair relative to the largest, in float64, …
     units: float = 64.0  # … and at least so many rounding units of the data
-    extra: int = 3  # columns of a block beside the components: two products fewer
-    lanes: int = 8  # of which a block and a column of ones have a multiple: vectors are full
-    sampled: int = 16  # rows, for each column of the first block, that it is made from, …
-    noise: float = 0.03  # … and the part of it that is random, should the rows have missed anything
+    extra: int = 4  # columns of a block beside the components: two products fewer
     tiny: int = 16  # rows up to which it is so whatever the solver: a block has as many columns
     oversampling: int = 10  # columns of a randomised method beside the components
     batch_centres: int = 500  # drawn from the first batch where nothing is said
@@ -257,24 +254,21 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             by_size = solver == "randomized"
             return _dense_eigenpairs(gram.dense().astype(np.float64), count, by_size)
         gram = stored_if_small(gram)
-        means = np.zeros(n)
+        sums: list[np.ndarray] = []
 
         def multiply(block: np.ndarray) -> np.ndarray:
-            """HKH V, and K1 beside it: blocks are made such that the column costs nothing."""
-            columns = np.column_stack([block - block.mean(axis=0), np.ones(n)])
+            """HKH V; the first time K1, too, in the same product."""
+            columns = block - block.mean(axis=0)
+            columns = columns if sums else np.column_stack([columns, np.ones(n)])
             image = np.asarray(gram @ columns.astype(gram.dtype, copy=False), np.float64)
-            means[:] = image[:, -1] / n
-            return image[:, :-1] - image[:, :-1].mean(axis=0)
+            if not sums:
+                sums.append(image[:, -1])
+                image = image[:, :-1]
+            return image - image.mean(axis=0)
 
         randomized = solver == "randomized"
         steps = 1 + self._powers(n, count) if randomized else self.max_iter or 300
         floor = few.units * float(np.finfo(gram.dtype).eps)
-        width = count + (few.oversampling if randomized else few.extra)
-        width = min(n, -(-(width + 1) // few.lanes) * few.lanes - 1)
-        random = generator(self.random_state)
-        start = random.standard_normal((n, width))
-        if not randomized and gram.machine.uses_numpy:
-            start = _near_components(gram, start, random, few)
         found = linalg.leading_eigenpairs(
             multiply,
             n,
@@ -282,9 +276,10 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             tolerance=max(float(self.tol) or few.tolerance, floor),
             iterations=steps,
             by_size=randomized,
-            start=start,
+            extra=few.oversampling if randomized else few.extra,
+            random_state=self.random_state,
         )
-        return means, found.values, found.vectors
+        return sums[0] / n, found.values, found.vectors
 
     def _powers(self, n: int, count: int) -> int:
         if isinstance(self.iterated_power, Integral):
@@ -425,23 +420,6 @@ def _dense_eigenpairs(
     values, vectors = linalg.eigen(matrix)
     order = np.argsort(-np.abs(values) if by_size else -values, kind="stable")[:count]
     return means, values[order], vectors[:, order]
-
-
-def _near_components(
-    gram: Gram, noise: np.ndarray, random: np.random.Generator, tuning: Tuning
-) -> np.ndarray:
-    """Columns near the leading eigenvectors of HKH: the Nyström extension of those of some rows.
-
-    It takes as few kernel values as these rows have, and spares a product with K. The noise finds
-    what is far from all of them, as a small cluster would be.
-    """
-    n, width = noise.shape
-    rows = np.sort(random.choice(n, min(n, tuning.sampled * width), replace=False))
-    _, _, vectors = _dense_eigenpairs(gram[rows, rows].dense().astype(np.float64), width, False)
-    image = np.asarray(gram[:, rows] @ vectors.astype(gram.dtype), np.float64)
-    sizes = np.linalg.norm(image, axis=0)
-    near = np.isfinite(sizes) & (sizes > 0)
-    return np.where(near, image / np.where(near, sizes, 1.0), 0.0) + (tuning.noise / n**0.5) * noise
 
 
 def _inverse_roots(values: np.ndarray) -> np.ndarray:
