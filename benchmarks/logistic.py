@@ -72,7 +72,7 @@ def two_classes(effort: Effort) -> Iterator[Row]:
     rng = np.random.default_rng(0)
     X, new = rng.standard_normal((n, WIDTH)), rng.standard_normal((n, WIDTH))
     y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.5 * rng.standard_normal(n) > 0
-    ours = KernelLogisticRegression(kernel=Gaussian(RADIUS), fit_intercept=False)
+    ours = KernelLogisticRegression(1.0, kernel=Gaussian(RADIUS), fit_intercept=False)
     theirs = GaussianProcessClassifier(RBF(RADIUS), optimizer=None)
     times = interleaved(
         {
