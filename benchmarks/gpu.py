@@ -483,7 +483,7 @@ def whole_losses(effort: Effort) -> Iterator[Row]:
     )
 
 
-def learned(effort: Effort, drop: int | None = 7, limit: float = 150.0) -> Iterator[Row]:
+def learned(effort: Effort, drop: int | None = 7, limit: float = 210.0) -> Iterator[Row]:
     """A learned kernel on all points, without the column that nearly is the target."""
     import warnings
 
@@ -527,7 +527,7 @@ def learned(effort: Effort, drop: int | None = 7, limit: float = 150.0) -> Itera
 
 def learned_with_all(effort: Effort) -> Iterator[Row]:
     """The same with all columns."""
-    yield from learned(effort, None, 100.0)
+    yield from learned(effort, None)
 
 
 def in_time(effort: Effort) -> Iterator[Row]:

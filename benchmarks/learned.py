@@ -29,13 +29,20 @@ OURS = peers.OURS
 def tables(effort: Effort) -> Iterator[Row]:
     """Ranks among all methods, by results that `benchmarks.learned_peers` stored.
 
-    Of the largest number of rows that ours were run with, on the tables and splits that all have.
+    Of the largest number of rows that ours were run with, on the splits that all methods have which
+    were run on all of our tables.
     """
     everything = {int(rows): found for rows, found in peers.stored().items()}
     ran = [rows for rows, found in everything.items() if any(of.get(OURS) for of in found.values())]
     rows = max(ran, default=0)
     stored = everything.get(rows, {})
-    names = [name for name in peers.METHODS if any(of.get(name) for of in stored.values())]
+    stored = {table: of for table, of in stored.items() if of.get(OURS)}
+    names = [name for name in peers.METHODS if all(of.get(name) for of in stored.values())]
+    partly = [
+        name
+        for name in peers.METHODS
+        if name not in names and any(of.get(name) for of in stored.values())
+    ]
     ranks: dict[str, list[float]] = {name: [] for name in names}
     seconds, fewest = 0.0, 0
     for table, all_found in stored.items():
@@ -63,6 +70,8 @@ def tables(effort: Effort) -> Iterator[Row]:
     mean_ranks = {name: float(np.mean(found)) for name, found in ranks.items()}
     untuned = [rank for name, rank in mean_ranks.items() if name not in (OURS, *peers.TUNED)]
     told = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(mean_ranks.items()))
+    if partly:
+        told += f"; not run on all tables: {', '.join(partly)}"
     yield Row(
         f"mean rank on {len(ranks[OURS])} tables, less that of the best untuned other",
         mean_ranks[OURS] - min(untuned),

@@ -15,6 +15,7 @@ from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.errors import ApproximationWarning
 from mercer.estimators import learned
 from mercer.kernels import Exponential, Laplacian
+from mercer.learning import neighbourhoods
 from mercer.solvers import ConjugateGradient, Direct, automatic
 from mercer.solvers.path import smallest_in_time
 
@@ -125,6 +126,16 @@ def test_a_fit_that_would_take_too_long_takes_centres(monkeypatch):
     with pytest.warns(ApproximationWarning, match="would take 1000000 s"):
         model.fit(X, Y)
     assert len(model.dual_coef_) == 50
+
+
+def test_where_neighbours_matter_a_larger_ridge_is_better_than_centres(monkeypatch):
+    slowly(monkeypatch, 1e9)
+    few = neighbourhoods.Tuning(count=4, size=40, judges=20, iterations=4)
+    monkeypatch.setattr(neighbourhoods, "TUNING", few)
+    model = LearnedKernelRegressor(**SMALL, rows=20, time_limit=1e4).fit(X, Y)
+    assert len(model.dual_coef_) == len(X)
+    assert model.alpha_ == model.learned_.alpha  # there was time for it after all
+    assert len(model.race_.dense_errors) == 1
 
 
 def test_a_fit_that_might_take_too_long_begins_with_a_larger_ridge(monkeypatch):

@@ -26,6 +26,7 @@ from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
+from mercer.learning import neighbourhoods
 from mercer.learning.candidates import CANDIDATES, Candidate, raced
 from mercer.learning.rounds import GradientRounds, Round
 from mercer.losses import Squared
@@ -36,11 +37,12 @@ from mercer.solvers.path import smallest_in_time
 from mercer.solvers.problem import Solver
 
 LEARNING = 0.6  # of the time, for learning
+OF_MANY = 0.4  # the same where there are many rows, whose fit takes longer
 SURELY = (
     0.5  # of the time: what is expected to take no more is solved for the ridge that was learned
 )
 PILOT = 0.7  # of the time that a first, larger ridge may be expected to take
-LARGEST_RIDGE = 1.0  # over k(x, x), that is tried
+LARGEST_RIDGES = 1.0, 100.0  # over k(x, x), that are tried; the second where neighbours matter
 SOLVING = 0.9  # of the time left, for iterations: the last one and the residual take longer
 POOR = 0.2  # residual from which on centres predict better than iterations that were stopped
 CHEAP = 1.5  # times as long as with the quickest kernel may take what is compared in any case
@@ -83,6 +85,14 @@ class _Learned(CallbackSupportMixin, KernelInput):
             return kernels
         return list({repr(kernel): (kernel, self.form) for kernel, _ in kernels}.values())
 
+    def _is_dense(self, rows: int) -> bool:
+        """Whether there are so many rows that neighbours tell more than a sample."""
+        return rows >= neighbourhoods.TUNING.sparse * self.rows
+
+    def _learning(self, X: Any) -> float:
+        """The part of the time that learning may take."""
+        return OF_MANY if self._is_dense(X.shape[0]) else LEARNING
+
     def _in_time(self, candidates: Sequence[Candidate], X: Any) -> Sequence[Candidate]:
         """Those with which all rows can be fitted in the time that learning leaves.
 
@@ -92,7 +102,7 @@ class _Learned(CallbackSupportMixin, KernelInput):
         if given or self.time_limit is None or len(candidates) == 1:
             return candidates
         costs = [automatic.exact_seconds(kernel, kernel.points(X)) for kernel, _ in candidates]
-        most = max(SHORT, (1.0 - LEARNING) * self.time_limit, CHEAP * min(costs))
+        most = max(SHORT, (1.0 - self._learning(X)) * self.time_limit, CHEAP * min(costs))
         return [one for one, cost in zip(candidates, costs, strict=True) if cost <= most]
 
     def _learn(
@@ -107,7 +117,7 @@ class _Learned(CallbackSupportMixin, KernelInput):
             rounds=self.rounds,
             rows=self.rows,
             held_out=self.held_out,
-            time_limit=None if self.time_limit is None else LEARNING * self.time_limit,
+            time_limit=None if self.time_limit is None else self._learning(X) * self.time_limit,
             random_state=self.random_state,
             callback=progress,
         )
@@ -166,12 +176,15 @@ class _Learned(CallbackSupportMixin, KernelInput):
             part = 1.0 if one.rounding else SURELY
             if one.seconds <= max(part * seconds, SHORT):
                 return self.solver if one is choice.chosen else one.solver, None, None
-        largest = LARGEST_RIDGE * float(kernel.gram(points.slice(0, 1)).diagonal()[0])
+        dense = self._is_dense(len(points))
+        largest = LARGEST_RIDGES[dense] * float(kernel.gram(points.slice(0, 1)).diagonal()[0])
         first = ridge
         while fits and first <= max(ridge, largest):
             if _iterations_take(kernel, points, first) <= PILOT * seconds:
                 return self.solver, None, first
             first *= math.sqrt(10.0)
+        if fits and dense:  # centres do not know neighbours, so that hardly any ridge is as bad
+            return self.solver, None, largest
         quickest = min(exact, key=lambda one: one.seconds)
         why = f"an exact fit of {len(points)} rows would take {quickest.seconds:.0f} s, longer"
         return self.solver, _warned_of_centres(len(points), why), None
@@ -260,7 +273,8 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
     held_out : float, default=0.2
         The part of these that decides.
     time_limit : float, optional
-        Seconds for the whole fit. Three fifths are for learning, which ends with the best so far.
+        Seconds for the whole fit. Three fifths are for learning, two where there are many rows; it
+        ends with the best so far.
         Kernels whose products take too long for the rest are not compared; where the final fit
         would still take longer than what is left, its ridge is larger or it takes centres, and
         says so.

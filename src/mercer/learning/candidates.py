@@ -71,7 +71,7 @@ def raced(
     """Compare candidates on few rows, and learn the best on more; a single one is just learned.
 
     Two that are nearly equal in the race are both learned from all rows that are asked for. Where
-    there are many more rows than these, all candidates are learned from neighbourhoods as well.
+    there are many more rows than these, all candidates are learned from neighbourhoods instead.
     `loss(rows, predictions)` of held-out rows tells which is best; by default the mean square.
 
     >>> X = np.random.default_rng(0).uniform(size=(80, 2))
@@ -95,8 +95,9 @@ def raced(
         if len(candidates) > 1
     ]
     race = Race(candidates, np.array(list(map(judged, first)) or [0.0]))
-    learned: list[LearnedKernel] = []
-    for kernel, form in race.finalists:
+    # a sample of more rows would tell little of what neighbourhoods tell
+    learned = [min(first, key=judged)] if dense and first else []
+    for kernel, form in [] if learned else race.finalists:
         limit, left = settings.time_limit, len(race.finalists) - len(learned)
         if limit is not None:
             limit = max(1e-3, (limit - (time.perf_counter() - begun)) / left)
