@@ -746,8 +746,6 @@ class NuSVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    epsilon_ : float
-        ε.
     support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, n_iter_, function_, \
 solution_ :
         As in `SVR`; the intercept of the solution is (b, ε).
