@@ -179,9 +179,9 @@ def largest(values: Array, count: int) -> np.ndarray:
     >>> largest(numpy.array([[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]]), 2).tolist()
     [[0, 2], [2, 1]]
     """
+    count = min(count, values.shape[1])
     if is_tensor(values):
         return as_numpy(values.topk(count, dim=1).indices)
-    count = min(count, values.shape[1])
     places = np.argpartition(-values, count - 1, axis=1)[:, :count]
     order = np.argsort(-np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
     return np.take_along_axis(places, order, axis=1)

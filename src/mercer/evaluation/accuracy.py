@@ -27,7 +27,7 @@ class Tuning:
     """Limits of steepness, without unit: errors are about 6e-8 times it; measured on an H200."""
 
     product: float = 40.0  # errors of single values average out in a product with a vector
-    entry: float = 8.0  # every entry of a stored matrix is to have its digits
+    entry: float = 8.0  # entries of a stored matrix keep all but three bits of float32
     wide: float = 2000.0  # in float64, where errors are about 2e-16 times it
     octaves: int = 60  # of distances below R at which slopes are taken: down to 1e-18 R
     grid: int = 4  # sizes R in an octave that are distinguished, so that answers can be cached

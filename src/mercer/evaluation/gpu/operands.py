@@ -208,10 +208,10 @@ class _View:
     def choose(self) -> None:
         """Decide, and pack the operands."""
         bilinear = all(kind in BILINEAR_KINDS for kind in self.kinds)
-        if not bilinear or (self.dtype == torch.float64 and not self._in_float64()):
+        if not bilinear or (self.dtype == torch.float64 and not self._multiplies_in_float64()):
             self._by_coordinates()
         elif self.dtype == torch.float64:
-            pass
+            self._norms_inside_in_float64()
         elif self.distance is None:
             if self.width <= self.tuning.few:
                 self._by_coordinates()
@@ -301,31 +301,32 @@ class _View:
 
     # ---- distances from products -------------------------------------------------------------
 
-    def _in_float64(self) -> bool:
-        """Whether (−2x, ‖x‖², 1)·(y, 1, ‖y‖²) may be the distance in float64; it is then.
+    def _multiplies_in_float64(self) -> bool:
+        """Whether distances may come from a matrix product: a fraction of the time of differences.
 
-        Matrix products take large cards a fraction of the time of differences.
+        The rows, less their centre, and their squared norms are kept for it.
         """
         few = self.width <= self.tuning.few
         if self.distance is None or self.product is not None or few or self.asked.strict:
             return False
         centre = None if self.view.unit else self.y.centre(self.view)
-        sides = [points.seen(self.view, self.dtype, centre) for points in (self.x, self.y)]
-        squares = [torch.linalg.vecdot(rows, rows)[:, None] for rows in sides]
-        size = float(squares[0].amax() + squares[1].amax())
-        if not expansion_is_safe(self.asked.expression, self.distance, size, accuracy.TUNING.wide):
-            return False
+        self.sides = [points.seen(self.view, self.dtype, centre) for points in (self.x, self.y)]
+        self.norms = [torch.linalg.vecdot(rows, rows)[:, None] for rows in self.sides]
+        size = float(self.norms[0].amax() + self.norms[1].amax())
+        return expansion_is_safe(self.asked.expression, self.distance, size, accuracy.TUNING.wide)
+
+    def _norms_inside_in_float64(self) -> None:
+        """(−2x, ‖x‖², 1)·(y, 1, ‖y‖²), in one part: nothing need be cut off."""
         self.distances = "centred products"
         self.plan = OperandPlan(self.width + 2, parts=1)
         missing = stored_width(self.plan.width) - self.plan.width
-        ones = [torch.ones_like(norms) for norms in squares]
-        left = torch.cat([-2.0 * sides[0], squares[0], ones[0]], 1)
-        right = torch.cat([sides[1], ones[1], squares[1]], 1)
+        (x, y), (x_norms, y_norms) = self.sides, self.norms
+        left = torch.cat([-2.0 * x, x_norms, torch.ones_like(x_norms)], 1)
+        right = torch.cat([y, torch.ones_like(y_norms), y_norms], 1)
         for name, operand in (("A", left), ("B", right)):
             wide = torch.nn.functional.pad(operand, (0, missing))
             self.arrays[f"{name}{self.f}"] = pad(wide)
         self._replace_distance(self.value, 0.0, 1.0, None)
-        return True
 
     def _centred(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of both sides; what is still to be taken off is in `offset`."""
