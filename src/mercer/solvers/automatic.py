@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dpstrf
 
 from mercer.arrays import as_numpy
 from mercer.evaluation.dispatch import program_of
@@ -68,6 +69,8 @@ class Tuning:
         Of conjugate gradients, where nothing is known of the spectrum.
     spectrum : int
         Rows whose eigenvalues tell what is known.
+    rank_rows : int
+        Rows whose rank tells how many centres suffice, where more were asked for: 20 ms.
     checks, start : float
         Products beside the iterations, and seconds beside all that.
     block_passes : int
@@ -95,6 +98,7 @@ class Tuning:
     share: float = 0.6
     iterations: int = 60
     spectrum: int = 512
+    rank_rows: int = 1024
     checks: int = 6
     start: float = 0.1
     block_passes: int = 3
@@ -328,7 +332,7 @@ def choose(
     if exact is None and not isinstance(loss, Squared):
         candidates = [_of_loss(points, loss, outputs, rates, tolerance or 1e-6)]
     if centres is not None or kernel.null_degree() is None:  # splines have no centres
-        candidates.append(_on_centres(points, loss, outputs, count, rates, tolerance))
+        candidates.append(_on_centres(kernel, points, loss, outputs, count, rates, tolerance))
     return choose_among(candidates, asked=centres, memory=memory, rows=n)
 
 
@@ -525,7 +529,24 @@ def _of_loss(
     return Candidate(name, solver, seconds, memory, True, rounding=False, passes=passes)
 
 
+def _independent(kernel: Any, points: PointSet, count: int, rates: Rates) -> int:
+    """How many of so many centres are taken: those that give K up to rounding suffice.
+
+    The rank of K on some rows tells, where it is well below their number.
+    """
+    rows = min(len(points), TUNING.rank_rows)
+    slow = rows**2 * rates.value_seconds > TUNING.start  # as functions of Python are
+    if count <= rows or slow or kernel.null_degree() is not None:
+        return count
+    sample = points.take(np.linspace(0, len(points) - 1, rows).astype(int))
+    matrix = as_numpy(Gram(kernel, sample).astype(np.float64).dense())
+    unit = float(np.finfo(points.dtype).eps) * float(matrix.diagonal().max())
+    *_, rank, _ = dpstrf(matrix, tol=unit, lower=True, overwrite_a=True)
+    return count if rank > rows // 2 else min(count, int(1.25 * rank))  # more rows have a bit more
+
+
 def _on_centres(
+    kernel: Any,
     points: PointSet,
     loss: Loss,
     outputs: int,
@@ -533,7 +554,8 @@ def _on_centres(
     rates: Rates,
     tolerance: float | None = None,
 ) -> Candidate:
-    n, dtype = len(points), str(points.dtype)
+    n, dtype, asked = len(points), str(points.dtype), count
+    count = _independent(kernel, points, asked, rates)
     goal = max(default_tolerance(loss, dtype), tolerance or 0.0)
     solver = Newton(None if tolerance is None else goal)
     sample = sample_size(n, count, goal, rates.width, outputs)
@@ -542,12 +564,14 @@ def _on_centres(
     # NumPy's arrays take a triangular system with the sample, others half a product of it
     factor = (1.2 if machine.uses_numpy else 0.6) * sample * count**2 / rates.multiply_adds[dtype]
     factor = newton * factor + count**3 / 2 / rates.multiply_adds["float64"]
+    if count < asked:  # all of them are pivots, with a column for each
+        factor += n * count**2 / rates.multiply_adds[dtype]
     passes = (expected_steps(n, count, sample, goal) + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
     value = dict(TUNING.two_sides)[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
-    memory = memory_needed(n, count, outputs, points.dtype, loss=loss)
+    memory = memory_needed(n, asked, outputs, points.dtype, loss=loss)
     slow = TUNING.exact_passes * (machine.float64_factor - 1.0) if dtype == "float32" else 0.0
     seconds = TUNING.launches * machine.launch + factor + (passes + slow) * n * count * value
-    return Candidate("Newton", solver, seconds, memory, False, centres=count, passes=passes)
+    return Candidate("Newton", solver, seconds, memory, False, centres=asked, passes=passes)
 
 
 # ---- without measuring -------------------------------------------------------------------------
