@@ -483,7 +483,7 @@ def whole_losses(effort: Effort) -> Iterator[Row]:
     )
 
 
-def learned(effort: Effort, drop: int | None = 7, limit: float = 210.0) -> Iterator[Row]:
+def learned(effort: Effort, drop: int | None = 7, limit: float = 225.0) -> Iterator[Row]:
     """A learned kernel on all points, without the column that nearly is the target."""
     import warnings
 

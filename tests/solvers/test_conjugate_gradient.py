@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from mercer.features.centres import RandomlyPivoted
 from mercer.features.partial_cholesky import Tuning
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Squared
-from mercer.solvers import ConjugateGradient, Direct, Problem, path, regularization_path
+from mercer.solvers import ConjugateGradient, Direct, Problem, regularization_path
 from mercer.solvers.preconditioners import Columns
 
 KERNEL = Gaussian(0.7)
@@ -239,39 +238,3 @@ def test_what_is_stopped_early_is_no_worse_than_a_constant(intercept):
         penalty = solution.coefficients @ problem.gram.dense() @ solution.coefficients
         assert solution.objective == pytest.approx(0.5 * np.mean((y - f) ** 2) + 0.5e-8 * penalty)
         assert not solution.status.converged
-
-
-class Clock:
-    """A clock on which an iteration takes a second."""
-
-    def __init__(self, monkeypatch):
-        self.now, step = 0.0, ConjugateGradient.step
-
-        def stepping(solver, state):
-            self.now += 1.0
-            return step(solver, state)
-
-        monkeypatch.setattr(path, "time", SimpleNamespace(perf_counter=lambda: self.now))
-        monkeypatch.setattr(ConjugateGradient, "step", stepping)
-
-
-@pytest.mark.parametrize("first", [1e-2, 1e-9])
-def test_a_ridge_as_small_as_the_time_allows(monkeypatch, first):
-    clock = Clock(monkeypatch)
-    problem = Problem(KERNEL.gram(X), Y, Squared(), 1e-9)
-    solver = ConjugateGradient(rank=10, tolerance=1e-3)
-    seconds = 100.0  # 1e-9 would take thousands
-    point = path.smallest_in_time(problem, seconds, first, solver)
-    assert clock.now <= seconds + 1.0
-    assert 1e-7 < point.regularization < 3e-3
-    assert point.solution.gap <= path.USABLE
-    assert residual_of(point.solution, point.regularization) == pytest.approx(point.solution.gap)
-
-
-def test_a_ridge_that_is_reached_in_time(monkeypatch):
-    Clock(monkeypatch)
-    problem = Problem(KERNEL.gram(X), Y, Squared(), 1e-4)
-    point = path.smallest_in_time(problem, 1e4, first=1e-2)
-    assert point.regularization == 1e-4
-    direct = Direct().solve(problem)
-    np.testing.assert_allclose(point.solution.coefficients, direct.coefficients, atol=1e-3)

@@ -229,16 +229,10 @@ class ConjugateGradient:
         rounding = system.rounding(self.tuning.sample)
         return "float32" if rounding <= allowed * system.ridge else "float64"
 
-    def least_single(self, problem: Problem) -> float:
-        """The least λ for which products in float32 do, with this kernel and these weights."""
-        system = System(ConjugateGradient, problem)
-        ridge = system.rounding(self.tuning.sample) / self.tuning.product_rounding
-        return ridge * float(problem.regularization) / system.ridge
-
-    def shared(self, problem: Problem, seconds: float = math.inf) -> SharedColumns:
-        """Make what problems with several λ share, in so many seconds; this one has the least."""
+    def shared(self, problem: Problem) -> SharedColumns:
+        """Make what problems with several λ share; this one has the least."""
         self.check(problem)
-        return SharedColumns(self.columns(problem, time.perf_counter() + seconds))
+        return SharedColumns(self.columns(problem))
 
     # ---- iterations ------------------------------------------------------------------------------
 

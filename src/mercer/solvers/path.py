@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mercer.losses import Squared
 from mercer.operators import Gram
-from mercer.runtime.machine import float64_is_slow
-from mercer.solvers.admission import admitted, at_home, returned
+from mercer.solvers.admission import at_home
 from mercer.solvers.conjugate_gradient import ConjugateGradient
-from mercer.solvers.driver import drive, ended
+from mercer.solvers.driver import drive
 from mercer.solvers.early_stopping import HeldOut, HeldOutRows
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem
@@ -35,11 +32,6 @@ class PathPoint:
     regularization: float
     solution: Solution
     held_out_risk: float
-
-    @property
-    def usable(self) -> bool:
-        """Whether it is solved, or so nearly that predictions are as good."""
-        return self.solution.status.converged or self.solution.gap <= USABLE
 
 
 def regularization_path(
@@ -92,83 +84,6 @@ def regularization_path(
         else:
             risk = _risk(problem, last, held_out)
         yield PathPoint(ridge, last, risk)
-
-
-WORTH = 2.0  # a smaller λ is tried where it can be smaller by this
-MARGIN = 0.6  # of the time left that the next one may be expected to take
-USABLE = 0.03  # residual of iterations that were stopped, up to which predictions are as good
-LOOK = 0.25  # of the time left after which iterations that will not get there are given up
-HIGHER = 10.0, 100.0  # times λ, at least and at most, after that
-
-
-def smallest_in_time(
-    problem: Problem, seconds: float, first: float, solver: ConjugateGradient | None = None
-) -> PathPoint:
-    """Solve for a λ as near that of the problem as the time allows, beginning with a larger one.
-
-    Conjugate gradients take about 1/√λ iterations, so that each λ tells how small the next can be,
-    or how large it must be. Iterates that are stopped long before they converge predict worse than
-    the solution for a larger λ. Where float64 is slow no λ is tried that needs it. The point is not
-    `usable` where there was time for none.
-
-    >>> import numpy as np
-    >>> from mercer.kernels import Gaussian
-    >>> from mercer.losses import Squared
-    >>> X = np.linspace(0.0, 1.0, 60)[:, None]
-    >>> problem = Problem(Gaussian(0.3).gram(X), np.sin(6 * X[:, 0]), Squared(), 1e-3)
-    >>> smallest_in_time(problem, seconds=60.0, first=0.1).regularization
-    0.001
-    """
-    end = time.perf_counter() + seconds
-    solver = ConjugateGradient() if solver is None else solver
-    least, slow = float(problem.regularization), float64_is_slow(problem.gram)
-    if slow:
-        least = max(least, solver.least_single(problem))
-    room = solver.tuning.preconditioner_share * seconds
-    shared = solver.shared(replace(problem, regularization=least), room)
-    at, best = max(first, least), None
-    while True:
-        start = time.perf_counter()
-        solution = _attempt(solver, replace(problem, regularization=at), shared, end)
-        point = PathPoint(at, solution, math.nan)
-        if point.usable or best is None:
-            best = point
-        took, left = time.perf_counter() - start, MARGIN * (end - time.perf_counter())
-        if left <= 0:
-            return best
-        if point.usable:
-            smaller = max(least, at * (took / left) ** 2)
-            if at <= least or (smaller > least and smaller * WORTH > at):
-                return best
-            at = smaller
-        else:
-            least = WORTH * at
-            needed = took * _rest(solution.history["residual"])
-            at *= min(max(HIGHER[0], (needed / left) ** 2), HIGHER[1])
-        if slow:
-            shared.x = None  # its residual would take a product in float64
-
-
-def _attempt(solver: ConjugateGradient, problem: Problem, shared: Any, end: float) -> Solution:
-    """Iterations up to the end of the time, or until it is clear that it does not suffice."""
-    asked, problem = problem, admitted(solver, problem)
-    start = time.perf_counter()
-    state = solver.begin(problem, None, shared)
-    state.asked = problem
-    while not ended(solver, state):
-        state = solver.step(state)
-        now = time.perf_counter()
-        state.record(seconds=now - start)
-        gone, whole = now - start, end - start
-        hopeless = gone * _rest(state.history["residual"]) > whole and gone > LOOK * whole
-        if now >= end or hopeless:
-            state.stopped = "the time limit"
-    return returned(solver.solution(state), asked)
-
-
-def _rest(residuals: list[float]) -> float:
-    """Times the time so far that residuals which fall at this rate take until they are small."""
-    return math.log(USABLE) / math.log(min(residuals[-1], 0.99)) if residuals else math.inf
 
 
 def _default_solver(problem: Problem) -> Any:
