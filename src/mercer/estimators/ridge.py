@@ -513,7 +513,7 @@ def _foreseen(rows: int, kernels: int) -> tuple[float, int, int | None]:
 
 
 def _nominal_seconds(rows: int, centres: int, kernels: int) -> float:
-    """A search on centres at the speed of two threads, so that all machines take as many centres."""
+    """A search on centres with two threads of usual speed: all machines take as many centres."""
     rates = automatic.Rates({"float64": 4e10}, 1e-9)
     return kernels * CentresPath.seconds(rates, rows, centres, 31, threads=2)
 
