@@ -251,13 +251,14 @@ class Choice:
             why = f"; {candidate.obstacle}" if candidate.obstacle else ""
             passes = "" if candidate.passes is None else f", {candidate.passes:.0f} passes"
             lines.append(
-                f"{mark} {candidate.name}{kind}: about {_seconds(candidate.seconds)}{passes} and "
+                f"{mark} {candidate.name}{kind}: about {in_seconds(candidate.seconds)}{passes} and "
                 f"{candidate.memory / 1e6:.0f} MB{why}"
             )
         return "\n".join([*lines, self.reason])
 
 
-def _seconds(value: float) -> str:
+def in_seconds(value: float) -> str:
+    """A time in words, as `2.3 s` or `140 s`."""
     return f"{value:.2g} s" if value < 100 else f"{value:.0f} s"
 
 
@@ -419,9 +420,14 @@ def default_centres(rows: int) -> int:
 
 
 def fitting_centres(
-    rows: int, outputs: int, dtype: Any, loss: Loss | None = None, memory: Memory = None
+    rows: int,
+    outputs: int,
+    dtype: Any,
+    loss: Loss | None = None,
+    memory: Memory = None,
+    most: int | None = None,
 ) -> int:
-    """As many of the default centres as fit the memory, fifty at least.
+    """As many of the default centres, or of `most`, as fit the memory, fifty at least.
 
     >>> (
     ...     fitting_centres(3000, 1, "float64"),
@@ -429,7 +435,7 @@ def fitting_centres(
     ... )
     (1000, True)
     """
-    count, limit = min(rows, default_centres(rows)), memory_limit(memory)
+    count, limit = min(rows, most or default_centres(rows)), memory_limit(memory)
     while count > FEWEST_CENTRES and memory_needed(rows, count, outputs, dtype, loss=loss) > limit:
         count = int(0.9 * count)
     return count
