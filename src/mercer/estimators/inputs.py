@@ -176,13 +176,18 @@ def hosted(*arrays: Any) -> tuple[Any, ...]:
 
 
 def function_values(estimator: Any, X: Any) -> Any:
-    """f(x) + b for every row of X, before any link: a tensor where X is one."""
+    """f(x) + b for every row of X, before any link: a tensor where X is one.
+
+    A linear part that was fitted before f is added.
+    """
     check_is_fitted(estimator)
     X = estimator._checked(X, reset=False)
     if estimator._is_precomputed():
         return X @ estimator.dual_coef_ + estimator.intercept_
     f, b = estimator.function_, estimator.intercept_
-    values = f(beside_centres(estimator, X, f))
+    linear = getattr(estimator, "linear_part_", None)
+    X = beside_centres(estimator, X, f)
+    values = f(X) if linear is None else f(X) + linear(X)
     values = values + (b if np.ndim(b) == 0 else to_precision(b, values.dtype))
     return values if is_tensor(X) else as_numpy(values)
 
