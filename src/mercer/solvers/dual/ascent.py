@@ -67,19 +67,15 @@ class Ascent:
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a share of the objective."""
-        return self._relative(self.gap)
+        return self.relative(self.gap)
 
     @property
     def claimed_gap(self) -> float:
         """The gap and its rounding: nothing below that is claimed."""
         return self.gap + self.rounding
 
-    @property
-    def claimed_relative_gap(self) -> float:
-        return self._relative(self.claimed_gap)
-
-    def _relative(self, gap: float) -> float:
+    def relative(self, gap: float) -> float:
+        """A gap as a share of the objective."""
         if not math.isfinite(gap):
             return math.inf
         primal, least = self.primal + self.others, 0.0
