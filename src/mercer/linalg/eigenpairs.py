@@ -62,7 +62,6 @@ def leading_eigenpairs(
     iterations: int = 300,
     by_size: bool = False,
     extra: int = 0,
-    start: np.ndarray | None = None,
     random_state: Any = 0,
     tuning: Tuning = Tuning(),
 ) -> Eigenpairs:
@@ -86,10 +85,8 @@ def leading_eigenpairs(
         Whether the largest |λ| are sought rather than the largest λ.
     extra : int
         Columns of a block beside the wanted pairs, which helps where eigenvalues are close.
-    start : array of shape (size, columns), optional
-        The first block, vectors near the wanted ones where such are known.
     random_state : int, Generator or RandomState
-        Draws the first block where nothing is given.
+        Draws the first block.
 
     References
     ----------
@@ -108,8 +105,7 @@ def leading_eigenpairs(
     count = min(count, size)
     width = max(tuning.fewest, count + extra)
     width = min(size, -(-width // tuning.lanes) * tuning.lanes)
-    if start is None:
-        start = _generator(random_state).standard_normal((size, width))
+    start = _generator(random_state).standard_normal((size, width))
     space = _Space(size, min(size, count + tuning.blocks * width), tuning)
     apply: Multiply = multiply if callable(multiply) else multiply.__matmul__
     with single_threaded_blas():  # its idle threads would hold up those that multiply by A
