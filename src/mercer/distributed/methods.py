@@ -192,7 +192,7 @@ def _learn_block(
 
 
 def _computed(model: Any, name: str, X: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A lazy array whose blocks are those of X; the model travels to each worker once."""
+    """A lazy array whose blocks are those of X; the model is sent to each worker once."""
     from dask import delayed
 
     names = tuple(X.columns) if is_table(X) else None

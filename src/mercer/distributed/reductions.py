@@ -19,7 +19,7 @@ FEW = 32  # workers whose small results come here one by one
 
 
 def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: Any) -> Any:
-    """What `function` makes of each block, joined two by two, here.
+    """`function` of each block, the results joined two by two and brought here.
 
     A worker goes through its blocks in one task: these functions are cheap.
     """
@@ -189,7 +189,7 @@ def counted(parts: list[Any]) -> list[int]:
 
 
 def by_block(placement: Placement, values: list[Any]) -> list[Any]:
-    """What groups gave for their blocks, in the order of blocks."""
+    """The results of groups of blocks, in the order of blocks."""
     order = [i for group in placement.groups for i in group]
     found: list[Any] = [None] * len(order)
     for i, value in zip(order, values, strict=True):

@@ -162,7 +162,7 @@ class Factors:
         return Factors(self.columns, self.rows)
 
     def bytes_needed(self, columns: int) -> int:
-        """What a product with so many columns stores beside its input and output."""
+        """Bytes that a product with so many columns needs beside its input and output."""
         return 8 * columns * self.rows.shape[1]
 
     def product(self, values: np.ndarray) -> np.ndarray:

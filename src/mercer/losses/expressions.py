@@ -213,7 +213,7 @@ def has_kinks(expression: Expression) -> bool:
 
 
 class Line(NamedTuple):
-    """One operation: on which results it is done, and which ones nobody needs after it."""
+    """One operation: the places of its arguments, and which results are not used after it."""
 
     name: str
     places: tuple[int, ...]

@@ -261,7 +261,7 @@ def learning_curve(record: Any) -> tuple[str, float] | None:
 
 
 def history(solution: Any) -> str | None:
-    """What an iterative solver recorded: the objective or error by step."""
+    """The history of an iterative solver: the objective or error by step."""
     lines = {
         name: np.asarray(values, float)
         for name, values in solution.history.items()

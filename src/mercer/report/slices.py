@@ -60,7 +60,7 @@ def _limits(record: Any, values: list[np.ndarray], width: float) -> tuple[float,
 
 
 def _values(model: Any, record: Any, row: dict[str, Any]) -> tuple[str, Callable[..., np.ndarray]]:
-    """What is drawn, and its values: the target, or the probability of one class.
+    """Name and values of the drawn quantity: the target, or the probability of one class.
 
     Of several classes that is the most probable one of the typical row.
     """

@@ -148,7 +148,7 @@ class Curve(Protocol):
 
     @property
     def accuracy(self) -> float:
-        """How well log λ can be told from ‖f_λ‖."""
+        """How accurately log λ follows from ‖f_λ‖."""
 
 
 def _multiplier_of_ball(curve: Curve, radius: float) -> float:

@@ -273,7 +273,7 @@ class Evaluation:
         return total, float(xp.sum(p * rounding))
 
     def _unbalance(self, u: Array) -> float:
-        """What rounding leaves of Σ p_i u_i = 0 costs |f| + |b| times that."""
+        """The error of a gap where Σ p_i u_i = 0 only up to rounding: (|f| + |b|)|Σ p_i u_i|."""
         if not self.problem.fit_intercept:
             return 0.0
         xp = namespace(u)

@@ -23,7 +23,7 @@ CHOICES = ("kernel", "regularization")
 
 @dataclass(frozen=True)
 class Assumption:
-    """What a statement rests on; `holds` is True or False where it was checked, None where not.
+    """An assumption of a statement; `holds` is True or False where it was checked, else None.
 
     >>> Assumption("the samples are independent").holds is None
     True
@@ -104,7 +104,7 @@ def certify(
     largest_target: float | None = None,
     chosen: Collection[str] = (),
 ) -> Certificate:
-    """What is known and proved of the solution of a regularised problem.
+    """Figures and bounds of the solution of a regularised problem.
 
     Objective, gap, norm and mean loss are computed. Bounds on the expected risk hold with the given
     probability, each on its own, or in expectation over the samples; what depends on the unknown
@@ -169,7 +169,7 @@ def check_chosen(chosen: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the bounds depend on."""
+    """The numbers on which the bounds depend."""
 
     asked: Asked
     norm: float
@@ -229,7 +229,7 @@ class _Facts:
         return float(self.loss.lipschitz)
 
     def common(self, fixed: Collection[str] = CHOICES) -> tuple[Assumption, ...]:
-        """What all bounds assume; `fixed` is what must not depend on the samples."""
+        """The assumptions of all bounds; `fixed` choices must not depend on the samples."""
         names = "the kernel and λ were" if "regularization" in fixed else "the kernel was"
         of_kernel = "for all x" if self.radius_known else "at all x, as at the centres of f"
         given = (

@@ -202,7 +202,7 @@ class Size:
     plan: Plan
 
     def parameters(self) -> dict[str, Any]:
-        """What is set at the estimator."""
+        """The parameters of the estimator."""
         device = {} if self.plan.device is None else {"device": self.plan.device}
         centres = self.centres()
         if centres is None:
@@ -238,7 +238,7 @@ class Size:
         return max(self.plan.limit.left, SHORT)
 
     def seconds(self, centres: int | None = None) -> float:
-        """What a ridge fit of all rows takes on this machine, about."""
+        """Approximate seconds of a ridge fit to all rows on this machine."""
         chosen = automatic.choose(
             self.kernel, self._points, outputs=self.outputs, centres=centres, ridge=self.alpha
         ).chosen

@@ -75,7 +75,7 @@ class Column(Protocol):
         """Columns of numbers."""
 
     def names(self, name: str) -> list[str]:
-        """What they are called."""
+        """Their names."""
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def _folds(goal: Target, count: int, random_state: int) -> Any:
 
 
 def _models(goal: Target) -> Mapping[str, Predict]:
-    """What is compared, by name: functions of training columns, targets, and test columns."""
+    """The models by name: functions of training columns, targets, and test columns."""
     numbers = goal.classes is None
     others: dict[str, Any] = {
         "linear model": RidgeCV(np.logspace(-3, 3, 7))

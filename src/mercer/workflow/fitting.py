@@ -248,14 +248,14 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
 
 
 class Clock:
-    """Seconds of the parts of the way."""
+    """The seconds that each part took."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}
         self.last = time.perf_counter()
 
     def lap(self, name: str) -> float:
-        """What was done since the last lap; its seconds."""
+        """Record the seconds since the last lap under a name."""
         now = time.perf_counter()
         self.laps[name] = now - self.last
         self.last = now

@@ -201,7 +201,7 @@ class Search:
         return self.seconds(rows) < self.limit.left
 
     def seconds(self, rows: int) -> float:
-        """What a trial on so many rows takes, by the quickest on most rows: n³ operations."""
+        """Seconds of a trial on so many rows, from the fastest on most rows, as n³."""
         most = max(trial.rows for trial in self.trials)
         quickest = min(trial.seconds for trial in self.trials if trial.rows == most)
         return max(quickest, 1e-3) * max(1.0, rows / most) ** 3

@@ -336,7 +336,7 @@ class Work:
 def _progress(
     callback: Callback | None, problem: Problem
 ) -> Callable[[list[Ascent]], Listener] | None:
-    """What reports rounds to a callback: with the outputs that are solved, and the one at hand."""
+    """A function that reports rounds to a callback, with the outputs that are solved so far."""
     if callback is None:
         return None
     count, shape, scale = 0, np.shape(problem.targets), problem.regularization

@@ -61,7 +61,7 @@ def nu_regression(
 
 
 def _listener(solver: DualAscent, n: int, scale: float) -> Listener | None:
-    """What reports rounds to a callback, with α of both sides added."""
+    """A function that reports rounds to a callback, with α of both sides added."""
     callback, rounds = solver.callback, 0
     if callback is None:
         return None

@@ -88,7 +88,7 @@ def same_alphabet(x: SequencePoints, y: SequencePoints) -> str:
 
 
 def _alphabet(items: list[Any]) -> str:
-    """What the items are made of; they must agree."""
+    """The kind of the items, which must be the same for all."""
     first, alphabet = 0, ""
     for i, item in enumerate(items):
         found = _alphabet_of(i, item)
