@@ -58,10 +58,10 @@ class OwnBlocks(Tiled):
         if min(self.shape) <= FEW:
             return None
         sides = (self.y, self.x) if self.flipped else (self.x, self.y)
-        found = self.kernel.factors(*sides)
-        if found is None:
+        features = self.kernel.factors(*sides)
+        if features is None:
             return None
-        return Factors(*found).T if self.flipped else Factors(*found)
+        return Factors(*features).T if self.flipped else Factors(*features)
 
     def _factors(self, columns: int) -> Factors | None:
         """The same, where a product with so many columns fits into the budget."""

@@ -85,8 +85,8 @@ class OverBlocks:
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         """Kᵀ M(K V): V goes to each worker, the sum over its blocks comes back."""
         self.placement.refresh()
-        slots, found = without_rows(row_map, self._has_rows)
-        leaves = [self._as_rows(part).blocks("row-values") for part in found]
+        slots, arrays = without_rows(row_map, self._has_rows)
+        leaves = [self._as_rows(part).blocks("row-values") for part in arrays]
         given = [list(blocks) for blocks in zip(*leaves, strict=True)] if leaves else None
         if given is None:
             given = [[] for _ in self.placement.lengths]

@@ -328,8 +328,8 @@ class Kernel(Value):
         >>> import numpy as np
         >>> from mercer.kernels import Gaussian
         >>> X = np.random.default_rng(0).standard_normal((200, 1))
-        >>> found = Gaussian().mercer(X, count=20)
-        >>> bool(np.allclose(found.approximation(X), Gaussian()(X), atol=1e-6))
+        >>> expansion = Gaussian().mercer(X, count=20)
+        >>> bool(np.allclose(expansion.approximation(X), Gaussian()(X), atol=1e-6))
         True
         """
         from mercer.kernels.mercer import decomposition

@@ -97,8 +97,8 @@ def leading_eigenpairs(
     --------
     >>> import numpy as np
     >>> A = np.diag(np.arange(50.0))
-    >>> found = leading_eigenpairs(lambda V: A @ V, 50, 3)
-    >>> np.round(found.values, 8).tolist()
+    >>> pairs = leading_eigenpairs(lambda V: A @ V, 50, 3)
+    >>> np.round(pairs.values, 8).tolist()
     [49.0, 48.0, 47.0]
     """
     check_count("leading_eigenpairs", "count", count)
@@ -118,12 +118,12 @@ def leading_eigenpairs(
             expected = np.linalg.norm(rest @ turns[-rest.shape[1] :, :count], axis=0)
             near = len(values) >= count and bool((expected <= tolerance * scale).all())
             if near or ended:
-                found = space.chosen(values, turns, count, products)
-                if ended or bool((found.residuals <= tolerance * scale).all()):
+                leading = space.chosen(values, turns, count, products)
+                if ended or bool((leading.residuals <= tolerance * scale).all()):
                     break
             if space.columns + block.shape[1] > space.capacity:
                 space.restart(values, turns, 2 * count + extra)
-    return found
+    return leading
 
 
 class _Space:

@@ -346,8 +346,8 @@ class OnlineMachine(_Learned, BaseEstimator):
         >>> from mercer.online import OnlineKernelMachine
         >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
         >>> machine = OnlineKernelMachine(gamma=1.0)
-        >>> found = machine.partial_fit(X, X[:, 0] > 0, classes=[False, True]).certificate()
-        >>> machine.mistakes_ / 2000 < found["error rate"].value < 0.1
+        >>> bounds = machine.partial_fit(X, X[:, 0] > 0, classes=[False, True]).certificate()
+        >>> machine.mistakes_ / 2000 < bounds["error rate"].value < 0.1
         True
         """
         from mercer.online.certificate import certified

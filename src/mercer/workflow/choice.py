@@ -116,15 +116,15 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
         lambda text, done: plan.tell(text, 0.05 + 0.2 * done),
         loss=None if target.classes is None else target.loss,
     )
-    found = search.run()
-    Z, refined = encodings[found.numbers], [found]
-    limit = limit.within(limit.left - search.seconds(found.rows))  # for the last decomposition
-    for trial in _refined(found, Z, target, training, known, plan, limit):
+    best = search.run()
+    Z, refined = encodings[best.numbers], [best]
+    limit = limit.within(limit.left - search.seconds(best.rows))  # for the last decomposition
+    for trial in _refined(best, Z, target, training, known, plan, limit):
         refined.append(trial)
     trial = refined[-1]
-    if trial is not found:
-        gram = trial.kernel.gram(Z[: found.rows])
-        path = SpectralPath.of(gram, targets[: found.rows], fit_intercept=True)
+    if trial is not best:
+        gram = trial.kernel.gram(Z[: best.rows])
+        path = SpectralPath.of(gram, targets[: best.rows], fit_intercept=True)
         trial = replace(trial, path=path)
     plan.tell("choosing the loss", 0.48)
     size = Size(trial.kernel, trial.alpha, Z, rows, outputs, plan)
@@ -137,17 +137,17 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
         rows=trial.rows,
         freedom=trial.path.degrees_of_freedom(trial.alpha / trial.rows),
         trials=[_shown(tried) for tried in [*search.trials, *refined[1:]]],
-        surface=_surface(search, found),
+        surface=_surface(search, best),
         spectrum=np.asarray(trial.path.eigenvalues)[::-1] / trial.rows,
     )
 
 
 def _refined(
-    found: Trial, Z: np.ndarray, some: Target, training: Any, known: Target, plan: Plan,
+    start: Trial, Z: np.ndarray, some: Target, training: Any, known: Target, plan: Plan,
     limit: Limit,
 ) -> Iterator[Trial]:  # fmt: skip
     """Better trials, each made of the last one."""
-    trial, rows, seed = found, row_count(training), plan.random_state
+    trial, rows, seed = start, row_count(training), plan.random_state
     plan.tell("learning a metric", 0.25)
     better = learned_metric(trial, Z, some, limit.share(LEARNING), seed)
     if better is not None:

@@ -28,12 +28,12 @@ GAIN = 0.998  # of the error, that a change on all rows must reach
 
 
 def learned_metric(
-    found: Trial, Z: np.ndarray, known: Target, limit: Limit, random_state: int
+    trial: Trial, Z: np.ndarray, known: Target, limit: Limit, random_state: int
 ) -> Trial | None:
     """A trial with a kernel in a learned metric, where that is better on rows it has not seen."""
     if len(Z) < LEARNED_ROWS or limit.left < LEARNED_SECONDS:
         return None
-    start, whole = time.monotonic(), found.rows == len(Z)
+    start, whole = time.monotonic(), trial.rows == len(Z)
     settings = GradientRounds(
         rows=len(Z),
         splits=None if whole else 1,
@@ -47,21 +47,21 @@ def learned_metric(
     )
     rows, predicted = learned.held_out
     if whole:
-        said = np.asarray(found.path.leave_one_out(found.alpha / found.rows))[rows]
+        said = np.asarray(trial.path.leave_one_out(trial.alpha / trial.rows))[rows]
     else:
         others = np.setdiff1d(np.arange(len(Z)), rows)
-        ridge = KernelRidge(found.alpha, kernel=found.kernel, fit_intercept=True)
+        ridge = KernelRidge(trial.alpha, kernel=trial.kernel, fit_intercept=True)
         said = ridge.fit(Z[others], targets[others]).predict(Z[rows])
     ratio = known.loss(predicted, rows) / max(known.loss(said, rows), 1e-300)
     if not ratio < 1.0:
         return None
     return replace(
-        found,
+        trial,
         family=f"{_name(learned.kernel)}, learned metric",
         shares=learned.importances,
         kernel=_readable(learned.kernel),
         alpha=float(f"{learned.alpha:.3g}"),
-        error=found.error * ratio,  # on the footing of the others, which left out all rows
+        error=trial.error * ratio,  # on the footing of the others, which left out all rows
         seconds=time.monotonic() - start,
     )
 
@@ -82,7 +82,7 @@ def descended(
     kernel = trial.kernel
     if np.ndim(scales) == 0:
         kernel = kernel.with_(lengthscale=[float(scales)] * Z.shape[1])
-    found = LeaveOneOut(
+    result = LeaveOneOut(
         columns=False,
         ridge=trial.alpha,
         rows=DESCENT_ROWS,
@@ -90,16 +90,16 @@ def descended(
         random_state=random_state,
         callback=lambda *_: not limit.left,
     ).learn(kernel, Z[: judge.cut], known.for_squares()[: judge.cut])
-    after = judge.error(found.kernel, found.alpha)
+    after = judge.error(result.kernel, result.alpha)
     if not after < GAIN * before:
         return None
-    kernel = _readable(found.kernel)
+    kernel = _readable(result.kernel)
     return replace(
         trial,
         family=f"{_name(kernel)}, slopes of leave-one-out",
-        shares=1.0 / np.asarray(found.kernel.get_params(deep=False)["lengthscale"]),
+        shares=1.0 / np.asarray(result.kernel.get_params(deep=False)["lengthscale"]),
         kernel=kernel,
-        alpha=float(f"{found.alpha:.3g}"),
+        alpha=float(f"{result.alpha:.3g}"),
         error=trial.error * after / before,
         seconds=time.monotonic() - start,
     )
@@ -122,10 +122,10 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
     for axis, sign in ((1, 1), (1, -1), (0, 1), (0, -1), (1, 1), (1, -1)):
         while judge.in_time():
             other = (place[0] + sign * (axis == 0), place[1] + sign * (axis == 1))
-            found = error(other)
-            if not found < GAIN * least:
+            value = error(other)
+            if not value < GAIN * least:
                 break
-            place, least = other, found
+            place, least = other, value
     if place == (0, 0):
         return None
     return replace(

@@ -163,13 +163,13 @@ class Search:
         for _ in range(ROUNDS):
             shares = self._shares(trial)
             factors = [trial.factor * step for step in (1.0, 0.6, 1.6)]
-            found = []
+            trials = []
             for factor in factors:
                 if not self._has_time(rows):
                     return
-                found.append(self._trial(trial.family, trial.numbers, factor, shares, rows))
-                yield found[-1]
-            best = min(found, key=lambda tried: tried.error)
+                trials.append(self._trial(trial.family, trial.numbers, factor, shares, rows))
+                yield trials[-1]
+            best = min(trials, key=lambda tried: tried.error)
             worse = 0 if best.error < trial.error or trial is start else worse + 1
             if worse == 2:
                 return
@@ -212,8 +212,8 @@ class Search:
         for trial in sorted(self.trials, key=lambda t: (-t.rows, t.error)):
             best.setdefault((trial.family, trial.numbers), trial)
         most = max(trial.rows for trial in best.values())
-        found = [trial for trial in best.values() if trial.rows == most]
-        return sorted(found, key=lambda trial: trial.error)[:count]
+        candidates = [trial for trial in best.values() if trial.rows == most]
+        return sorted(candidates, key=lambda trial: trial.error)[:count]
 
     def _shares(self, trial: Trial) -> np.ndarray:
         """The root mean square slope of the fitted function along each column."""

@@ -193,11 +193,11 @@ def best_level(values, fields, kink, code, group, which, total, low, high, halvi
             break
         following = INFINITE
         if len(code):
-            found, growth = sum_of_smooth_responses(values, fields, code, group, which, level)
-            following = level - (found - total) / growth if growth > 0.0 else INFINITE
+            reached, growth = sum_of_smooth_responses(values, fields, code, group, which, level)
+            following = level - (reached - total) / growth if growth > 0.0 else INFINITE
         else:
-            found = sum_of_responses(values, fields, kink, group, which, level)
-        if found > total:
+            reached = sum_of_responses(values, fields, kink, group, which, level)
+        if reached > total:
             high = level
         else:
             low = level
