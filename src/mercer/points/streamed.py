@@ -18,8 +18,24 @@ from mercer.points.views import View
 from mercer.runtime.machine import CARD, TENSORS, Machine
 from mercer.runtime.threads import Span, spans
 
-SHARE = 0.25  # of the free memory of a device that points may take: they are packed there, too
-BLOCK_BYTES = 128 << 20  # of a block: copied in a few ms, while the last one is computed with
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of streams from the host to a device.
+
+    Parameters
+    ----------
+    share : float
+        Share of the free memory of a device that points may take: they are packed there, too.
+    block_bytes : int
+        Size of a block: it is copied in a few ms, while the last one is computed with.
+    """
+
+    share: float = 0.25
+    block_bytes: int = 128 << 20
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +92,7 @@ class StreamedPoints(TensorPoints):
     def spans(self) -> list[Span]:
         """Where blocks begin and end."""
         line = self.width * self.rows.dtype.itemsize
-        return spans(len(self), max(1, BLOCK_BYTES // max(line, 1)))
+        return spans(len(self), max(1, TUNING.block_bytes // max(line, 1)))
 
     def blocks(self) -> Iterator[tuple[Any, TensorPoints]]:
         """The points on the device, a block at a time.
@@ -118,4 +134,4 @@ class StreamedPoints(TensorPoints):
 def fits(rows: np.ndarray, device: Any) -> bool:
     """Whether an array is moved to a device as a whole, with memory left to compute."""
     free = StreamedPoints(rows[:0], None, device).free_memory()
-    return rows.nbytes <= SHARE * free
+    return rows.nbytes <= TUNING.share * free

@@ -20,18 +20,42 @@ from mercer.learning import CANDIDATES, GradientRounds, LeaveOneOut, raced
 from mercer.workflow.search import Limit, Trial
 from mercer.workflow.targets import Target
 
-LEARNED_ROWS, LEARNED_SECONDS = 300, 1.0  # below, neither metric nor slopes are tried
-DESCENT_ROWS = 1200  # by which lengthscales follow slopes: a step takes n³ operations
-SEEN = 0.7  # of the rows; the others tell which kernel is better
-STRETCH, RIDGE_STEP = 0.75, 10**-0.5  # by which lengthscales and ridge are changed at last
-GAIN = 0.998  # of the error, that a change on all rows must reach
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes and steps of the refinement of a trial.
+
+    Parameters
+    ----------
+    fewest_rows, least_seconds : int and float
+        Below these neither the metric nor the slopes are tried.
+    descent_rows : int
+        Rows for the descent on lengthscales, a step of which takes n³ operations.
+    seen : float
+        Share of the rows that kernels are fitted to; on the others they are compared.
+    stretch, ridge_step : float
+        Factors by which lengthscales and ridge are changed at last.
+    gain : float
+        Share of the error that a change on all rows must reach.
+    """
+
+    fewest_rows: int = 300
+    least_seconds: float = 1.0
+    descent_rows: int = 1200
+    seen: float = 0.7
+    stretch: float = 0.75
+    ridge_step: float = 10**-0.5
+    gain: float = 0.998
+
+
+TUNING = Tuning()
 
 
 def learned_metric(
     trial: Trial, Z: np.ndarray, known: Target, limit: Limit, random_state: int
 ) -> Trial | None:
     """A trial with a kernel in a learned metric, where that is better on rows it has not seen."""
-    if len(Z) < LEARNED_ROWS or limit.left < LEARNED_SECONDS:
+    if len(Z) < TUNING.fewest_rows or limit.left < TUNING.least_seconds:
         return None
     start, whole = time.monotonic(), trial.rows == len(Z)
     settings = GradientRounds(
@@ -75,7 +99,7 @@ def descended(
     points that agree in it f may be flat and jump in between. The error of leaving points out does.
     """
     start, scales = time.monotonic(), trial.kernel.get_params(deep=False).get("lengthscale")
-    if len(Z) < LEARNED_ROWS or limit.left < LEARNED_SECONDS or scales is None:
+    if len(Z) < TUNING.fewest_rows or limit.left < TUNING.least_seconds or scales is None:
         return None
     judge = Judge(Z, known, limit)
     before = judge.error(trial.kernel, trial.alpha)
@@ -85,13 +109,13 @@ def descended(
     result = LeaveOneOut(
         columns=False,
         ridge=trial.alpha,
-        rows=DESCENT_ROWS,
+        rows=TUNING.descent_rows,
         time_limit=max(limit.left - judge.seconds, 1e-3),
         random_state=random_state,
         callback=lambda *_: not limit.left,
     ).learn(kernel, Z[: judge.cut], known.for_squares()[: judge.cut])
     after = judge.error(result.kernel, result.alpha)
-    if not after < GAIN * before:
+    if not after < TUNING.gain * before:
         return None
     kernel = _readable(result.kernel)
     return replace(
@@ -114,8 +138,8 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
 
     def error(place: tuple[int, int]) -> float:
         if place[0] not in kernels:
-            kernels[place[0]] = stretched(trial.kernel, STRETCH ** place[0])
-        return judge.error(kernels[place[0]], trial.alpha * RIDGE_STEP ** place[1])
+            kernels[place[0]] = stretched(trial.kernel, TUNING.stretch ** place[0])
+        return judge.error(kernels[place[0]], trial.alpha * TUNING.ridge_step ** place[1])
 
     place, first = (0, 0), error((0, 0))
     least = first
@@ -123,7 +147,7 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
         while judge.in_time():
             other = (place[0] + sign * (axis == 0), place[1] + sign * (axis == 1))
             value = error(other)
-            if not value < GAIN * least:
+            if not value < TUNING.gain * least:
                 break
             place, least = other, value
     if place == (0, 0):
@@ -132,7 +156,7 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
         trial,
         family=f"{trial.family}, all rows",
         kernel=_readable(kernels[place[0]]),
-        alpha=float(f"{trial.alpha * RIDGE_STEP ** place[1]:.3g}"),
+        alpha=float(f"{trial.alpha * TUNING.ridge_step ** place[1]:.3g}"),
         error=trial.error * least / first,
         seconds=time.monotonic() - start,
     )
@@ -147,7 +171,7 @@ class Judge:
     limit: Limit
 
     def __post_init__(self) -> None:
-        self.cut = round(SEEN * len(self.Z))
+        self.cut = round(TUNING.seen * len(self.Z))
         self.seconds = 0.0  # of the last fit
 
     def in_time(self, seconds: float | None = None) -> bool:
