@@ -146,7 +146,7 @@ _KNOWN: dict[Any, float] = {}
 
 
 def _once(key: Any, measure: Callable[[], float]) -> float:
-    """What is measured, once for each process where there is a key."""
+    """A measurement, made once in each process where there is a key."""
     if key is None:
         return measure()
     if key not in _KNOWN:
@@ -155,7 +155,7 @@ def _once(key: Any, measure: Callable[[], float]) -> float:
 
 
 def _likeness(kernel: Any, points: PointSet) -> Any:
-    """What the time of a kernel value depends on; None where it is not known."""
+    """A key of all that the time of a kernel value depends on; None where it is not known."""
     program = program_of(kernel)
     if program is None or not isinstance(points, VectorPoints) or isinstance(points, SparsePoints):
         return None
@@ -344,7 +344,7 @@ def _factor_stays(kernel: Any, points: PointSet, memory: Memory) -> bool:
 
 
 def exact_seconds(kernel: Any, points: PointSet) -> float:
-    """What an exact ridge fit takes where nothing is known of the spectrum, by its products.
+    """Seconds of an exact ridge fit where the spectrum is unknown, from the time of a product.
 
     It tells kernels apart whose values take longer than those of others.
 
