@@ -137,11 +137,9 @@ def _in_a_line(note: str) -> str:
     return " ".join(note.split())
 
 
-HIGHLIGHTS = {  # about ten rows: of each set, how the work of a row begins
+HIGHLIGHTS = {  # eight rows: of each set, how the work of a row begins
     "gpu": (
         "household power, exact ridge on 1,844,333",
-        "household power, exact ridge on 1,844,332",
-        "household power without column 7, exact ridge",
         "household power, 1,844,333 × 11, M = 5,000",
     ),
     "spine": ("K(X, Y)v, Gaussian, float32, n = 20,480, m = 10,240, d = 10",),
