@@ -25,8 +25,8 @@ KERNEL = Gaussian(0.5)
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Three blocks of these points, and a device on which nothing fits."""
-    monkeypatch.setattr(streamed, "BLOCK_BYTES", 30 * X[0].nbytes)
-    monkeypatch.setattr(streamed, "SHARE", 0.0)
+    few = streamed.Tuning(share=0.0, block_bytes=30 * X[0].nbytes)
+    monkeypatch.setattr(streamed, "TUNING", few)
 
 
 def sides(rows):

@@ -70,7 +70,9 @@ def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> 
         )
     X, y = estimator._checked(X, y, reset=True)
     if not is_scattered(X):  # whose labels stay where they are
-        y = column_or_1d(as_numpy(y) if is_tensor(X) else y, warn=True)
+        y = as_numpy(y) if is_tensor(X) else y
+        if type(y) is not np.ndarray or y.ndim != 1:  # scikit-learn has looked at labels of vectors
+            y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
     elif y.ndim != 1:

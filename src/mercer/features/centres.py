@@ -473,7 +473,7 @@ that stood for an eighth of the points around it would leave more."""
 
 @dataclass(frozen=True)
 class _Pivoted(Choice):
-    """What pivoted methods share: blocks of pivots until there are enough, a pool if need be."""
+    """The base of pivoted methods: blocks of pivots until there are enough, perhaps from a pool."""
 
     pool: int | None = None
     memory: Memory = None

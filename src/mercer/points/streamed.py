@@ -21,8 +21,24 @@ from mercer.runtime.budget import memory_budget
 from mercer.runtime.machine import CARD, TENSORS, Machine
 from mercer.runtime.threads import Span, run, spans, thread_count
 
-SHARE = 0.25  # of the free memory of a device that points may take: they are packed there, too
-BLOCK_BYTES = 128 << 20  # of a block: copied in a few ms, while the last one is computed with
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of streams from the host to a device.
+
+    Parameters
+    ----------
+    share : float
+        Share of the free memory of a device that points may take: they are packed there, too.
+    block_bytes : int
+        Size of a block: it is copied in a few ms, while the last one is computed with.
+    """
+
+    share: float = 0.25
+    block_bytes: int = 128 << 20
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +95,7 @@ class StreamedPoints(TensorPoints):
     def spans(self) -> list[Span]:
         """Where blocks begin and end."""
         line = self.width * self.rows.dtype.itemsize
-        return spans(len(self), max(1, BLOCK_BYTES // max(line, 1)))
+        return spans(len(self), max(1, TUNING.block_bytes // max(line, 1)))
 
     def blocks(self) -> Iterator[tuple[Any, TensorPoints]]:
         """The points on the device, a block at a time.
@@ -150,7 +166,7 @@ def fits(rows: np.ndarray, device: Any) -> bool:
 
     `MERCER_MEMORY` counts there, too.
     """
-    room = SHARE * StreamedPoints(rows[:0], None, device).free_memory()
+    room = TUNING.share * StreamedPoints(rows[:0], None, device).free_memory()
     if "MERCER_MEMORY" in os.environ:
         room = min(room, memory_budget())
     return rows.nbytes <= room
