@@ -227,7 +227,7 @@ def linear_fit(
     """
     sample = Sample.of(points, y, weights)
     some = sample.take(sample.drawn_rows(LINEAR_ROWS, random_state))
-    rows = to_precision(some.points.seen(View(), points.dtype), "float64")
+    rows = to_precision(some.points.seen(View(), points.dtype), "float64")  # type: ignore[attr-defined]
     X, targets = as_numpy(rows), as_numpy(some.targets)
     roots = np.sqrt(np.ones(len(X)) if some.weights is None else as_numpy(some.weights))[:, None]
     mean = (roots**2 * X).sum(axis=0) / (roots**2).sum()
