@@ -7,8 +7,8 @@ import pytest
 from numba import njit
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64, nearest, sqrt
-from mercer.evaluation.cpu.panels import announce, decays
-from mercer.evaluation.cpu.vectors import OPTIONS, TILE, column_step
+from mercer.evaluation.cpu.panels import address, address_of, call
+from mercer.evaluation.cpu.vectors import OPTIONS, column_step
 from mercer.evaluation.expression import Operation, X
 from mercer.evaluation.operations import OPERATIONS
 from mercer.evaluation.program import straight_line
@@ -121,10 +121,8 @@ class TestDecayOfPanels:
         x = np.asarray(x, dtype)
         step = column_step(dtype)
         panel = np.zeros((1, -(-len(x) // step) * step), dtype)
-        tile = x[None, :].copy()
-        leaf = (TILE, tile, tile, np.ones(1, dtype))
-        announce(["decays"], np.dtype(dtype).name)
-        in_place(leaf, 0, 1, 0, len(x), step, panel, dtype(1.0))
+        fill_decays = address_of("decay", np.dtype(dtype).name)
+        in_place(fill_decays, x, step, panel, np.ones(1, dtype))
         return panel[0, : len(x)]
 
     def test_digits(self, dtype):
@@ -141,8 +139,9 @@ class TestDecayOfPanels:
 
 
 @njit(**OPTIONS)
-def in_place(*arguments):
-    decays(*arguments)
+def in_place(fill_decays, x, step, panel, factor):
+    given, out = (1, address(x), len(x)), (address(panel), panel.shape[1])
+    call(fill_decays, (*given, 1, len(x), step, *out, address(factor)))
 
 
 @precisions

@@ -9,17 +9,17 @@ any point is: it is made once for a program, the widths of its views and a preci
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from types import ModuleType
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.evaluation.cpu import sparse
 from mercer.evaluation.cpu.distances import closeness, dense_distances
-from mercer.evaluation.cpu.panels import announce
-from mercer.evaluation.cpu.source import called_by, source_of
+from mercer.evaluation.cpu.panels import address_of, compiling, fill_signature, in_c, own_signature
+from mercer.evaluation.cpu.source import makes_values, source_of
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
@@ -28,6 +28,7 @@ from mercer.evaluation.cpu.vectors import (
     SCALED_DIFFERENCE,
     SCALED_PRODUCT,
     TILE,
+    column_step,
     padding_step,
     panel_width,
 )
@@ -339,7 +340,9 @@ def _operand(
 class OperandPlan:
     """The operands of a program in one precision, and what is handed to its compiled code."""
 
-    code: ModuleType
+    program: Program
+    dtype: str
+    widths: tuple[int, int]  # of a panel, and of what is filled in together
     parameters: np.ndarray
     tables: tuple[tuple[np.ndarray, int], ...]
     each: tuple[Operand, ...]
@@ -351,6 +354,17 @@ class OperandPlan:
     distances: str
     bytes: tuple[int, int] | None  # as for an operand; None where they depend on the points
     unmoved: list[None] | None  # a None for each operand, where nothing is taken off
+
+    @cached_property
+    def code(self) -> Code:
+        """Compiled, or loaded, when the first value is asked for."""
+        return _code(self.program, self.dtype)
+
+    @cached_property
+    def table_places(self) -> np.ndarray:
+        """A line of the addresses of tables, one of lengths, and one of first pieces."""
+        lines = [(array.ctypes.data, len(array), first) for array, first in self.tables]
+        return np.array(lines, np.int64).reshape(-1, 3).T.copy()
 
     def measured(self, x: Any, y: Any) -> tuple[int, int]:
         """Bytes of a packed row with its scratch space, and of a packed column."""
@@ -401,7 +415,9 @@ def _planned(
     rows, columns = (sum(operand.bytes[side] for operand in each) for side in (0, 1))
     known = not any(isinstance(operand, SparseOperand) for operand in each)
     return OperandPlan(
-        code=_code(program, dtype),
+        program=program,
+        dtype=dtype,
+        widths=(panel_width(dtype), column_step(dtype)),
         parameters=np.array(program.parameters, dtype),
         tables=tuple(_stored(table, np.dtype(dtype)) for table in program.tables),
         each=each,
@@ -437,13 +453,50 @@ def _stored(table: Table, dtype: np.dtype) -> tuple[np.ndarray, int]:
     return table.coefficients(dtype), table.first_bits(dtype)
 
 
-_loaded: dict[tuple[str, str], ModuleType] = {}
+class Code:
+    """The functions of a program by their addresses, as `loops` takes them.
+
+    `numbers` has a line for each pair number: room for where its operands are, the address of what
+    fills it in, that of its exponential (0 for none), and which parameter that takes.
+    """
+
+    def __init__(self, program: Program, dtype: str) -> None:
+        self.module, self.dtype = load(source_of(program, np.dtype(dtype))), dtype
+        self.functions: dict[str, Any] = {}  # which live as long as this
+        self.has_own = makes_values(program)
+        lines = [self._line(i, program) for i in range(len(program.pairs))]
+        self.numbers = np.array(lines, np.int64).reshape(-1, 9)
+
+    def own(self, task: str) -> int:
+        """The address of the kernel's own function for a task; 0 where pair numbers are values."""
+        return self._compiled(task, own_signature) if self.has_own else 0
+
+    def _line(self, i: int, program: Program) -> list[int]:
+        """The line of a pair number, before its operands are known."""
+        pair, factor = program.pairs[i], program.decayed[i]
+        over_coordinates = pair.term is not None
+        fill = (
+            self._compiled(f"fill_{i}", fill_signature)
+            if over_coordinates
+            else address_of(pair.kind, self.dtype)
+        )
+        decay, place = (address_of("decay", self.dtype), int(factor[1:])) if factor else (0, 0)
+        return [0] * 6 + [fill, decay, place]
+
+    def _compiled(self, name: str, signature: Callable[[Any], Any]) -> int:
+        with compiling:
+            if name not in self.functions:
+                self.functions[name] = in_c(vars(self.module)[name], signature, self.dtype)
+            return self.functions[name].address
 
 
-def _code(program: Program, dtype: str) -> ModuleType:
-    """The compiled module of a program, found by its structure: its text is written only once."""
+_loaded: dict[tuple[str, str], Code] = {}
+
+
+def _code(program: Program, dtype: str) -> Code:
+    """The compiled code of a program, found by its structure: its text is written only once."""
     key = program.structure, dtype
-    if key not in _loaded:
-        announce(called_by(program), dtype)
-        _loaded[key] = load(source_of(program, np.dtype(dtype)))
-    return _loaded[key]
+    with compiling:
+        if key not in _loaded:
+            _loaded[key] = Code(program, dtype)
+        return _loaded[key]
