@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import stat
 
+import numpy as np
 import pytest
 from numba import njit
 
 import markets
 import mercer
-from mercer.evaluation.cpu.source import source_of
+from mercer.evaluation.cpu import loops
+from mercer.evaluation.cpu.source import makes_values, source_of
 from mercer.evaluation.program import lower
-from mercer.kernels import Gaussian, Matern
+from mercer.kernels import Gaussian, Linear, Matern
 from mercer.runtime import cache
 from mercer.runtime.cache import fingerprint, reached
 from processes import output_of
@@ -202,3 +204,16 @@ def test_functions_of_the_package_are_stored_with_the_fingerprint_of_all_they_ca
 @njit
 def twice(x):
     return x + x
+
+
+def test_all_kernels_share_compiled_loops():
+    X = np.eye(3)
+    Matern(1.5)(X)
+    compiled = list(loops.fill.signatures)
+    (Gaussian() * Linear() + Matern(2.5))(X)
+    assert loops.fill.signatures == compiled
+
+
+def test_a_gaussian_needs_no_code_of_its_own():
+    assert not makes_values(lower(Gaussian().expression()))
+    assert makes_values(lower((2.0 * Gaussian()).expression()))
