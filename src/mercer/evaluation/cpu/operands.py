@@ -9,9 +9,9 @@ any point is: it is made once for a program, the widths of its views and a preci
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from mercer.evaluation.cpu import sparse
 from mercer.evaluation.cpu.distances import closeness, dense_distances
 from mercer.evaluation.cpu.panels import address_of, compiling, fill_signature, in_c, own_signature
-from mercer.evaluation.cpu.source import makes_values, source_of
+from mercer.evaluation.cpu.source import coordinates_source, makes_values, source_of
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
@@ -461,33 +461,36 @@ class Code:
     """
 
     def __init__(self, program: Program, dtype: str) -> None:
-        self.module, self.dtype = load(source_of(program, np.dtype(dtype))), dtype
+        self.program, self.dtype = program, dtype
         self.functions: dict[str, Any] = {}  # which live as long as this
-        self.has_own = makes_values(program)
-        lines = [self._line(i, program) for i in range(len(program.pairs))]
+        lines = [self._line(i) for i in range(len(program.pairs))]
         self.numbers = np.array(lines, np.int64).reshape(-1, 9)
 
     def own(self, task: str) -> int:
         """The address of the kernel's own function for a task; 0 where pair numbers are values."""
-        return self._compiled(task, own_signature) if self.has_own else 0
+        if not makes_values(self.program):
+            return 0
+        with compiling:
+            if task not in self.functions:
+                module = load(source_of(self.program, np.dtype(self.dtype)))
+                self.functions[task] = in_c(vars(module)[task], own_signature, self.dtype)
+            return self.functions[task].address
 
-    def _line(self, i: int, program: Program) -> list[int]:
+    def _line(self, i: int) -> list[int]:
         """The line of a pair number, before its operands are known."""
-        pair, factor = program.pairs[i], program.decayed[i]
-        over_coordinates = pair.term is not None
-        fill = (
-            self._compiled(f"fill_{i}", fill_signature)
-            if over_coordinates
-            else address_of(pair.kind, self.dtype)
-        )
+        pair, factor = self.program.pairs[i], self.program.decayed[i]
+        if pair.term is None:
+            fill = address_of(pair.kind, self.dtype)
+        else:
+            fill = _filling(coordinates_source(pair, np.dtype(self.dtype)), self.dtype).address
         decay, place = (address_of("decay", self.dtype), int(factor[1:])) if factor else (0, 0)
         return [0] * 6 + [fill, decay, place]
 
-    def _compiled(self, name: str, signature: Callable[[Any], Any]) -> int:
-        with compiling:
-            if name not in self.functions:
-                self.functions[name] = in_c(vars(self.module)[name], signature, self.dtype)
-            return self.functions[name].address
+
+@cache
+def _filling(source: str, dtype: str) -> Any:
+    """What fills in a pair number over coordinates."""
+    return in_c(load(source).fill, fill_signature, dtype)
 
 
 _loaded: dict[tuple[str, str], Code] = {}

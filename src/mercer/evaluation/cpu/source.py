@@ -1,9 +1,9 @@
 """Printing a program as Numba source: the last step, and the only one that makes text.
 
 Printed are functions in C that `loops` calls: `values` writes K of a few rows and columns from
-their pair numbers, `reduce` writes K v while each value is in a register, and one for each pair
-number over coordinates fills it in. They are compiled when they are first needed, the loops around
-them once for all kernels.
+their pair numbers, `reduce` writes K v while each value is in a register; and for a pair number
+over coordinates `fill`, in a module of its own that serves all programs with this number. They are
+compiled when they are first needed, the loops around them once for all kernels.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ PIECE = DEGREE["{dtype}"] + 1
 
 COORDINATES = """
 
-step_{i} = coordinate_step({kind!r}, {steps!r}, {result!r}, {counts}, {raw!r}, {scaled})
+step_over_columns = coordinate_step({kind!r}, {steps!r}, {result!r}, {counts}, {raw!r}, {scaled})
 
 
-def fill_{i}(
+def fill(
     source, x, x_width, y, y_width, scales, row, column, width, step, panel, panel_width
 ):
     widen()
     rows, columns = carray(x, (1, x_width)), carray(y, (1, y_width))
     factors, out = carray(scales, (1,)), carray(panel, (1, panel_width))
     for j in range(0, width, {columns}):
-        step_{i}(rows, columns, factors, row, column + j, out, j)
+        step_over_columns(rows, columns, factors, row, column + j, out, j)
 """
 
 # `numbers` are those of the rows from `row` on and the columns from `column` on; rows of q0 are
@@ -85,15 +85,13 @@ def indented(lines: Sequence[str], depth: int) -> str:
 
 @lru_cache(maxsize=256)
 def source_of(program: Program, dtype: Any) -> str:
-    """The module that computes a program in one precision."""
+    """The module that makes the values of a program in one precision."""
     name = np.dtype(dtype).name
-    text = HEADER.format(dtype=name, fingerprint=fingerprint(*CALLED))
-    for i, pair in enumerate(program.pairs):
-        if pair.term:
-            text += _coordinates(i, pair, np.dtype(dtype))
-    if not makes_values(program):
-        return text
-    return text + "".join(_function(program, name, task) for task in USES)
+    return _header(name) + "".join(_function(program, name, task) for task in USES)
+
+
+def _header(dtype: str) -> str:
+    return HEADER.format(dtype=dtype, fingerprint=fingerprint(*CALLED))
 
 
 def makes_values(program: Program) -> bool:
@@ -101,15 +99,14 @@ def makes_values(program: Program) -> bool:
     return program.code.result != "q0" or len(program.pairs) > 1
 
 
-def _coordinates(i: int, pair: Number, dtype: np.dtype) -> str:
+def coordinates_source(pair: Number, dtype: np.dtype) -> str:
+    """The module that fills in a pair number over coordinates."""
     from mercer.evaluation.cpu.terms import vectors_of
     from mercer.evaluation.cpu.vectors import lanes
 
     assert pair.term is not None
     code = coordinate_code(pair.term)
-    return COORDINATES.format(
-        i=i,
-        dtype=dtype.name,
+    return _header(dtype.name) + COORDINATES.format(
         kind=pair.kind,
         steps=code.steps,
         result=code.result,
