@@ -461,14 +461,14 @@ class Code:
     """
 
     def __init__(self, program: Program, dtype: str) -> None:
-        self.program, self.dtype = program, dtype
+        self.program, self.dtype, self.has_own = program, dtype, makes_values(program)
         self.functions: dict[str, Any] = {}  # which live as long as this
         lines = [self._line(i) for i in range(len(program.pairs))]
         self.numbers = np.array(lines, np.int64).reshape(-1, 9)
 
     def own(self, task: str) -> int:
         """The address of the kernel's own function for a task; 0 where pair numbers are values."""
-        if not makes_values(self.program):
+        if not self.has_own:
             return 0
         with compiling:
             if task not in self.functions:
