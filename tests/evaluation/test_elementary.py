@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from numba import njit
@@ -20,7 +22,8 @@ BOUND = {np.float32: 87.3, np.float64: 708.3}  # beyond, exp would not be a norm
 precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 
 
-def compiled(function, x):
+@cache
+def looped(function):
     """The function on every entry, in a loop compiled as kernel programs are."""
 
     @njit(**OPTIONS)
@@ -28,8 +31,12 @@ def compiled(function, x):
         for i in range(len(x)):
             out[i] = function(x[i])
 
+    return loop
+
+
+def compiled(function, x):
     out = np.empty_like(x)
-    loop(x, out)
+    looped(function)(x, out)
     return out
 
 
@@ -38,6 +45,7 @@ def of(dtype, name, x):
     return compiled(function or printed(dtype, name), np.atleast_1d(np.asarray(x, dtype)))
 
 
+@cache
 def printed(dtype, name):
     """An operation that is a formula of others, as programs have it."""
     code = straight_line(rewritten(Operation(name, (X,)), (formula,)), {X: "x"})
