@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from numba import njit
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64, nearest, sqrt
-from mercer.evaluation.cpu.panels import announce, decays
-from mercer.evaluation.cpu.vectors import OPTIONS, TILE, column_step
+from mercer.evaluation.cpu.panels import address, address_of, call
+from mercer.evaluation.cpu.vectors import OPTIONS, column_step
 from mercer.evaluation.expression import Operation, X
 from mercer.evaluation.operations import OPERATIONS
 from mercer.evaluation.program import straight_line
@@ -20,7 +22,8 @@ BOUND = {np.float32: 87.3, np.float64: 708.3}  # beyond, exp would not be a norm
 precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 
 
-def compiled(function, x):
+@cache
+def looped(function):
     """The function on every entry, in a loop compiled as kernel programs are."""
 
     @njit(**OPTIONS)
@@ -28,8 +31,12 @@ def compiled(function, x):
         for i in range(len(x)):
             out[i] = function(x[i])
 
+    return loop
+
+
+def compiled(function, x):
     out = np.empty_like(x)
-    loop(x, out)
+    looped(function)(x, out)
     return out
 
 
@@ -38,6 +45,7 @@ def of(dtype, name, x):
     return compiled(function or printed(dtype, name), np.atleast_1d(np.asarray(x, dtype)))
 
 
+@cache
 def printed(dtype, name):
     """An operation that is a formula of others, as programs have it."""
     code = straight_line(rewritten(Operation(name, (X,)), (formula,)), {X: "x"})
@@ -121,10 +129,8 @@ class TestDecayOfPanels:
         x = np.asarray(x, dtype)
         step = column_step(dtype)
         panel = np.zeros((1, -(-len(x) // step) * step), dtype)
-        tile = x[None, :].copy()
-        leaf = (TILE, tile, tile, np.ones(1, dtype))
-        announce(["decays"], np.dtype(dtype).name)
-        in_place(leaf, 0, 1, 0, len(x), step, panel, dtype(1.0))
+        fill_decays = address_of("decay", np.dtype(dtype).name)
+        in_place(fill_decays, x, step, panel, np.ones(1, dtype))
         return panel[0, : len(x)]
 
     def test_digits(self, dtype):
@@ -141,8 +147,9 @@ class TestDecayOfPanels:
 
 
 @njit(**OPTIONS)
-def in_place(*arguments):
-    decays(*arguments)
+def in_place(fill_decays, x, step, panel, factor):
+    given, out = (1, address(x), len(x)), (address(panel), panel.shape[1])
+    call(fill_decays, (*given, 1, len(x), step, *out, address(factor)))
 
 
 @precisions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from numba import njit
@@ -29,14 +31,18 @@ def hyperbola(order=0):
     )
 
 
-def looked_up(table, x):
-    tabulated = (in_float32 if x.dtype == np.float32 else in_float64).tabulated
-
+@cache
+def looped(tabulated):
     @njit(**OPTIONS)
     def loop(stored, x, out):
         for i in range(len(x)):
             out[i] = tabulated(stored, x[i])
 
+    return loop
+
+
+def looked_up(table, x):
+    loop = looped((in_float32 if x.dtype == np.float32 else in_float64).tabulated)
     out = np.empty_like(x)
     loop(_stored(table, x.dtype), x, out)
     return out

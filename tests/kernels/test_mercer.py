@@ -123,7 +123,7 @@ def test_spectra_decay_as_the_sobolev_order_predicts(kernel, measure):
 
 
 def test_a_sample_shows_the_predicted_decay():
-    X = np.random.default_rng(0).uniform(size=(1500, 1))
+    X = np.random.default_rng(0).uniform(size=(600, 1))
     found = Matern(1.5).mercer(X, 90)
     assert found.predicted_decay() == 4.0
     assert found.decay(start=30) == pytest.approx(4.0, rel=0.08)

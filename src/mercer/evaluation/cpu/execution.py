@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from mercer.evaluation import gradients, parameters, reference
+from mercer.evaluation.cpu import loops
 from mercer.evaluation.cpu.moments import coordinate_moments
 from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
-from mercer.evaluation.cpu.row_pass import row_pass_source
 from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
@@ -21,7 +20,6 @@ from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import DensePoints, SparsePoints, VectorPoints
 from mercer.runtime.budget import MEGABYTE, Memory
-from mercer.runtime.cache import load
 from mercer.runtime.threads import spans
 
 
@@ -95,23 +93,26 @@ class Cpu(Tiled):
             values = points.squared_norms(number.view)
             line[:] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
 
-    def _inputs(self, rows: Side, columns: Side) -> tuple[Any, ...]:
-        """The arguments of compiled code: a leaf for each pair number, norms, constants, sizes."""
+    def _inputs(self, rows: Side, columns: Side, task: str) -> tuple[Any, ...]:
+        """What compiled loops take, described in `loops`; `rows` and `columns` keep it alive."""
         plan, leaves = self.operands, []
         for operand, x, y in zip(plan.each, rows.operands, columns.operands, strict=True):
             leaves.append(operand.leaves(x, y))
-        chosen = []
-        for i, kind, constants in plan.numbers:
+        lines = plan.code.numbers.copy()
+        for line, (i, kind, constants) in zip(lines, plan.numbers, strict=True):
             leaf = leaves[i][kind]
-            chosen.append(leaf if constants is None else (*leaf[:3], constants))
-        sizes = rows.count, columns.count
-        return tuple(chosen), rows.norms, columns.norms, plan.parameters, plan.tables, *sizes
+            loops.place_operands(line, *leaf[:3], leaf[3] if constants is None else constants)
+        sides = rows.norms, columns.norms, plan.parameters, plan.table_places
+        return lines, *sides, plan.code.own(task), *plan.widths, rows.count, columns.count
 
     def fill(self, rows: Side, columns: Side, out: np.ndarray, row: int, column: int) -> None:
-        self.operands.code.fill(*self._inputs(rows, columns), out, row, column)
+        assert out.dtype == self.dtype  # the kernel's own function writes there
+        assert out.strides[1] == out.itemsize
+        loops.fill(*self._inputs(rows, columns, "values"), out, row, column)
 
     def reduce(self, rows: Side, columns: Side, v: np.ndarray, out: np.ndarray) -> None:
-        self.operands.code.reduce(*self._inputs(rows, columns), v, out)
+        v = np.ascontiguousarray(v, self.dtype)  # the kernel's own function reads it
+        loops.reduce(*self._inputs(rows, columns, "reduce"), v, out)
 
     def reduce_both(
         self,
@@ -122,7 +123,7 @@ class Cpu(Tiled):
         out: np.ndarray,
         out_columns: np.ndarray,
     ) -> None:
-        self.operands.code.reduce_both(*self._inputs(rows, columns), v, w, out, out_columns)
+        loops.reduce_both(*self._inputs(rows, columns, "values"), v, w, out, out_columns)
 
     def compiled_row_pass(
         self,
@@ -136,13 +137,13 @@ class Cpu(Tiled):
 
         `values` receives K V where it is an array.
         """
-        code: ModuleType = load(row_pass_source(self.program, self.dtype))
         if values is None:
             values = np.empty((rows.count, len(lines) // (1 + row_map.split)))
         padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
         out = np.zeros((row_map.columns, padded), self.dtype)
         sides = row_map.factors, row_map.added, row_map.with_factors
-        code.row_pass(*self._inputs(rows, columns), lines, row_map.split, *sides, values, out)
+        inputs = self._inputs(rows, columns, "values")
+        loops.row_pass(*inputs, lines, row_map.split, *sides, values, out)
         return out[:, : columns.count].astype(np.float64)
 
     def diagonal(self) -> np.ndarray:

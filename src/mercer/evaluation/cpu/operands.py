@@ -11,15 +11,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import ModuleType
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.evaluation.cpu import sparse
 from mercer.evaluation.cpu.distances import closeness, dense_distances
-from mercer.evaluation.cpu.panels import announce
-from mercer.evaluation.cpu.source import called_by, source_of
+from mercer.evaluation.cpu.panels import address_of, compiling, fill_signature, in_c, own_signature
+from mercer.evaluation.cpu.source import coordinates_source, makes_values, source_of
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     DIFFERENCE,
@@ -28,6 +28,7 @@ from mercer.evaluation.cpu.vectors import (
     SCALED_DIFFERENCE,
     SCALED_PRODUCT,
     TILE,
+    column_step,
     padding_step,
     panel_width,
 )
@@ -339,7 +340,9 @@ def _operand(
 class OperandPlan:
     """The operands of a program in one precision, and what is handed to its compiled code."""
 
-    code: ModuleType
+    program: Program
+    dtype: str
+    widths: tuple[int, int]  # of a panel, and of what is filled in together
     parameters: np.ndarray
     tables: tuple[tuple[np.ndarray, int], ...]
     each: tuple[Operand, ...]
@@ -351,6 +354,17 @@ class OperandPlan:
     distances: str
     bytes: tuple[int, int] | None  # as for an operand; None where they depend on the points
     unmoved: list[None] | None  # a None for each operand, where nothing is taken off
+
+    @cached_property
+    def code(self) -> Code:
+        """Compiled, or loaded, when the first value is asked for."""
+        return _code(self.program, self.dtype)
+
+    @cached_property
+    def table_places(self) -> np.ndarray:
+        """A line of the addresses of tables, one of lengths, and one of first pieces."""
+        lines = [(array.ctypes.data, len(array), first) for array, first in self.tables]
+        return np.array(lines, np.int64).reshape(-1, 3).T.copy()
 
     def measured(self, x: Any, y: Any) -> tuple[int, int]:
         """Bytes of a packed row with its scratch space, and of a packed column."""
@@ -401,7 +415,9 @@ def _planned(
     rows, columns = (sum(operand.bytes[side] for operand in each) for side in (0, 1))
     known = not any(isinstance(operand, SparseOperand) for operand in each)
     return OperandPlan(
-        code=_code(program, dtype),
+        program=program,
+        dtype=dtype,
+        widths=(panel_width(dtype), column_step(dtype)),
         parameters=np.array(program.parameters, dtype),
         tables=tuple(_stored(table, np.dtype(dtype)) for table in program.tables),
         each=each,
@@ -437,13 +453,53 @@ def _stored(table: Table, dtype: np.dtype) -> tuple[np.ndarray, int]:
     return table.coefficients(dtype), table.first_bits(dtype)
 
 
-_loaded: dict[tuple[str, str], ModuleType] = {}
+class Code:
+    """The functions of a program by their addresses, as `loops` takes them.
+
+    `numbers` has a line for each pair number: room for where its operands are, the address of what
+    fills it in, that of its exponential (0 for none), and which parameter that takes.
+    """
+
+    def __init__(self, program: Program, dtype: str) -> None:
+        self.program, self.dtype, self.has_own = program, dtype, makes_values(program)
+        self.functions: dict[str, Any] = {}  # which live as long as this
+        lines = [self._line(i) for i in range(len(program.pairs))]
+        self.numbers = np.array(lines, np.int64).reshape(-1, 9)
+
+    def own(self, task: str) -> int:
+        """The address of the kernel's own function for a task; 0 where pair numbers are values."""
+        if not self.has_own:
+            return 0
+        with compiling:
+            if task not in self.functions:
+                module = load(source_of(self.program, np.dtype(self.dtype)))
+                self.functions[task] = in_c(vars(module)[task], own_signature, self.dtype)
+            return self.functions[task].address
+
+    def _line(self, i: int) -> list[int]:
+        """The line of a pair number, before its operands are known."""
+        pair, factor = self.program.pairs[i], self.program.decayed[i]
+        if pair.term is None:
+            fill = address_of(pair.kind, self.dtype)
+        else:
+            fill = _filling(coordinates_source(pair, np.dtype(self.dtype)), self.dtype).address
+        decay, place = (address_of("decay", self.dtype), int(factor[1:])) if factor else (0, 0)
+        return [0] * 6 + [fill, decay, place]
 
 
-def _code(program: Program, dtype: str) -> ModuleType:
-    """The compiled module of a program, found by its structure: its text is written only once."""
+@cache
+def _filling(source: str, dtype: str) -> Any:
+    """What fills in a pair number over coordinates."""
+    return in_c(load(source).fill, fill_signature, dtype)
+
+
+_loaded: dict[tuple[str, str], Code] = {}
+
+
+def _code(program: Program, dtype: str) -> Code:
+    """The compiled code of a program, found by its structure: its text is written only once."""
     key = program.structure, dtype
-    if key not in _loaded:
-        announce(called_by(program), dtype)
-        _loaded[key] = load(source_of(program, np.dtype(dtype)))
-    return _loaded[key]
+    with compiling:
+        if key not in _loaded:
+            _loaded[key] = Code(program, dtype)
+        return _loaded[key]

@@ -1,21 +1,22 @@
-"""Pair numbers of a panel, and their exponentials: compiled once, and called by every program.
+"""Functions in C that compiled loops call by their addresses: pair numbers, exponentials, values.
 
-The loops over coordinates are most of what a program runs, and the same in all of them. So they are
-functions of their own, which generated code calls by the name that `announce` gives to LLVM: a
-program then takes half the time to compile.
+The loops over coordinates are most of what a product runs, and the same for all kernels: they are
+compiled once. What differs between kernels, the steps from pair numbers to values, is a function of
+its own with as little around it as possible, since a user waits for it. All arguments are integers
+and addresses, so that `call` serves them all.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import carray, cfunc
 from numba.core import cgutils, types
+from numba.core.types.containers import UniTuple
 from numba.core.types.misc import CPointer
 from numba.core.typing import Signature
 from numba.extending import intrinsic
@@ -27,7 +28,6 @@ from mercer.evaluation.cpu.vectors import (
     PRODUCT,
     SCALED_DIFFERENCE,
     SCALED_PRODUCT,
-    TILE,
     difference_step,
     product_step,
     scaled_difference_step,
@@ -70,116 +70,102 @@ def fill_distances(  # type: ignore[no-untyped-def]
 
 
 def fill_decays(  # type: ignore[no-untyped-def]
-    source, tile, tile_width, row, rows, column, width, step, panel, panel_width, factor
+    copied, given, given_width, rows, width, step, panel, panel_width, factor
 ):
-    """exp(−factor · q) of pair numbers in `panel`, where they were filled in, or in a tile."""
+    """exp(−factor · q) of pair numbers in `panel`, copied there before if they are elsewhere."""
     widen()
-    given = carray(tile, (row + rows, tile_width))
-    out = carray(panel, (rows, panel_width))
+    numbers, out = carray(given, (rows, given_width)), carray(panel, (rows, panel_width))
     for r in range(rows):
-        if source == TILE:
-            line, target = given[row + r, column : column + width], out[r]
+        if copied:
+            line, target = numbers[r, :width], out[r]
             for j in range(width):  # `target[:] = line` would compile error messages for seconds
                 target[j] = line[j]
         for j in range(0, width, step):
-            decay_step(out, r, j, factor)
+            decay_step(out, r, j, factor[0])
 
 
-def _numbers_signature(number: Any) -> Signature:
+# ---- what they take ------------------------------------------------------------------------------
+
+
+def fill_signature(number: Any) -> Signature:
+    """Of functions that fill a panel with pair numbers, as `fill_products` does."""
     array = CPointer(number)
-    places = [array, SIZE, array, SIZE, array, SIZE, SIZE, SIZE, SIZE, array, SIZE]
-    return types.void(SIZE, *places)
+    operands = [array, SIZE, array, SIZE, array]
+    return types.void(SIZE, *operands, SIZE, SIZE, SIZE, SIZE, array, SIZE)
+
+
+def own_signature(number: Any) -> Signature:
+    """Of generated functions that use pair numbers: `source.FUNCTION` has the names."""
+    array, sizes = CPointer(number), CPointer(SIZE)
+    numbers = [CPointer(array), sizes, array, SIZE, array, SIZE, array, CPointer(array), sizes]
+    return types.void(SIZE, SIZE, SIZE, SIZE, *numbers, array, array, SIZE)
 
 
 def _decays_signature(number: Any) -> Signature:
     array = CPointer(number)
-    places = [array, SIZE, SIZE, SIZE, SIZE, SIZE, SIZE, array, SIZE]
-    return types.void(SIZE, *places, number)
+    return types.void(SIZE, array, SIZE, SIZE, SIZE, SIZE, array, SIZE, array)
 
 
-FUNCTIONS: dict[str, tuple[Any, Callable[[Any], Signature]]] = {
-    "products": (fill_products, _numbers_signature),
-    "distances": (fill_distances, _numbers_signature),
-    "decays": (fill_decays, _decays_signature),
+FUNCTIONS = {
+    "product": (fill_products, fill_signature),
+    "squared_distance": (fill_distances, fill_signature),
+    "decay": (fill_decays, _decays_signature),
 }
+compiling = threading.RLock()  # two threads would compile each its own
 
 
-_announcing = threading.Lock()
-
-
-def announce(names: Iterable[str], dtype: str) -> None:
-    """Compile these functions, or load them, before code that calls them is loaded."""
-    with _announcing:  # two threads would compile each its own
-        for name in names:
-            _announced(name, dtype)
+def address_of(name: str, dtype: str) -> int:
+    """Where a function of this file lies, after it was compiled or loaded."""
+    with compiling:
+        return _compiled(name, dtype).address
 
 
 @cache
-def _announced(name: str, dtype: str) -> Any:
+def _compiled(name: str, dtype: str) -> Any:
     function, signature = FUNCTIONS[name]
     compiler = partial(cfunc, signature(getattr(types, dtype)))
-    compiled = compiled_on_disk(function, CALLED_BY_C, compiler)
-    llvm.add_symbol(f"mercer_{name}_{dtype}", compiled.address)
-    return compiled  # whose code lives as long as this
+    return compiled_on_disk(function, CALLED_BY_C, compiler)
 
 
-def _call(context: Any, builder: Any, name: str, number: Any, arguments: list[Any]) -> Any:
-    """A call of one of the functions above."""
-    signature = FUNCTIONS[name][1](number)
-    given = [context.get_value_type(kind) for kind in signature.args]
-    kind = ir.FunctionType(context.get_value_type(signature.return_type), given)
-    symbol = f"mercer_{name}_{number.name}"
-    function = cgutils.get_or_insert_function(builder.module, kind, symbol)
-    builder.call(function, arguments)
-    return context.get_dummy_value()
+def in_c(function: Any, signature: Callable[[Any], Signature], dtype: str) -> Any:
+    """A generated function as one in C, kept on disk where its text is."""
+    on_disk = not function.__code__.co_filename.startswith("<")
+    return cfunc(signature(getattr(types, dtype)), cache=on_disk, **CALLED_BY_C)(function)
 
 
-def _parts(context: Any, builder: Any, kind: Any, array: Any) -> tuple[Any, Any]:
-    """Where an array lies, and the length of its last axis."""
-    made = context.make_array(kind)(context, builder, array)
-    return made.data, cgutils.unpack_tuple(builder, made.shape)[-1]
-
-
-def _numbers(name: str) -> Any:
-    @intrinsic
-    def fill(  # type: ignore[no-untyped-def]
-        typing_context, leaf, row, column, width, step, panel
-    ):
-        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            leaf, row, column, width, step, panel = arguments
-            kinds, leaf = signature.args[0], cgutils.unpack_tuple(builder, leaf)
-            x, x_width = _parts(context, builder, kinds[1], leaf[1])
-            y, y_width = _parts(context, builder, kinds[2], leaf[2])
-            scales, _ = _parts(context, builder, kinds[3], leaf[3])
-            out, out_width = _parts(context, builder, signature.args[5], panel)
-            operands = [leaf[0], x, x_width, y, y_width, scales]
-            places = [row, column, width, step, out, out_width]
-            number = signature.args[5].dtype
-            return _call(context, builder, name, number, operands + places)
-
-        return types.void(leaf, SIZE, SIZE, SIZE, SIZE, panel), code
-
-    return fill
-
-
-products, distances = _numbers("products"), _numbers("distances")
+# ---- how they are called -------------------------------------------------------------------------
 
 
 @intrinsic
-def decays(  # type: ignore[no-untyped-def]
-    typing_context, leaf, row, rows, column, width, step, panel, factor
-):
-    """A call of `fill_decays` for the tile of a leaf, or where the panel was filled in."""
+def call(typing_context: Any, function: Any, arguments: Any) -> Any:
+    """Call a function in C by its address; a tuple of integers and addresses is what it takes."""
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        leaf, row, rows, column, width, step, panel, factor = arguments
-        kinds, leaf = signature.args[0], cgutils.unpack_tuple(builder, leaf)
-        tile, tile_width = _parts(context, builder, kinds[1], leaf[1])
-        out, out_width = _parts(context, builder, signature.args[6], panel)
-        places = [row, rows, column, width, step, out, out_width]
-        number = signature.args[6].dtype
-        return _call(
-            context, builder, "decays", number, [leaf[0], tile, tile_width, *places, factor]
-        )
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        values = cgutils.unpack_tuple(builder, given[1])
+        kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        builder.call(builder.inttoptr(given[0], kind.as_pointer()), values)
+        return context.get_dummy_value()
 
-    return types.void(leaf, SIZE, SIZE, SIZE, SIZE, SIZE, panel, panel.dtype), code
+    return types.void(SIZE, UniTuple(SIZE, len(arguments))), code
+
+
+@intrinsic
+def address(typing_context: Any, array: Any) -> Any:
+    """Where the first number of an array lies."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        made = context.make_array(signature.args[0])(context, builder, given[0])
+        return builder.ptrtoint(made.data, context.get_value_type(SIZE))
+
+    return SIZE(array), code
+
+
+@intrinsic
+def numbers_at(typing_context: Any, place: Any, array: Any) -> Any:
+    """The numbers from an address on, of the precision of an array."""
+    kind = CPointer(array.dtype)
+
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        return builder.inttoptr(given[0], context.get_value_type(kind))
+
+    return kind(SIZE, array), code

@@ -84,6 +84,22 @@ def widen(typing_context: Any) -> Any:
     return types.void(), code
 
 
+@intrinsic
+def stand_alone(typing_context: Any) -> Any:
+    """Of a function in C whose last pointer is its result: it overlaps nothing that is read.
+
+    Inlined into what C calls, the function would lose the attribute of `widen`.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        pointers = [a for a in builder.function.args if isinstance(a.type, ir.PointerType)]
+        pointers[-1].add_attribute("noalias")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
 class Vectors:
     """Writes instructions on vectors of one precision."""
 
