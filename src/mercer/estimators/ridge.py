@@ -92,8 +92,9 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
         Draws the centres.
     device : str, torch.device or None, default=None
         Where NumPy arrays are computed: "cuda" moves them to a GPU, or brings them there block by
-        block, anew for every product, where they do not fit. Tensors of torch stay where they are,
-        and predictions at tensors are tensors.
+        block, anew for every product, where they take more than a quarter of its free memory or
+        more than `MERCER_MEMORY`. Tensors of torch stay where they are, and predictions at tensors
+        are tensors.
     checkpoint : path, optional
         A file for the state of an iterative solver, written every few steps. A fit that was killed
         and is started again with the same data continues from there; the file is removed at the

@@ -37,7 +37,7 @@ def spans(stop: int, step: int, start: int = 0) -> list[Span]:
 
 
 class _State:
-    """What must be made anew in a forked child: locks, the pool, and the hold on BLAS."""
+    """State that a forked child must make anew: locks, the pool, and the limit on BLAS."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -72,7 +72,7 @@ def _libraries(*loaded: bool) -> ThreadpoolController:
 
 
 def blas() -> tuple[ThreadpoolController, int]:
-    """What rules the threads of BLAS, and how many there are now.
+    """The controller of the threads of BLAS, and how many there are now.
 
     SciPy's linear algebra and torch bring a BLAS of their own when they are loaded.
     """

@@ -96,7 +96,7 @@ class Cpu(Tiled):
             line[:] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
 
     def _inputs(self, rows: Side, columns: Side) -> tuple[Any, ...]:
-        """What compiled code takes: a leaf for each pair number, norms, constants, sizes."""
+        """The arguments of compiled code: a leaf for each pair number, norms, constants, sizes."""
         plan, leaves = self.operands, []
         for operand, x, y in zip(plan.each, rows.operands, columns.operands, strict=True):
             leaves.append(operand.leaves(x, y))

@@ -88,7 +88,7 @@ class Pieces:
     program: Program
 
     def parameters(self) -> list[str]:
-        """What is known before the first row and column."""
+        """Lines that read parameters and tables, before the loops over rows and columns."""
         return [
             *(f"p{i} = p[{i}]" for i in range(len(self.program.parameters))),
             *(f"T{i} = tables[{i}]" for i in range(len(self.program.tables))),
@@ -152,7 +152,7 @@ def source_of(program: Program, dtype: Any) -> str:
 
 
 def prelude(program: Program, dtype: Any) -> str:
-    """What generated code begins with: imports, sizes, and the steps over coordinates."""
+    """The head of generated code: imports, sizes, and the steps over coordinates."""
     from mercer.evaluation.cpu.vectors import column_step, lanes, panel_width
 
     header = HEADER.format(
@@ -184,7 +184,7 @@ def _step(i: int, pair: Number) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """What one function does with the values: the lines that differ between the three."""
+    """The use that one function makes of the values: the lines in which the three differ."""
 
     name: str
     arguments: str
