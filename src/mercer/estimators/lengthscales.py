@@ -85,9 +85,10 @@ def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
     some others.
     """
     scale: Any = getattr(kernel, "lengthscale", [])
-    if np.ndim(scale) or not isinstance(points, DensePoints) or len(points) < TUNING.fewest:
+    n = len(points)
+    if np.ndim(scale) or not isinstance(points, DensePoints) or n < TUNING.fewest:
         return
-    x = _spread(points, TUNING.probed)
+    x = points.take(np.linspace(0, n - 1, min(n, TUNING.probed)).astype(int))
     values = np.abs(Gram(kernel, x).dense())
     values /= values.diagonal()[:, None]
     # K is neither where a tenth of the pairs of these few points are neither alone nor equal: the
@@ -95,7 +96,7 @@ def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
     ordinary = (values > TUNING.unrelated) & (values < 1.0 - TUNING.equal)
     if np.count_nonzero(ordinary) > (1.0 - TUNING.most) * ordinary.size:
         return
-    y = _spread(points, TUNING.against)
+    y = points.take(np.linspace(0, n - 1, min(n, TUNING.against)).astype(int))
     apart = scipy.spatial.distance.cdist(x.rows, y.rows, "chebyshev") > 0
     if not apart.any():  # repeated points do not count
         return
@@ -113,9 +114,3 @@ def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
         f"lengthscale={median:.2g} or so; columns of different units want a StandardScaler.",
         LengthscaleWarning,
     )
-
-
-def _spread(points: DensePoints, count: int) -> DensePoints:
-    """At most so many points, evenly spread over the table."""
-    n = len(points)
-    return points.take(np.arange(n) if n <= count else np.linspace(0, n - 1, count).astype(int))

@@ -17,13 +17,8 @@ from mercer.runtime.budget import free_memory
 from mercer.runtime.machine import CPU, Machine
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-FIRST_COLUMN = itemgetter((slice(None), 0))
+FIRST_COLUMN, AS_IT_IS = itemgetter((slice(None), 0)), itemgetter(...)
 CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
-
-
-def as_it_is(values: Array) -> Array:
-    """The result as it is."""
-    return values
 
 
 @runtime_checkable
@@ -110,7 +105,7 @@ class HostPoints:
         wide = DOUBLE if DOUBLE in (array.dtype, dtype) else SINGLE
         if array.ndim == 1:
             return np.ascontiguousarray(array[:, None], wide), FIRST_COLUMN
-        return np.ascontiguousarray(array, wide), as_it_is  # rows of a cluster stay there
+        return np.ascontiguousarray(array, wide), AS_IT_IS  # rows of a cluster stay there
 
     def free_memory(self) -> int:
         return free_memory()

@@ -12,12 +12,12 @@ from mercer.arrays import Array
 from mercer.distributed.admission import admitted, names_of
 from mercer.distributed.rows import Rows
 from mercer.points.kinds import (
+    AS_IT_IS,
     DOUBLE,
     FIRST_COLUMN,
     SINGLE,
     DensePoints,
     VectorPoints,
-    as_it_is,
 )
 from mercer.runtime.budget import free_memory
 from mercer.runtime.machine import CLUSTER
@@ -66,7 +66,7 @@ class ScatteredPoints(VectorPoints):
         rows = admitted(values, beside=self.rows, what="values")
         wide = DOUBLE if DOUBLE in (rows.dtype, dtype) else SINGLE
         columns = rows[:, None] if rows.ndim == 1 else rows
-        return columns.astype(wide), FIRST_COLUMN if rows.ndim == 1 else as_it_is
+        return columns.astype(wide), FIRST_COLUMN if rows.ndim == 1 else AS_IT_IS
 
 
 def scattered_points(data: Any) -> ScatteredPoints:

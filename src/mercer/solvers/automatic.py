@@ -340,7 +340,7 @@ def choose(
 
 
 def _factor_stays(kernel: Any, points: PointSet, memory: Memory) -> bool:
-    return Direct().keeps_factor(Gram(kernel, points, memory=memory))
+    return Direct().factor_plan(Gram(kernel, points, memory=memory))[0]
 
 
 def exact_seconds(kernel: Any, points: PointSet) -> float:
@@ -452,7 +452,7 @@ def fitting_centres(
 
 def _direct(kernel: Any, points: PointSet, rates: Rates) -> Candidate:
     n, machine = len(points), points.machine
-    mixed = Direct().refines(Gram(kernel, points))
+    _, mixed = Direct().factor_plan(Gram(kernel, points))
     dtype = "float32" if mixed else str(points.dtype)
     size = 4 if dtype == "float32" else 8
     seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds

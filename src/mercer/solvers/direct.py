@@ -103,29 +103,23 @@ class Direct:
     keep_factor: bool | None = None
     tuning: Tuning = field(default=Tuning(), repr=False)
 
-    def keeps_factor(self, gram: Any) -> bool:
-        """Whether the factor of this matrix will stay with the solution.
+    def factor_plan(self, gram: Any) -> tuple[bool, bool]:
+        """Whether the factor of this matrix stays with the solution, and is refined from float32.
 
         >>> import numpy as np
         >>> from mercer.kernels import Gaussian
         >>> few, many = (Gaussian().gram(np.zeros((n, 1))) for n in (100, 7000))
-        >>> Direct().keeps_factor(few), Direct().keeps_factor(many)
-        (True, False)
+        >>> Direct().factor_plan(few), Direct().factor_plan(many)
+        ((True, False), (False, True))
         """
-        if self.keep_factor is not None:
-            return self.keep_factor
-        size, budget = 8 * gram.shape[0] ** 2, memory_budget(column_memory(gram))
-        small = size <= min(self.tuning.kept, self.tuning.kept_share * budget)
-        return small and bool(gram.dtype == np.float64)
-
-    def refines(self, gram: Any) -> bool:
-        """Whether this matrix is factored in float32."""
-        if gram.dtype != np.float64 or self.keep_factor:
-            return False
-        if self.mixed is not None:
-            return self.mixed
-        large = gram.shape[0] >= self.tuning.mixed_size and gram.machine.mixed_pays
-        return bool(large) and not self.keeps_factor(gram)
+        n, double, stays, refined = gram.shape[0], gram.dtype == np.float64, self.keep_factor, False
+        if stays is None:
+            room = self.tuning.kept_share * memory_budget(column_memory(gram))
+            stays = bool(double and 8 * n**2 <= min(self.tuning.kept, room))
+        if double and not self.keep_factor:
+            large = n >= self.tuning.mixed_size and gram.machine.mixed_pays and not stays
+            refined = bool(large) if self.mixed is None else self.mixed
+        return stays, refined
 
     def solve(self, problem: Problem) -> Solution:
         if problem.has_several_ridges:
@@ -135,12 +129,13 @@ class Direct:
         work.witness = None if problem.polynomials is not None else witness_of(problem.gram)
         work.tuning, work.goal = self.tuning, dict(self.tuning.unsolved)[work.precision]
         # of the plain system, whose factor is the posterior's
-        work.keep_factor = problem.polynomials is None and self.keeps_factor(problem.gram)
+        stays, refines = self.factor_plan(problem.gram)
+        work.keep_factor = problem.polynomials is None and stays
         if work.ridge == 0.0:
             return work.minimum_norm()
         primal = has_few_features(problem.gram) if self.primal is None else self.primal
         primal = primal and problem.null_space is None
-        if not primal and self.refines(problem.gram):
+        if not primal and refines:
             refined = work.refined()
             if refined is not None:
                 return refined

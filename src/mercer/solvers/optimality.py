@@ -605,9 +605,9 @@ def ridge_residual(
     xp = namespace(problem.y)
     y = xp.reshape(problem.y, (problem.rows, -1))
     alpha = xp.reshape(problem.array(v), y.shape)
-    weights, b = problem.sample_weights, problem.constants(intercept)
+    weights, b = problem.sample_weights, problem.array(intercept)
     if problem.null_space is not None:
-        b = xp.reshape(b, y.shape)
+        b = xp.reshape(problem.array(problem.null_space) @ b, y.shape)
     roots, total = xp.sqrt(weights)[:, None], float(xp.sum(weights))
     ridge = problem.regularization * total
     sizes = xp.linalg.vector_norm(roots * y, axis=0)

@@ -460,7 +460,8 @@ def require_plain_intercept(name: str, problem: Problem, *, null_space: bool = F
 
 def require_square_loss(solver: type, problem: Problem, *, null_space: bool = False) -> None:
     """Refuse another loss than the square in a solver of linear equations."""
-    require_plain_intercept(solver.__name__, problem, null_space=null_space)
+    if problem.intercept_cost is not None or problem.null_space is not None:
+        require_plain_intercept(solver.__name__, problem, null_space=null_space)
     if not isinstance(problem.loss, Squared):
         other = "Newton()" if problem.loss.is_smooth else "DualAscent()"
         raise ValueError(
