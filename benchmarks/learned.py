@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from benchmarks import learned_peers as peers
 from benchmarks.measure import (
@@ -27,35 +28,22 @@ OURS = peers.OURS
 
 
 def tables(effort: Effort) -> Iterator[Row]:
-    """Ranks among all methods, by results that `benchmarks.learned_peers` stored.
+    """Ranks by results that `benchmarks.learned_peers` stored, without tuned methods and with them.
 
     Of the largest number of rows that ours were run with, on the splits that all methods have which
     were run on all of our tables.
     """
     everything = {int(rows): found for rows, found in peers.stored().items()}
     ran = [rows for rows, found in everything.items() if any(of.get(OURS) for of in found.values())]
-    rows = max(ran, default=0)
-    stored = everything.get(rows, {})
-    stored = {table: of for table, of in stored.items() if of.get(OURS)}
-    names = [name for name in peers.METHODS if all(of.get(name) for of in stored.values())]
-    partly = [
-        name
-        for name in peers.METHODS
-        if name not in names and any(of.get(name) for of in stored.values())
-    ]
-    ranks: dict[str, list[float]] = {name: [] for name in names}
-    seconds, fewest = 0.0, 0
-    for table, all_found in stored.items():
-        found = {name: all_found.get(name, []) for name in names}
-        splits = min(map(len, found.values()))
-        if not splits:
-            continue
-        fewest = min(fewest or splits, splits)
-        means = {name: float(np.mean([e for e, _ in of[:splits]])) for name, of in found.items()}
-        seconds = max(seconds, *(taken for _, taken in found[OURS]))
-        others = np.array(list(means.values()))
-        for name, mean in means.items():
-            ranks[name].append(1 + (others < mean).sum() + 0.5 * ((others == mean).sum() - 1))
+    if not ran:
+        yield Row("mean rank", None, "", note="run python -m benchmarks.learned_peers")
+        return
+    rows = max(ran)
+    stored = {table: of for table, of in everything[rows].items() if of.get(OURS)}
+    complete = [name for name in peers.METHODS if all(of.get(name) for of in stored.values())]
+    untuned = [name for name in complete if name not in peers.TUNED]
+    for table, of in stored.items():
+        means = mean_errors(of, untuned)
         best = min(mean for name, mean in means.items() if name != OURS)
         yield Row(
             f"{table}, {rows:,} rows: error over that of the best of the others",
@@ -64,23 +52,37 @@ def tables(effort: Effort) -> Iterator[Row]:
             larger_is_better=False,
             note=", ".join(f"{name} {mean:.4f}" for name, mean in means.items()),
         )
-    if not ranks.get(OURS):
-        yield Row("mean rank", None, "", note="run python -m benchmarks.learned_peers")
-        return
-    mean_ranks = {name: float(np.mean(found)) for name, found in ranks.items()}
-    untuned = [rank for name, rank in mean_ranks.items() if name not in (OURS, *peers.TUNED)]
-    told = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(mean_ranks.items()))
-    if partly:
-        told += f"; not run on all tables: {', '.join(partly)}"
-    yield Row(
-        f"mean rank on {len(ranks[OURS])} tables, less that of the best untuned other",
-        mean_ranks[OURS] - min(untuned),
-        "",
-        floor=0.0,
-        larger_is_better=False,
-        note=f"{told}; {fewest} split{'s' if fewest > 1 else ''} of at most {rows:,} rows; the "
-        f"longest of our fits took {seconds:.0f} s of {peers.SECONDS:.0f}",
-    )
+    longest = max(seconds for of in stored.values() for _, seconds in of[OURS])
+    for names, whose in ((untuned, "untuned"), (complete, "tuned or untuned")):
+        if names == untuned and whose != "untuned":
+            return
+        ranks = mean_ranks([mean_errors(of, names) for of in stored.values()])
+        splits = min(len(of[name]) for of in stored.values() for name in names)
+        partly = [name for name in peers.METHODS if name not in complete]
+        note = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks.items()))
+        if partly:
+            note += f"; not run on all tables: {', '.join(partly)}"
+        yield Row(
+            f"mean rank on {len(stored)} tables, less that of the best {whose} other",
+            ranks[OURS] - min(rank for name, rank in ranks.items() if name != OURS),
+            "",
+            larger_is_better=False,
+            note=f"{note}; {splits} split{'s' if splits > 1 else ''} of at most {rows:,} rows; the "
+            f"longest of our fits took {longest:.0f} s of {peers.SECONDS:.0f}",
+            **({"floor": 0.0} if whose == "untuned" else {"goal": 0.0}),
+        )
+
+
+def mean_errors(results: dict[str, Any], names: list[str]) -> dict[str, float]:
+    """The error of each method on one table, over the splits that all of them were run on."""
+    splits = min(len(results[name]) for name in names)
+    return {name: float(np.mean([e for e, _ in results[name][:splits]])) for name in names}
+
+
+def mean_ranks(tables: list[dict[str, float]]) -> dict[str, float]:
+    """From 1, the least error; equal ones share their ranks."""
+    errors = np.array([list(means.values()) for means in tables])
+    return dict(zip(tables[0], rankdata(errors, axis=1).mean(axis=0).tolist(), strict=True))
 
 
 def synthetic(effort: Effort) -> Iterator[Row]:

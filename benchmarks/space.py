@@ -44,7 +44,6 @@ from mercer import (
 from mercer.features import RandomFourierFeatures
 from mercer.kernels import Gaussian
 from mercer.kernels.named import median_distance
-from mercer.solvers import Direct
 
 
 def points(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -261,8 +260,7 @@ def posteriors(effort: Effort) -> Iterator[Row]:
     found: dict[str, Any] = {}
 
     def ours() -> None:
-        solver = Direct(keep_factor=True)
-        model = KernelRidge(alpha, kernel=Gaussian(scale), solver=solver).fit(X, y)
+        model = KernelRidge(alpha, kernel=Gaussian(scale)).fit(X, y)
         mean, deviation = model.predict(new, return_std=True)
         found["mercer"] = mean, deviation / np.sqrt(model.scale())
 

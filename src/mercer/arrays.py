@@ -112,7 +112,7 @@ def beside(values: Array, like: Array) -> Array:
 
 
 def likeness(array: Array) -> tuple[Any, ...]:
-    """What arrays that can be computed with together have in common: a key for what is cached.
+    """Library, device and precision: equal for arrays that can be computed with together.
 
     >>> import numpy
     >>> likeness(numpy.ones(2)) == likeness(numpy.zeros((3, 3)))

@@ -36,7 +36,7 @@ WARM_ROWS = 1100  # more than are stored whole, so that rows are computed on the
 
 
 def works(kernels: tuple[Kernel, ...] = KERNELS) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What is run, with a name: each kernel in both precisions, then the solvers."""
+    """The functions to run, with names: each kernel in both precisions, then the solvers."""
     random = np.random.default_rng(0)
     X = random.standard_normal((WARM_ROWS, 3))
     y = np.sin(X[:, 0]) + 0.1 * random.standard_normal(WARM_ROWS)

@@ -103,6 +103,29 @@ def test_centres_objects_and_single_columns():
     assert KernelCCA(1, centres=Given(X[:20])).fit(X, X).correlations_[0] > 0.5
 
 
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("kernel", [Gaussian(0.8), Laplacian(1.0)], ids=["low rank", "full rank"])
+def test_all_points_give_what_features_with_all_points_as_centres_give(kernel, count):
+    """Features take an eigendecomposition of K, a pivoted factor does not."""
+    given, new = views(300)[:count], views(40, seed=1)[:count]
+    params = {"kernel": kernel, "regularization": 0.02}
+    model = KernelCCA(3, **params).fit(*given)
+    slow = KernelCCA(3, centres=300, random_state=0, **params).fit(*given)
+    np.testing.assert_allclose(model.correlations_, slow.correlations_, rtol=1e-9)
+    for found, expected in zip(model.transform(*new), slow.transform(*new), strict=True):
+        signs = np.sign((found * expected).sum(axis=0))
+        np.testing.assert_allclose(found * signs, expected, atol=1e-6 * np.abs(expected).max())
+    values = model.transform(*given)
+    np.testing.assert_allclose([v.mean(axis=0) for v in values], 0.0, atol=1e-10)
+
+
+def test_components_beyond_the_rank_are_zero():
+    X = views()[0]
+    model = KernelCCA(2, kernel=Linear(), regularization=1e-3).fit(X, np.ones((60, 1)))
+    np.testing.assert_allclose(model.correlations_, 0.0, atol=1e-12)
+    assert not np.any(model.transform(X, np.ones((60, 1)))[0])
+
+
 def series(values):
     return pytest.importorskip("pandas").Series(values)
 

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.errors import ApproximationWarning
-from mercer.kernels import Exponential, Laplacian
+from mercer.kernels import Exponential, Laplacian, Matern
 from mercer.solvers import ConjugateGradient, Direct, automatic
 
 RNG = np.random.default_rng(0)
@@ -51,6 +51,42 @@ def test_names_of_columns():
     model = LearnedKernelRegressor(**SMALL).fit(frame, Y)
     assert next(iter(model.importances())) == "b"
     np.testing.assert_allclose(sum(model.importances().values()), 1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_linear_part_is_fitted_first_where_it_explains_nearly_all(dtype, outputs):
+    rows = RNG.uniform(size=(400, 3)).astype(dtype) * np.array([1.0, 100.0, 1e-3], dtype)
+    y = 50 * rows[:, 0] + 0.3 * rows[:, 1] + np.sin(9 * rows[:, 0].astype(np.float64))
+    y = y if outputs == 1 else np.stack([y, -2 * y], axis=1)
+    weights = np.where(np.arange(300) < 290, 1.0, 0.0)
+    wrong = np.where((weights > 0).reshape(-1, *[1] * (y.ndim - 1)), y[:300], 1e3)
+    fit = {**SMALL, "kernel": Exponential()}
+    model = LearnedKernelRegressor(**fit).fit(rows[:300], wrong, weights)
+    plain = LearnedKernelRegressor(**fit, linear_part=False).fit(rows[:300], wrong, weights)
+    errors = [np.abs(one.predict(rows[300:]) - y[300:]).mean() for one in (model, plain)]
+    assert errors[0] < 0.5 * errors[1]
+    assert model.predict(rows).shape == y.shape
+    slopes = np.linalg.lstsq(
+        np.column_stack([np.ones(290), rows[:290].astype(np.float64)]), y[:290], rcond=None
+    )[0][1:]
+    np.testing.assert_allclose(model.linear_part_(np.eye(3)), slopes, rtol=1e-3, atol=1e-3)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict(rows), model.predict(rows))
+
+
+def test_a_linear_part_is_left_out_where_it_explains_little_and_taken_where_it_is_asked_for():
+    assert LearnedKernelRegressor(**SMALL).fit(X, Y).linear_part_ is None
+    assert LearnedKernelRegressor(**SMALL, linear_part=True).fit(X, Y).linear_part_ is not None
+    with pytest.raises(ValueError, match='linear_part must be True, False or "auto"'):
+        LearnedKernelRegressor(**SMALL, linear_part="yes").fit(X, Y)
+
+
+def test_smooth_kernels_learn_from_float32_rows_without_noise():
+    # K rounded to float32 had no Cholesky factor with the ridge that such targets ask for
+    rows = np.random.default_rng(0).uniform(size=(300, 3)).astype(np.float32)
+    model = LearnedKernelRegressor(kernel=Matern(2.5), form="diagonal").fit(rows, rows[:, 0] ** 2)
+    assert np.abs(model.predict(rows) - rows[:, 0] ** 2).max() < 1e-3
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

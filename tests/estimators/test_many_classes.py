@@ -27,7 +27,7 @@ def one_by_one(monkeypatch):
 
     def fit(model, *data):
         with monkeypatch.context() as patch:
-            patch.setattr(pairs, "QUICK", 0)
+            patch.setattr(pairs, "TUNING", pairs.Tuning(one_call=0))
             return model.fit(*data)
 
     return fit

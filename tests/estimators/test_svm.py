@@ -119,6 +119,14 @@ def test_kernels_of_every_kind_give_the_same_machine():
     assert np.allclose(single.decision_function(X.astype(np.float32)), expected, atol=1e-4)
 
 
+def test_polynomials_of_rows_whose_powers_are_beyond_float32():
+    X = np.random.default_rng(0).standard_normal((120, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    expected = svm.SVC(kernel="poly", coef0=1.0).fit(X, y).predict(X)
+    large = (1e15 * X).astype(np.float32)
+    assert np.array_equal(SVC(kernel="poly", coef0=1.0).fit(large, y).predict(large), expected)
+
+
 def test_texts_are_points_too():
     words, y = ["aab", "abb", "ab", "xyz", "xz", "zzy"], [0, 0, 0, 1, 1, 1]
     kernel = PairKernel(common_letters)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -223,16 +225,65 @@ def test_pickles_of_models_on_centres_hold_no_training_rows():
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_a_kept_factor_serves_the_posterior(monkeypatch, fit_intercept):
+def test_the_factor_of_the_fit_serves_the_posterior(monkeypatch, fit_intercept):
     X, y, new = data()
     weights = np.linspace(0.0, 2.0, len(y))
     params = {"fit_intercept": fit_intercept}
-    expected = ridge(**params).fit(X, y, weights).predict(new, return_std=True)
-    model = ridge(solver=Direct(keep_factor=True), **params).fit(X, y, weights)
-    again = pickle.loads(pickle.dumps(model))
-    assert again.solution_.factor is None
-    monkeypatch.setattr("mercer.linalg.cholesky", lambda *_: pytest.fail("factored again"))
-    np.testing.assert_allclose(model.predict(new, return_std=True), expected, rtol=1e-9)
+    without = ridge(solver=Direct(keep_factor=False), **params).fit(X, y, weights)
+    model = ridge(**params).fit(X, y, weights)
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    questions = {
+        "deviations": lambda m: m.predict(new, return_std=True),
+        "intervals": lambda m: m.predict_interval(new),
+        "leave-one-out": lambda m: m.leave_one_out(),
+        "smoother": lambda m: m.hat_matrix(),
+    }
+    expected = {name: ask(without) for name, ask in questions.items()}
+    for again in copies:
+        assert again.solution_.factor is None
+        assert getattr(again, "_known", None) is None
+        np.testing.assert_allclose(questions["deviations"](again), expected["deviations"], 1e-9)
+    monkeypatch.setattr("mercer.linalg.cholesky", lambda *_, **__: pytest.fail("factored again"))
+    for name, ask in questions.items():
+        for _ in range(2):
+            np.testing.assert_allclose(ask(model), expected[name], rtol=1e-9, err_msg=name)
+
+
+STAYING = {  # matrices of 1500 rows, 18 MB each, after the fit and after the first question
+    "none": (Direct(keep_factor=False), "10MB", [0, 0]),
+    "that of the first question": (Direct(keep_factor=False), "20MB", [0, 1]),
+    "that of the fit": (Direct(), "10MB", [1, 1]),
+}
+
+
+@pytest.mark.parametrize(("solver", "budget", "expected"), STAYING.values(), ids=STAYING.keys())
+def test_factors_that_stay_are_within_the_budget(monkeypatch, solver, budget, expected):
+    X, y, new = data(n=1500)
+    ridge(solver=solver).fit(X, y).predict(new, return_std=True)  # code is loaded
+    tracemalloc.start()
+    try:
+        model = ridge(solver=solver).fit(X, y)
+        after_fit = tracemalloc.get_traced_memory()[0]
+        monkeypatch.setenv("MERCER_MEMORY", budget)
+        first = model.predict(new, return_std=True)
+        after_question = tracemalloc.get_traced_memory()[0]
+        found = [round(used / (8 * 1500**2)) for used in (after_fit, after_question)]
+        assert found == expected
+        np.testing.assert_array_equal(model.predict(new, return_std=True), first)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_passed_matrix_is_not_overwritten():
+    X, y, new = data()
+    kernel = Gaussian(0.9)
+    model = ridge(kernel="precomputed").fit(kernel(X), y)
+    cross = kernel(new, X)
+    before = cross.copy()
+    np.testing.assert_allclose(
+        model.smoother_weights(cross), ridge().fit(X, y).smoother_weights(new), rtol=1e-9
+    )
+    np.testing.assert_array_equal(cross, before)
 
 
 def test_rows_in_blocks():

@@ -25,8 +25,8 @@ KERNEL = Gaussian(0.5)
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Three blocks of these points, and a device on which nothing fits."""
-    monkeypatch.setattr(streamed, "BLOCK_BYTES", 30 * X[0].nbytes)
-    monkeypatch.setattr(streamed, "SHARE", 0.0)
+    few = streamed.Tuning(share=0.0, block_bytes=30 * X[0].nbytes)
+    monkeypatch.setattr(streamed, "TUNING", few)
 
 
 def sides(rows):
@@ -99,6 +99,23 @@ def test_an_estimator_brings_what_does_not_fit(small_blocks, given, tmp_path, mo
     values = model.predict(X[:9])
     assert isinstance(values, np.ndarray)
     np.testing.assert_allclose(values, plain.predict(X[:9]), rtol=0, atol=1e-6)
+
+
+def test_a_row_pass_brings_rows_once(small_blocks, monkeypatch):
+    brought, blocks = [], StreamedPoints.blocks
+    monkeypatch.setattr(StreamedPoints, "blocks", lambda p: brought.append(len(p)) or blocks(p))
+    (far, near), (_, centres) = sides(X), sides(X[:40])
+    v, row_map = torch.ones(40, 1).double(), Affine(torch.ones(1, 1), torch.ones(1, 1), True)
+    ours, true = (Gram(KERNEL, x, centres).row_pass(v, row_map) for x in (far, near))
+    assert brought == [70]
+    np.testing.assert_allclose(ours.product, true.product, rtol=1e-12)
+    np.testing.assert_allclose(ours.values, true.values, rtol=1e-12)
+
+
+def test_the_memory_budget_counts_on_a_device(monkeypatch):
+    assert streamed.fits(X, "cpu")
+    monkeypatch.setenv("MERCER_MEMORY", str(X.nbytes - 1))
+    assert not streamed.fits(X, "cpu")
 
 
 def test_what_fits_is_moved(monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.kernel_approximation import Nystroem as Theirs
 from threadpoolctl import threadpool_limits
 
+from mercer import KernelRidge
 from mercer.features.centres import (
     Given,
     Greedy,
@@ -232,11 +233,20 @@ def test_pivots_in_order_are_those_of_a_whole_factorisation():
 
 def test_centres_are_pivots_where_that_pays():
     k = Gaussian()
-    many, few = k.points(np.zeros((50_000, 2))), k.points(np.zeros((200, 2)))
+    many, all_of_them = k.points(np.zeros((50_000, 2))), k.points(np.zeros((100, 2)))
     assert isinstance(drawn(100, k, many), RandomlyPivoted)
-    assert isinstance(drawn(100, k, few), Uniform)
+    assert isinstance(drawn(100, k, all_of_them), Uniform)
     own = PairKernel(lambda x, y: float(x[0] == y[0]))  # nothing is known of it, and it is slow
     assert isinstance(drawn(100, own, own.points(np.zeros((50_000, 2)))), Uniform)
+
+
+def test_centres_that_are_a_third_of_the_rows_are_independent():
+    """Drawn at random, three hundred of them have a K_MM that is singular to rounding."""
+    X = np.random.default_rng(0).standard_normal((900, 2))
+    y = np.sin(3.0 * X[:, 0]) + X[:, 1]
+    model = KernelRidge(1e-2, kernel=Gaussian(1.0), centres=300, random_state=0).fit(X, y)
+    assert model.solution_.status.converged
+    assert model.solution_.gap < 1e-8 * model.solution_.objective
 
 
 @pytest.mark.parametrize(("width", "few"), [(60, True), (2, False)])

@@ -400,6 +400,22 @@ def test_with_rows_far_out_the_sample_is_drawn_by_leverage():
     assert spectrum[-1] < 3 * spectrum[0]  # 4.5 with leverages of the uniform sample only
 
 
+def test_rows_that_are_centres_have_more_leverage_and_need_no_sample_of_their_own():
+    """Each has a direction for itself, which costs a step or two, and a sample by leverage more."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(16_000, 30)).astype(np.float32)
+    C, y, k = X[:800], np.sin(X[:, 0]) + 0.5 * rng.normal(size=len(X)), Exponential(6.0)
+    problem = Problem.on_centres(cross_gram(k, k.points(X), k.points(C)), y, Squared(), 1 / len(X))
+    solution = Newton(1e-3).solve(problem)
+    assert solution.status.converged
+    assert solution.history["preconditioners"] == [1]
+    state = Newton(1e-3).begin(problem)
+    state.work.hessians.at(state.point, Squared())
+    rows, _, weights = state.work.hessians.sample
+    assert len(rows) <= 4 * len(C)  # of 16,000, which were all taken where leverages differ
+    assert weights == pytest.approx(len(X) / len(rows))
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("kind", [SampledHessian, GeneralHessian])
 def test_a_sample_that_is_extended_is_that_of_all_its_rows(kind, intercept):

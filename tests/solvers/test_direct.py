@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from dataclasses import replace
 
@@ -293,10 +295,52 @@ def test_values_too_large_for_float32_are_factored_in_float64():
 
 def test_small_problems_are_factored_in_float64_and_large_ones_refined():
     assert "refined" not in Direct().solve(problem()).status.message
-    early = Direct(tuning=direct.Tuning(mixed_size=N))
+    early = Direct(tuning=direct.Tuning(mixed_size=N, kept=0))
     assert "refined" in early.solve(problem()).status.message
     assert "refined" not in early.solve(problem(n=N - 1)).status.message
     assert "refined" not in early.solve(problem(dtype=np.float32)).status.message
+
+
+# ---- the factor that stays -----------------------------------------------------------------------
+
+
+def test_a_small_factor_stays_with_the_solution_but_not_with_its_copies():
+    solution = Direct().solve(problem())
+    lower = solution.factor.lower
+    matrix = problem().gram.dense() + N * problem().regularization * np.eye(N)
+    np.testing.assert_allclose(lower @ lower.T, matrix, atol=1e-13)
+    for again in (
+        copy.copy(solution),
+        copy.deepcopy(solution),
+        pickle.loads(pickle.dumps(solution)),
+    ):
+        assert again.factor is None
+        np.testing.assert_array_equal(again.coefficients, solution.coefficients)
+    assert solution.factor is not None
+
+
+LARGER = {
+    "not wanted": (Direct(keep_factor=False), {}),
+    "too many rows": (Direct(tuning=direct.Tuning(kept=8 * N**2 - 1)), {}),
+    "more than a share of the budget": (Direct(), {"memory": 16 * 8 * N**2 - 16}),
+    "in float32": (Direct(), {"dtype": np.float32}),
+}
+
+
+@pytest.mark.parametrize(("solver", "params"), LARGER.values(), ids=LARGER.keys())
+def test_other_factors_do_not_stay_unless_asked_for(solver, params):
+    given = problem(**{name: value for name, value in params.items() if name != "memory"})
+    given.gram.memory = params.get("memory")
+    assert solver.solve(given).factor is None
+    assert replace(solver, keep_factor=True).solve(given).factor is not None
+
+
+def test_a_factor_of_another_ridge_does_not_stay():
+    X = 1e9 * np.ones((N, 1)) + points()[:, :1]
+    given = Problem(Polynomial(3, 1.0).gram(X), values(points()), Squared(), 1e-30)
+    solution = Direct(primal=False).solve(given)
+    assert "hides" in solution.status.message
+    assert solution.factor is None
 
 
 # ---- few features --------------------------------------------------------------------------------

@@ -49,18 +49,18 @@ def works(rows: int) -> list[tuple[str, str, Callable[[], Any], Callable[[], Any
 def run(options: Any) -> None:
     """Time them in turns and print the table."""
     asked = works(options.rows)
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     with progress_bar(not (options.quiet or options.json)) as notify:
         for work in asked:
             if notify is not None:
-                notify(work[0], len(found) / len(asked))
-            found.append(_measured(*work))
+                notify(work[0], len(results) / len(asked))
+            results.append(_measured(*work))
     if options.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(results, indent=1))
         return
     head = f"work, {options.rows:,} rows"
     print(f"{head:<28}{'mercer':>10}{'peer':>10}{'times':>8}  agreement")
-    for row in found:
+    for row in results:
         times = row["peer"] / row["mercer"]
         print(
             f"{row['work']:<28}{row['mercer']:>9.3f}s{row['peer']:>9.3f}s{times:>7.1f}×"

@@ -114,13 +114,13 @@ def _predictions(model: Any, table: Any, level: float, notify: Any = None) -> di
     record, rows = model.record_, row_count(table)
     numbers = record.task == "regression"
     width = model.interval_width(level) if numbers else 0.0
-    found = []
+    parts = []
     for start in range(0, max(rows, 1), PREDICTED_ROWS):
         part = take_rows(table, slice(start, start + PREDICTED_ROWS))
-        found.append(model.predict(part) if numbers else model.predict_proba(part))
+        parts.append(model.predict(part) if numbers else model.predict_proba(part))
         if notify is not None:
             notify("predicting", min(start + PREDICTED_ROWS, rows) / max(rows, 1))
-    values = np.concatenate(found)
+    values = np.concatenate(parts)
     if numbers:
         return {record.target: values, "low": values - width, "high": values + width}
     columns: dict[str, Any] = {record.target: model.classes_[values.argmax(axis=1)]}

@@ -20,18 +20,18 @@ def diabetes() -> dict[str, Any]:
     The sex is a category again, and some values of glucose are made missing, as in real tables.
     """
     rows, target = load_diabetes(return_X_y=True, scaled=False)
-    found: dict[str, Any] = {name: rows[:, i] for i, name in enumerate(MEASUREMENTS)}
-    found["sex"] = np.where(found["sex"] == 1, "female", "male").astype(object)
+    columns: dict[str, Any] = {name: rows[:, i] for i, name in enumerate(MEASUREMENTS)}
+    columns["sex"] = np.where(columns["sex"] == 1, "female", "male").astype(object)
     missing = np.random.default_rng(0).random(len(rows)) < 0.05
-    found["glucose"] = np.where(missing, np.nan, found["glucose"])
-    return {**found, "progression": target}
+    columns["glucose"] = np.where(missing, np.nan, columns["glucose"])
+    return {**columns, "progression": target}
 
 
 def digits() -> dict[str, Any]:
     """1,797 images of digits by hand: the ink in 8 × 8 fields, and the digit."""
     rows, target = load_digits(return_X_y=True)
-    found = {f"row {i // 8} column {i % 8}": rows[:, i] for i in range(64)}
-    return {**found, "digit": target}
+    columns = {f"row {i // 8} column {i % 8}": rows[:, i] for i in range(64)}
+    return {**columns, "digit": target}
 
 
 def run(options: Any) -> None:

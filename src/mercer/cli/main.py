@@ -1,4 +1,4 @@
-"""From the arguments to a command, and from what it refuses to a sentence and an exit code."""
+"""The entry point: runs a command, and turns errors into a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_command(arguments: Sequence[str] | None) -> None:
-    """Run a command; what it refuses is raised."""
+    """Run a command; errors are raised."""
     options = parser().parse_args(arguments)
     if getattr(options, "memory", None):
         os.environ["MERCER_MEMORY"] = options.memory
@@ -37,7 +37,7 @@ def run_command(arguments: Sequence[str] | None) -> None:
 
 
 def _sentence(refusal: Exception) -> tuple[str, int]:
-    """What to say of a refusal, and the exit code."""
+    """The sentence for an error, and the exit code."""
     if isinstance(refusal, OSError):
         where = f"{refusal.filename}: " if refusal.filename else ""
         return f"{where}{refusal.strerror or refusal}.", NOT_WRITTEN

@@ -14,7 +14,7 @@ from mercer.distributed.rows import Rows, spread
 
 
 def is_collection(data: Any) -> bool:
-    """Whether this is an array or a table of Dask, told without importing dask.
+    """Whether this is an array or a table of Dask, without importing dask.
 
     >>> is_collection([1.0])
     False

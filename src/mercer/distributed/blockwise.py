@@ -77,15 +77,15 @@ def with_fields(thing: Any, change: Callable[[Any], Any]) -> Any:
 
 def without_rows(thing: Any, has_rows: Callable[[Any], bool]) -> tuple[Any, list[Any]]:
     """A dataclass with slots in place of its arrays of rows, and these arrays."""
-    found: list[Any] = []
+    arrays: list[Any] = []
 
     def taken_out(part: Any) -> Any:
         if not has_rows(part):
             return part
-        found.append(part)
-        return Slot(len(found) - 1)
+        arrays.append(part)
+        return Slot(len(arrays) - 1)
 
-    return with_fields(thing, taken_out), found
+    return with_fields(thing, taken_out), arrays
 
 
 def with_rows(thing: Any, blocks: Sequence[Any]) -> Any:

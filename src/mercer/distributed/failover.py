@@ -49,16 +49,16 @@ class Failover(SchedulerPlugin):
 
     def rescue(self) -> None:
         """Give tasks that are bound to lost workers to the successors of these."""
-        scheduler, found = self.scheduler, {}
+        scheduler, recommended = self.scheduler, {}
         for task in list(scheduler.unrunnable):
             bound = task.worker_restrictions
             if bound and len(bound) == 1 and _is_ours(task):
                 successor = self.successor(next(iter(bound)))
                 if successor is not None and successor not in bound:
                     scheduler.set_restrictions({task.key: successor})
-                    found[task.key] = "processing"
-        if found:
-            scheduler.transitions(found, stimulus_id=NAME)
+                    recommended[task.key] = "processing"
+        if recommended:
+            scheduler.transitions(recommended, stimulus_id=NAME)
 
 
 def _is_ours(task: Any) -> bool:

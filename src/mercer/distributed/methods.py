@@ -46,12 +46,12 @@ def by_blocks(kind: type) -> None:
     kinds[_learned_by_blocks] = learns
     for wrapped, name in ((one, name) for one, names in kinds.items() for name in names):
         owner = next((base for base in kind.__mro__ if name in base.__dict__), None)
-        found: Any = None if owner is None else owner.__dict__[name]
-        if hasattr(found, "fn"):  # scikit-learn's `available_if`
-            if not hasattr(found.fn, "takes_collections"):
-                found.fn = wrapped(found.fn, name)
-        elif callable(found) and not hasattr(found, "takes_collections") and takes_X(found):
-            setattr(kind, name, wrapped(found, name))
+        own: Any = None if owner is None else owner.__dict__[name]
+        if hasattr(own, "fn"):  # scikit-learn's `available_if`
+            if not hasattr(own.fn, "takes_collections"):
+                own.fn = wrapped(own.fn, name)
+        elif callable(own) and not hasattr(own, "takes_collections") and takes_X(own):
+            setattr(kind, name, wrapped(own, name))
 
 
 def takes_X(method: Any) -> bool:
@@ -192,7 +192,7 @@ def _learn_block(
 
 
 def _computed(model: Any, name: str, X: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A lazy array whose blocks are those of X; the model travels to each worker once."""
+    """A lazy array whose blocks are those of X; the model is sent to each worker once."""
     from dask import delayed
 
     names = tuple(X.columns) if is_table(X) else None

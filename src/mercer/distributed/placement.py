@@ -172,7 +172,7 @@ class Placement:
             self.workers = self.client.run_on_scheduler(present_workers, list(self.workers))
 
     def fetched(self, futures: Any) -> Any:
-        """What futures hold, here."""
+        """The results of futures, brought to this process."""
         with connected():
             return self.client.gather(futures)
 

@@ -19,7 +19,7 @@ FEW = 32  # workers whose small results come here one by one
 
 
 def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: Any) -> Any:
-    """What `function` makes of each block, joined two by two, here.
+    """`function` of each block, the results joined two by two and brought here.
 
     A worker goes through its blocks in one task: these functions are cheap.
     """
@@ -155,10 +155,10 @@ def taken(rows: Rows, places: Any) -> np.ndarray:
     for group, part in zip(groups, gathered, strict=True):
         for i, piece in zip(group, part, strict=True):
             pieces[i] = piece
-    found = np.concatenate(pieces) if pieces else rows.sample
+    rows_here = np.concatenate(pieces) if pieces else rows.sample
     back = np.empty(len(flat), np.int64)
     back[order] = np.arange(len(flat))
-    result = found[back]
+    result = rows_here[back]
     return result[0] if numbers.ndim == 0 else result
 
 
@@ -189,26 +189,26 @@ def counted(parts: list[Any]) -> list[int]:
 
 
 def by_block(placement: Placement, values: list[Any]) -> list[Any]:
-    """What groups gave for their blocks, in the order of blocks."""
+    """The results of groups of blocks, in the order of blocks."""
     order = [i for group in placement.groups for i in group]
-    found: list[Any] = [None] * len(order)
+    in_order: list[Any] = [None] * len(order)
     for i, value in zip(order, values, strict=True):
-        found[i] = value
-    return found
+        in_order[i] = value
+    return in_order
 
 
 def row_numbers(mask: Rows) -> np.ndarray:
     """The numbers of the rows where something is not 0; a bit for each row travels, or less."""
     marks = reduced("nonzero", mask, _marks, joined_in_order)
     starts, lengths = mask.placement.starts, mask.placement.lengths
-    found = []
+    places = []
     for i, mark in enumerate(by_block(mask.placement, marks)):
         if mark is True:
-            found.append(np.arange(starts[i], starts[i + 1]))
+            places.append(np.arange(starts[i], starts[i + 1]))
         elif mark is not False:
             bits = np.unpackbits(mark, count=lengths[i])
-            found.append(starts[i] + np.flatnonzero(bits))
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+            places.append(starts[i] + np.flatnonzero(bits))
+    return np.concatenate(places) if places else np.empty(0, np.int64)
 
 
 def _marks(block: np.ndarray) -> list[Any]:
@@ -224,17 +224,17 @@ def smallest(rows: Rows, count: int) -> np.ndarray:
     programs, leaves = wanted(rows)
     tasks = [[programs[i], leaves[i], int(starts[i]), count] for i in range(len(leaves))]
     parts = placement.each_group("smallest", _smallest_group, tasks)
-    found = np.concatenate(placement.fetched(parts))
-    return found[np.argsort(found[:, 0], kind="stable")[:count], 1].astype(np.int64)
+    candidates = np.concatenate(placement.fetched(parts))
+    return candidates[np.argsort(candidates[:, 0], kind="stable")[:count], 1].astype(np.int64)
 
 
 def _smallest_group(tasks: list[Any]) -> np.ndarray:
     """Values and row numbers of the least values in some blocks."""
-    found = []
+    pairs = []
     for program, blocks, start, _ in tasks:
         values = np.asarray(program(blocks), np.float64)
-        found.append(np.stack([values, start + np.arange(len(values), dtype=np.float64)], axis=1))
-    every, count = np.concatenate(found), tasks[0][3]
+        pairs.append(np.stack([values, start + np.arange(len(values), dtype=np.float64)], axis=1))
+    every, count = np.concatenate(pairs), tasks[0][3]
     return every[np.argsort(every[:, 0], kind="stable")[:count]]
 
 

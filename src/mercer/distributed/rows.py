@@ -172,7 +172,7 @@ ARRAY_METHODS = frozenset((*OVER_ALL, "astype", "clip", "nonzero", "round", "squ
 
 
 class Transposed:
-    """The transposed of rows: to be multiplied by rows, or gone through column by column."""
+    """The transposed of rows: to be multiplied by rows, or iterated over by column."""
 
     __array_ufunc__ = None
 
@@ -206,7 +206,7 @@ def _functions() -> Any:
 
 
 def mapped(function: Callable[..., Any], *args: Any, **options: Any) -> Rows:
-    """What a function of NumPy makes of each block, computed when it is needed."""
+    """A function of NumPy applied to each block, computed when it is needed."""
     placement = next(rows_in((args, list(options.values())))).placement
     for part in rows_in((args, list(options.values()))):
         if part.placement.lengths != placement.lengths:

@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
+from scipy.linalg.lapack import dpstrf
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.validation import check_is_fitted
@@ -19,17 +20,20 @@ from mercer.checks import check_count, check_positive
 from mercer.errors import ApproximationWarning
 from mercer.estimators.inputs import as_column
 from mercer.features import Nystroem
-from mercer.features.centres import AnyChoice, Given, Uniform
-from mercer.features.inputs import KernelInput, is_elsewhere, length
+from mercer.features.centres import AnyChoice, Uniform
+from mercer.features.inputs import KernelInput, from_tensor, is_elsewhere, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
+from mercer.operators import Gram
 from mercer.runtime.budget import in_words, memory_budget
 from mercer.runtime.threads import spans
 
 VIEW_ROWS = 2048  # of all views, whose features are stored at a time
 SMALL = 512  # features of all views, up to which all eigenvalues are computed
-SQUARES, OF_VIEW = 3, 5  # matrices between all features that are stored, and of those of one view
+SQUARES, OF_CENTRES = 3, 5  # matrices between all features that are stored, and those of one view
+OF_POINTS = 4  # matrices that are stored while that of one view is factored, beside those of others
+NEGLIGIBLE = 1e-7  # correlations below that are rounding, the root of that of their squares
 NUMBERS = [np.float64, np.float32]  # that views of numbers are, or become
 
 
@@ -43,8 +47,9 @@ class KernelCCA(KernelInput, BaseEstimator):
     for every two views with matrices of full rank, so κ > 0. For m views the sum of the covariances
     of all pairs is maximised.
 
-    Views are reduced to Nyström features: with all points as centres (the default) this is exact,
-    with `centres` the cost is linear in the number of rows.
+    On all points (the default) R = TᵀT comes from a pivoted Cholesky factor of K, which takes time
+    in nr² for a matrix of rank r. With `centres` views are reduced to Nyström features, and the
+    cost is linear in the number of rows.
 
     Parameters
     ----------
@@ -113,24 +118,15 @@ class KernelCCA(KernelInput, BaseEstimator):
             self._map(kernel, view, number, choice)
             for number, (kernel, view) in enumerate(zip(kernels, views, strict=True))
         ]
-        moments = _Moments(maps, views)
-        between, roots = moments.whitened(ridges)
-        count = min(self.n_components, *(phi.feature_count for phi in maps))
-        values, vectors = _leading(between, count)
-        functions, offsets = list[RKHSFunction](), list[np.ndarray]()
-        for phi, part, root, mean in zip(maps, moments.parts, roots, moments.means, strict=True):
-            block = vectors[part]
-            sizes = np.linalg.norm(block, axis=0)
-            weights = root.other_half_solve(block / np.where(sizes > 0, sizes, 1.0))
-            centres = phi.kernel_.points(phi.components_)
-            coefficients = np.asarray(phi.normalization_, np.float64).T @ weights
-            f = RKHSFunction(phi.kernel_, centres, coefficients.astype(centres.dtype))
-            functions.append(f)
-            offsets.append(mean @ weights)
+        whitened = (_OnPoints if choice is None else _OnCentres)(maps, views, ridges)
+        sizes = [part.stop - part.start for part in whitened.parts]
+        count = min(self.n_components, *sizes)
+        values, vectors = _leading(whitened.multiply, sum(sizes), count)
+        found = whitened.functions(vectors)
         self.__dict__.update(
             correlations_=np.clip(values / (len(views) - 1), 0.0, 1.0),
-            functions_=functions,
-            offsets_=offsets,
+            functions_=[f for f, _ in found],
+            offsets_=[mean for _, mean in found],
             kernels_=[phi.kernel_ for phi in maps],
             _maps=maps,
         )
@@ -172,15 +168,15 @@ class KernelCCA(KernelInput, BaseEstimator):
         """The centres of each view: what was asked for, or all points as long as they have room."""
         if self.centres is not None:
             return self.centres
-        rows, room = length(views[0]), memory_budget()
-        fitting = max(1, math.isqrt(room // (8 * (SQUARES * len(views) ** 2 + OF_VIEW))))
-        if rows <= fitting:
+        rows, count, room = length(views[0]), len(views), memory_budget()
+        needed = 8 * rows**2 * (count + OF_POINTS)
+        if needed <= room:
             return None
-        needed = in_words(room * (rows / fitting) ** 2)
+        fitting = max(1, math.isqrt(room // (8 * (SQUARES * count**2 + OF_CENTRES))))
         warnings.warn(
-            f"KernelCCA of all {rows} points takes {needed}, and the budget is {in_words(room)}, "
-            f"so views are reduced to {fitting} centres. Write centres={fitting} to agree, or "
-            "raise MERCER_MEMORY.",
+            f"KernelCCA of all {rows} points takes {in_words(needed)}, and the budget is "
+            f"{in_words(room)}, so views are reduced to {fitting} centres. Write "
+            f"centres={fitting} to agree, or raise MERCER_MEMORY.",
             ApproximationWarning,
             stacklevel=3,  # of fit
         )
@@ -192,9 +188,7 @@ class KernelCCA(KernelInput, BaseEstimator):
                 "KernelCCA finds functions of points, and a precomputed matrix has none: pass "
                 "kernels, and the views themselves."
             )
-        if choice is None:
-            choice = Given(view)
-        elif not hasattr(choice, "choose"):
+        if choice is not None and not hasattr(choice, "choose"):
             check_count(self, "centres", choice)
             choice = Uniform(min(int(choice), length(view)), self.random_state)
         named: dict[str, Any] = {}
@@ -203,7 +197,7 @@ class KernelCCA(KernelInput, BaseEstimator):
             named = {name: getattr(self, name) for name in names}
         phi = Nystroem(kernel, centres=choice, **named)
         _check_numbers(self, phi, view, number)
-        return phi.fit(view)
+        return phi if choice is None else phi.fit(view)
 
     def _for_each(self, name: str, count: int) -> list[Any]:
         """A parameter for each view."""
@@ -215,52 +209,135 @@ class KernelCCA(KernelInput, BaseEstimator):
         return list(value)
 
 
-class _Moments:
-    """Means and covariances of the features of all views, side by side, in one pass over rows."""
+class _OnPoints:
+    """R = K(K + ρI)⁻¹ = TᵀT of the centred Gram matrix of each view, with ρ = nκ.
 
-    def __init__(self, maps: Sequence[Nystroem], views: Sequence[Any]) -> None:
-        sizes = [phi.feature_count for phi in maps]
-        ends = np.cumsum(sizes)
-        self.parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        n, total = length(views[0]), int(ends[-1])
+    Of a pivoted Cholesky factor K = FFᵀ and MMᵀ = FᵀF + ρI, T = M⁻¹Fᵀ. The best functions are the
+    leading eigenvectors z of the matrix with the blocks T_i T_jᵀ, i ≠ j. With q_i = Σ_{j≠i} T_jᵀz_j
+    the coefficients of f_i are proportional to (K + ρI)⁻¹q_i = (q_i − Rq_i)/ρ.
+    """
+
+    def __init__(
+        self, maps: Sequence[Nystroem], views: Sequence[Any], ridges: Sequence[float]
+    ) -> None:
+        self.grams, self.means, self.roots = list[Gram](), list[np.ndarray](), list[np.ndarray]()
+        self.ridges = [length(views[0]) * ridge for ridge in ridges]
+        for phi, view, ridge in zip(maps, views, self.ridges, strict=True):
+            rows = phi._checked(from_tensor(view), reset=True)
+            phi.kernel_ = phi._resolved_kernel(rows)
+            gram = Gram(phi.kernel_, phi._training_points(phi.kernel_, rows))
+            matrix = gram.astype(np.float64).dense()
+            mean = matrix.mean(axis=0)
+            matrix -= mean
+            matrix -= matrix.mean(axis=1)[:, None]
+            factor = _pivoted_factor(matrix)
+            inner = linalg.shift_diagonal(factor.T @ factor, ridge)
+            root = linalg.cholesky(inner, overwrite=True).half_solve(factor.T, overwrite=True)
+            self.grams.append(gram)
+            self.means.append(mean)
+            self.roots.append(root)
+        self.parts = _side_by_side([len(root) for root in self.roots])
+
+    def _others(self, vectors: np.ndarray) -> list[np.ndarray]:
+        """q of each view."""
+        images = [root.T @ vectors[p] for root, p in zip(self.roots, self.parts, strict=True)]
+        total = np.sum(images, axis=0)
+        return [total - image for image in images]
+
+    def multiply(self, vectors: np.ndarray) -> np.ndarray:
+        others = self._others(vectors)
+        return np.concatenate([root @ q for root, q in zip(self.roots, others, strict=True)])
+
+    def functions(self, vectors: np.ndarray) -> list[tuple[RKHSFunction, np.ndarray]]:
+        """f of each view with var f + κ‖f‖² = 1, or 0 where there is no correlation."""
+        found = []
+        for i, q in enumerate(self._others(vectors)):
+            image = self.roots[i] @ q
+            sizes = np.linalg.norm(image, axis=0)
+            dual = (q - self.roots[i].T @ image) * (math.sqrt(len(q)) / self.ridges[i])
+            dual *= (sizes > NEGLIGIBLE) / np.maximum(sizes, NEGLIGIBLE)
+            dual -= dual.mean(axis=0)
+            points = self.grams[i].x
+            f = RKHSFunction(self.grams[i].kernel, points, dual.astype(points.dtype))
+            found.append((f, self.means[i] @ dual))
+        return found
+
+
+class _OnCentres:
+    """Covariances of the features of all views in coordinates where var f + κ‖f‖² is ‖w‖²."""
+
+    def __init__(
+        self, maps: Sequence[Nystroem], views: Sequence[Any], ridges: Sequence[float]
+    ) -> None:
+        self.maps = maps
+        self.parts = _side_by_side([phi.feature_count for phi in maps])
+        covariance, self.means = self._moments(views)
+        self.roots = []
+        for part, ridge in zip(self.parts, ridges, strict=True):
+            own = linalg.shift_diagonal(covariance[part, part].copy(), ridge)
+            self.roots.append(linalg.cholesky(own, overwrite=True))
+        self.between = np.zeros_like(covariance)  # those within a view are left out
+        for i, j in combinations(range(len(self.parts)), 2):
+            a, b = self.parts[i], self.parts[j]
+            half = self.roots[i].half_solve(covariance[a, b])
+            self.between[b, a] = self.roots[j].half_solve(half.T)
+            self.between[a, b] = self.between[b, a].T
+
+    def _moments(self, views: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Covariances and means of the features of all views, side by side, in one pass."""
+        n, total = length(views[0]), self.parts[-1].stop
         products, sums = np.zeros((total, total)), np.zeros(total)
         step = min(VIEW_ROWS, max(64, memory_budget() // (8 * 32 * total)))
         for start, stop in spans(n, step):
             rows, block = np.arange(start, stop), np.empty((stop - start, total))
-            for phi, view, part in zip(maps, views, self.parts, strict=True):
+            for phi, view, part in zip(self.maps, views, self.parts, strict=True):
                 block[:, part] = phi.transform(_safe_indexing(view, rows))
             products += block.T @ block
             sums += block.sum(axis=0)
         means = sums / n
         products /= n
         products -= means[:, None] * means
-        self.covariance = products
-        self.means = [means[part] for part in self.parts]
+        return products, means
 
-    def whitened(self, ridges: Sequence[float]) -> tuple[np.ndarray, list[linalg.Factor]]:
-        """Covariances between views in coordinates where var f + κ‖f‖² is ‖w‖², and their factors.
+    def multiply(self, vectors: np.ndarray) -> np.ndarray:
+        return self.between @ vectors
 
-        Those within a view, which are the identity there, are left out.
-        """
-        roots = []
-        for part, ridge in zip(self.parts, ridges, strict=True):
-            own = linalg.shift_diagonal(self.covariance[part, part].copy(), ridge)
-            roots.append(linalg.cholesky(own, overwrite=True))
-        between = np.zeros_like(self.covariance)
-        for i, j in combinations(range(len(self.parts)), 2):
-            a, b = self.parts[i], self.parts[j]
-            half = roots[i].half_solve(self.covariance[a, b])
-            between[b, a] = roots[j].half_solve(half.T)
-            between[a, b] = between[b, a].T
-        return between, roots
+    def functions(self, vectors: np.ndarray) -> list[tuple[RKHSFunction, np.ndarray]]:
+        """f of each view with var f + κ‖f‖² = 1, and its mean."""
+        found = []
+        for phi, part, root in zip(self.maps, self.parts, self.roots, strict=True):
+            block = vectors[part]
+            sizes = np.linalg.norm(block, axis=0)
+            weights = root.other_half_solve(block / np.where(sizes > 0, sizes, 1.0))
+            centres = phi.kernel_.points(phi.components_)
+            coefficients = np.asarray(phi.normalization_, np.float64).T @ weights
+            f = RKHSFunction(phi.kernel_, centres, coefficients.astype(centres.dtype))
+            found.append((f, self.means[part] @ weights))
+        return found
 
 
-def _leading(matrix: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The largest eigenvalues and their vectors; of large matrices by products alone."""
-    if len(matrix) <= SMALL or count > len(matrix) // 20:
-        values, vectors = linalg.eigen(matrix)
+def _side_by_side(sizes: Sequence[int]) -> list[slice]:
+    ends = [int(end) for end in np.cumsum(sizes)]
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _pivoted_factor(matrix: np.ndarray) -> np.ndarray:
+    """F with FFᵀ = A up to rounding, for a positive semidefinite A, which is overwritten.
+
+    F has as many columns as A has rank.
+    """
+    lower, pivots, rank, _ = dpstrf(matrix.T, lower=1, overwrite_a=1)  # the columns of A are rows
+    factor = np.empty((len(matrix), max(rank, 1)), order="F")
+    factor[pivots - 1] = np.tril(lower[:, : factor.shape[1]])
+    return factor
+
+
+def _leading(multiply: Any, size: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest eigenvalues of a matrix and their vectors; of large ones by products alone."""
+    if size <= SMALL or count > size // 20:
+        values, vectors = linalg.eigen(multiply(np.eye(size)))
         return values[::-1][:count], vectors[:, ::-1][:, :count]
-    found = linalg.leading_eigenpairs(matrix.__matmul__, len(matrix), count)
+    found = linalg.leading_eigenpairs(multiply, size, count)
     return found.values, found.vectors
 
 

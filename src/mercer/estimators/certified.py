@@ -61,7 +61,7 @@ def certificate(
 
 
 def from_data(estimator: Any) -> set[str]:
-    """What `fit` chose by looking at the samples: the kernel, where its lengthscale is theirs."""
+    """Choices that `fit` made from the samples: the kernel, if its lengthscale is theirs."""
     kernel, gamma = estimator.kernel, getattr(estimator, "gamma", None)
     return {"kernel"} if is_from_data(kernel, gamma) else set()
 

@@ -133,7 +133,7 @@ class Formulation:
         return text if plan is None else f"{text}\n{plan}"
 
     def foreseen(self) -> automatic.Choice | None:
-        """What few rows take, for which nothing had to be chosen; None where features are few.
+        """The choice for few rows, which are solved without one; None where features are few.
 
         On centres the points are not the rows, and there is nothing to choose among.
         """

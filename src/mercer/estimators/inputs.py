@@ -70,7 +70,9 @@ def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> 
         )
     X, y = estimator._checked(X, y, reset=True)
     if not is_scattered(X):  # whose labels stay where they are
-        y = column_or_1d(as_numpy(y) if is_tensor(X) else y, warn=True)
+        y = as_numpy(y) if is_tensor(X) else y
+        if type(y) is not np.ndarray or y.ndim != 1:  # scikit-learn has looked at labels of vectors
+            y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
     elif y.ndim != 1:
@@ -176,13 +178,18 @@ def hosted(*arrays: Any) -> tuple[Any, ...]:
 
 
 def function_values(estimator: Any, X: Any) -> Any:
-    """f(x) + b for every row of X, before any link: a tensor where X is one."""
+    """f(x) + b for every row of X, before any link: a tensor where X is one.
+
+    A linear part that was fitted before f is added.
+    """
     check_is_fitted(estimator)
     X = estimator._checked(X, reset=False)
     if estimator._is_precomputed():
         return X @ estimator.dual_coef_ + estimator.intercept_
     f, b = estimator.function_, estimator.intercept_
-    values = f(beside_centres(estimator, X, f))
+    linear = getattr(estimator, "linear_part_", None)
+    X = beside_centres(estimator, X, f)
+    values = f(X) if linear is None else f(X) + linear(X)
     values = values + (b if np.ndim(b) == 0 else to_precision(b, values.dtype))
     return values if is_tensor(X) else as_numpy(values)
 

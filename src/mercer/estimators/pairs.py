@@ -21,9 +21,30 @@ from mercer.solvers.dual.solver import DualAscent, ending
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution
 
-SMALL = 2048  # points up to which one matrix serves all pairs, in one thread: they take no time
-QUICK = 3072  # points of a pair up to which it is solved in one compiled call
-EXACT = 512  # points up to which pairs are solved to the last digit, which takes no time either
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes that decide how pairs of classes are solved.
+
+    Parameters
+    ----------
+    one_matrix : int
+        Points up to which one matrix serves all pairs, in one thread: starting others takes longer.
+    one_call : int
+        Points of a pair up to which it is solved in one compiled call.
+    exact : int
+        Points up to which pairs are solved to rounding, which takes no longer.
+    grouped : int
+        Points of small classes whose matrix is computed at once.
+    """
+
+    one_matrix: int = 2048
+    one_call: int = 3072
+    exact: int = 512
+    grouped: int = 400
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +160,6 @@ class Machines(Sequence[Machine]):
         return (self[k] for k in range(len(self)))
 
 
-GROUPED = 400  # points of small classes whose matrix is computed at once
-
 Pose = Callable[[Gram, np.ndarray, np.ndarray], Problem]
 
 
@@ -203,7 +222,7 @@ class OneVersusOne:
         if machines is not None and not rest:
             return machines
         found: dict[int, Machine] = {}
-        small = len(self.order) <= SMALL
+        small = len(self.order) <= TUNING.one_matrix
         alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
         threads = 1 if alone else int(min(thread_count(), self.gram.machine.threads))
         rows_of = self._whole() if small else self._by_class(solver, threads)
@@ -231,10 +250,10 @@ class OneVersusOne:
     def _are_quick(self, solver: DualAscent) -> bool:
         """Whether many small pairs share what is computed for a class, within memory."""
         n, largest = len(self.order), int(np.sort(self.sizes)[-2:].sum())
-        if n <= EXACT or len(self.pairs) < 3 or largest > QUICK:
+        if n <= TUNING.exact or len(self.pairs) < 3 or largest > TUNING.one_call:
             return False
         numbers = float((self.sizes.astype(float) ** 2).sum())
-        rows = max(float(self.sizes.max()), min(GROUPED, n))
+        rows = max(float(self.sizes.max()), min(TUNING.grouped, n))
         numbers += thread_count() * (float(largest) ** 2 + rows * n)
         width = getattr(self.gram.x, "width", None)
         known = laws.positive_definite(self.gram.kernel, width).yes
@@ -289,7 +308,7 @@ class OneVersusOne:
 
     def _groups(self) -> list[range]:
         """Consecutive classes of few points together: a product for each class would cost more."""
-        most = min(GROUPED, len(self.order) // (4 * thread_count()))
+        most = min(TUNING.grouped, len(self.order) // (4 * thread_count()))
         groups, first = [], 0
         for code in range(1, self.classes + 1):
             last = code == self.classes

@@ -46,15 +46,16 @@ from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet
 from mercer.runtime.budget import in_words
+from mercer.runtime.threads import side_by_side, spans, thread_count
 from mercer.solvers import automatic
 from mercer.solvers.direct import Direct
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
-MATRICES = 2  # that an eigendecomposition stores
+MATRICES = 5  # of the size of K that an eigendecomposition takes: K, its copy, two of work, vectors
 PATH_FITS = 0.4  # fits that an α of a path takes about as long as, where rows are held out
-PATIENCE = 600.0  # seconds of a search beyond which centres are taken
+PATIENCE = 120.0  # seconds of a search beyond which centres are taken
 
 PathOfRidges = SpectralPath | CentresPath | HeldOutPath
 
@@ -91,8 +92,9 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
         Draws the centres.
     device : str, torch.device or None, default=None
         Where NumPy arrays are computed: "cuda" moves them to a GPU, or brings them there block by
-        block, anew for every product, where they do not fit. Tensors of torch stay where they are,
-        and predictions at tensors are tensors.
+        block, anew for every product, where they take more than a quarter of its free memory or
+        more than `MERCER_MEMORY`. Tensors of torch stay where they are, and predictions at tensors
+        are tensors.
     checkpoint : path, optional
         A file for the state of an iterative solver, written every few steps. A fit that was killed
         and is started again with the same data continues from there; the file is removed at the
@@ -276,8 +278,8 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
     fit_intercept : bool, default=False
     centres : int or choice of `mercer.features.centres`, optional
         Seek f among functions with so many centres, with exact leave-one-out errors for these.
-        Where all points would take ten minutes or more, which is foreseen, 4√n of them are taken,
-        with an `ApproximationWarning`.
+        Where all points would take more than two minutes, which is foreseen, as many are taken as
+        are judged in about one, and 4√n or 1,000 at least, with an `ApproximationWarning`.
     random_state : int, Generator, RandomState or None
         Draws the centres, as `KernelRidge` does, once for all lengthscales.
     device : str, torch.device or None, default=None
@@ -344,7 +346,10 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
             points, constant = kernel.points(X), bool(self.fit_intercept)
             return CentresPath(kernel, points, centres, targets, weights, constant)
 
-        errors, path = _searched(kernels, path_of, alphas / total, task)
+        at_once = 1  # products of solvers take all threads by themselves
+        if rule is None and self._training_points(base, X).machine.uses_numpy:
+            at_once = _side_by_side(len(y) if centres is None else len(centres), len(kernels))
+        errors, path = _searched(kernels, path_of, alphas / total, task, at_once)
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
         solution = path.solution(float(alphas[column]) / total)
         points = self._training_points(kernels[row], X) if centres is None else centres
@@ -380,7 +385,7 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
 
         >>> X, y = np.random.default_rng(0).standard_normal((50, 1)), np.zeros(50)
         >>> print(KernelRidgeCV(lengthscales=[1.0, 2.0]).explain(X, y))
-        2 eigendecompositions of 50 rows: about 4.5e-05 s in one thread and 39 KB.
+        2 eigendecompositions of 50 rows: about ... s and ... KB.
         All rows are centres.
         """
         model = clone(self)
@@ -390,12 +395,13 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
         n, count = length(X), 1 if scales is None else len(scales)
         seconds, needed, chosen = _foreseen(n, count)
         if self.validation_fraction is None and self.centres is None:
-            what = f"{count} eigendecompositions of {n:,} rows: about {seconds:.2g} s in one thread"
+            time = automatic.in_seconds(seconds)
+            what = f"{count} eigendecompositions of {n:,} rows: about {time} and {in_words(needed)}"
             if chosen is None:
-                return f"{what} and {in_words(needed)}.\nAll rows are centres."
+                return f"{what}.\nAll rows are centres."
             ends = f"That is too much, so α and lengthscale are chosen on {chosen:,} centres"
-            seconds = self._seconds_on_centres(base, X, y, chosen, count)
-            return f"{what} and {in_words(needed)}.\n{ends}: about {seconds:.2g} s."
+            time = automatic.in_seconds(self._seconds_on_centres(base, X, y, chosen, count))
+            return f"{what}.\n{ends}: about {time}."
         where = f"centres={self.centres!r}, validation_fraction={self.validation_fraction!r}"
         asked = self.centres if isinstance(self.centres, Integral) else None
         if self.validation_fraction is not None:
@@ -409,7 +415,8 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
             seconds = self._seconds_on_centres(base, X, y, min(int(asked), n), count)
         else:
             return f"{count} lengthscales, each with a path over α: {where}."
-        return f"{count} lengthscales, each with a path over α: about {seconds:.2g} s; {where}."
+        time = automatic.in_seconds(seconds)
+        return f"{count} lengthscales, each with a path over α: about {time}; {where}."
 
     def _seconds_on_centres(
         self, kernel: Kernel, X: Any, y: Any, count: int, kernels: int
@@ -417,9 +424,8 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
         """A path for each kernel, and the fit."""
         points, outputs = self._training_points(kernel, X), _outputs(y)
         rates = automatic.Rates.measured(kernel, points)
-        path = CentresPath.seconds(
-            rates, len(points), count, len(self._candidate_alphas()), outputs
-        )
+        ridges, at_once = len(self._candidate_alphas()), _side_by_side(count, kernels)
+        path = CentresPath.seconds(rates, len(points), count, ridges, outputs, at_once)
         fit = automatic.choose(kernel, points, centres=count, outputs=outputs, rates=rates)
         return kernels * path + fit.chosen.seconds
 
@@ -453,9 +459,10 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
             if chosen is None or self._is_precomputed() or not points.machine.uses_numpy:
                 return None
             warn(
-                f"{n} rows are too many for {kernels} eigendecompositions, about {seconds:.0f} s "
-                f"and {in_words(needed)}, so α and lengthscale are chosen on {chosen} centres. Say "
-                f"centres={chosen} to agree, or lengthscales=None to keep the kernel as it is.",
+                f"{n} rows are too many for {kernels} eigendecompositions, about "
+                f"{automatic.in_seconds(seconds)} and {in_words(needed)}, so α and lengthscale are "
+                f"chosen on {chosen} centres. Say centres={chosen} to agree, or lengthscales=None "
+                "to keep the kernel as it is.",
                 ApproximationWarning,
             )
         points = self._training_points(kernel, X, chosen)
@@ -481,13 +488,35 @@ def _outputs(y: Any) -> int:
     return 1 if y.ndim == 1 else int(y.shape[1])
 
 
+def _side_by_side(size: int, kernels: int) -> int:
+    """Eigendecompositions of matrices of this size at a time: one for each thread, in one thread.
+
+    LAPACK waits for all of its threads after each of n reflections: on a machine that is busy
+    otherwise, or with more threads than cores, several threads take ten times as long as one.
+    """
+    room = automatic.memory_limit() // (MATRICES * 8 * size * size)
+    return int(max(1, min(thread_count(), kernels, room)))
+
+
 def _foreseen(rows: int, kernels: int) -> tuple[float, int, int | None]:
     """Seconds and bytes of a search on all rows, and centres where that is too much."""
-    seconds, needed = EIGEN_SECONDS * kernels * float(rows) ** 3, MATRICES * 8 * rows * rows
+    at_once = _side_by_side(rows, kernels)
+    seconds = EIGEN_SECONDS * float(rows) ** 3 * math.ceil(kernels / at_once)
+    needed = MATRICES * 8 * rows * rows * at_once
     if seconds <= PATIENCE and needed <= automatic.memory_limit():
         return seconds, needed, None
     room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
-    return seconds, needed, automatic.fitting_centres(rows, 1, np.float64, Squared(), room)
+    least, count = automatic.default_centres(rows), rows // 2
+    while count > least and _nominal_seconds(rows, count, kernels) > PATIENCE / 2:
+        count = int(0.95 * count)
+    most = max(count, least)
+    return seconds, needed, automatic.fitting_centres(rows, 1, np.float64, Squared(), room, most)
+
+
+def _nominal_seconds(rows: int, centres: int, kernels: int) -> float:
+    """A search on centres with two threads of usual speed: all machines take as many centres."""
+    rates = automatic.Rates({"float64": 4e10}, 1e-9)
+    return kernels * CentresPath.seconds(rates, rows, centres, 31, threads=2)
 
 
 def _searched(
@@ -495,26 +524,31 @@ def _searched(
     path_of: Callable[[Kernel], PathOfRidges],
     ridges: np.ndarray,
     task: FitTask,
+    at_once: int,
 ) -> tuple[np.ndarray, PathOfRidges]:
     """Errors of all kernels and ridges λ, and the path of the best kernel.
 
     Kernels that are not reached, because a callback ended the fit, have NaN.
     """
+
+    def judged(kernel: Kernel) -> tuple[PathOfRidges, np.ndarray]:
+        path = path_of(kernel)
+        if isinstance(path, HeldOutPath):
+            return path, path.errors(ridges.tolist())
+        return path, hosted(path.leave_one_out_errors(ridges.tolist()))[0].mean(axis=1)
+
     errors = np.full((len(kernels), len(ridges)), np.nan)
     best, least = None, math.inf
-    for row, kernel in enumerate(kernels):
-        part, path = task.part("lengthscale"), path_of(kernel)
-        if isinstance(path, HeldOutPath):
-            errors[row] = path.errors(ridges.tolist())
-        else:
-            errors[row] = hosted(path.leave_one_out_errors(ridges.tolist()))[0].mean(axis=1)
-        if not np.isfinite(errors[row]).any():
-            raise ValueError(
-                "leave-one-out with an intercept needs two samples or more; got n_samples = 1."
-            )
-        if best is None or np.nanmin(errors[row]) < least:
-            best, least = path, np.nanmin(errors[row])
-        if part.end():
-            break
+    for start, stop in spans(len(kernels), at_once):
+        for row, (path, found) in enumerate(side_by_side(judged, kernels[start:stop]), start):
+            part, errors[row] = task.part("lengthscale"), found
+            if not np.isfinite(found).any():
+                raise ValueError(
+                    "leave-one-out with an intercept needs two samples or more; got n_samples = 1."
+                )
+            if best is None or np.nanmin(found) < least:
+                best, least = path, np.nanmin(found)
+            if part.end():
+                return errors, best
     assert best is not None
     return errors, best

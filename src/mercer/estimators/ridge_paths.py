@@ -15,12 +15,11 @@ import numpy as np
 
 from mercer import linalg
 from mercer.kernels.base import Kernel
-from mercer.linalg.panels import add_lower_products
 from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
-from mercer.runtime.threads import spans
+from mercer.runtime.threads import spans, thread_count
 from mercer.solvers.automatic import Rates
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.early_stopping import HeldOut
@@ -29,7 +28,7 @@ from mercer.solvers.path import regularization_path
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
-EIGEN_SECONDS = 1.8e-10  # of an eigendecomposition for each n³, in one thread: 5 s for n = 3,000
+EIGEN_SECONDS = 1.8e-10  # for each n³ of an eigendecomposition in one thread: 5 s for n = 3,000
 BLOCK = 4096  # rows of K_nM at a time, fewer where memory is short
 COPIES = 8  # of a block: features, their squares, fitted values and what is between
 JITTER = 1e-13  # of the mean diagonal of K_MM, below which centres are one
@@ -76,7 +75,7 @@ class CentresPath:
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Rows of K_nM, targets and weights, some at a time."""
         columns = np.asarray(self.y, np.float64).reshape(len(self.shares), -1)
-        fitting = memory_budget() // (2 * COPIES * 8 * len(self.centres))
+        fitting = memory_budget() // (2 * thread_count() * COPIES * 8 * len(self.centres))
         for start, stop in spans(len(self.points), max(64, min(BLOCK, fitting))):
             part = Gram(self.kernel, self.points.slice(start, stop), self.centres)
             block = np.asarray(part.astype(np.float64).dense())
@@ -84,24 +83,26 @@ class CentresPath:
 
     def _moments(self) -> None:
         size, outputs = len(self.centres), int(np.size(self.y) // len(self.shares))
-        gram, cross = np.zeros((size, size), order="F"), np.zeros((size, outputs))
+        gram, cross = np.zeros((size, size)), np.zeros((size, outputs))
         mean, level = np.zeros(size), np.zeros(outputs)
+        features = np.asarray(self.factor.other_half_solve(np.eye(size)))  # k(C, x) ↦ z(x)
         for block, y, w in self._blocks():
-            z = np.asarray(self.factor.half_solve(block.T)).T
+            z = block @ features  # SciPy's triangular systems would keep other threads waiting
             cross += z.T @ (w[:, None] * y)
             mean += w @ z
             level += w @ y
-            add_lower_products(np.asfortranarray(np.sqrt(w)[:, None] * z), gram)
+            z *= np.sqrt(w)[:, None]
+            gram += z.T @ z
         self.mean, self.level = mean / self.total, level / self.total
         if self.fit_intercept:
             gram -= self.total * np.outer(self.mean, self.mean)
             cross -= self.total * np.outer(self.mean, self.level)
         else:
             self.mean, self.level = 0.0 * self.mean, 0.0 * self.level
-        values, vectors = np.linalg.eigh(gram)  # which reads the lower triangle
+        values, vectors = np.linalg.eigh(gram)
         self.values, self.cross = np.maximum(values, 0.0), vectors.T @ cross
         self.mean = self.mean @ vectors
-        self.lifts = np.asarray(self.factor.other_half_solve(vectors))  # k(C, x) ↦ Uᵀz(x)
+        self.lifts = features @ vectors  # k(C, x) ↦ Uᵀz(x)
 
     def leave_one_out_errors(self, regularizations: Sequence[float]) -> np.ndarray:
         """The weighted mean square of what leave-one-out misses, for each λ and output."""
@@ -120,16 +121,20 @@ class CentresPath:
         return total / self.total
 
     @staticmethod
-    def seconds(rates: Rates, rows: int, size: int, ridges: int, outputs: int = 1) -> float:
+    def seconds(
+        rates: Rates, rows: int, size: int, ridges: int, outputs: int = 1, threads: int = 1
+    ) -> float:
         """About what it takes for so many rows, centres and λ, on a machine of these speeds.
+
+        As many paths as there are threads are made at a time; the seconds are those of each.
 
         >>> rates = Rates({"float64": 2e10}, 1e-9)
         >>> 3.0 < CentresPath.seconds(rates, 50_000, 1_000, 31) < 10.0
         True
         """
-        products = 2.5 * size + 2.0 * ridges * (1 + outputs)  # a triangular system at half speed
+        products = 2.5 * size + 2.0 * ridges * (1 + outputs)
         each = 2.0 * rates.value_seconds + products / rates.multiply_adds["float64"]
-        return rows * size * each + EIGEN_SECONDS * float(size) ** 3
+        return rows * size * each + EIGEN_SECONDS * float(size) ** 3 / threads
 
     def problem(self, regularization: float) -> Problem:
         """The problem of one λ."""

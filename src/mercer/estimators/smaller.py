@@ -21,29 +21,23 @@ OF_ROWS = ("support_", "n_support_", "table_")  # what numbers training rows, wh
 def compress(self: Fitted, centres: int | AnyChoice) -> Fitted:
     """A copy of this fitted estimator whose function has few centres, to ship or to speed up.
 
+    It is the orthogonal projection of f on their span.
+
     Parameters
     ----------
     centres : int or choice of `mercer.features.centres`
-        How many: means of groups of the present ones, so that no training row is among them,
-        or some of them where points have no means. A choice picks some of them.
+        How many: means of groups of the present ones (k-means), so that no training row is among
+        them, or some of them where points have no means, as texts and categories. A choice picks
+        some of them.
 
     Returns
     -------
     estimator
-        It predicts as this one does; `compression_error_` says how far its function is from f.
-        It does not know training rows by number: `support_` is gone.
+        It predicts as this one does; `compression_error_` is the root mean square of the change of
+        f at the old centres, relative to that of f. It does not know training rows by number:
+        `support_` is gone.
     """
-    return smaller(self, centres)
-
-
-def smaller(model: Any, centres: Any) -> Any:
-    """A copy of a fitted estimator whose function has few centres.
-
-    It is the orthogonal projection of f on their span. How many centres is enough: they are then
-    the means of groups of the old ones (k-means), or some of them where points have no means, as
-    texts and categories. `compression_error_` of the copy is the root mean square of
-    the change of f at the old centres, relative to that of f.
-    """
+    model: Any = self
     f = getattr(model, "function_", None)
     if not isinstance(f, RKHSFunction):
         raise ValueError(
@@ -56,10 +50,10 @@ def smaller(model: Any, centres: Any) -> Any:
         if centres >= len(f):
             return copy.copy(model)
         centres = _means(f, int(centres))
-    found = projected(f, centres)
-    g: Any = found.function
+    projection = projected(f, centres)
+    g: Any = projection.function
     copied = copy.copy(model)
-    copied.function_, copied.compression_error_ = g, found.relative_error
+    copied.function_, copied.compression_error_ = g, projection.relative_error
     for name in OF_ROWS:
         vars(copied).pop(name, None)
     if hasattr(model, "X_fit_"):

@@ -292,13 +292,13 @@ class SupportVectorClassifier(SupportVectorMachine):
         pairs = OneVersusOne.of(with_stored_pairs(gram), codes, len(classes), costs)
         solver = self._solver(len(codes))
         task = FitTask.root(self, X, y, weights, len(pairs.pairs))
-        told = task if task.has_callbacks else None
-        machines = pairs.solve(self._problem, solver, told, self._hinge_costs(costs))
+        listening = task if task.has_callbacks else None
+        machines = pairs.solve(self._problem, solver, listening, self._hinge_costs(costs))
         attributes = self._attributes(gram, pairs, machines)
         attributes |= {"classes_": classes, "class_weight_": factors}
         attributes |= calibrated(self, X, y, weights)
-        told_of = range(len(machines)) if self.verbose else machines.unsolved()
-        self._keep(attributes, *(machines[k].solution.status for k in told_of))
+        reported = range(len(machines)) if self.verbose else machines.unsolved()
+        self._keep(attributes, *(machines[k].solution.status for k in reported))
         task.end(lambda: attributes)
         return self
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import generator
 from mercer.operators import Gram
+from mercer.runtime.budget import memory_budget
 from mercer.solvers.automatic import Choice
 from mercer.solvers.posterior import Posterior, posterior
 from mercer.solvers.problem import Problem
@@ -32,7 +32,9 @@ class RidgeSmoother(KernelInput):
     """A ridge fit as a smoother: its values are linear in the targets.
 
     `fit` leaves the problems it solved, one for each output where alphas differ, in `_problems`;
-    what follows from them is computed when it is asked for, and kept.
+    what follows from them is computed when it is asked for. It takes a factor of n rows, or as many
+    as there are centres, which is that of the fit where it stayed (`Direct`), and stays for the
+    next question where it takes at most the memory budget, a quarter of what is free.
     """
 
     _problems: list[Problem]
@@ -79,7 +81,9 @@ class RidgeSmoother(KernelInput):
         known = getattr(self, "_known", None)
         if known is None:
             factor = getattr(self.solution_, "factor", None)
-            known = self._known = [posterior(problem, factor) for problem in self._problems]
+            known = [posterior(problem, factor) for problem in self._problems]
+            if factor is not None or sum(part.memory for part in known) <= memory_budget():
+                self._known = known
         return known
 
     def _of_each(self, compute: Any) -> Any:
@@ -96,8 +100,6 @@ class RidgeSmoother(KernelInput):
         """Without factors and, on centres, without training rows: the model does not need them."""
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         state.pop("_known", None)
-        if getattr(state.get("solution_"), "factor", None) is not None:
-            state["solution_"] = replace(state["solution_"], factor=None)
         problems = state.get("_problems") or []
         if problems and not problems[0].on_all_points:
             del state["_problems"]

@@ -117,7 +117,7 @@ def steepness(expression: Expression, number: Number, size: float) -> float:
 
 
 def _own(number: Number, norm: float) -> np.ndarray:
-    """What other numbers may be beside a small distance: those of a point and itself."""
+    """The other pair numbers at a distance near 0: those of a point with itself."""
     if number.kind == "squared_distance":
         return np.zeros(1)
     if number.kind in ("x_length", "y_length"):

@@ -58,10 +58,10 @@ class OwnBlocks(Tiled):
         if min(self.shape) <= FEW:
             return None
         sides = (self.y, self.x) if self.flipped else (self.x, self.y)
-        found = self.kernel.factors(*sides)
-        if found is None:
+        features = self.kernel.factors(*sides)
+        if features is None:
             return None
-        return Factors(*found).T if self.flipped else Factors(*found)
+        return Factors(*features).T if self.flipped else Factors(*features)
 
     def _factors(self, columns: int) -> Factors | None:
         """The same, where a product with so many columns fits into the budget."""
@@ -162,7 +162,7 @@ class Factors:
         return Factors(self.columns, self.rows)
 
     def bytes_needed(self, columns: int) -> int:
-        """What a product with so many columns stores beside its input and output."""
+        """Bytes that a product with so many columns needs beside its input and output."""
         return 8 * columns * self.rows.shape[1]
 
     def product(self, values: np.ndarray) -> np.ndarray:

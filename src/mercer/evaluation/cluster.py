@@ -27,7 +27,7 @@ from mercer.runtime.budget import Memory
 
 
 class Part(NamedTuple):
-    """What a row pass over a block gives: sums, which are added up, and rows, which stay."""
+    """The result of a row pass over a block: sums, which are added up, and rows, which stay."""
 
     product: Any
     sums: Any
@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """What goes to each worker for a row pass: V, and the row map without its rows."""
+    """The part of a row pass that is sent to each worker: V, and the row map without its rows."""
 
     values: np.ndarray
     row_map: Any
@@ -85,8 +85,8 @@ class OverBlocks:
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         """Kᵀ M(K V): V goes to each worker, the sum over its blocks comes back."""
         self.placement.refresh()
-        slots, found = without_rows(row_map, self._has_rows)
-        leaves = [self._as_rows(part).blocks("row-values") for part in found]
+        slots, arrays = without_rows(row_map, self._has_rows)
+        leaves = [self._as_rows(part).blocks("row-values") for part in arrays]
         given = [list(blocks) for blocks in zip(*leaves, strict=True)] if leaves else None
         if given is None:
             given = [[] for _ in self.placement.lengths]
@@ -150,7 +150,7 @@ def transpose_block(local: Any, common: Any, rows: np.ndarray, values: np.ndarra
 def pass_block(
     local: Any, common: Any, rows: np.ndarray, vector: Vector, given: Sequence[Any]
 ) -> Part:
-    """What a row pass makes of a block."""
+    """A row pass over one block."""
     row_map = _placed(local, with_rows(vector.row_map, given))
     result = local(rows, common).row_pass(_placed(local, vector.values), row_map)
     return Part(*(None if part is None else as_numpy(part) for part in result))
@@ -211,7 +211,7 @@ def _uploaded(rows: np.ndarray, device: str) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What all blocks of K have in common; without centres, the columns are the rows."""
+    """The columns of K, which all blocks share; without centres, they are the rows."""
 
     kernel: EvaluableKernel
     centres: PointSet | None
@@ -313,7 +313,7 @@ class Cluster:
         return Cluster(self.kernel, first, self.y, dtype, self.memory, self.precision)
 
     def forecast(self, work: Work) -> ClusterPlan:
-        """What a fit takes here: a few passes over some of the rows are timed."""
+        """Time and memory of a fit here: a few passes over some of the rows are timed."""
         return measured_plan(self, work)
 
     def plan(self, columns: int) -> Plan:

@@ -26,7 +26,7 @@ ROW = 2000  # kernel values in float64 that take as long as the risk, gap and ro
 
 
 class Work(Protocol):
-    """What is to be computed, wherever the rows are."""
+    """The amount of work of a fit, wherever the rows are."""
 
     rows: int
     centres: int

@@ -97,7 +97,7 @@ def from_blocks(
 
 
 class _Terms:
-    """What each number of a pair adds to Σ_j a_j ∂k(x_i, y_j)/∂x_i, given the slopes in it."""
+    """The term of each pair number in Σ_j a_j ∂k(x_i, y_j)/∂x_i, given the slopes in it."""
 
     def __init__(self, execution: Slopes, coefficients: Array, tuning: Tuning) -> None:
         self.execution, self.tuning, self.coefficients = execution, tuning, coefficients

@@ -117,8 +117,8 @@ def slopes_in(
         return total
 
     try:
-        found = _rates_in(kernel, expression, name, value, tuning)
-        return None if found is None else [slope(rates) for rates in found]
+        several = _rates_in(kernel, expression, name, value, tuning)
+        return None if several is None else [slope(rates) for rates in several]
     except _OtherForm:
         return None
 
@@ -251,10 +251,10 @@ def _weighted_gradient(execution: Products, weights: Array) -> dict[str, Any]:
     gradients: dict[str, Any] = {}
     for name, value in kernel.get_params(deep=True).items():
         try:
-            found = _rates_in(kernel, sums.expression, name, value)
-            if found is None:
+            several = _rates_in(kernel, sums.expression, name, value)
+            if several is None:
                 continue
-            numbers = [sum(rate * sums.of(place) for place, rate in rates) for rates in found]
+            numbers = [sum(rate * sums.of(place) for place, rate in rates) for rates in several]
         except _OtherForm:
             continue
         gradients[name] = float(numbers[0]) if np.ndim(value) == 0 else np.array(numbers, float)

@@ -44,7 +44,7 @@ from mercer.points import PointSet, View
 
 @runtime_checkable
 class EvaluableKernel(Protocol):
-    """What a kernel owes to be evaluated: points, and an expression or blocks."""
+    """The part of a kernel that evaluation needs: points, and an expression or blocks."""
 
     def points(self, data: Any) -> PointSet:
         """The user's data as points of this kernel, or a `ValueError` that says what is wrong."""
@@ -168,7 +168,7 @@ class _Writer:
 
 @dataclass(frozen=True)
 class Program:
-    """What the CPU computes: steps over pair numbers, numbers of one point, and parameters.
+    """The computation of the CPU: steps over pair numbers, numbers of one point, and parameters.
 
     `decayed` names, for each pair number q, the parameter p of exp(−p·q) where nothing but that is
     needed, and q stands for it; else it is empty.

@@ -104,7 +104,7 @@ def _in_cache(tiled: Any, values: np.ndarray, row_map: Affine, threads: int) -> 
 
 
 class Sums:
-    """What a row pass adds up, in parts that do not depend on threads, and rows to hand back."""
+    """The sums of a row pass, in parts that do not depend on threads, and rows to hand back."""
 
     def __init__(self, parts: int, rows: int) -> None:
         self.products: list[Any] = [0.0] * parts

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mercer.arrays import Array, namespace, to_precision, zeros
-from mercer.evaluation.execution import Execution, Plan, RowMap, RowPass
+from mercer.evaluation.execution import Execution, Plan, RowMap, RowPass, part_of
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet
 from mercer.runtime.budget import Memory
@@ -55,10 +55,21 @@ class Streamed:
         return to_precision(total, values.dtype)
 
     def row_pass(self, values: Array, row_map: RowMap) -> RowPass:
-        """All rows are mapped at once, and points are brought twice."""
-        mapped = row_map(0, len(self.x), self.product(values))
-        product = self.transposed_product(to_precision(mapped.product, values.dtype))
-        return RowPass(to_precision(product, "float64"), mapped.sums, mapped.values)
+        """A pass for each block of rows; where columns come in blocks, too, points come twice."""
+        if is_streamed(self.y) or not len(self.x):
+            mapped = row_map(0, len(self.x), self.product(values))
+            product = self.transposed_product(to_precision(mapped.product, values.dtype))
+            return RowPass(to_precision(product, "float64"), mapped.sums, mapped.values)
+        passes = [
+            self._inside(x, self.y).row_pass(values, part_of(row_map, rows.start, len(x)))
+            for rows, x in _blocks(self.x)
+        ]
+        products, sums, kept = zip(*passes, strict=True)
+        return RowPass(
+            sum(products[1:], start=products[0]),
+            None if sums[0] is None else sum(sums[1:], start=sums[0]),
+            None if kept[0] is None else namespace(*kept).concat(kept, axis=0),
+        )
 
     def block(self) -> Array:
         strips: list[Array] = []

@@ -354,7 +354,7 @@ def mirror(matrix: np.ndarray, start: int, stop: int) -> None:
 
 
 def tournament(players: int) -> list[list[tuple[int, int]]]:
-    """Rounds in which every pair meets once, and everybody meets itself in the first.
+    """Rounds in which every pair of blocks meets once; in the first each block meets itself.
 
     >>> tournament(3)
     [[(0, 0), (1, 1), (2, 2)], [(0, 1), (1, 2), (2, 0)]]

@@ -246,7 +246,7 @@ class IsotropicSpectrum:
         return np.array(out)
 
     def fastfood_excess(self, h: np.ndarray) -> np.ndarray:
-        """What directions of Fastfood have on top, whose inner products are 2/D in the mean square.
+        """The additional variance of Fastfood: inner products of directions are 2/D in mean square.
 
         (E r²‖h‖²/D cos(ω·h))²/D for size D, to leading order in 1/D.
         """

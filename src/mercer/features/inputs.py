@@ -131,12 +131,12 @@ class KernelInput:
                 "kernel.anchored(points) makes it positive definite."
             )
 
-    def _refuse_ignored(self, what: str, where: str, advice: str = "") -> None:
+    def _refuse_ignored(self, what: str, where: str) -> None:
         """Refuse parameters of named kernels that another kind of kernel would ignore."""
         for name in ("gamma", "degree", "coef0", "kernel_params"):
             if not _is_default(self, name):
                 raise ValueError(
-                    f"{advice}{name} belongs to kernels given by name; got "
+                    f"{name} belongs to kernels given by name; got "
                     f"{name}={getattr(self, name)!r} with {what}: say it {where}."
                 )
 

@@ -95,7 +95,7 @@ class Kernel(Value):
         return self._with_zeros(rows[:, None] * self.block(x, y) * columns, x, y)
 
     def _with_zeros(self, values: np.ndarray, x: PointSet, y: PointSet) -> np.ndarray:
-        """Normalised values, with those that are 0/0 put right."""
+        """Normalised values, with 0 (or 1 where both are zero objects) in place of 0/0."""
         rows, columns = (np.isneginf(self.log_diagonal(side)) for side in (x, y))
         values[rows] = values[:, columns] = 0.0
         if not isinstance(x, VectorPoints):
@@ -258,7 +258,7 @@ class Kernel(Value):
         return Gram(self, points, None if y is None else self.points(y), memory, precision)
 
     def fitted(self, data: Any) -> Kernel:
-        """This kernel with what it learns from training points, as estimators ask for it in `fit`.
+        """This kernel with parameters estimated from training points; estimators call it in `fit`.
 
         Most kernels learn nothing. Words of texts, or the scales of the columns of a table, are
         learned from training points alone, in each fold of a cross-validation anew.
@@ -328,8 +328,8 @@ class Kernel(Value):
         >>> import numpy as np
         >>> from mercer.kernels import Gaussian
         >>> X = np.random.default_rng(0).standard_normal((200, 1))
-        >>> found = Gaussian().mercer(X, count=20)
-        >>> bool(np.allclose(found.approximation(X), Gaussian()(X), atol=1e-6))
+        >>> expansion = Gaussian().mercer(X, count=20)
+        >>> bool(np.allclose(expansion.approximation(X), Gaussian()(X), atol=1e-6))
         True
         """
         from mercer.kernels.mercer import decomposition

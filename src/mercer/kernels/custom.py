@@ -25,7 +25,7 @@ def is_single_of_any_kind(x: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _FromFunction(Kernel):
-    """What kernels from functions share: points of any kind, one thread."""
+    """The base of kernels from functions: points of any kind, one thread."""
 
     formula: Callable[..., Any]
     positive_definite: bool | None = None

@@ -294,7 +294,7 @@ class Facts:
     # ---- where answers come from ----------------------------------------------------------------
 
     def _value(self, name: str) -> Any:
-        """What was stated, or what the inner kernel hands on."""
+        """The stated fact, or that of the inner kernel."""
         if name in self._stated:
             return self._stated[name]
         handed_on = self.inner is not None and (self.like is not None or name in self.same)
@@ -309,7 +309,7 @@ class Facts:
         return answer(self.dimension)
 
     def _claim(self) -> Answer | None:
-        """What the author of a kernel says: `positive_definite = True`, or the reason in words."""
+        """The claim of a class: `positive_definite = True`, or the reason in words."""
         claim = getattr(self.kernel, "positive_definite", None)
         if claim is None:
             return None
@@ -341,7 +341,7 @@ class Facts:
         return no(f"it is not stationary: {shifts.because}") if shifts.no else None
 
     def _by_shifts(self) -> Answer | None:
-        """What shifts alone decide of all motions: in one column, and where they change k."""
+        """Invariance under motions where shifts decide it: in one column, or if shifts change k."""
         if self.dimension == 1 and self.stationary.yes:
             return yes("in one column a stationary kernel is a function of |x − y|")
         return self._shifted()

@@ -128,7 +128,7 @@ class Polynomial(Kernel):
 
     def features(self, x: PointSet) -> np.ndarray:
         """Monomials of (x, √b) of degree r, each times the root of its multinomial coefficient."""
-        rows = _with_bias(x, self.bias)
+        rows = _with_bias(x, self.bias).astype(np.float64)  # whose powers may be beyond float32
         columns = []
         for chosen in combinations_with_replacement(range(rows.shape[1]), int(self.degree)):
             repeats = math.prod(math.factorial(count) for count in Counter(chosen).values())

@@ -388,11 +388,11 @@ def _empirical(kernel: Kernel, points: Any, count: int, random_state: Any) -> Me
         return np.asarray(as_numpy(gram @ block.astype(gram.dtype)), np.float64)
 
     tolerance = 64.0 * float(np.finfo(gram.dtype).eps)
-    found = linalg.leading_eigenpairs(
+    pairs = linalg.leading_eigenpairs(
         multiply, n, min(count, n), tolerance=tolerance, random_state=random_state
     )
-    real = found.values > n * float(np.finfo(gram.dtype).eps) * found.values[0]
-    values, vectors = found.values[real], found.vectors[:, real]
+    real = pairs.values > n * float(np.finfo(gram.dtype).eps) * pairs.values[0]
+    values, vectors = pairs.values[real], pairs.vectors[:, real]
     f = RKHSFunction(kernel, x, (math.sqrt(n) * vectors / values).astype(gram.dtype))
     trace = float(np.mean(as_numpy(gram.diagonal()), dtype=np.float64))
     return MercerDecomposition(kernel, x, values / n, trace, f)

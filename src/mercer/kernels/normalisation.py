@@ -231,9 +231,9 @@ def mixed(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
     return values
 
 
-def _half_distances(k: Expression, factor: float = 1.0) -> Expression | None:
+def _half_distances(k: Expression) -> Expression | None:
     """½‖φ(x) − φ(y)‖² of sums of multiples of ⟨x, y⟩ and constants; None for any other."""
-    parts = _terms(k, factor)
+    parts = _terms(k, 1.0)
     if not parts:
         return None
     total = parts[0]

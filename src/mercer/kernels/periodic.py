@@ -50,7 +50,7 @@ def periodic_facts(
 
 
 class _Periodic(Kernel):
-    """What periodic kernels share: a period, and coordinates on the circle."""
+    """The base of periodic kernels: a period, and coordinates on the circle."""
 
     period: float
 

@@ -62,7 +62,6 @@ def leading_eigenpairs(
     iterations: int = 300,
     by_size: bool = False,
     extra: int = 0,
-    start: np.ndarray | None = None,
     random_state: Any = 0,
     tuning: Tuning = Tuning(),
 ) -> Eigenpairs:
@@ -86,10 +85,8 @@ def leading_eigenpairs(
         Whether the largest |λ| are sought rather than the largest λ.
     extra : int
         Columns of a block beside the wanted pairs, which helps where eigenvalues are close.
-    start : array of shape (size, columns), optional
-        The first block, vectors near the wanted ones where such are known.
     random_state : int, Generator or RandomState
-        Draws the first block where nothing is given.
+        Draws the first block.
 
     References
     ----------
@@ -100,16 +97,15 @@ def leading_eigenpairs(
     --------
     >>> import numpy as np
     >>> A = np.diag(np.arange(50.0))
-    >>> found = leading_eigenpairs(lambda V: A @ V, 50, 3)
-    >>> np.round(found.values, 8).tolist()
+    >>> pairs = leading_eigenpairs(lambda V: A @ V, 50, 3)
+    >>> np.round(pairs.values, 8).tolist()
     [49.0, 48.0, 47.0]
     """
     check_count("leading_eigenpairs", "count", count)
     count = min(count, size)
     width = max(tuning.fewest, count + extra)
     width = min(size, -(-width // tuning.lanes) * tuning.lanes)
-    if start is None:
-        start = _generator(random_state).standard_normal((size, width))
+    start = _generator(random_state).standard_normal((size, width))
     space = _Space(size, min(size, count + tuning.blocks * width), tuning)
     apply: Multiply = multiply if callable(multiply) else multiply.__matmul__
     with single_threaded_blas():  # its idle threads would hold up those that multiply by A
@@ -122,12 +118,12 @@ def leading_eigenpairs(
             expected = np.linalg.norm(rest @ turns[-rest.shape[1] :, :count], axis=0)
             near = len(values) >= count and bool((expected <= tolerance * scale).all())
             if near or ended:
-                found = space.chosen(values, turns, count, products)
-                if ended or bool((found.residuals <= tolerance * scale).all()):
+                leading = space.chosen(values, turns, count, products)
+                if ended or bool((leading.residuals <= tolerance * scale).all()):
                     break
             if space.columns + block.shape[1] > space.capacity:
                 space.restart(values, turns, 2 * count + extra)
-    return found
+    return leading
 
 
 class _Space:

@@ -23,8 +23,9 @@ from mercer.linalg.matrices import (
 )
 from mercer.linalg.panels import TUNING, Tuning, factor_lower_triangle
 from mercer.linalg.triangles import Triangle, triangular_solve
+from mercer.runtime.threads import spans
 
-MIRRORED = 512  # rows that are copied above the diagonal at a time
+TOGETHER = 512  # columns of an inverse that are treated at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +57,20 @@ class Factor:
             lower = self.lower
             if b.dtype != lower.dtype or b.ndim not in (1, 2) or len(b) != len(lower):
                 lower, b = of_one_type(lower, b)
-            return scipy.linalg.cho_solve((lower, True), b, check_finite=False)
+            if b.size > len(lower):
+                return scipy.linalg.cho_solve((lower, True), b, check_finite=False)
+            # for one column LAPACK's potrs takes four times as long as two triangular solves
+            half = scipy.linalg.solve_triangular(lower, b, lower=True, check_finite=False)
+            return scipy.linalg.solve_triangular(
+                lower, half, trans=1, lower=True, overwrite_b=True, check_finite=False
+            )
         return self.other_half_solve(self.half_solve(b))
 
-    def half_solve(self, b: Array) -> Array:
-        """The half solution L⁻¹ b, whose squared norm is bᵀ(L Lᵀ)⁻¹b."""
-        return self._panels.solve(b) if self.by_panels(b) else triangular_solve(self.lower, b)
+    def half_solve(self, b: Array, *, overwrite: bool = False) -> Array:
+        """The half solution L⁻¹ b, whose squared norm is bᵀ(L Lᵀ)⁻¹b; it may take b's memory."""
+        if self.by_panels(b):
+            return self._panels.solve(b)
+        return triangular_solve(self.lower, b, overwrite=overwrite)
 
     def other_half_solve(self, b: Array) -> Array:
         """L⁻ᵀ b."""
@@ -81,7 +90,7 @@ class Factor:
         return Triangle(self.lower, self.tuning.device_panel, refined=self.refined)
 
     def inverse(self, *, overwrite: bool = False) -> Array:
-        """(L Lᵀ)⁻¹, stored; with `overwrite` in place of L, which is gone then.
+        """(L Lᵀ)⁻¹, stored; with `overwrite` in the memory of L, which is then no longer valid.
 
         >>> import numpy as np
         >>> bool(
@@ -98,12 +107,30 @@ class Factor:
         inverse, _ = potri(
             self.lower, lower=1, overwrite_c=overwrite
         )  # a third of the work of solving for I
-        for start in range(0, len(inverse), MIRRORED):
-            part = slice(start, start + MIRRORED)
+        for start in range(0, len(inverse), TOGETHER):
+            part = slice(start, start + TOGETHER)
             inverse[:start, part] = inverse[part, :start].T
             block = inverse[part, part]
             block[...] = np.tril(block) + np.tril(block, -1).T
         return inverse
+
+    def inverse_diagonal(self) -> Array:
+        """The diagonal of (L Lᵀ)⁻¹: the squared lengths of the columns of L⁻¹, some at a time.
+
+        As a column j of L⁻¹ begins with j zeros, they take a third of the work of solving for I.
+
+        >>> import numpy as np
+        >>> factor = cholesky(np.asarray([[4.0, 2.0], [2.0, 3.0]]))
+        >>> bool(np.allclose(factor.inverse_diagonal(), [3 / 8, 1 / 2]))
+        True
+        """
+        xp, parts = namespace(self.lower), []
+        for start, stop in spans(len(self.lower), TOGETHER):
+            rest = self.lower[start:, start:]
+            sides = xp.eye(len(rest), stop - start, dtype=rest.dtype, device=rest.device)
+            columns = triangular_solve(rest, sides, overwrite=True)
+            parts.append(xp.vecdot(columns, columns, axis=0))
+        return xp.concat(parts)
 
     def log_determinant(self) -> float:
         """The logarithm log det(L Lᵀ) = 2 Σ log L_ii, summed in float64."""

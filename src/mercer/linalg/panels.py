@@ -115,17 +115,6 @@ def _finish_panel(columns: np.ndarray, start: int, stop: int, head: Any) -> None
         below[...] = trsm(1.0, head, rest, side=1, lower=1, trans_a=1, overwrite_b=1)
 
 
-def lower_products(rows: np.ndarray) -> np.ndarray:
-    """The lower triangle of RᵀR for a NumPy array R; zeros stand above it.
-
-    >>> import numpy as np
-    >>> lower_products(np.array([[1.0, 2.0], [0.0, 1.0]])).tolist()
-    [[1.0, 0.0], [2.0, 5.0]]
-    """
-    (syrk,) = scipy.linalg.blas.get_blas_funcs(("syrk",), (rows,))
-    return np.asarray(syrk(1.0, rows.T, lower=True))
-
-
 def add_lower_products(rows: np.ndarray, total: np.ndarray) -> None:
     """Add the lower triangle of RᵀR to that of a NumPy array in Fortran's order, in place.
 

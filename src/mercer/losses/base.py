@@ -133,6 +133,14 @@ class Loss(Value):
         """∂²ℓ/∂f², 0 at kinks and where the loss is straight."""
         return _codes(self)[2](*aligned(y, f))
 
+    def slope_and_curvature(self, y: Array, f: Array) -> tuple[Array, Array]:
+        """∂ℓ/∂f and ∂²ℓ/∂f²; what their expressions share is computed once."""
+        kind = type(self)
+        if kind.slope is not Loss.slope or kind.curvature is not Loss.curvature:
+            return self.slope(y, f), self.curvature(y, f)
+        slope, curvature = _codes(self)[3].evaluate(*aligned(y, f))
+        return slope, curvature
+
     def curvature_product(self, y: Array, f: Array, v: Array) -> Array:
         """(∂²ℓ/∂f²) v."""
         return self.curvature(y, f) * v
@@ -193,8 +201,8 @@ class Loss(Value):
 
 
 @lru_cache(maxsize=1024)
-def _codes(loss: Loss) -> tuple[Code, Code, Code]:
-    """Value, slope and curvature."""
+def _codes(loss: Loss) -> tuple[Code, Code, Code, Code]:
+    """Value, slope, curvature, and the last two together."""
     value = loss.expression(Y, F)
     if value is None:
         raise NotImplementedError(
@@ -202,7 +210,8 @@ def _codes(loss: Loss) -> tuple[Code, Code, Code]:
             "expression(self, y, f), from which all three are derived."
         )
     slope = slope_of(value, F)
-    return code_of(simplified(value)), code_of(slope), code_of(slope_of(slope, F))
+    curvature = slope_of(slope, F)
+    return code_of(simplified(value)), code_of(slope), code_of(curvature), code_of(slope, curvature)
 
 
 @lru_cache(maxsize=1024)

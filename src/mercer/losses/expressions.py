@@ -213,7 +213,7 @@ def has_kinks(expression: Expression) -> bool:
 
 
 class Line(NamedTuple):
-    """One operation: on which results it is done, and which ones nobody needs after it."""
+    """One operation: the places of its arguments, and which results are not used after it."""
 
     name: str
     places: tuple[int, ...]
@@ -242,7 +242,11 @@ class Code:
     results: tuple[int, ...]
 
     def __call__(self, *arrays: Array) -> Array:
-        """The first result, for arrays of one shape and library.
+        """The first result."""
+        return self.evaluate(*arrays)[0]
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        """All results, for arrays of one shape and library.
 
         A number that is too large to be written is +∞, which is no error; where it is not chosen it
         does not matter. Arrays are let go after their last use: fresh memory costs more than most
@@ -251,17 +255,16 @@ class Code:
         values: list[Any] = [*arrays, *self.constants]
         with np.errstate(over="ignore"):
             for name, places, exponent, last_used in self.lines:
-                arguments = [values[place] for place in places]
-                if name == "power":
-                    arguments.append(exponent)
-                values.append(RULES[name].oracle(*arguments))
-                del arguments
+                arguments = (values[place] for place in places)
+                exponents = (exponent,) if name == "power" else ()
+                values.append(RULES[name].oracle(*arguments, *exponents))
                 for place in last_used:
                     values[place] = None
-        result = values[self.results[0]]
-        if isinstance(result, float):
-            return namespace(arrays[-1]).full_like(arrays[-1], result)
-        return result
+        results, like = [values[place] for place in self.results], arrays[-1]
+        return tuple(
+            namespace(like).full_like(like, result) if isinstance(result, float) else result
+            for result in results
+        )
 
 
 def code_of(*expressions: Expression, variables: tuple[Variable, Variable] = (Y, F)) -> Code:

@@ -1,4 +1,4 @@
-"""What is proved of a stream: the mistakes on new samples, and the regret."""
+"""Bounds of a stream: the mistakes on new samples, and the regret."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class OnlineMachine(_Learned, BaseEstimator):
     coef0: Any = 1
 
     def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
-        """What is minimised, with which steps: as chosen, else as the parameters say."""
+        """The objective and the steps: as chosen, else as the parameters say."""
         options = {name: getattr(self, name, value) for name, value in PLAIN.items()} | chosen
         if options["step"] is None:
             options["step"] = InverseSquareRoot(1.0)
@@ -326,7 +326,7 @@ class OnlineMachine(_Learned, BaseEstimator):
         return self._of_stream("recorded_").recorded
 
     def certificate(self, probability: float = 0.95, radius: float = 1.0) -> Certificate:
-        """What is proved of the stream so far: its mistakes on new samples, and its regret.
+        """Bounds of the stream so far: its mistakes on new samples, and its regret.
 
         Parameters
         ----------
@@ -346,8 +346,8 @@ class OnlineMachine(_Learned, BaseEstimator):
         >>> from mercer.online import OnlineKernelMachine
         >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
         >>> machine = OnlineKernelMachine(gamma=1.0)
-        >>> found = machine.partial_fit(X, X[:, 0] > 0, classes=[False, True]).certificate()
-        >>> machine.mistakes_ / 2000 < found["error rate"].value < 0.1
+        >>> bounds = machine.partial_fit(X, X[:, 0] > 0, classes=[False, True]).certificate()
+        >>> machine.mistakes_ / 2000 < bounds["error rate"].value < 0.1
         True
         """
         from mercer.online.certificate import certified

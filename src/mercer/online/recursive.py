@@ -22,7 +22,7 @@ MOST_NEW_ROWS = 4096  # the factor doubles its room, but gains at most so many r
 
 
 class Recursion(NamedTuple):
-    """What changes with each sample."""
+    """The state, which changes with each sample."""
 
     reals: np.ndarray  # the sum of losses
     integers: np.ndarray  # the number of centres, and of rounds

@@ -64,8 +64,8 @@ class Regret:
     >>> machine = OnlineKernelMachine(
     ...     Gaussian(), regularization=0.0, step=schedules.Constant(0.3), record=True
     ... ).partial_fit(X, np.where(X[:, 0] > 0.5, 1, -1), classes=[-1, 1])
-    >>> found = regret(machine, radius=2.0)
-    >>> bool((found.regret <= found.bound).all())
+    >>> curve = regret(machine, radius=2.0)
+    >>> bool((curve.regret <= curve.bound).all())
     True
     """
 
@@ -98,8 +98,8 @@ def regret(machine: Any, radius: float) -> Regret:
     ...     record=True,
     ...     step=schedules.Constant(0.5),
     ... )
-    >>> found = regret(m.partial_fit([[0.0], [1.0], [0.0]], [1.0, -1.0, 1.0]), radius=2.0)
-    >>> bool((found.regret <= found.bound).all())
+    >>> curve = regret(m.partial_fit([[0.0], [1.0], [0.0]], [1.0, -1.0, 1.0]), radius=2.0)
+    >>> bool((curve.regret <= curve.bound).all())
     True
     """
     check_positive("regret", "radius", radius)

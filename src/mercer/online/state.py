@@ -42,7 +42,7 @@ WITH_GRAM = (LEAST_LOSS, PROJECTION, FORGETTING)
 
 
 class Rules(NamedTuple):
-    """What does not change: the codes of loss, step and budget, and their numbers."""
+    """The fixed part: the codes of loss, step and budget, and their numbers."""
 
     loss: int
     loss_address: int  # of its compiled code, where it is SCALAR: it holds in one process only
@@ -60,7 +60,7 @@ class Rules(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes: one row for each bump (or feature), and a few numbers."""
+    """The part that changes: one row for each bump (or feature), and a few numbers."""
 
     reals: np.ndarray
     integers: np.ndarray

@@ -117,7 +117,7 @@ class Stream:
         """Refuse samples before anything is learned."""
 
     def _copied_state(self) -> Any:
-        """What a refused sample in the middle of a block may have spoiled."""
+        """A copy of the state, for samples that are refused in the middle of a block."""
         return type(self.state)(*(array.copy() for array in self.state))
 
     def _block_length(self) -> int:

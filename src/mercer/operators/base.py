@@ -105,7 +105,7 @@ class Operator:
         raise NotImplementedError
 
     def forecast(self, work: Any) -> Any:
-        """What a fit takes where the rows are, by passes that are timed; None where none are.
+        """Time and memory of a fit where the rows are, from timed passes; None if none are timed.
 
         `work` says what is to be computed, as a `Workload` of `mercer.solvers`.
         """

@@ -255,7 +255,7 @@ class Gram(Operator):
     # ---- what comes in -----------------------------------------------------------------------
 
     def _columns(self, values: Any, points: PointSet) -> tuple[Array, Any]:
-        """Values as a matrix in the precision of the result, and the way back to what they were.
+        """Values as a matrix in the precision of the result, and a function that restores the form.
 
         Values of another library are multiplied here, and the product goes back to it.
         """

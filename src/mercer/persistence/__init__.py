@@ -17,7 +17,6 @@ that was truncated or altered on the way (against damage, not against forgery).
 True
 """
 
-from mercer.persistence.compression import compressed
-from mercer.persistence.files import FORMAT, load, save
+from mercer.persistence.files import FORMAT, compressed, load, save
 
 __all__ = ["FORMAT", "compressed", "load", "save"]

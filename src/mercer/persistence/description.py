@@ -119,7 +119,7 @@ class Writer:
 
 
 def _parts(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters of an object, and what it learned beside them."""
+    """The parameters of an object, and its fitted attributes."""
     if isinstance(value, BaseEstimator):
         fields = value.get_params(deep=False)
         ours = type(value).__module__.startswith("mercer.")

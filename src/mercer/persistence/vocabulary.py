@@ -58,12 +58,12 @@ OF_SKLEARN = (  # what is fitted in them is arrays, numbers and texts
 @cache
 def classes(group: str) -> dict[str, type]:
     """The classes of a group by name."""
-    found: dict[str, type] = {}
+    by_name: dict[str, type] = {}
     for module in GROUPS.get(group, ()):
         for name, value in vars(importlib.import_module(module)).items():
             if inspect.isclass(value) and value.__name__ == name and _is_known(value, group):
-                found.setdefault(name, value)
-    return found
+                by_name.setdefault(name, value)
+    return by_name
 
 
 def _is_known(value: type, group: str) -> bool:

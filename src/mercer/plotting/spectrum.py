@@ -109,16 +109,16 @@ class SpectrumDisplay:
     def plot(self, ax: Any = None) -> SpectrumDisplay:
         """Draw on `ax`, or on axes of a new figure; both axes are logarithmic."""
         ax = axes(ax)
-        found = self.decomposition
-        numbers = np.arange(1, len(found.eigenvalues) + 1)
-        ax.loglog(numbers, found.eigenvalues, ".", color=BLUE, label="eigenvalues")
+        spectrum = self.decomposition
+        numbers = np.arange(1, len(spectrum.eigenvalues) + 1)
+        ax.loglog(numbers, spectrum.eigenvalues, ".", color=BLUE, label="eigenvalues")
         line = self.prediction()
         if line is not None:
-            label = f"i^(−{found.predicted_decay():g}), by the Sobolev order"
+            label = f"i^(−{spectrum.predicted_decay():g}), by the Sobolev order"
             ax.loglog(*line, "--", color=RED, label=label)
         ax.set_xlabel("number")
         ax.set_ylabel("eigenvalue")
-        ax.set_title(repr(found.kernel), fontsize=9)
+        ax.set_title(repr(spectrum.kernel), fontsize=9)
         return finished(self, ax, legend=True)
 
 

@@ -22,7 +22,7 @@ CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
 
 
 def as_it_is(values: Array) -> Array:
-    """The way back where there is none to go."""
+    """The result as it is."""
     return values
 
 
@@ -61,7 +61,7 @@ class PointSet(Protocol):
         """Numbers of any library as an array of the library of the points, on their device."""
 
     def admitted(self, values: Any, dtype: np.dtype) -> tuple[Array, Callable[[Array], Array]]:
-        """A user's numbers as columns at home, and the way back to the user's shape and library.
+        """A user's numbers as columns where the points are, and a function that restores the form.
 
         They have the wider of their precision and the given one; what are no real numbers, and
         tensors on another device, are refused.

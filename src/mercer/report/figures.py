@@ -91,9 +91,9 @@ def calibration(record: Any, classes: np.ndarray) -> str:
 
 def confusion(record: Any, classes: np.ndarray) -> str:
     """True classes against predicted ones."""
-    truth, found = (np.searchsorted(classes, side) for side in (record.truth, record.predicted))
+    truth, guesses = (np.searchsorted(classes, side) for side in (record.truth, record.predicted))
     counts = np.zeros((len(classes), len(classes)), int)
-    np.add.at(counts, (truth, found), 1)
+    np.add.at(counts, (truth, guesses), 1)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
     def draw(axes: Any) -> None:
@@ -115,18 +115,18 @@ def confusion(record: Any, classes: np.ndarray) -> str:
 
 def surface(record: Any) -> str | None:
     """Leave-one-out errors over lengthscale and α."""
-    found = record.surface
-    if len(found["factors"]) < 2:
+    grid = record.surface
+    if len(grid["factors"]) < 2:
         return None
-    errors = np.log10(np.asarray(found["errors"]))
+    errors = np.log10(np.asarray(grid["errors"]))
 
     def draw(axes: Any) -> None:
-        x, y = np.log10(found["alphas"]), np.log2(found["factors"])
+        x, y = np.log10(grid["alphas"]), np.log2(grid["factors"])
         shown = axes.contourf(x, y, errors, 16, cmap="viridis_r")
         i, j = np.unravel_index(int(np.argmin(errors)), errors.shape)
         axes.plot(x[j], y[i], "o", color="white", markeredgecolor="black", markersize=7)
         axes.set(xlabel="log₁₀ α", ylabel="log₂ lengthscale/median")
-        axes.set(title=f"log₁₀ leave-one-out error, {found['rows']} rows")
+        axes.set(title=f"log₁₀ leave-one-out error, {grid['rows']} rows")
         axes.figure.colorbar(shown, ax=axes).outline.set_visible(False)
 
     return drawn(draw, label="leave-one-out surface", fitted=True)
@@ -261,7 +261,7 @@ def learning_curve(record: Any) -> tuple[str, float] | None:
 
 
 def history(solution: Any) -> str | None:
-    """What an iterative solver recorded: the objective or error by step."""
+    """The history of an iterative solver: the objective or error by step."""
     lines = {
         name: np.asarray(values, float)
         for name, values in solution.history.items()

@@ -39,15 +39,15 @@ def drawn_slices(model: Any, record: Any) -> list[str]:
         x = np.linspace(column["quantiles"][1], column["quantiles"][5], POINTS)
         lines.append((column, x, values_of(_rows(row, {column["name"]: x}, POINTS))))
     limits = _limits(record, [values for *_, values in lines], width)
-    found = [figures.one_slice(title, *line, width, limits) for line in lines]
+    drawings = [figures.one_slice(title, *line, width, limits) for line in lines]
     if len(columns) >= 2:
         first, second = columns[:2]
         sides = [np.linspace(c["quantiles"][1], c["quantiles"][5], SIDE) for c in (first, second)]
         x, y = np.meshgrid(*sides)
         rows = _rows(row, {first["name"]: x.ravel(), second["name"]: y.ravel()}, SIDE * SIDE)
         grid = x, y, values_of(rows).reshape(SIDE, SIDE)
-        found.append(figures.plane(title, first, second, grid, record.task != "regression"))
-    return found
+        drawings.append(figures.plane(title, first, second, grid, record.task != "regression"))
+    return drawings
 
 
 def _limits(record: Any, values: list[np.ndarray], width: float) -> tuple[float, float]:
@@ -60,7 +60,7 @@ def _limits(record: Any, values: list[np.ndarray], width: float) -> tuple[float,
 
 
 def _values(model: Any, record: Any, row: dict[str, Any]) -> tuple[str, Callable[..., np.ndarray]]:
-    """What is drawn, and its values: the target, or the probability of one class.
+    """Name and values of the drawn quantity: the target, or the probability of one class.
 
     Of several classes that is the most probable one of the typical row.
     """

@@ -17,7 +17,7 @@ Memory = int | str | None
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a budget is where nothing was said."""
+    """The default budget."""
 
     share: float = 0.25
     """Of the free memory: four such computations may run side by side."""

@@ -11,7 +11,7 @@ EVERY = 0.5  # seconds between two lines
 
 
 class ProgressLine:
-    """Shares of a work that are done, told in one line that is overwritten; on a terminal only.
+    """A progress line that is overwritten; on a terminal only.
 
     >>> import io
     >>> class Terminal(io.StringIO):

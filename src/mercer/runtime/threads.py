@@ -10,15 +10,17 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+T = TypeVar("T")
+S = TypeVar("S")
 Work = Callable[[Any], None]
 Span = tuple[int, int]  # start and stop
 THREADS_OF = attrgetter("num_threads")  # of a BLAS library
@@ -35,7 +37,7 @@ def spans(stop: int, step: int, start: int = 0) -> list[Span]:
 
 
 class _State:
-    """What must be made anew in a forked child: locks, the pool, and the hold on BLAS."""
+    """State that a forked child must make anew: locks, the pool, and the limit on BLAS."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -70,7 +72,7 @@ def _libraries(*loaded: bool) -> ThreadpoolController:
 
 
 def blas() -> tuple[ThreadpoolController, int]:
-    """What rules the threads of BLAS, and how many there are now.
+    """The controller of the threads of BLAS, and how many there are now.
 
     SciPy's linear algebra and torch bring a BLAS of their own when they are loaded.
     """
@@ -159,3 +161,21 @@ def run(work: Work, items: Iterable[Any], threads: int) -> None:
         wait(futures)
     if queue.error is not None:
         raise queue.error
+
+
+def side_by_side(work: Callable[[T], S], items: Sequence[T]) -> list[S]:
+    """What `work` makes of each item: a thread for each, with BLAS in one; as it is for one item.
+
+    >>> side_by_side(abs, [-1, 2])
+    [1, 2]
+    """
+    if len(items) < 2:
+        return [work(item) for item in items]
+    found: dict[int, S] = {}
+
+    def place(i: int) -> None:
+        found[i] = work(items[i])
+
+    with single_threaded_blas():
+        run(place, range(len(items)), len(items))
+    return [found[i] for i in range(len(items))]

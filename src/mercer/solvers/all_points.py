@@ -361,7 +361,7 @@ class OnAllPoints:
         return nullcontext()
 
     def remembered(self) -> tuple[dict[str, Any], None]:
-        """What the steps to come depend on beside the point."""
+        """The state of the method beside the point, for checkpoints."""
         names = "factors", "best", "least", "stalls", "count"
         exact = self.multiply is self.products.exact
         return {name: getattr(self, name) for name in names} | {"exact": exact}, None
@@ -459,7 +459,7 @@ class OnAllPoints:
     # ---- steps -----------------------------------------------------------------------------------
 
     def direction(self, point: Point, goal: float) -> Any:
-        """What solves (λI + DK)δ = −g, to a residual that falls with the gap."""
+        """The solution of (λI + DK)δ = −g, to a residual that falls with the gap."""
         products, multiclass = self.products, self.loss.is_multiclass
         if products.root is not None and not multiclass:
             return Rooted(self, point)

@@ -24,7 +24,6 @@ from mercer.runtime.threads import thread_count
 from mercer.solvers.block_coordinates import BlockCoordinateDescent
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import Direct
-from mercer.solvers.direct import Tuning as DirectTuning
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.newton import Newton, default_tolerance
 from mercer.solvers.preconditioners import (
@@ -57,7 +56,8 @@ class Tuning:
     Parameters
     ----------
     small : int
-        Rows up to which a factorisation is quickest, and nothing is measured: 0.3 s.
+        Rows up to which a factorisation is quickest, and nothing is measured: 0.3 s. Twice as many
+        are factored where the factor stays (`Direct`), for deviations and leave-one-out.
     rounding : float
         Prefer a direct solver, right to rounding, up to so many times the time of the fastest
         iterative one.
@@ -146,7 +146,7 @@ _KNOWN: dict[Any, float] = {}
 
 
 def _once(key: Any, measure: Callable[[], float]) -> float:
-    """What is measured, once for each process where there is a key."""
+    """A measurement, made once in each process where there is a key."""
     if key is None:
         return measure()
     if key not in _KNOWN:
@@ -155,7 +155,7 @@ def _once(key: Any, measure: Callable[[], float]) -> float:
 
 
 def _likeness(kernel: Any, points: PointSet) -> Any:
-    """What the time of a kernel value depends on; None where it is not known."""
+    """A key of all that the time of a kernel value depends on; None where it is not known."""
     program = program_of(kernel)
     if program is None or not isinstance(points, VectorPoints) or isinstance(points, SparsePoints):
         return None
@@ -251,13 +251,14 @@ class Choice:
             why = f"; {candidate.obstacle}" if candidate.obstacle else ""
             passes = "" if candidate.passes is None else f", {candidate.passes:.0f} passes"
             lines.append(
-                f"{mark} {candidate.name}{kind}: about {_seconds(candidate.seconds)}{passes} and "
+                f"{mark} {candidate.name}{kind}: about {in_seconds(candidate.seconds)}{passes} and "
                 f"{candidate.memory / 1e6:.0f} MB{why}"
             )
         return "\n".join([*lines, self.reason])
 
 
-def _seconds(value: float) -> str:
+def in_seconds(value: float) -> str:
+    """A time in words, as `2.3 s` or `140 s`."""
     return f"{value:.2g} s" if value < 100 else f"{value:.0f} s"
 
 
@@ -314,9 +315,11 @@ def choose(
     simple = centres is None and exact is None and isinstance(loss, Squared) and not iterative
     limited = memory is not None or "MERCER_MEMORY" in os.environ
     fits = not limited or 8.0 * n * n <= memory_budget(memory)
-    if simple and n <= TUNING.small and fits:
+    few = n <= TUNING.small and fits
+    if simple and (few or (n <= 2 * TUNING.small and _factor_stays(kernel, points, memory))):
         only = Candidate("Direct", Direct(), 1e-11 * n**3, 8.0 * n * n, True)
-        return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
+        why = "a factorisation is quickest" if few else "a factor can stay for deviations"
+        return Choice((only,), only, f"Few rows: {why}.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
     if memory is None and not points.machine.uses_numpy:
         memory = int(TUNING.share * points.free_memory())
@@ -327,7 +330,7 @@ def choose(
         if candidates[0].seconds > TUNING.patience and not candidates[0].obstacle:
             candidates.append(_in_blocks(points, outputs, rates))
         if not iterative:
-            candidates.insert(0, _direct(points, outputs, rates))
+            candidates.insert(0, _direct(kernel, points, rates))
     count = centres or fitting_centres(n, outputs, points.dtype, loss, memory)
     if exact is None and not isinstance(loss, Squared):
         candidates = [_of_loss(points, loss, outputs, rates, tolerance or 1e-6)]
@@ -336,8 +339,12 @@ def choose(
     return choose_among(candidates, asked=centres, memory=memory, rows=n)
 
 
+def _factor_stays(kernel: Any, points: PointSet, memory: Memory) -> bool:
+    return Direct().keeps_factor(Gram(kernel, points, memory=memory))
+
+
 def exact_seconds(kernel: Any, points: PointSet) -> float:
-    """What an exact ridge fit takes where nothing is known of the spectrum, by its products.
+    """Seconds of an exact ridge fit where the spectrum is unknown, from the time of a product.
 
     It tells kernels apart whose values take longer than those of others.
 
@@ -351,7 +358,7 @@ def exact_seconds(kernel: Any, points: PointSet) -> float:
         return 1e-11 * n**3
     rates = Rates.measured(kernel, points)
     product = n * n * rates.value_seconds * (0.5 if machine.uses_symmetry else 1.0)
-    return min(TUNING.iterations * product, _direct(points, 1, rates).seconds)
+    return min(TUNING.iterations * product, _direct(kernel, points, rates).seconds)
 
 
 def choose_among(
@@ -419,9 +426,14 @@ def default_centres(rows: int) -> int:
 
 
 def fitting_centres(
-    rows: int, outputs: int, dtype: Any, loss: Loss | None = None, memory: Memory = None
+    rows: int,
+    outputs: int,
+    dtype: Any,
+    loss: Loss | None = None,
+    memory: Memory = None,
+    most: int | None = None,
 ) -> int:
-    """As many of the default centres as fit the memory, fifty at least.
+    """As many of the default centres, or of `most`, as fit the memory, fifty at least.
 
     >>> (
     ...     fitting_centres(3000, 1, "float64"),
@@ -429,7 +441,7 @@ def fitting_centres(
     ... )
     (1000, True)
     """
-    count, limit = min(rows, default_centres(rows)), memory_limit(memory)
+    count, limit = min(rows, most or default_centres(rows)), memory_limit(memory)
     while count > FEWEST_CENTRES and memory_needed(rows, count, outputs, dtype, loss=loss) > limit:
         count = int(0.9 * count)
     return count
@@ -438,9 +450,9 @@ def fitting_centres(
 # ---- what each takes ---------------------------------------------------------------------------
 
 
-def _direct(points: PointSet, outputs: int, rates: Rates) -> Candidate:
+def _direct(kernel: Any, points: PointSet, rates: Rates) -> Candidate:
     n, machine = len(points), points.machine
-    mixed = points.dtype == np.float64 and n >= DirectTuning().mixed_size and machine.mixed_pays
+    mixed = Direct().refines(Gram(kernel, points))
     dtype = "float32" if mixed else str(points.dtype)
     size = 4 if dtype == "float32" else 8
     seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds

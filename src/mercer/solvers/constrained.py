@@ -74,16 +74,16 @@ class Constrained:
         else:
             curve = SolvedCurve(problem, self.solver or default_solver(problem.loss, 1e-9))
         if isinstance(penalty, Ball):
-            found = [_multiplier_of_ball(curve, penalty.radius)]
+            multipliers = [_multiplier_of_ball(curve, penalty.radius)]
         elif isinstance(penalty, NormPenalty):
-            found = _multipliers(curve, penalty)
+            multipliers = _multipliers(curve, penalty)
         else:
             raise ValueError(
                 f"Constrained takes a function of the norm in place of (λ/2)‖f‖²; got "
                 f"regularization={problem.regularization!r}. Write Problem(..., "
                 "regularization=Ball(radius)), PowerOfNorm(strength) or OfNorm(R, slope)."
             )
-        fits = [self._fitted(problem, curve, multiplier) for multiplier in found]
+        fits = [self._fitted(problem, curve, multiplier) for multiplier in multipliers]
         return min(fits, key=lambda solution: solution.objective)
 
     def _fitted(self, problem: Problem, curve: Curve, multiplier: float) -> Solution:
@@ -148,7 +148,7 @@ class Curve(Protocol):
 
     @property
     def accuracy(self) -> float:
-        """How well log λ can be told from ‖f_λ‖."""
+        """How accurately log λ follows from ‖f_λ‖."""
 
 
 def _multiplier_of_ball(curve: Curve, radius: float) -> float:

@@ -48,7 +48,7 @@ def witness_of(gram: Gram) -> np.ndarray | None:
 
 
 def sentence(gram: Gram, witness: Any) -> str:
-    """What a status says of a witness.
+    """The sentence of a status about a witness.
 
     >>> import numpy as np
     >>> from mercer.kernels import Precomputed

@@ -12,7 +12,8 @@ import numpy as np
 from mercer import linalg
 from mercer.arrays import Array, as_numpy, beside, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
-from mercer.runtime.budget import require_room
+from mercer.runtime.budget import memory_budget, require_room
+from mercer.runtime.machine import column_memory
 from mercer.solvers.definiteness import without_minimum, witness_of
 from mercer.solvers.krylov import conjugate_gradients
 from mercer.solvers.optimality import ridge_residual
@@ -29,6 +30,11 @@ class Tuning:
     ----------
     mixed_size : int
         Points from which a float32 factor with refinement is faster than a float64 one.
+    kept : int
+        Bytes of a factor that stays with the solution: 6,000 rows, which two cores factor in 0.8 s.
+    kept_share : float
+        Of the memory budget that it may take. As that is a share of what is free, fewer factors
+        stay the more there are: those of a hundred models of 5,000 rows do not fill the memory.
     refinements : int
         Steps of conjugate gradients that refine it, at most; three or four are usual.
     refined : float
@@ -42,6 +48,8 @@ class Tuning:
     """
 
     mixed_size: int = 2000
+    kept: int = 8 * 6000**2
+    kept_share: float = 1 / 16
     refinements: int = 12
     refined: float = 1e-12
     primal_refinements: int = 4
@@ -55,23 +63,27 @@ class Direct:
 
     With weights w and s = √w the system is (SKS + λΣw I) c = s(y − b), α = s c, which is symmetric
     and takes weights of 0; an intercept b makes sᵀc = 0. With λ = 0 the solution of least norm is
-    taken, by eigendecomposition. float64 problems of some size are factored in float32 and refined
-    by conjugate gradients in float64 until the residual is as small as a float64 factor's, or
-    factored again in float64 where that does not work out. Where the kernel turns out not to be
-    positive definite the system is solved all the same, by eigendecomposition if need be; as the
-    objective has no minimum then, the status says "not converged", and holds a witness. With a null
-    space of the penalty, as the polynomials of `ThinPlate()`, the bordered system is solved.
+    taken, by eigendecomposition. float64 problems whose factor is too large to stay are factored in
+    float32 and refined by conjugate gradients in float64 until the residual is as small as a
+    float64 factor's, or factored again in float64 where that does not work out. Where the kernel
+    turns out not to be positive definite the system is solved all the same, by eigendecomposition
+    if need be; as the objective has no minimum then, the status says "not converged", and holds a
+    witness. With a null space of the penalty, as the polynomials of `ThinPlate()`, the bordered
+    system is solved.
 
     Parameters
     ----------
     mixed : bool or None, default=None
-        Whether to factor in float32 and refine; None decides by size.
+        Whether to factor in float32 and refine; None does from 2,000 points where the factor does
+        not stay.
     primal : bool or None, default=None
         Whether to solve for the weights of the kernel's explicit features, of which there must be
         finitely many; None does where they are fewer than half the points.
-    keep_factor : bool, default=False
-        Whether to factor in the precision of the data and hand the factor back, n² numbers, in the
-        solution: posterior deviations of `KernelRidge` then need no other.
+    keep_factor : bool or None, default=None
+        Whether the factor, n² numbers in the precision of the data, stays with the solution:
+        deviations, intervals and leave-one-out of `KernelRidge` then need no other. None keeps one
+        in float64 of at most 6,000 rows that takes at most a sixteenth of the memory budget. It is
+        neither copied nor pickled.
     tuning : Tuning
 
     Examples
@@ -88,8 +100,32 @@ class Direct:
 
     mixed: bool | None = None
     primal: bool | None = None
-    keep_factor: bool = False
+    keep_factor: bool | None = None
     tuning: Tuning = field(default=Tuning(), repr=False)
+
+    def keeps_factor(self, gram: Any) -> bool:
+        """Whether the factor of this matrix will stay with the solution.
+
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> few, many = (Gaussian().gram(np.zeros((n, 1))) for n in (100, 7000))
+        >>> Direct().keeps_factor(few), Direct().keeps_factor(many)
+        (True, False)
+        """
+        if self.keep_factor is not None:
+            return self.keep_factor
+        size, budget = 8 * gram.shape[0] ** 2, memory_budget(column_memory(gram))
+        small = size <= min(self.tuning.kept, self.tuning.kept_share * budget)
+        return small and bool(gram.dtype == np.float64)
+
+    def refines(self, gram: Any) -> bool:
+        """Whether this matrix is factored in float32."""
+        if gram.dtype != np.float64 or self.keep_factor:
+            return False
+        if self.mixed is not None:
+            return self.mixed
+        large = gram.shape[0] >= self.tuning.mixed_size and gram.machine.mixed_pays
+        return bool(large) and not self.keeps_factor(gram)
 
     def solve(self, problem: Problem) -> Solution:
         if problem.has_several_ridges:
@@ -98,15 +134,13 @@ class Direct:
         # off a null space the kernel is positive definite by what it says
         work.witness = None if problem.polynomials is not None else witness_of(problem.gram)
         work.tuning, work.goal = self.tuning, dict(self.tuning.unsolved)[work.precision]
-        work.keep_factor = self.keep_factor
+        # of the plain system, whose factor is the posterior's
+        work.keep_factor = problem.polynomials is None and self.keeps_factor(problem.gram)
         if work.ridge == 0.0:
             return work.minimum_norm()
         primal = has_few_features(problem.gram) if self.primal is None else self.primal
         primal = primal and problem.null_space is None
-        mixed = self.mixed
-        if mixed is None:
-            mixed = problem.rows >= self.tuning.mixed_size and problem.gram.machine.mixed_pays
-        if mixed and problem.gram.dtype == np.float64 and not (primal or self.keep_factor):
+        if not primal and self.refines(problem.gram):
             refined = work.refined()
             if refined is not None:
                 return refined
@@ -150,7 +184,7 @@ class _Factorisation(RidgeSystem):
         solved = to_precision(factor.solve(to_precision(self.sides, self.precision)), "float64")
         note = f"Cholesky factorisation in {self.precision}"
         solution = self._solution(solved, note, factor.jitter, shift)
-        return replace(solution, factor=factor) if self.keep_factor else solution
+        return replace(solution, factor=factor) if self.keep_factor and not shift else solution
 
     def _indefinite(self, matrix: Array, direction: Array) -> Solution:
         """The solution of least norm where K + ρI is not positive definite: not a minimum."""

@@ -229,13 +229,13 @@ def interrupt(solver: Any, state: State, clock: Clock, watch: EarlyStopping | No
 
 def fingerprint(problem: Problem) -> str:
     """A text that differs for problems with other targets, weights, λ, loss, kernel or size."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for values in (problem.y, problem.sample_weights):
-        found.update(admission.digest(values))
+        checksum.update(admission.digest(values))
     kernel = getattr(problem.operator, "kernel", None)
     shape = tuple(problem.operator.shape)
-    found.update(repr((problem.loss, problem.regularization, kernel, shape)).encode())
-    return found.hexdigest()
+    checksum.update(repr((problem.loss, problem.regularization, kernel, shape)).encode())
+    return checksum.hexdigest()
 
 
 def save(state: State, path: Any) -> None:

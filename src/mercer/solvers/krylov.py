@@ -35,7 +35,7 @@ class Step:
     raised: Array
 
     def stored(self) -> tuple[Array, list[float]]:
-        """What the next step follows from: five arrays in one, and the energies."""
+        """The state for the next step: five arrays in one, and the energies."""
         parts = self.solution, self.lifted, self.residual, self.direction, self.raised
         return namespace(self.residual).stack(parts), as_numpy(self.energy).reshape(-1).tolist()
 

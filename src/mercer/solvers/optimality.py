@@ -273,7 +273,7 @@ class Evaluation:
         return total, float(xp.sum(p * rounding))
 
     def _unbalance(self, u: Array) -> float:
-        """What rounding leaves of Σ p_i u_i = 0 costs |f| + |b| times that."""
+        """The error of a gap where Σ p_i u_i = 0 only up to rounding: (|f| + |b|)|Σ p_i u_i|."""
         if not self.problem.fit_intercept:
             return 0.0
         xp = namespace(u)
@@ -514,11 +514,10 @@ def centring_intercept(problem: Problem, fitted: Array, start: Any = 0.0) -> Arr
     rows = over_rows(p, y)
 
     def sums(b: Array) -> tuple[Array, Array]:
-        shifted = fitted + b
-        u = xp.where(rows > 0, loss.slope(y, shifted), 0.0)
+        slope, curvature = loss.slope_and_curvature(y, fitted + b)
+        u, bend = xp.where(rows > 0, slope, 0.0), xp.where(rows > 0, curvature, 0.0)
         noise = EPS * xp.clip(xp.sum(rows * xp.abs(u), axis=0), max=1.0)
         total = xp.clip(xp.sum(rows * u, axis=0), -1e300, 1e300)
-        bend = xp.where(rows > 0, loss.curvature(y, shifted), 0.0)
         return beyond_noise(total, noise), xp.clip(xp.sum(rows * bend, axis=0), 0.0, 1e300)
 
     return _bracketed_root(sums, start, 1.0)

@@ -32,7 +32,9 @@ from mercer.runtime.threads import spans
 from mercer.solvers.on_centres import Basis
 from mercer.solvers.problem import Problem, has_few_features, require_square_loss
 
-BATCH_ROWS = 2048  # new points, or rows of features, that are treated together
+BATCH_ROWS = 2048  # rows of features that are treated together
+BATCH_NUMBERS = 3_000_000  # of K(X, x) at a time: memory below 32 MB is used again by the next ones
+FEWEST_ROWS = 256  # new points for which a triangular solve runs at the speed of matrix products
 
 
 def posterior(problem: Problem, factor: linalg.Factor | None = None) -> Posterior:
@@ -70,12 +72,18 @@ class Posterior:
 
     problem: Problem
     ridge: float  # ρ = λΣw
+    factor: linalg.Factor
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.xp = problem, namespace(problem.y)
         self.weights = problem.sample_weights
         self.ridge = float(problem.regularization * self.xp.sum(self.weights))
         self.counted = self.weights > 0
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the factor."""
+        return 8 * int(self.factor.lower.shape[0]) ** 2
 
     # ---- what the two kinds owe -------------------------------------------------------------
 
@@ -114,7 +122,7 @@ class Posterior:
 
     def smoother_weights(self, x: Any) -> Array:
         """w_i(x) with f(x) + b = Σ_i w_i(x) y_i, one row for each new point."""
-        return self.xp.concat([self._smoother_rows(part) for part in _parts(x)])
+        return self.xp.concat([self._smoother_rows(part) for part in self._parts(x)])
 
     def hat_matrix(self) -> Array:
         """The smoother weights at the training points, stored: n² numbers."""
@@ -124,7 +132,7 @@ class Posterior:
 
     def variances(self, x: Any) -> Array:
         """v(x), the variance of f(x) + b in units of s²: the power function squared as ρ → 0."""
-        values = self.xp.concat([self._variances(part) for part in _parts(x)])
+        values = self.xp.concat([self._variances(part) for part in self._parts(x)])
         return self.xp.clip(values, min=0.0)
 
     def leave_one_out_values(self, x: Any, values: Array, output: int = 0) -> Iterator[Array]:
@@ -134,7 +142,7 @@ class Posterior:
         """
         residuals = self.leave_one_out_residuals[:, output][self.counted]
         start = 0
-        for part in _parts(x):
+        for part in self._parts(x):
             influence = self._smoother_rows(part)[:, self.counted] * residuals
             stop = start + influence.shape[0]
             yield values[start:stop, None] - influence
@@ -164,6 +172,16 @@ class Posterior:
         squares = self.scales if scale is None else 0.0 * self.scales + scale
         terms = self.energies / squares + self.observations * self.xp.log(2.0 * math.pi * squares)
         return -0.5 * (terms + self.log_determinant)
+
+    def _parts(self, x: Any) -> Iterator[Any]:
+        """New points, some after the other, so that K(X, x) takes little memory."""
+        rows = max(BATCH_NUMBERS // self.problem.operator.shape[1], FEWEST_ROWS)
+        for start, stop in spans(len(x), rows) or [(0, 0)]:
+            yield x.slice(start, stop) if hasattr(x, "slice") else x[start:stop]
+
+    def _squares(self, columns: Array) -> Array:
+        """The squared lengths of columns."""
+        return self.xp.vecdot(columns, columns, axis=0)
 
     def _own(self, x: Any) -> Array:
         """k(x, x)."""
@@ -208,9 +226,10 @@ class OnAllPoints(Posterior):
 
     def _sides(self, x: Any) -> tuple[Array, Array | None]:
         """T and r."""
-        cross = self._cross(x)
-        weighted = cross if self.problem.weights is None else self.roots * cross
-        sides = self.factor.half_solve(weighted)
+        cross, ours = self._cross(x), hasattr(x, "slice")  # or a matrix that was passed
+        if self.problem.weights is not None:
+            cross = self.roots * cross
+        sides = self.factor.half_solve(cross, overwrite=ours)
         if self.border is None:
             return sides, None
         return sides, 1.0 - (self.border.T @ sides)[0, :]
@@ -225,7 +244,7 @@ class OnAllPoints(Posterior):
     def _variances(self, x: Any) -> Array:
         own = self._own(x)
         sides, rest = self._sides(x)
-        values = own - self.xp.sum(sides**2, axis=0)
+        values = own - self._squares(sides)
         return values if rest is None else values + rest**2 / self._size
 
     def covariance(self, x: Any) -> Array:
@@ -257,9 +276,7 @@ class OnAllPoints(Posterior):
     @cached_property
     def _inverse_diagonal(self) -> Array:
         """The diagonal of A⁻¹, bordered where there is an intercept."""
-        n = self.problem.rows
-        identity = self.problem.array(np.eye(n))
-        squares = self.xp.sum(self.factor.half_solve(identity) ** 2, axis=0)
+        squares = self.factor.inverse_diagonal()
         if self.border is None:
             return squares
         return squares - self.factor.other_half_solve(self.border)[:, 0] ** 2 / self._size
@@ -272,7 +289,7 @@ class OnAllPoints(Posterior):
 
     @cached_property
     def energies(self) -> Array:
-        return self.xp.sum(self._targets**2, axis=0)
+        return self._squares(self._targets)
 
     @cached_property
     def log_determinant(self) -> float:
@@ -354,7 +371,7 @@ class OnFeatures(Posterior):
         unseen: Any = 0.0
         if self.basis is not None and self.basis.factor is not None:
             unseen = self._unseen(z, self._own(x))
-        return unseen + self.ridge * self.xp.sum(self.factor.half_solve(z.T) ** 2, axis=0)
+        return unseen + self.ridge * self._squares(self.factor.half_solve(z.T))
 
     def covariance(self, x: Any) -> Array:
         z = self._new(x)
@@ -376,8 +393,7 @@ class OnFeatures(Posterior):
         gaps, leverages = [], []
         for rows, z in self._blocks():
             gaps.append(self.problem.y_columns[rows] - z @ self.solved)
-            squares = self.xp.sum(self.factor.half_solve(z.T) ** 2, axis=0)
-            leverages.append(self.weights[rows] * squares)
+            leverages.append(self.weights[rows] * self._squares(self.factor.half_solve(z.T)))
         return self.xp.concat(gaps), self.xp.concat(leverages)
 
     @cached_property
@@ -402,12 +418,6 @@ class OnFeatures(Posterior):
     @cached_property
     def degrees_of_freedom(self) -> float:
         return float(self.xp.sum(self._fit[1]))
-
-
-def _parts(x: Any) -> Iterator[Any]:
-    """New points, some after the other, so that arrays of n rows keep few columns."""
-    for start, stop in spans(len(x), BATCH_ROWS) or [(0, 0)]:
-        yield x.slice(start, stop) if hasattr(x, "slice") else x[start:stop]
 
 
 def _check_memory(gram: Gram) -> None:

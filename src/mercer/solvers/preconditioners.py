@@ -296,15 +296,16 @@ class SamplingTuning:
         What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one
         more coordinate and output add to that (Gaussian in float32 on two cores, 4,000 centres:
         0.33 ns for d = 11, against 0.014 ns).
+    first : int
+        Rows for each centre of a first sample, which tells whether uniform rows do. It is all there
+        is where passes are quick (50,000 stored rows of 5,000 centres: 0.1 s for each of 8 steps,
+        where twice the sample takes 2 s and saves two of them).
     pilot : int
-        Rows for each centre of a first sample, from which leverages are estimated.
+        Rows for each centre of the sample from which leverages are estimated.
     sketch : int
         Random vectors that estimate them.
     looked_at : int
         Rows whose leverages tell whether it is worth having those of all.
-    uneven : float
-        Mean square of the leverages over the square of their mean from which it is: 1 if all are
-        alike, 1 + 2/sketch if they seem not to be.
     panel : int
         Columns of a product of which only the lower triangle is computed.
     begin : float
@@ -325,10 +326,10 @@ class SamplingTuning:
     entry: float = 12.0
     coordinate: float = 1.0
     output: float = 8.0
+    first: int = 1
     pilot: int = 2
     sketch: int = 8
     looked_at: int = 4096
-    uneven: float = 2.5
     panel: int = 1024
     begin: float = 1e-6
     inexact: float = 2.0
@@ -619,48 +620,72 @@ class SampledHessians:
 
         Where few rows have most of the leverage, as those far out in a table with heavy tails, a
         uniform sample misses them, and conjugate gradients pay. Leverages are estimated from a
-        small uniform sample, first for few rows, to see whether they differ. It overestimates them
+        small uniform sample, first for few rows, to see what that would cost. It overestimates them
         in directions that it misses, so that another small sample, drawn by these estimates, gives
-        better ones; a row has the larger of its two shares. Where they are even, their sum tells
-        the dimension of the problem, and with it how many rows are enough. With eight rows for each
-        of 1,000 centres of household power P⁻¹H has the condition number 4,000 for uniform rows,
-        130 after one estimate, 7 after two, and 5 with leverages that are known.
+        better ones; a row has the larger of its two shares. Where uniform rows do, the sum of
+        leverages tells the dimension of the problem, and with it how many are enough. With eight
+        rows for each of 1,000 centres of household power P⁻¹H has the condition number 4,000 for
+        uniform rows, 130 after one estimate, 7 after two, and 5 with leverages that are known.
         """
         space, rows, seed = self.space, len(active), self.space.solver.random_state
         random = np.random.default_rng(seed)
         # shuffled apart: else all row numbers would be, where the sample is not very small
         some = random.choice(rows, count, replace=False, shuffle=False)
         chosen = active[random.permutation(some)]
-        alike = np.sort(chosen), np.full(count, count / rows)
         if not self._looks_first(rows):
-            return self._of(factors, *alike), *alike
-        fewer = min(count, SAMPLING.pilot * space.size)
-        pilot = self._of(factors, np.sort(chosen[:fewer]), np.full(fewer, fewer / rows))
+            return self._uniform(factors, chosen, rows)
+        first, fewer = (min(count, many * space.size) for many in (SAMPLING.first, SAMPLING.pilot))
+        pilot, *_ = self._uniform(factors, chosen[:first], rows)
         some = active[random_rows(rows, SAMPLING.looked_at, seed + 1)]
         seen = as_numpy(self._leverages(pilot, factors, some))
-        even = np.mean(seen**2) <= SAMPLING.uneven * np.mean(seen) ** 2
-        if even or count == rows:
-            if even:
-                count = max(fewer, min(count, self._count(rows, rows * float(np.mean(seen)))))
-            chosen = chosen[:count]
-            alike = np.sort(chosen), np.full(count, count / rows)
-            rest = np.sort(chosen[fewer:])
-            if len(rest):  # what the pilot has seen is not computed again
-                weights = self._weights(factors, rest, np.full(len(rest), count / rows))
-                pilot.extend(rest, weights, fewer / count, space.ridge)
-            return pilot, *alike
-        shares = self._leverages(pilot, factors)
+        enough = max(first, min(count, self._count(rows, rows * float(np.minimum(seen, 1).mean()))))
+        if self._uniform_do(seen, rows, enough, fewer + count):
+            return self._uniform(factors, chosen[:enough], rows, pilot, first)
+        pilot, *_ = self._uniform(factors, chosen[:fewer], rows, pilot, first)
+        if count == rows:
+            return self._uniform(factors, chosen, rows, pilot, fewer)
+        xp = namespace(factors)
+        shares = xp.clip(self._leverages(pilot, factors), max=1.0)  # none is larger
         del pilot  # its memory goes first
-        xp = namespace(shares)
         shares = xp.clip(shares / xp.sum(shares), min=0.5 / rows)
         shares = xp.where(factors != 0, shares, 0.0)
         second = self._of(factors, *_drawn_by(shares, fewer, seed))
-        scores = self._leverages(second, factors)
+        scores = xp.clip(self._leverages(second, factors), max=1.0)
         del second
         shares = xp.maximum(shares, scores / xp.sum(scores))
         drawn = _drawn_by(shares, count, seed)
         del scores, shares  # a number for each row, beside the largest arrays
         return self._of(factors, *drawn), *drawn
+
+    def _uniform(
+        self, factors: Array, chosen: np.ndarray, rows: int, known: Any = None, seen: int = 0
+    ) -> tuple[SampledHessian | GeneralHessian, np.ndarray, np.ndarray]:
+        """The Hessian on rows chosen uniformly, after that on the first of them where it is known.
+
+        What that has seen is not computed again.
+        """
+        count = len(chosen)
+        sample = np.sort(chosen), np.full(count, count / rows)
+        if known is None:
+            return self._of(factors, *sample), *sample
+        rest = np.sort(chosen[seen:])
+        if len(rest):
+            weights = self._weights(factors, rest, np.full(len(rest), count / rows))
+            known.extend(rest, weights, seen / count, self.space.ridge)
+        return known, *sample
+
+    def _uniform_do(self, seen: np.ndarray, rows: int, count: int, instead: int) -> bool:
+        """Whether a uniform sample is cheaper than so many rows of samples by leverage.
+
+        d_i z_iᵀP⁻¹z_i of a row that the preconditioner P has not seen is a lower bound of the
+        condition number of P⁻¹H, less 1; steps of conjugate gradients grow with its square root.
+        """
+        space = self.space
+        width, outputs, factor = self._pass_terms()
+        dimension = rows * float(np.minimum(seen, 1.0).mean())
+        steps = expected_steps(rows, space.size, count, space.solver.goal(space.problem), dimension)
+        more = (math.sqrt(1.0 + float(seen.max())) - 1.0) * steps
+        return more * rows * factor * value_in_pass(width, outputs) <= instead * space.size
 
     def _looks_first(self, active: int) -> bool:
         """Whether a small sample tells how many rows to take, and which.
@@ -684,8 +709,7 @@ class SampledHessians:
             values = operator @ beta
             values = values + shift if space.problem.fit_intercept else values
             squares = to_precision(namespace(values).mean(values * values, axis=1), "float64")
-            scores = bends * squares
-            return namespace(scores).clip(scores, max=1.0)  # none is larger
+            return bends * squares
 
         if rows is not None:
             return scores(space.operator[rows, :], factors[beside(rows, factors)])
@@ -706,20 +730,21 @@ class SampledHessians:
         space = self.space
         if space.solver.sample is not None:
             return space.solver.sample
-        stored = getattr(space.operator, "matrix", None) is not None
-        points = getattr(space.operator, "y", None)
-        width = 0 if stored else getattr(points, "width", 1)
         goal = space.solver.goal(space.problem)
         if space.loss.is_multiclass:  # one factor for all classes, which more rows do not mend
             return min(max(active, 1), SAMPLING.factors[0] * space.size)
+        count = sample_size(max(active, 1), space.size, goal, *self._pass_terms(), dimension)
         slow = float64_is_slow(space.operator)
-        factor = space.operator.machine.float64_factor if slow else 1.0
-        factor = factor if space.products == "float64" else 1.0
-        outputs = space.problem.outputs
-        count = sample_size(max(active, 1), space.size, goal, width, outputs, factor, dimension)
         if slow and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
             return min(count, SAMPLING.factors[2] * space.size)
         return count
+
+    def _pass_terms(self) -> tuple[int, int, float]:
+        """What a pass costs by: columns of points, outputs, times as long as on two cores."""
+        operator, stored = self.space.operator, getattr(self.space.operator, "matrix", None)
+        width = 0 if stored is not None else getattr(getattr(operator, "y", None), "width", 1)
+        slow = float64_is_slow(operator) and self.space.products == "float64"
+        return width, self.space.problem.outputs, operator.machine.float64_factor if slow else 1.0
 
 
 def _drawn_by(shares: Array, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -814,7 +839,8 @@ def sample_size(
         steps = expected_steps(rows, centres, sample, tolerance, dimension)
         return sample * centres + (steps + 2.0) * rows * entry
 
-    return min((min(rows, factor * centres) for factor in (*SAMPLING.factors, rows)), key=cost)
+    first = SAMPLING.factors if dimension is None else (SAMPLING.first, *SAMPLING.factors)
+    return min((min(rows, many * centres) for many in (*first, rows)), key=cost)
 
 
 def memory_needed(

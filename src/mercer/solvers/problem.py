@@ -330,7 +330,7 @@ class Problem:
 
     @cached_property
     def _target_size(self) -> float:
-        """What differences of f are seen beside: 1 for labels ±1, else the targets' deviation."""
+        """The scale of differences of f: 1 for labels ±1, else the deviation of the targets."""
         if self.loss.is_classification:
             return 1.0
         y = as_numpy(self.y_columns)

@@ -24,7 +24,7 @@ from mercer.solvers.solution import Solution
 
 
 class RidgeSystem:
-    """A = SKS + ρI as something to multiply by, its right-hand sides, and the way back to α."""
+    """A = SKS + ρI as something to multiply by, its right-hand sides, and the map from x to α."""
 
     def __init__(self, owner: type, problem: Problem) -> None:
         require_square_loss(owner, problem, null_space=True)

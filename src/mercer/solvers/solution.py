@@ -63,7 +63,8 @@ class Solution:
     intercept : float or array
         b, 0 where there is none.
     factor : Factor or None
-        The Cholesky factor that solved it, where the solver was asked to store it.
+        The Cholesky factor that solved it, where it is small or the solver was asked to keep it;
+        its copies and pickles are without.
     asked : Asked or None
         The problem in a few numbers, where an estimator posed it.
 
@@ -92,6 +93,9 @@ class Solution:
         numbers = f"objective {self.objective:.6g}, gap {self.gap:.2g}"
         shape = tuple(self.coefficients.shape)
         return f"Solution({self.status}; {numbers}, coefficients of shape {shape})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "factor": None}
 
     @classmethod
     def stacked(cls, parts: Sequence[Solution]) -> Solution:

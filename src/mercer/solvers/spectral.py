@@ -288,7 +288,7 @@ class SpectralPath:
         return sizes <= sizes.shape[0] * unit * xp.max(sizes)
 
     def _inverse_eigenvalues(self, filter_: Filter | float) -> Array:
-        """What a filter makes of (Λ + ρI)⁻¹: filters see Λ/Σw, and λ = ρ/Σw."""
+        """The values of a filter in place of (Λ + ρI)⁻¹: filters are given Λ/Σw, and λ = ρ/Σw."""
         if _is_zero(filter_):
             return _inverse_where(~self.null, self.eigenvalues)
         chosen = filter_ if hasattr(filter_, "values") else Tikhonov(float(filter_))

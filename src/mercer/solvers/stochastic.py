@@ -310,7 +310,7 @@ class Block:
         self.scale = 1.0
 
     def ended(self) -> tuple[float, np.ndarray, float, np.ndarray]:
-        """What is left of f_before, what came to it, and the same of the sum of iterates."""
+        """The factor of f_before, the new coefficients, and both for the sum of iterates."""
         self._fold()
         return self.left, self.u, self.left_sum, self.fresh_sum
 

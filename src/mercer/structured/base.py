@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Cache:
-    """What kernels computed from all objects of a set of points, made once and shared by slices."""
+    """Arrays that kernels computed from all objects of a point set, shared by its slices."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -127,7 +127,7 @@ class StructuredPoints(HostPoints):
         return self if everything else self.selected(self.chosen)
 
     def prepared(self, key: Any, make: Callable[[Self], T]) -> T:
-        """What `make` computes from all objects of the arrays, computed once."""
+        """`make` of all objects of the arrays, computed once."""
         return self.cache.get(key, lambda: make(self._of(np.arange(self.total))))
 
     def __getstate__(self) -> dict[str, Any]:

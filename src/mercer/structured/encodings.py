@@ -171,8 +171,8 @@ class Categories:
     def learned(cls, values: Any, name: str = "") -> Categories:
         counts = Counter(categories(values)).most_common()
         total = max(1, sum(count for _, count in counts))
-        found = tuple(value for value, _ in counts)
-        return cls(found, tuple(count / total for _, count in counts))
+        names = tuple(value for value, _ in counts)
+        return cls(names, tuple(count / total for _, count in counts))
 
     def encoded(self, values: Any, name: str, suffix: str) -> np.ndarray:
         places = {value: i for i, value in enumerate(self.values)}

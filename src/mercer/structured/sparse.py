@@ -180,7 +180,7 @@ class SparseKernel(StructuredKernel):
         return points.prepared(self._key(), self.feature_rows)
 
     def _key(self) -> Any:
-        """What the features depend on."""
+        """A key of all that the features depend on."""
         return self
 
     def _products(self, x: Any, y: Any, smaller: bool) -> np.ndarray:

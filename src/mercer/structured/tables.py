@@ -208,7 +208,7 @@ class TablePoints(DensePoints):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Kernel):
-    """A kernel on the columns of a table, and what it learned of a training table.
+    """A kernel on the columns of a table, with numbers estimated from a training table.
 
     The kernel is made of kernels on named columns. Of a column "age" of numbers it may look at
 
@@ -271,7 +271,7 @@ class Table(Kernel):
         return tuple(dict.fromkeys(map(str, names))), tuple(dict.fromkeys(objects))
 
     def fitted(self, data: Any) -> Table:
-        """This kernel with what it learns from the rows of a training table."""
+        """This kernel with numbers estimated from the rows of a training table."""
         if is_point_set(data) or _is_array(data) or _is_encoded(data):
             return self
         frame = rows_of(data)

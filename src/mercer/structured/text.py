@@ -126,7 +126,7 @@ class Text(SparseKernel):
         return super(Text, kernel).with_(vectorizer=vectorizer)
 
     def _identity(self) -> tuple[Any, ...]:
-        """What makes two kernels equal: the parameters of the vectorizer and what it learned."""
+        """A key for equality: the parameters of the vectorizer and its fitted attributes."""
         if self.vectorizer is None:
             return (None,)
         words = getattr(self.vectorizer, "vocabulary_", {})

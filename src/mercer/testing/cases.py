@@ -57,7 +57,7 @@ class Case:
 
     @cached_property
     def facts(self) -> Facts:
-        """What is known of the kernel on these points."""
+        """The facts of the kernel on these points."""
         return self.kernel.facts(getattr(self.x, "width", None))
 
     @cached_property
@@ -136,7 +136,7 @@ def _accepts(kernel: Kernel, dimension: int) -> bool:
 
 
 def vectors(dimension: int, seed: int = 0, size: int = 17) -> dict[str, np.ndarray]:
-    """Points that kernels stumble over, by name.
+    """Points on which kernels often fail, by name.
 
     >>> sorted(vectors(2))
     ['duplicated', 'far', 'integer', 'plain', 'tiny']

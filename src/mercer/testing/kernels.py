@@ -155,7 +155,7 @@ def positive_semidefinite(case: Case) -> None:
 
 @contract_once
 def stated_facts(case: Case) -> None:
-    """What the kernel states holds here: k(x, x) ≤ R², and no shift or motion changes a value."""
+    """Stated facts hold here: k(x, x) ≤ R², and no shift or motion changes a value."""
     facts, own = case.facts, np.diagonal(case.dense).astype(np.float64)
     if facts.bounded.yes and facts.bounded.payload is not None:
         excess = own - facts.bounded.payload * (1 + 4 * case.unit) - np.diagonal(case.slack)
@@ -409,7 +409,7 @@ def _parameters(kernel: Kernel) -> list[Any]:
 
 
 def _summing(K: np.ndarray, dtype: Any) -> np.ndarray:
-    """What adding up a row of K may round, for each entry."""
+    """A bound on the rounding of the sum over a row of K, for each entry."""
     return (K.shape[1] + 2) * float(np.finfo(dtype).eps) * np.abs(K.astype(np.float64))
 
 
@@ -429,7 +429,7 @@ def _only_numbers(points: PointSet) -> bool:
 
 
 def same_data(before: Any, after: Any) -> bool:
-    """Whether data is what it was."""
+    """Whether data is unchanged."""
     if scipy.sparse.issparse(before):
         return all(
             np.array_equal(getattr(before, part), getattr(after, part))

@@ -444,7 +444,7 @@ class LossCase:
         return np.where(random.random(u.shape) < 0.5, np.clip(u, low, high), u)
 
     def answers(self, f: np.ndarray, step: float) -> dict[str, np.ndarray]:
-        """What the loss says of predictions, by name."""
+        """Value and derivatives of the loss at predictions, by name."""
         return {
             "value": self.loss.value(self.y, f),
             "slope": self.loss.slope(self.y, f),

@@ -79,7 +79,7 @@ class _Bound:
             return self.rest_of_turn(turn)
         values, errors = zip(*(self.visit(argument) for argument in node.arguments), strict=True)
         result = apply(node, *values)
-        carried = _CARRIED[node.name](node, values, errors, result)
+        carried = CARRIED[node.name](node, values, errors, result)
         return result, carried + self.own(node, values, result)
 
     def rest_of_turn(self, turn: Expression) -> Carried:
@@ -280,7 +280,7 @@ def _tabulated(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     return np.where(errors[0] > 0, slope * errors[0], 0.0)
 
 
-_CARRIED: dict[str, Rule] = {
+CARRIED: dict[str, Rule] = {
     "add": _add,
     "subtract": _add,
     "multiply": _multiply,

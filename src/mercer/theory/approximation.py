@@ -35,7 +35,7 @@ def approximation_error(weights: Any, coefficients: Any, regularization: float) 
 
 
 class Split(NamedTuple):
-    """What λ costs within the closure of the space, and what lies outside it for every λ.
+    """The approximation error of λ within the closure of the space, and the part outside it.
 
     >>> Split(inside=0.5, outside=0.0).inside
     0.5

@@ -23,7 +23,7 @@ CHOICES = ("kernel", "regularization")
 
 @dataclass(frozen=True)
 class Assumption:
-    """What a statement rests on; `holds` is True or False where it was checked, None where not.
+    """An assumption of a statement; `holds` is True or False where it was checked, else None.
 
     >>> Assumption("the samples are independent").holds is None
     True
@@ -60,8 +60,8 @@ class Statement:
 class Certificate:
     """Statements about a fitted function, by name, and remarks on the fit as a whole.
 
-    >>> found = Certificate((Statement("norm", 2.0, "‖f‖."),))
-    >>> found["norm"].value
+    >>> certificate = Certificate((Statement("norm", 2.0, "‖f‖."),))
+    >>> certificate["norm"].value
     2.0
     """
 
@@ -104,7 +104,7 @@ def certify(
     largest_target: float | None = None,
     chosen: Collection[str] = (),
 ) -> Certificate:
-    """What is known and proved of the solution of a regularised problem.
+    """Figures and bounds of the solution of a regularised problem.
 
     Objective, gap, norm and mean loss are computed. Bounds on the expected risk hold with the given
     probability, each on its own, or in expectation over the samples; what depends on the unknown
@@ -169,7 +169,7 @@ def check_chosen(chosen: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the bounds depend on."""
+    """The numbers on which the bounds depend."""
 
     asked: Asked
     norm: float
@@ -229,7 +229,7 @@ class _Facts:
         return float(self.loss.lipschitz)
 
     def common(self, fixed: Collection[str] = CHOICES) -> tuple[Assumption, ...]:
-        """What all bounds assume; `fixed` is what must not depend on the samples."""
+        """The assumptions of all bounds; `fixed` choices must not depend on the samples."""
         names = "the kernel and λ were" if "regularization" in fixed else "the kernel was"
         of_kernel = "for all x" if self.radius_known else "at all x, as at the centres of f"
         given = (
@@ -261,12 +261,12 @@ def _risk(facts: _Facts, probability: float) -> list[Statement]:
         return [Statement("risk", None, reason)]
     if not facts.asked.equal_weights:
         return [Statement("risk", None, "Samples have different weights: no bound is known here.")]
-    found = [_by_ball(facts, zero, probability)]
+    statements = [_by_ball(facts, zero, probability)]
     if math.isfinite(facts.loss.lipschitz):
-        found += _by_stability(facts, zero, probability)
+        statements += _by_stability(facts, zero, probability)
     if isinstance(facts.loss, (Hinge, Logistic)):
-        found.append(_error_rate(facts, found))
-    return found
+        statements.append(_error_rate(facts, statements))
+    return statements
 
 
 def _by_ball(facts: _Facts, zero: float, probability: float) -> Statement:
@@ -320,9 +320,9 @@ def _by_stability(facts: _Facts, zero: float, probability: float) -> list[Statem
     ]
 
 
-def _error_rate(facts: _Facts, found: list[Statement]) -> Statement:
+def _error_rate(facts: _Facts, statements: list[Statement]) -> Statement:
     """The share of wrong signs, which the loss over its value at margin 0 bounds."""
-    best = min((s for s in found if s.name.startswith("risk") and s.value is not None),
+    best = min((s for s in statements if s.name.startswith("risk") and s.value is not None),
                key=lambda s: float(s.value or 0.0))  # fmt: skip
     at_margin_zero = float(facts.loss.value(np.array([1.0]), np.zeros(1))[0])
     value = min(1.0, float(best.value or 0.0) / at_margin_zero)

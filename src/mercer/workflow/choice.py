@@ -29,18 +29,52 @@ from mercer.workflow.refining import descended, learned_metric, settled
 from mercer.workflow.search import ALPHAS, Limit, Search, Trial
 from mercer.workflow.targets import Target
 
-EXACT_ROWS = 12_000  # up to which f is sought on all rows: K takes 0.6 GB in float32
-LEAST_CENTRES = 500
-SHORT = 5.0  # seconds that fits may take in any case
-FITS = 3.0  # that follow: to the rows that are not held out, to parts of them, to all rows
-IN_FLOAT64 = 3.0  # times a factor in float32, that such a one and another in float64 take
-DOUBTFUL = 1e-6  # a ridge for which that has to be
-SEARCHED_ROWS = 4_000
-SEARCHING, LEARNING, DESCENDING = 0.45, 0.5, 0.5  # shares of the time that is left for kernels
-STRENGTHS = (1.0, 6.0, 40.0)
-"""C of logistic regression times α of least squares: its curvature is at most 1/4, that of the
-square 1, and where labels are certain far less."""
-MOST_STRENGTH = 1e3  # beyond which logistic regression takes long, and changes little
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes and times of the choice of a model.
+
+    Parameters
+    ----------
+    exact_rows : int
+        Rows up to which f is sought on all of them: K takes 0.6 GB in float32.
+    least_centres : int
+        Centres that are taken however short the time is.
+    searched_rows : int
+        Rows on which kernels are compared.
+    short : float
+        Seconds that the fits may take in any case.
+    fits : float
+        Fits that follow the choice, in units of one to all rows: to the rows that are not held out,
+        to parts of them, to all rows.
+    in_float64 : float
+        Time of a factorisation in float32 and another in float64, relative to the first alone.
+    doubtful : float
+        Ridge from which on the second one may be needed.
+    searching, learning, descending : float
+        Shares of the time that is left: for the search, for the metric, for lengthscales.
+    strengths : tuple of float
+        C of logistic regression times α of least squares: its curvature is at most 1/4, that of the
+        square 1, and where labels are certain far less.
+    most_strength : float
+        C beyond which logistic regression takes long, and changes little.
+    """
+
+    exact_rows: int = 12_000
+    least_centres: int = 500
+    searched_rows: int = 4_000
+    short: float = 5.0
+    fits: float = 3.0
+    in_float64: float = 3.0
+    doubtful: float = 1e-6
+    searching: float = 0.45
+    learning: float = 0.5
+    descending: float = 0.5
+    strengths: tuple[float, ...] = (1.0, 6.0, 40.0)
+    most_strength: float = 1e3
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +134,8 @@ class Choice:
 
 def choose(training: Any, known: Target, plan: Plan) -> Choice:
     """Choose, and leave time for the fits that follow."""
-    few = take_rows(training, slice(0, SEARCHED_ROWS))
-    target = known.take(slice(0, SEARCHED_ROWS))
+    few = take_rows(training, slice(0, TUNING.searched_rows))
+    target = known.take(slice(0, TUNING.searched_rows))
     encodings = {
         numbers: TableEncoder(numbers=numbers).fit(few).transform(few)
         for numbers in ("standard", "rank")
@@ -112,19 +146,19 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
     search = Search(
         encodings,
         targets,
-        limit.share(SEARCHING),
+        limit.share(TUNING.searching),
         lambda text, done: plan.tell(text, 0.05 + 0.2 * done),
         loss=None if target.classes is None else target.loss,
     )
-    found = search.run()
-    Z, refined = encodings[found.numbers], [found]
-    limit = limit.within(limit.left - search.seconds(found.rows))  # for the last decomposition
-    for trial in _refined(found, Z, target, training, known, plan, limit):
+    best = search.run()
+    Z, refined = encodings[best.numbers], [best]
+    limit = limit.within(limit.left - search.seconds(best.rows))  # for the last decomposition
+    for trial in _refined(best, Z, target, training, known, plan, limit):
         refined.append(trial)
     trial = refined[-1]
-    if trial is not found:
-        gram = trial.kernel.gram(Z[: found.rows])
-        path = SpectralPath.of(gram, targets[: found.rows], fit_intercept=True)
+    if trial is not best:
+        gram = trial.kernel.gram(Z[: best.rows])
+        path = SpectralPath.of(gram, targets[: best.rows], fit_intercept=True)
         trial = replace(trial, path=path)
     plan.tell("choosing the loss", 0.48)
     size = Size(trial.kernel, trial.alpha, Z, rows, outputs, plan)
@@ -137,26 +171,26 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
         rows=trial.rows,
         freedom=trial.path.degrees_of_freedom(trial.alpha / trial.rows),
         trials=[_shown(tried) for tried in [*search.trials, *refined[1:]]],
-        surface=_surface(search, found),
+        surface=_surface(search, best),
         spectrum=np.asarray(trial.path.eigenvalues)[::-1] / trial.rows,
     )
 
 
 def _refined(
-    found: Trial, Z: np.ndarray, some: Target, training: Any, known: Target, plan: Plan,
+    start: Trial, Z: np.ndarray, some: Target, training: Any, known: Target, plan: Plan,
     limit: Limit,
 ) -> Iterator[Trial]:  # fmt: skip
     """Better trials, each made of the last one."""
-    trial, rows, seed = found, row_count(training), plan.random_state
+    trial, rows, seed = start, row_count(training), plan.random_state
     plan.tell("learning a metric", 0.25)
-    better = learned_metric(trial, Z, some, limit.share(LEARNING), seed)
+    better = learned_metric(trial, Z, some, limit.share(TUNING.learning), seed)
     if better is not None:
         yield (trial := better)
     plan.tell("lengthscales by slopes", 0.36)
-    better = descended(trial, Z, some, limit.share(DESCENDING), seed)
+    better = descended(trial, Z, some, limit.share(TUNING.descending), seed)
     if better is not None:
         yield (trial := better)
-    if len(Z) < rows <= EXACT_ROWS and plan.device is None:
+    if len(Z) < rows <= TUNING.exact_rows and plan.device is None:
         plan.tell("the best kernel on all rows", 0.43)
         every = TableEncoder(numbers=trial.numbers).fit(training).transform(training)
         better = settled(trial, every, known, limit)
@@ -166,9 +200,9 @@ def _refined(
 
 def _share(Z: np.ndarray, rows: int, outputs: int, plan: Plan) -> float:
     """The share of the time for trying kernels: more where the fits that follow are quick."""
-    if rows > EXACT_ROWS:
+    if rows > TUNING.exact_rows:
         return 0.4
-    fits = FITS * Size(Gaussian(), DOUBTFUL, Z, rows, outputs, plan).seconds()
+    fits = TUNING.fits * Size(Gaussian(), TUNING.doubtful, Z, rows, outputs, plan).seconds()
     return max(0.4, 0.7 - fits / max(plan.limit.left, fits))
 
 
@@ -202,7 +236,7 @@ class Size:
     plan: Plan
 
     def parameters(self) -> dict[str, Any]:
-        """What is set at the estimator."""
+        """The parameters of the estimator."""
         device = {} if self.plan.device is None else {"device": self.plan.device}
         centres = self.centres()
         if centres is None:
@@ -211,39 +245,39 @@ class Size:
 
     def centres(self) -> int | None:
         """None for all rows, or as many as there is time for."""
-        few = self.rows <= EXACT_ROWS
+        few = self.rows <= TUNING.exact_rows
         if few and (self.plan.device is not None or self.in_time()):
             return None
         count = _centres(self.rows)
-        while self.plan.device is None and count > LEAST_CENTRES and not self.in_time(count):
-            count = max(round(0.7 * count), LEAST_CENTRES)
+        while self.plan.device is None and count > TUNING.least_centres and not self.in_time(count):
+            count = max(round(0.7 * count), TUNING.least_centres)
         return min(count, self.rows)
 
     def fitted_rows(self) -> int:
         """All rows, or as many as there is time for on the fewest centres."""
-        if self.plan.device is not None or self.rows <= EXACT_ROWS:
+        if self.plan.device is not None or self.rows <= TUNING.exact_rows:
             return self.rows
-        share = self._left() / (FITS * self.seconds(LEAST_CENTRES))
-        return max(min(self.rows, int(share * self.rows)), EXACT_ROWS)
+        share = self._left() / (TUNING.fits * self.seconds(TUNING.least_centres))
+        return max(min(self.rows, int(share * self.rows)), TUNING.exact_rows)
 
     def in_time(self, centres: int | None = None) -> bool:
         """Whether the fits that follow end before the limit."""
-        return FITS * self.seconds(centres) <= self._left()
+        return TUNING.fits * self.seconds(centres) <= self._left()
 
     def in_time_after(self, seconds: float, rows: int) -> bool:
         """Whether fits end in time that took so long for some rows, mostly for products with K."""
-        return FITS * seconds * (self.rows / rows) ** 2 <= self._left()
+        return TUNING.fits * seconds * (self.rows / rows) ** 2 <= self._left()
 
     def _left(self) -> float:
-        return max(self.plan.limit.left, SHORT)
+        return max(self.plan.limit.left, TUNING.short)
 
     def seconds(self, centres: int | None = None) -> float:
-        """What a ridge fit of all rows takes on this machine, about."""
+        """Approximate seconds of a ridge fit to all rows on this machine."""
         chosen = automatic.choose(
             self.kernel, self._points, outputs=self.outputs, centres=centres, ridge=self.alpha
         ).chosen
         again = centres is None and self.alpha < self.rows * np.finfo(np.float32).eps
-        return (IN_FLOAT64 if again else 1.0) * float(chosen.seconds)
+        return (TUNING.in_float64 if again else 1.0) * float(chosen.seconds)
 
     @cached_property
     def _points(self) -> Any:
@@ -293,7 +327,7 @@ def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Si
 
 def _logistic(trial: Trial) -> list[Any]:
     """Logistic regression of several strengths."""
-    strengths = {min(strength / trial.alpha, MOST_STRENGTH) for strength in STRENGTHS}
+    strengths = {min(strength / trial.alpha, TUNING.most_strength) for strength in TUNING.strengths}
     return [
         KernelLogisticRegression(float(f"{C:.3g}"), kernel=trial.kernel, tol=1e-4)
         for C in sorted(strengths)

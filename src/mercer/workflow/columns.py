@@ -75,7 +75,7 @@ class Column(Protocol):
         """Columns of numbers."""
 
     def names(self, name: str) -> list[str]:
-        """What they are called."""
+        """Their names."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class NumberColumn:
     def encoded(self, values: Any, name: str) -> list[np.ndarray]:
         if self.rank:
             places = self.learned.encoded(values, name, "%")
-            found = [(places - 0.5) / UNIFORM_DEVIATION]
+            columns = [(places - 0.5) / UNIFORM_DEVIATION]
         else:
-            found = [self.learned.encoded(values, name, "")]
-        return [*found, self.learned.encoded(values, name, "?")] if self.may_miss else found
+            columns = [self.learned.encoded(values, name, "")]
+        return [*columns, self.learned.encoded(values, name, "?")] if self.may_miss else columns
 
     def names(self, name: str) -> list[str]:
         own = f"{name}%" if self.rank else name
@@ -120,16 +120,16 @@ class DateColumn:
     periods: tuple[str, ...]
 
     def encoded(self, values: Any, name: str) -> list[np.ndarray]:
-        found = NumberColumn(self.learned, self.rank, self.may_miss).encoded(values, name)
+        columns = NumberColumn(self.learned, self.rank, self.may_miss).encoded(values, name)
         for period in self.periods:
             angle = 2.0 * np.pi * self.learned.encoded(values, name, f"@{period}")
-            found += [np.cos(angle), np.sin(angle)]
-        return found
+            columns += [np.cos(angle), np.sin(angle)]
+        return columns
 
     def names(self, name: str) -> list[str]:
-        found = NumberColumn(self.learned, self.rank, self.may_miss).names(name)
+        own = NumberColumn(self.learned, self.rank, self.may_miss).names(name)
         parts = [f"{side}({name}@{p})" for p in self.periods for side in ("cos", "sin")]
-        return found + parts
+        return own + parts
 
 
 @dataclass(frozen=True)
@@ -249,8 +249,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 return NumberColumn(Numbers.learned(values, name), rank, missing)
             return DateColumn(Numbers.learned(values, name), rank, missing, _periods(read))
         if kind == "category":
-            found = Categories.learned(values, name)
-            return CategoryColumn(found.values[: self.max_categories])
+            categories = Categories.learned(values, name)
+            return CategoryColumn(categories.values[: self.max_categories])
         return self._learned_text(values)
 
     def _learned_text(self, values: Any) -> Column:
@@ -303,7 +303,7 @@ def _periods(read: np.ndarray) -> tuple[str, ...]:
 
 def summarised(table: Mapping[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:
     """For each column its kind, how much is missing, and its range or most frequent values."""
-    found = []
+    summaries = []
     for name in names:
         kind = kind_of(table[name])
         summary: dict[str, Any] = {"name": name, "kind": kind}
@@ -323,5 +323,5 @@ def summarised(table: Mapping[str, Any], names: Sequence[str]) -> list[dict[str,
             summary["distinct"] = len(learned.values)
             most = zip(learned.values, learned.shares, strict=True)
             summary["frequent"] = [[str(value)[:40], share] for value, share in list(most)[:5]]
-        found.append(summary)
-    return found
+        summaries.append(summary)
+    return summaries

@@ -90,8 +90,8 @@ def compare(
     >>> import numpy as np
     >>> from mercer.workflow import compare
     >>> x = np.random.default_rng(0).uniform(size=90)
-    >>> found = compare({"x": x, "y": np.sin(6 * x)}, "y", time_limit=2.0)
-    >>> found.names[-1]
+    >>> comparison = compare({"x": x, "y": np.sin(6 * x)}, "y", time_limit=2.0)
+    >>> comparison.names[-1]
     'constant'
     """
     check_count("compare", "folds", folds)
@@ -134,14 +134,14 @@ def _check_folds(goal: Target, folds: int) -> None:
         raise ValueError(f"folds must be {wanted}; got {folds:,}.")
 
 
-def _ranked(found: Comparison) -> Comparison:
+def _ranked(given: Comparison) -> Comparison:
     """The best model first; where it was stopped by hand, of the folds that all models ended."""
-    ended = np.isfinite(found.errors)
+    ended = np.isfinite(given.errors)
     folds = ended.all(axis=0) if ended.all(axis=0).any() else ended.any(axis=0)
-    errors = found.errors[:, folds]
+    errors = given.errors[:, folds]
     order = [i for i in np.argsort(errors.mean(axis=1), kind="stable") if ended[i, folds].all()]
     return Comparison(
-        found.measure, [found.names[i] for i in order], errors[order], found.seconds[order]
+        given.measure, [given.names[i] for i in order], errors[order], given.seconds[order]
     )
 
 
@@ -153,7 +153,7 @@ def _folds(goal: Target, count: int, random_state: int) -> Any:
 
 
 def _models(goal: Target) -> Mapping[str, Predict]:
-    """What is compared, by name: functions of training columns, targets, and test columns."""
+    """The models by name: functions of training columns, targets, and test columns."""
     numbers = goal.classes is None
     others: dict[str, Any] = {
         "linear model": RidgeCV(np.logspace(-3, 3, 7))
@@ -167,17 +167,17 @@ def _models(goal: Target) -> Mapping[str, Predict]:
         ),
         "constant": DummyRegressor() if numbers else DummyClassifier(strategy="most_frequent"),
     }
-    found: dict[str, Predict] = {"mercer.fit": _by_fit}
+    models: dict[str, Predict] = {"mercer.fit": _by_fit}
     for family in FAMILIES:
-        found[f"{family} kernel"] = _by_kernel(family, _squares)
+        models[f"{family} kernel"] = _by_kernel(family, _squares)
     if numbers:
-        found["Laplacian kernel, absolute loss"] = _by_kernel("Laplacian", _absolute)
+        models["Laplacian kernel, absolute loss"] = _by_kernel("Laplacian", _absolute)
     else:
-        found["Laplacian kernel, logistic loss"] = _by_kernel("Laplacian", _logistic)
-        found["Laplacian kernel, hinge loss"] = _by_kernel("Laplacian", _hinge)
+        models["Laplacian kernel, logistic loss"] = _by_kernel("Laplacian", _logistic)
+        models["Laplacian kernel, hinge loss"] = _by_kernel("Laplacian", _hinge)
     for name, model in others.items():
-        found[name] = _by_sklearn(model)
-    return found
+        models[name] = _by_sklearn(model)
+    return models
 
 
 def _by_fit(training: Any, known: Target, testing: Any, seconds: float) -> np.ndarray:

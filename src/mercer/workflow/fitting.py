@@ -248,14 +248,14 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
 
 
 class Clock:
-    """Seconds of the parts of the way."""
+    """The seconds that each part took."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}
         self.last = time.perf_counter()
 
     def lap(self, name: str) -> float:
-        """What was done since the last lap; its seconds."""
+        """Record the seconds since the last lap under a name."""
         now = time.perf_counter()
         self.laps[name] = now - self.last
         self.last = now
@@ -337,7 +337,7 @@ class Test:
 
     def curve(self, seconds: float) -> list[Any]:
         """Numbers of rows and errors of fits to them, while time lasts."""
-        found: list[Any] = []
+        points: list[Any] = []
         limit, lasted = self.plan.limit.within(seconds), 0.0
         for share in CURVE:
             rows = slice(0, round(share * min(len(self.known.values), CURVE_ROWS)))
@@ -348,9 +348,9 @@ class Test:
                 break
             spent = limit.spent
             predicted = self.fitted(rows).model_.predict(self.Z_test)
-            found.append([len(part.values), next(iter(self.tested.scores(predicted).values()))])
+            points.append([len(part.values), next(iter(self.tested.scores(predicted).values()))])
             lasted = limit.spent - spent
-        return found
+        return points
 
     def baselines(self) -> dict[str, dict[str, float]]:
         """The errors of a linear model and of a constant."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -194,11 +195,7 @@ class FittedModel(Pipeline):
         if not hasattr(self, "record_"):
             return diagram
         text = f"{score_table(self.record_)}\n\n{self.certificate()}"
-        return f"<pre>{_escaped(text)}</pre>{diagram}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return f"<pre>{escape(text, quote=False)}</pre>{diagram}"
 
 
 def _important(record: Record) -> str:

@@ -20,20 +20,44 @@ from mercer.learning import CANDIDATES, GradientRounds, LeaveOneOut, raced
 from mercer.workflow.search import Limit, Trial
 from mercer.workflow.targets import Target
 
-LEARNED_ROWS, LEARNED_SECONDS = 300, 1.0  # below, neither metric nor slopes are tried
-DESCENT_ROWS = 1200  # by which lengthscales follow slopes: a step takes n³ operations
-SEEN = 0.7  # of the rows; the others tell which kernel is better
-STRETCH, RIDGE_STEP = 0.75, 10**-0.5  # by which lengthscales and ridge are changed at last
-GAIN = 0.998  # of the error, that a change on all rows must reach
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes and steps of the refinement of a trial.
+
+    Parameters
+    ----------
+    fewest_rows, least_seconds : int and float
+        Below these neither the metric nor the slopes are tried.
+    descent_rows : int
+        Rows for the descent on lengthscales, a step of which takes n³ operations.
+    seen : float
+        Share of the rows that kernels are fitted to; on the others they are compared.
+    stretch, ridge_step : float
+        Factors by which lengthscales and ridge are changed at last.
+    gain : float
+        Share of the error that a change on all rows must reach.
+    """
+
+    fewest_rows: int = 300
+    least_seconds: float = 1.0
+    descent_rows: int = 1200
+    seen: float = 0.7
+    stretch: float = 0.75
+    ridge_step: float = 10**-0.5
+    gain: float = 0.998
+
+
+TUNING = Tuning()
 
 
 def learned_metric(
-    found: Trial, Z: np.ndarray, known: Target, limit: Limit, random_state: int
+    trial: Trial, Z: np.ndarray, known: Target, limit: Limit, random_state: int
 ) -> Trial | None:
     """A trial with a kernel in a learned metric, where that is better on rows it has not seen."""
-    if len(Z) < LEARNED_ROWS or limit.left < LEARNED_SECONDS:
+    if len(Z) < TUNING.fewest_rows or limit.left < TUNING.least_seconds:
         return None
-    start, whole = time.monotonic(), found.rows == len(Z)
+    start, whole = time.monotonic(), trial.rows == len(Z)
     settings = GradientRounds(
         rows=len(Z),
         splits=None if whole else 1,
@@ -47,21 +71,21 @@ def learned_metric(
     )
     rows, predicted = learned.held_out
     if whole:
-        said = np.asarray(found.path.leave_one_out(found.alpha / found.rows))[rows]
+        said = np.asarray(trial.path.leave_one_out(trial.alpha / trial.rows))[rows]
     else:
         others = np.setdiff1d(np.arange(len(Z)), rows)
-        ridge = KernelRidge(found.alpha, kernel=found.kernel, fit_intercept=True)
+        ridge = KernelRidge(trial.alpha, kernel=trial.kernel, fit_intercept=True)
         said = ridge.fit(Z[others], targets[others]).predict(Z[rows])
     ratio = known.loss(predicted, rows) / max(known.loss(said, rows), 1e-300)
     if not ratio < 1.0:
         return None
     return replace(
-        found,
+        trial,
         family=f"{_name(learned.kernel)}, learned metric",
         shares=learned.importances,
         kernel=_readable(learned.kernel),
         alpha=float(f"{learned.alpha:.3g}"),
-        error=found.error * ratio,  # on the footing of the others, which left out all rows
+        error=trial.error * ratio,  # on the footing of the others, which left out all rows
         seconds=time.monotonic() - start,
     )
 
@@ -75,31 +99,31 @@ def descended(
     points that agree in it f may be flat and jump in between. The error of leaving points out does.
     """
     start, scales = time.monotonic(), trial.kernel.get_params(deep=False).get("lengthscale")
-    if len(Z) < LEARNED_ROWS or limit.left < LEARNED_SECONDS or scales is None:
+    if len(Z) < TUNING.fewest_rows or limit.left < TUNING.least_seconds or scales is None:
         return None
     judge = Judge(Z, known, limit)
     before = judge.error(trial.kernel, trial.alpha)
     kernel = trial.kernel
     if np.ndim(scales) == 0:
         kernel = kernel.with_(lengthscale=[float(scales)] * Z.shape[1])
-    found = LeaveOneOut(
+    result = LeaveOneOut(
         columns=False,
         ridge=trial.alpha,
-        rows=DESCENT_ROWS,
+        rows=TUNING.descent_rows,
         time_limit=max(limit.left - judge.seconds, 1e-3),
         random_state=random_state,
         callback=lambda *_: not limit.left,
     ).learn(kernel, Z[: judge.cut], known.for_squares()[: judge.cut])
-    after = judge.error(found.kernel, found.alpha)
-    if not after < GAIN * before:
+    after = judge.error(result.kernel, result.alpha)
+    if not after < TUNING.gain * before:
         return None
-    kernel = _readable(found.kernel)
+    kernel = _readable(result.kernel)
     return replace(
         trial,
         family=f"{_name(kernel)}, slopes of leave-one-out",
-        shares=1.0 / np.asarray(found.kernel.get_params(deep=False)["lengthscale"]),
+        shares=1.0 / np.asarray(result.kernel.get_params(deep=False)["lengthscale"]),
         kernel=kernel,
-        alpha=float(f"{found.alpha:.3g}"),
+        alpha=float(f"{result.alpha:.3g}"),
         error=trial.error * after / before,
         seconds=time.monotonic() - start,
     )
@@ -114,25 +138,25 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
 
     def error(place: tuple[int, int]) -> float:
         if place[0] not in kernels:
-            kernels[place[0]] = stretched(trial.kernel, STRETCH ** place[0])
-        return judge.error(kernels[place[0]], trial.alpha * RIDGE_STEP ** place[1])
+            kernels[place[0]] = stretched(trial.kernel, TUNING.stretch ** place[0])
+        return judge.error(kernels[place[0]], trial.alpha * TUNING.ridge_step ** place[1])
 
     place, first = (0, 0), error((0, 0))
     least = first
     for axis, sign in ((1, 1), (1, -1), (0, 1), (0, -1), (1, 1), (1, -1)):
         while judge.in_time():
             other = (place[0] + sign * (axis == 0), place[1] + sign * (axis == 1))
-            found = error(other)
-            if not found < GAIN * least:
+            value = error(other)
+            if not value < TUNING.gain * least:
                 break
-            place, least = other, found
+            place, least = other, value
     if place == (0, 0):
         return None
     return replace(
         trial,
         family=f"{trial.family}, all rows",
         kernel=_readable(kernels[place[0]]),
-        alpha=float(f"{trial.alpha * RIDGE_STEP ** place[1]:.3g}"),
+        alpha=float(f"{trial.alpha * TUNING.ridge_step ** place[1]:.3g}"),
         error=trial.error * least / first,
         seconds=time.monotonic() - start,
     )
@@ -147,7 +171,7 @@ class Judge:
     limit: Limit
 
     def __post_init__(self) -> None:
-        self.cut = round(SEEN * len(self.Z))
+        self.cut = round(TUNING.seen * len(self.Z))
         self.seconds = 0.0  # of the last fit
 
     def in_time(self, seconds: float | None = None) -> bool:

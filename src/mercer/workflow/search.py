@@ -27,11 +27,36 @@ FAMILIES: dict[str, Callable[[Any], Kernel]] = {
     "Exponential": Exponential,
     "Matern": lambda scales: Matern(2.5, scales),
 }
-SCREENED, REFINED, CONFIRMED = 500, 1200, 3000  # rows of the three stages
-FACTORS = (1.0, 2.0, 0.5, 4.0)  # of the median distance, the likeliest first
-ROUNDS = 5  # in which columns get new lengthscales
-SLOPES_AT = 400  # points at which slopes are looked at
-LEAST_SHARE = 1e-2  # a column is never scaled down further than this, against the mean
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of the search for a kernel.
+
+    Parameters
+    ----------
+    screened, refined, confirmed : int
+        Rows of the three stages.
+    factors : tuple of float
+        Lengthscales in units of the median distance, the likeliest first.
+    rounds : int
+        Rounds in which columns get new lengthscales.
+    slopes_at : int
+        Points at which slopes and distances are computed.
+    least_share : float
+        Least weight of a column, relative to the mean.
+    """
+
+    screened: int = 500
+    refined: int = 1200
+    confirmed: int = 3000
+    factors: tuple[float, ...] = (1.0, 2.0, 0.5, 4.0)
+    rounds: int = 5
+    slopes_at: int = 400
+    least_share: float = 1e-2
+
+
+TUNING = Tuning()
 
 
 class Limit:
@@ -125,20 +150,20 @@ class Search:
         """The best kernel that was found within the limit."""
         n, whole = len(self.targets), self.limit
         self.limit = whole.share(0.3)
-        self._go(self._screened(min(n, SCREENED)))
+        self._go(self._screened(min(n, TUNING.screened)))
         self.limit = whole.share(0.6)
         for trial in self._best_of_each(3):
-            self._go(self._refined(trial, min(n, REFINED)))
+            self._go(self._refined(trial, min(n, TUNING.refined)))
         self.limit = whole
         finalists = self._best_of_each(2)
-        rows = self._affordable(min(n, CONFIRMED))
+        rows = self._affordable(min(n, TUNING.confirmed))
         if rows > finalists[0].rows:
             self._go(self._confirmed(finalists, rows))
         return self._best()
 
     def screened(self) -> Trial:
         """The best kernel with the same lengthscale in all columns, without further rounds."""
-        self._go(self._screened(min(len(self.targets), REFINED)))
+        self._go(self._screened(min(len(self.targets), TUNING.refined)))
         return self._best()
 
     def _best(self) -> Trial:
@@ -150,7 +175,7 @@ class Search:
 
     def _screened(self, rows: int) -> Iterator[Trial]:
         """All families on all encodings, with the same lengthscale in all columns."""
-        for factor in FACTORS:
+        for factor in TUNING.factors:
             for numbers, Z in self.encodings.items():
                 for family in self.families:
                     shares = np.ones(Z.shape[1])
@@ -160,16 +185,16 @@ class Search:
     def _refined(self, start: Trial, rows: int) -> Iterator[Trial]:
         """Columns along which the function changes more get shorter lengthscales, in rounds."""
         trial, worse = start, 0
-        for _ in range(ROUNDS):
+        for _ in range(TUNING.rounds):
             shares = self._shares(trial)
             factors = [trial.factor * step for step in (1.0, 0.6, 1.6)]
-            found = []
+            trials = []
             for factor in factors:
                 if not self._has_time(rows):
                     return
-                found.append(self._trial(trial.family, trial.numbers, factor, shares, rows))
-                yield found[-1]
-            best = min(found, key=lambda tried: tried.error)
+                trials.append(self._trial(trial.family, trial.numbers, factor, shares, rows))
+                yield trials[-1]
+            best = min(trials, key=lambda tried: tried.error)
             worse = 0 if best.error < trial.error or trial is start else worse + 1
             if worse == 2:
                 return
@@ -201,7 +226,7 @@ class Search:
         return self.seconds(rows) < self.limit.left
 
     def seconds(self, rows: int) -> float:
-        """What a trial on so many rows takes, by the quickest on most rows: n³ operations."""
+        """Seconds of a trial on so many rows, from the fastest on most rows, as n³."""
         most = max(trial.rows for trial in self.trials)
         quickest = min(trial.seconds for trial in self.trials if trial.rows == most)
         return max(quickest, 1e-3) * max(1.0, rows / most) ** 3
@@ -212,19 +237,19 @@ class Search:
         for trial in sorted(self.trials, key=lambda t: (-t.rows, t.error)):
             best.setdefault((trial.family, trial.numbers), trial)
         most = max(trial.rows for trial in best.values())
-        found = [trial for trial in best.values() if trial.rows == most]
-        return sorted(found, key=lambda trial: trial.error)[:count]
+        candidates = [trial for trial in best.values() if trial.rows == most]
+        return sorted(candidates, key=lambda trial: trial.error)[:count]
 
     def _shares(self, trial: Trial) -> np.ndarray:
         """The root mean square slope of the fitted function along each column."""
         alpha, _ = trial.path.coefficients(trial.alpha / trial.rows)
         f = RKHSFunction(trial.path.gram.kernel, trial.path.gram.x, alpha)
-        slopes = f.gradient(self.encodings[trial.numbers][:SLOPES_AT])
+        slopes = f.gradient(self.encodings[trial.numbers][: TUNING.slopes_at])
         along = np.sqrt((slopes**2).mean(axis=tuple(range(slopes.ndim - 1))))
         size = math.sqrt(float(np.mean(along**2)))
         if not size > 0:
             return trial.shares
-        return np.maximum(along / size, LEAST_SHARE)
+        return np.maximum(along / size, TUNING.least_share)
 
     def _trial(
         self, family: str, numbers: str, factor: float, shares: np.ndarray, rows: int
@@ -264,6 +289,6 @@ def _rounded(family: str, scales: np.ndarray) -> Kernel:
 def _median(Z: np.ndarray, family: str) -> float:
     """The median distance of different rows, in the norm of the family; 1 where all are equal."""
     metric = "cityblock" if family == "Laplacian" else "euclidean"
-    distances = pdist(Z[:SLOPES_AT], metric)
+    distances = pdist(Z[: TUNING.slopes_at], metric)
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0

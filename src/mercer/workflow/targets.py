@@ -83,13 +83,13 @@ class Target:
                 "MAE": float(np.mean(np.abs(gap))),
                 "R²": 1.0 - float(np.mean(gap**2)) / mean if mean > 0 else float("nan"),
             }
-        found = {"error rate": float(np.mean(self.values != predicted))}
+        errors = {"error rate": float(np.mean(self.values != predicted))}
         if probabilities is not None:
             labels = range(len(self.classes))
-            found["log loss"] = float(log_loss(self.codes, probabilities, labels=labels))
+            errors["log loss"] = float(log_loss(self.codes, probabilities, labels=labels))
             if len(self.classes) == 2 and len(set(self.codes.tolist())) == 2:
-                found["AUC"] = float(roc_auc_score(self.codes, probabilities[:, 1]))
-        return found
+                errors["AUC"] = float(roc_auc_score(self.codes, probabilities[:, 1]))
+        return errors
 
 
 def read_target(name: str, values: Any, task: str | None) -> Target:

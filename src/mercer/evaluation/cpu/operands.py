@@ -106,7 +106,7 @@ class Operand(Protocol):
     moved: bool  # whether something is taken off all points
 
     def centre(self, y: Any) -> np.ndarray | None:
-        """What is taken off all points; None for nothing."""
+        """The point that is subtracted from all others; None for nothing."""
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed: ...
 
@@ -375,7 +375,7 @@ class OperandPlan:
         return sum([row for row, _ in sizes]), sum([column for _, column in sizes])
 
     def centres(self, y: Any) -> list[np.ndarray | None]:
-        """What each operand takes off all points."""
+        """The point that each operand subtracts from all others."""
         return [operand.centre(y) for operand in self.each]
 
 

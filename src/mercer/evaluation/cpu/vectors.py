@@ -24,7 +24,7 @@ from mercer.runtime.cache import compiled_on_disk
 
 
 def _features() -> dict[str, bool]:
-    """What the processor can do; `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` may say less."""
+    """Instruction sets of the processor, or those that Numba's environment variables allow."""
     if config.CPU_FEATURES is None:
         return dict(llvm.get_host_cpu_features())
     named = (feature.strip() for feature in config.CPU_FEATURES.split(","))

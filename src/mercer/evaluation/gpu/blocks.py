@@ -114,7 +114,7 @@ def _own(number: Number, x: Any) -> torch.Tensor:
 
 
 def out_of_memory(x: Any, y: Any) -> MemoryError:
-    """What to do where not even small blocks fit."""
+    """The advice where not even small blocks fit."""
     return MemoryError(
         f"the device {x.rows.device} has no memory left for a product with {len(x)} × {len(y)} "
         "points, in small blocks either: delete tensors that are not needed, call "

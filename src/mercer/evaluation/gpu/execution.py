@@ -89,7 +89,7 @@ def stored_product(matrix: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
 
 
 class OnDevice:
-    """K(X, Y) of tensors. What is prepared of the points serves all products."""
+    """K(X, Y) of tensors. Points are prepared once for all products."""
 
     strip_bytes = 64 << 20  # of slopes at some points, which gradients take together
 

@@ -51,7 +51,7 @@ from mercer.points import View
 
 @dataclass
 class Operands:
-    """The code of a tile, and what it is called with, by name."""
+    """The code of a tile, and its arguments by name."""
 
     code: TileCode
     arrays: dict[str, Any]
@@ -61,7 +61,7 @@ class Operands:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is to be computed: an expression as the kernel wrote it, and after the rules."""
+    """The expression to compute: as the kernel wrote it, and after the rules."""
 
     expression: Expression
     simple: Expression

@@ -86,7 +86,7 @@ class OperandPlan:
 
 @dataclass(frozen=True)
 class TileCode:
-    """What generated code computes for a tile of K: everything but the values it is called with."""
+    """The computation of a tile of K: everything but the values of its arguments."""
 
     plans: tuple[OperandPlan, ...]
     steps: tuple[Step, ...]

@@ -271,7 +271,7 @@ def _coordinates(function: _Function, f: int, plan: OperandPlan, dtype: str) -> 
 
 
 def _term(total: str, kind: str, line: StraightLine | None) -> list[str]:
-    """What one coordinate adds to a number: x and y are vectors, so that parts of one are cheap."""
+    """The term of one coordinate: x and y are vectors, so that parts of one are cheap."""
     if line is None:
         return [f"{total} += gap * gap" if kind == "squared_distance" else f"{total} += x * y"]
     sign = "+" if kind == "coordinate_sum" else "*"

@@ -69,7 +69,7 @@ def with_payload(answer: Answer, function: Any) -> Answer:
 
 
 class _PairLaws(Facts):
-    """What sums and products share."""
+    """The base of the laws of sums and products."""
 
     part, operation = "", ""
     both = ("positive_values", "constant_diagonal", "vanishes")

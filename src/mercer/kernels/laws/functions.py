@@ -14,7 +14,7 @@ from mercer.kernels.laws.combinations import MultipleLaws, of_multiple, with_pay
 
 
 class _FunctionLaws(Facts):
-    """What functions of one kernel share."""
+    """The base of the laws of functions of one kernel."""
 
     inner: Facts
     same: tuple[str, ...] = ("columns", "period", "constant_diagonal")

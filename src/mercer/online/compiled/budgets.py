@@ -40,7 +40,7 @@ CUT_EXPONENT = 1e4  # exponents beyond are cut here: e^{−1e4} is 0, and 0·∞
 
 @inner
 def keep_more(state, block, t, slot, row, rules):  # type: ignore[no-untyped-def]
-    """What some policies keep of a new bump beside its numbers."""
+    """Store what some policies need of a new bump: its targets, row of K, or inverse."""
     if len(state.targets):
         copy_row(state.targets, slot, block.targets, t)
     if len(state.gram):

@@ -184,7 +184,7 @@ def totals(values, slope, f):  # type: ignore[no-untyped-def]
 
 @inner
 def record(reals, integers, reported, t, weight, value, square, product, size, ridge, mistake):  # type: ignore[no-untyped-def]
-    """What the prediction cost, before anything is learned from it."""
+    """Record the loss of a prediction, before the sample is learned."""
     costs, gradients, norms = reported
     costs[t] = weight * value
     norms[t] = reals[SQUARED_NORM]

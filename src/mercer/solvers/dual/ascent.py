@@ -1,4 +1,4 @@
-"""Ascent in the dual by working sets: where it stands, what it does next, when it stops."""
+"""Dual ascent by working sets: the iterate with its certificate, rounds, and when to stop."""
 
 from __future__ import annotations
 
@@ -67,19 +67,15 @@ class Ascent:
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a share of the objective."""
-        return self._relative(self.gap)
+        return self.relative(self.gap)
 
     @property
     def claimed_gap(self) -> float:
         """The gap and its rounding: nothing below that is claimed."""
         return self.gap + self.rounding
 
-    @property
-    def claimed_relative_gap(self) -> float:
-        return self._relative(self.claimed_gap)
-
-    def _relative(self, gap: float) -> float:
+    def relative(self, gap: float) -> float:
+        """A gap as a share of the objective."""
         if not math.isfinite(gap):
             return math.inf
         primal, least = self.primal + self.others, 0.0
@@ -99,7 +95,7 @@ class Ascent:
         return np.flatnonzero(self.alpha)
 
     def recompute(self, gram: Gram, rows: Rows | None = None) -> None:
-        """Kα from scratch in float64 wherever it counts, and the gap that belongs to it.
+        """Recompute Kα in float64 wherever it changes the gap, and the gap.
 
         Where α_i = 0 and the slopes hold it there by far more than rows in lower precision can be
         wrong, the loss is 0 for any such value of (Kα)_i, and so is the share of the gap.
@@ -315,7 +311,7 @@ def resting(ascent: Ascent) -> np.ndarray:
 def without(
     ascent: Ascent, rest: np.ndarray, rows: ShrinkingRows, tolerance: float, size: int, limit: int
 ) -> None:
-    """Rounds on the coefficients that do not rest; then Kα of those that do is put right."""
+    """Rounds on the coefficients that do not rest; then Kα of the others is updated."""
     active, idle = np.flatnonzero(~rest), np.flatnonzero(rest)
     some = ascent.terms.part(active), ascent.alpha[active], ascent.values[active]
     part = type(ascent)(*some, ascent.peak, ascent.tuning)

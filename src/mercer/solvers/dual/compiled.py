@@ -193,11 +193,11 @@ def best_level(values, fields, kink, code, group, which, total, low, high, halvi
             break
         following = INFINITE
         if len(code):
-            found, growth = sum_of_smooth_responses(values, fields, code, group, which, level)
-            following = level - (found - total) / growth if growth > 0.0 else INFINITE
+            reached, growth = sum_of_smooth_responses(values, fields, code, group, which, level)
+            following = level - (reached - total) / growth if growth > 0.0 else INFINITE
         else:
-            found = sum_of_responses(values, fields, kink, group, which, level)
-        if found > total:
+            reached = sum_of_responses(values, fields, kink, group, which, level)
+        if reached > total:
             high = level
         else:
             low = level
@@ -291,7 +291,7 @@ def length_of_step(slope, curvature, reach, first, second, jump):  # type: ignor
 
 @compiled
 def refresh(i, a, fields, kink, code, offsets):  # type: ignore[no-untyped-def]
-    """What the slopes of coordinate i add to the smooth gradient, and its second derivative."""
+    """Update the offsets of both slopes at coordinate i, and the curvature of its conjugate."""
     low, high = fields[2, i], fields[3, i]
     offsets[0, i] = right_slope(a[i], 0.0, kink, high, code)
     offsets[1, i] = left_slope(a[i], 0.0, kink, low, code)
@@ -315,7 +315,7 @@ def prepared(K, a, values, fields, kink, code):  # type: ignore[no-untyped-def]
 
 @compiled
 def moved(i, before, a, smooth, fields, kink, code, offsets):  # type: ignore[no-untyped-def]
-    """What a step of coordinate i changes of its own slopes, beside Kα."""
+    """Update the slopes at coordinate i after a step, but for Kα."""
     if len(code):
         y, cost = fields[0, i], fields[4, i]
         smooth[i] += smooth_term(a[i], y, cost, code)[1] - smooth_term(before, y, cost, code)[1]
@@ -400,7 +400,7 @@ def best_pair(K, smooth, rising, falling, diagonal, curvature, scores, bounds): 
 
 @compiled
 def add_difference(smooth, d, row_i, row_j):  # type: ignore[no-untyped-def]
-    """What a step of a pair adds to Kα."""
+    """Add the change of Kα after a step of a pair."""
     widen()
     for k in range(len(smooth)):
         smooth[k] += d * row_i[k] - d * row_j[k]

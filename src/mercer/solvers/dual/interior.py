@@ -79,9 +79,9 @@ def interior_point(features: np.ndarray, terms: Terms, tolerance: float) -> np.n
         high,
         np.repeat(signs, len(y)) if terms.groups else None,
     )
-    found = stacked.solve(tolerance)
+    solution = stacked.solve(tolerance)
     alpha = np.zeros(len(y))
-    for sign, part in zip(signs, found.reshape(len(signs), -1), strict=True):
+    for sign, part in zip(signs, solution.reshape(len(signs), -1), strict=True):
         alpha += sign * part
     return _with_sum_zero(alpha, *terms.fields[2:4]) if terms.groups else alpha
 
@@ -122,10 +122,10 @@ class _Quadratic:
             high,
             None if self.sides is None else self.sides[moving],
         )
-        a, found = 0.5 * (low + high), self.low.copy()
+        a, alpha = 0.5 * (low + high), self.low.copy()
         if len(a):
-            found[moving] = part._path(a, tolerance)
-        return found
+            alpha[moving] = part._path(a, tolerance)
+        return alpha
 
     def _path(self, a: np.ndarray, tolerance: float) -> np.ndarray:
         scale = float(np.abs(self.targets).max()) or 1.0

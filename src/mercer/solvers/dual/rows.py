@@ -86,7 +86,7 @@ def is_resident(gram: Gram, tuning: Tuning = TUNING) -> bool:
 
 
 class ComputedRows:
-    """What rows share that are computed when they are needed."""
+    """The base of rows that are computed when they are needed."""
 
     exact = False  # nothing is stored, or what the support needs may have gone
     gram: Gram
@@ -273,7 +273,7 @@ class CachedRows(ComputedRows, StoredRows):
         self.time = 0
 
     def part(self, chosen: np.ndarray) -> CachedRows:
-        """In the same memory, which this store gives up: rows grow shorter, and more find room."""
+        """The rows of some points among these, in the memory of this store, which becomes empty."""
         part = CachedRows.__new__(CachedRows)
         part._begin(self._among(chosen), self.numbers)
         slots = np.sort(self.place[chosen][self.place[chosen] >= 0])

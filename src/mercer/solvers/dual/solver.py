@@ -336,7 +336,7 @@ class Work:
 def _progress(
     callback: Callback | None, problem: Problem
 ) -> Callable[[list[Ascent]], Listener] | None:
-    """What reports rounds to a callback: with the outputs that are solved, and the one at hand."""
+    """A function that reports rounds to a callback, with the outputs that are solved so far."""
     if callback is None:
         return None
     count, shape, scale = 0, np.shape(problem.targets), problem.regularization
@@ -408,27 +408,24 @@ def solution_of(
     """The solution of a problem from the ascents of its outputs."""
     alone = len(shape) == 1
     intercepts = [-float(part.levels[0]) if part.terms.groups else 0.0 for part in parts]
+    gaps = [part.claimed_gap for part in parts]
+    relative = max(part.relative(gap) for part, gap in zip(parts, gaps, strict=True))
+    steps = [part.steps for part in parts]
+    supported = np.any([part.alpha for part in parts], axis=0)
+    counts = int(np.count_nonzero(supported)), len(supported)
+    advice = advice_of(solver, parts)
+    status = ending(solver, relative, sum(steps), counts, advice, regularization == 0)
     return Solution(
         coefficients=parts[0].alpha if alone else np.stack([p.alpha for p in parts], axis=1),
-        status=as_stationary(gram, ending_of(solver, parts, regularization == 0)),
+        status=as_stationary(gram, status),
         objective=objective,
-        gap=(regularization or 1.0) * sum(part.claimed_gap for part in parts),
+        gap=(regularization or 1.0) * sum(gaps),
         history={
             "relative_gap": max(parts, key=lambda part: part.relative_gap).history,
-            "steps": [part.steps for part in parts],
+            "steps": steps,
         },
         intercept=intercepts[0] if alone else np.array(intercepts),
     )
-
-
-def ending_of(solver: DualAscent, parts: list[Ascent], separates: bool = False) -> Status:
-    """How ascent ended, in words."""
-    worst = max(parts, key=lambda part: part.claimed_relative_gap)
-    support = int(np.count_nonzero(sum(np.abs(part.alpha) for part in parts)))
-    steps = sum(part.steps for part in parts)
-    counts = support, len(worst.alpha)
-    gap = worst.claimed_relative_gap
-    return ending(solver, gap, steps, counts, advice_of(solver, parts), separates)
 
 
 def advice_of(solver: DualAscent, parts: list[Ascent]) -> str:

@@ -45,9 +45,9 @@ def nu_regression(
     support = np.flatnonzero(alpha)
     columns = Gram(gram.kernel, gram.x, gram.x.take(support), gram.memory).astype(np.float64)
     values = columns @ alpha[support] if len(support) else np.zeros(n)
-    gap, relative = ascent.claimed_gap, ascent.claimed_relative_gap
+    gap = ascent.claimed_gap
     counts = len(support), n  # of points, not of their sides
-    status = ending(solver, relative, ascent.steps, counts, advice_of(solver, [ascent]))
+    status = ending(solver, ascent.relative(gap), ascent.steps, counts, advice_of(solver, [ascent]))
     outside = np.maximum(np.abs(y - values - b) - epsilon, 0.0)
     objective = float(costs @ outside) + 2.0 * total * epsilon + 0.5 * float(alpha @ values)
     return Solution(
@@ -61,7 +61,7 @@ def nu_regression(
 
 
 def _listener(solver: DualAscent, n: int, scale: float) -> Listener | None:
-    """What reports rounds to a callback, with α of both sides added."""
+    """A function that reports rounds to a callback, with α of both sides added."""
     callback, rounds = solver.callback, 0
     if callback is None:
         return None

@@ -53,7 +53,7 @@ def needed_row(k, blocks, rows, there):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_multiple(values, factor, row):  # type: ignore[no-untyped-def]
-    """What one coefficient adds to Kα."""
+    """Add a multiple of a row of K to Kα."""
     widen()
     for c in range(len(values)):
         values[c] += factor * row[c]

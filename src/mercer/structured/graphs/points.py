@@ -66,7 +66,7 @@ def from_networkx(
 
 
 def _all_of(parts: Any, name: str, what: str) -> list[Any] | None:
-    """What all nodes or edges have under a name; None where none has it."""
+    """The attribute of all nodes or edges under a name; None where none has it."""
     values = [parts[part].get(name) for part in parts]
     missing = sum(value is None for value in values)
     if missing in (0, len(values)):

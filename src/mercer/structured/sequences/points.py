@@ -88,14 +88,14 @@ def same_alphabet(x: SequencePoints, y: SequencePoints) -> str:
 
 
 def _alphabet(items: list[Any]) -> str:
-    """What the items are made of; they must agree."""
+    """The kind of the items, which must be the same for all."""
     first, alphabet = 0, ""
     for i, item in enumerate(items):
-        found = _alphabet_of(i, item)
-        if alphabet and found not in ("", alphabet):
-            raise bad_item(i, f"is made of {found}, and item {first} of {alphabet}: take one kind")
-        if found and not alphabet:
-            first, alphabet = i, found
+        kind = _alphabet_of(i, item)
+        if alphabet and kind not in ("", alphabet):
+            raise bad_item(i, f"is made of {kind}, and item {first} of {alphabet}: take one kind")
+        if kind and not alphabet:
+            first, alphabet = i, kind
     return alphabet or "tokens"
 
 

@@ -315,7 +315,7 @@ class WeightedDegree(_WordKernel):
         return np.cumsum(self._gains(lengths.max(initial=0)))[lengths[x.chosen]]
 
     def _gains(self, longest: int) -> np.ndarray:
-        """What the r-th equal symbol of a run adds: Σ_{q ≤ min(r, p)} β_q."""
+        """The gain of the r-th equal symbol of a run: Σ_{q ≤ min(r, p)} β_q."""
         gains = np.zeros(int(longest) + 1)
         steps = np.cumsum(self.weights())
         gains[1:] = steps[np.minimum(np.arange(int(longest)), len(steps) - 1)]
