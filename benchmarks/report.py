@@ -127,9 +127,14 @@ def markdown(results: Result) -> str:
     elsewhere = [row for row in results["rows"] if "machine" in row]
     if notes or elsewhere:
         lines += ["", "## Notes", ""]
-        lines += [f"- {row['work']}: {row['note'].rstrip('.')}." for row in notes]
+        lines += [f"- {row['work']}: {_in_a_line(row['note']).rstrip('.')}." for row in notes]
         lines += [f"- {row['work']}: measured on {machine_line(row)}" for row in elsewhere]
     return "\n".join(lines) + "\n"
+
+
+def _in_a_line(note: str) -> str:
+    """A note whose code may be broken into lines, as estimators print themselves."""
+    return " ".join(note.split())
 
 
 HIGHLIGHTS = {  # eight rows: of each set, how the work of a row begins

@@ -23,19 +23,11 @@ import numpy as np
 
 from benchmarks.data import MissingData, household_split, mnist, path, table
 from benchmarks.measure import MEGABYTE, Effort, Groups, Row, measured, relative_error
-from mercer import KernelRidge, KernelRidgeCV
+from mercer import KernelClassifier, KernelRidge, KernelRidgeCV
 from mercer.features.centres import Uniform
 from mercer.kernels import Gaussian
 from mercer.linalg import cholesky
-from mercer.losses import Multinomial, Squared
-from mercer.operators import cross_gram
-from mercer.solvers import (
-    ConjugateGradient,
-    Direct,
-    Newton,
-    Problem,
-    regularization_path,
-)
+from mercer.solvers import ConjugateGradient, Direct
 from mercer.solvers.automatic import choose
 
 SPHERE_GAMMA, SPHERE_RIDGE, SPHERE_CENTRES = 20.0, 1e-7, 2000
@@ -51,19 +43,10 @@ def gaussian(gamma: float) -> Gaussian:
     return Gaussian((0.5 / gamma) ** 0.5)
 
 
-def on_centres(kernel: Any, X: Any, y: Any, ridge: float, count: int, **more: Any) -> Any:
-    """The function on so many uniform centres, its solution, and seconds."""
-    points = kernel.points(X)
-
-    def fit() -> Any:
-        chosen = Uniform(count, 0).choose(kernel, points).points
-        rows = cross_gram(kernel, points, chosen)
-        loss = more.get("loss", Squared())
-        solution = Newton().solve(Problem.on_centres(rows, y, loss, ridge))
-        return kernel.function(chosen, solution.coefficients), solution
-
-    (function, solution), seconds = timed(fit)
-    return function, solution, seconds
+def on_centres(kernel: Any, X: Any, y: Any, ridge: float, count: int) -> tuple[Any, float]:
+    """`KernelRidge` on so many uniform centres, and seconds; α = nλ."""
+    model = KernelRidge(ridge * len(X), kernel=kernel, centres=Uniform(count, 0))
+    return timed(lambda: model.fit(X, y))
 
 
 # ---- land or sea ---------------------------------------------------------------------------------
@@ -100,13 +83,13 @@ def land_or_sea(effort: Effort, dtype: Any, floor: float) -> Iterator[Row]:
     new, truth = sphere(n, 1, dtype)
     kernel = gaussian(SPHERE_GAMMA)
     on_centres(kernel, X[:5000], y[:5000], SPHERE_RIDGE, 500)  # code is loaded
-    function, solution, ours = on_centres(kernel, X, y, SPHERE_RIDGE, count)
+    model, ours = on_centres(kernel, X, y, SPHERE_RIDGE, count)
     theirs = make_pipeline(
         Nystroem(n_components=count, gamma=SPHERE_GAMMA, random_state=0), RidgeClassifier()
     )
     _, peer = timed(lambda: theirs.fit(X, y))
     errors = [
-        float(np.mean(np.sign(function(new)) != truth)),
+        float(np.mean(np.sign(model.predict(new)) != truth)),
         float(np.mean(theirs.predict(new) != truth)),
     ]
     name = np.dtype(dtype).name
@@ -118,8 +101,8 @@ def land_or_sea(effort: Effort, dtype: Any, floor: float) -> Iterator[Row]:
         ours_ms=1e3 * ours,
         peer_ms=1e3 * peer,
         floor=floor,
-        note=f"misclassified: ours {100 * errors[0]:.2f} %, theirs {100 * errors[1]:.2f} %; "
-        f"{solution.status}",
+        note=f"`{model!r}.fit(X, y)`; misclassified: ours {100 * errors[0]:.2f} %, theirs "
+        f"{100 * errors[1]:.2f} %; {model.solution_.status}",
     )
     yield Row(
         f"the same: our error over theirs, {name}",
@@ -162,9 +145,9 @@ def sphere_fit(n: int, count: int) -> dict[str, Any]:
     X, y = sphere(n, 0, np.float32)
     kernel = gaussian(SPHERE_GAMMA)
     on_centres(kernel, X[:5000], y[:5000], SPHERE_RIDGE, 200)
-    function, measures = measured_fit(kernel, X, y, SPHERE_RIDGE, count)
+    model, measures = measured_fit(kernel, X, y, SPHERE_RIDGE, count)
     new, truth = sphere(100_000, 1, np.float32)
-    return measures | {"error": float(np.mean(np.sign(function(new)) != truth))}
+    return measures | {"error": float(np.mean(np.sign(model.predict(new)) != truth))}
 
 
 def _status(field: str) -> int:
@@ -266,20 +249,21 @@ def disk_fit(folder: str, gamma: float, ridge: float, count: int, mapped: bool) 
     X = np.load(Path(folder) / "X.npy", mmap_mode="r" if mapped else None)
     y, kernel = np.load(Path(folder) / "y.npy"), gaussian(gamma)
     on_centres(kernel, X[:5000], y[:5000], ridge, 200)
-    function, measures = measured_fit(kernel, X, y, ridge, count)
+    model, measures = measured_fit(kernel, X, y, ridge, count)
     with np.load(Path(folder) / "rest.npz") as rest:
-        values = function(rest["X"])
+        values = model.predict(rest["X"])
         return measures | {"values": values, "rmse": _rmse(values, rest["y"])}
 
 
 def measured_fit(
     kernel: Any, X: Any, y: Any, ridge: float, count: int
 ) -> tuple[Any, dict[str, Any]]:
-    """The function on centres; seconds, bytes by which the process grew at most, and the status."""
+    """The model on centres; seconds, bytes by which the process grew at most, and the status."""
     before = _status("VmRSS")
-    function, solution, seconds = on_centres(kernel, X, y, ridge, count)
+    model, seconds = on_centres(kernel, X, y, ridge, count)
     extra = max(0, _status("VmHWM") - before)
-    return function, {"seconds": seconds, "extra": extra, "status": str(solution.status)}
+    status = f"`{model!r}.fit(X, y)`: {model.solution_.status}"
+    return model, {"seconds": seconds, "extra": extra, "status": status}
 
 
 def in_a_process(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -452,41 +436,36 @@ class Tuned:
         return f"{self.rmse:.4f} (α = {self.alpha:.0e})"
 
 
-def best_alpha(path: Iterator[Any], rows: int) -> float:
-    """The last α, from the largest on, that lowered the held-out risk."""
-    best = next(path)
-    for point in path:
-        if point.held_out_risk >= best.held_out_risk:
-            break
-        best = point
-    return float(best.regularization * rows)
-
-
 def exact_or_centres(effort: Effort) -> Iterator[Row]:
     X, y = kin40k()
     gamma, alpha, n = 0.1, 1e-2, effort.size(36_000)
     new, truth, kernel = X[36_000:], y[36_000:], gaussian(gamma)
     kept = n * 8 // 9
-    held_out = X[kept:n], y[kept:n]
-    ridges = [value / kept for value in ALPHAS]
 
-    def whole(value: float, rows: int = n) -> Problem:
-        return Problem(kernel.gram(X[:rows]), y[:rows], Squared(), value / rows)
+    def fitted(value: float, rows: int, **given: Any) -> tuple[Any, float]:
+        model = KernelRidge(value, kernel=kernel, **given)
+        return timed(lambda: model.fit(X[:rows], y[:rows]))
 
-    def on_all(value: float) -> Tuned:
-        solution, seconds = timed(lambda: ConjugateGradient().solve(whole(value)))
-        rmse = _rmse(kernel.function(X[:n], solution.coefficients)(new), truth)
-        return Tuned(value, rmse, seconds, solution)
+    def tuned(value: float, **given: Any) -> Tuned:
+        model, seconds = fitted(value, n, **given)
+        return Tuned(value, _rmse(model.predict(new), truth), seconds, model.solution_)
+
+    def best(**given: Any) -> float:
+        """The last α, from the largest on, that lowered the error of held-out rows."""
+        found, least = ALPHAS[0], np.inf
+        for value in ALPHAS:
+            model, _ = fitted(value, kept, **given)
+            error = _rmse(model.predict(X[kept:n]), y[kept:n])
+            if error >= least:
+                break
+            found, least = value, error
+        return float(found)
 
     def on_some(count: int) -> Tuned:
-        points = kernel.points(X[:kept])
-        rows = cross_gram(kernel, points, Uniform(count, 0).choose(kernel, points).points)
-        problem = Problem.on_centres(rows, y[:kept], Squared(), 1.0)
-        value = best_alpha(regularization_path(problem, ridges, held_out=held_out), kept)
-        function, solution, seconds = on_centres(kernel, X[:n], y[:n], value / n, count)
-        return Tuned(value, _rmse(function(new), truth), seconds, solution)
+        centres = Uniform(count, 0)
+        return tuned(best(centres=centres), centres=centres)
 
-    first = on_all(alpha)
+    first = tuned(alpha)
     yield Row(
         f"whole ridge on {n:,} rows of kin40k, γ = {gamma}, α = {alpha}: true relative residual",
         first.solution.gap,
@@ -497,15 +476,13 @@ def exact_or_centres(effort: Effort) -> Iterator[Row]:
         note=f"RMSE {first.rmse:.4f} of {len(truth):,} rows that no fit saw; "
         f"{first.solution.status}",
     )
-    chosen, search = timed(
-        lambda: best_alpha(regularization_path(whole(1.0, kept), ridges, held_out=held_out), kept)
-    )
-    exact = on_all(chosen)
+    chosen, search = timed(best)
+    exact = tuned(chosen)
     found = {count: on_some(count) for count in map(effort.size, COUNTS)}
-    listed = ", ".join(f"{count:,}: {tuned}" for count, tuned in found.items())
+    listed = ", ".join(f"{count:,}: {one}" for count, one in found.items())
     yield Row(
         "the same with α chosen: RMSE over the best on 1,000 … 8,000 centres with α chosen",
-        exact.rmse / min(tuned.rmse for tuned in found.values()),
+        exact.rmse / min(one.rmse for one in found.values()),
         "×",
         ours_ms=1e3 * exact.seconds,
         floor=1.0,
@@ -531,10 +508,11 @@ def digits(effort: Effort) -> Iterator[Row]:
     X, y, new, truth = mnist(effort.size(60_000))
     X, new, count = X.astype(np.float32), new.astype(np.float32), effort.size(4000)
     kernel = Gaussian(5.0)
-    function, solution, seconds = on_centres(
-        kernel, X, y.astype(int), 1e-7, count, loss=Multinomial()
+    model = KernelClassifier(
+        "log_loss", 1e-7, kernel=kernel, centres=Uniform(count, 0), fit_intercept=False
     )
-    error = 100 * float(np.mean(function(new).argmax(axis=1) != truth))
+    _, seconds = timed(lambda: model.fit(X, y))
+    error = 100 * float(np.mean(model.predict(new) != truth))
     yield Row(
         f"multinomial logistic on MNIST, {len(X):,} rows, M = {count:,}: error",
         error,
@@ -542,7 +520,7 @@ def digits(effort: Effort) -> Iterator[Row]:
         ours_ms=1e3 * seconds,
         floor=1.8,
         larger_is_better=False,
-        note=f"in {seconds:.0f} s; {solution.status}",
+        note=f"`{model!r}.fit(X, y)` in {seconds:.0f} s; {model.solution_.status}",
     )
 
 
@@ -603,10 +581,9 @@ def automatic(effort: Effort) -> Iterator[Row]:
 
 def _seconds_of(name: str, kernel: Any, X: Any, y: Any, count: int | None) -> float:
     if name == "Newton":
-        return float(on_centres(kernel, X, y, 1e-6, count or 1)[2])
+        return on_centres(kernel, X, y, 1e-6, count or 1)[1]
     solver: Any = Direct() if name == "Direct" else ConjugateGradient()
-    problem = Problem(kernel.gram(X), y, Squared(), 1e-6)
-    return timed(lambda: solver.solve(problem))[1]
+    return timed(lambda: KernelRidge(1e-6 * len(X), kernel=kernel, solver=solver).fit(X, y))[1]
 
 
 GROUPS: Groups = {

@@ -109,8 +109,8 @@ def regression(effort: Effort) -> Iterator[Row]:
         n,
         goal=5.0,
         error=abs(dual(ours) / dual(peer) - 1),
-        note=f"{100 * close:.2f}% of {len(new):,} predictions within 0.01 of a deviation of y; "
-        f"{ours.solution_.status}",
+        note=f"`{ours!r}.fit(X, y)`; {100 * close:.2f}% of {len(new):,} predictions within "
+        f"0.01 of a deviation of y; {ours.solution_.status}",
     )
 
 
@@ -122,7 +122,7 @@ def timed(ours: Any, peer: Any, X: np.ndarray, y: np.ndarray, effort: Effort) ->
 
 def agreement(ours: Any, peer: Any, new: np.ndarray) -> str:
     same = float((ours.predict(new) == peer.predict(new)).mean())
-    return f"{100 * same:.2f}% of {len(new):,} predictions agree"
+    return f"`{ours!r}.fit(X, y)`; {100 * same:.2f}% of {len(new):,} predictions agree"
 
 
 def row(work: str, times: dict[str, float], n: int, **more: Any) -> Row:

@@ -226,6 +226,19 @@ class TestGivenMatrices:
         assert np.array_equal(gram.diagonal(), np.diagonal(ASYMMETRIC))
         assert gram.plan().symmetric is False
 
+    @pytest.mark.parametrize(
+        ("made", "entries"),
+        [
+            (lambda k: k + 2.0 * k, lambda a: 3.0 * a),
+            (lambda k: k * k, lambda a: a**2),
+            (lambda k: k.exp(), np.exp),
+        ],
+    )
+    def test_what_is_made_of_an_asymmetric_one_is_not_mirrored(self, made, entries):
+        gram, matrix = made(Precomputed(ASYMMETRIC)).gram(range(7)), entries(ASYMMETRIC)
+        assert np.allclose(gram.dense(), matrix)
+        assert np.allclose(np.ones(7) @ gram, matrix.sum(axis=0))
+
     def test_many_rows_of_an_asymmetric_one(self):
         matrix = markets.normal(600, 600)
         gram = Precomputed(matrix).gram(range(600))

@@ -47,6 +47,15 @@ def test_explain_says_what_it_would_gain_and_so_it_is():
     assert errors[1] < 0.5 * errors[0]
 
 
+def test_tensors_are_told_the_same():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("array_api_compat")
+    centres = Given(points=X[:12]), Given(points=torch.tensor(X[:12]))
+    models = [KernelRidge(1e-3, kernel=KERNEL, centres=centres_) for centres_ in centres]
+    plain, ours = models[0].fit(X, Y), models[1].fit(torch.tensor(X), torch.tensor(Y))
+    assert ours.explain().splitlines()[-1] == plain.explain().splitlines()[-1]
+
+
 def test_where_nothing_is_gained_nothing_is_advised():
     model = KernelRidge(1e-3, kernel=Gaussian(2.0)).fit(X, Y - Y.mean())
     assert "would be" in model.explain()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.errors import ApproximationWarning
+from mercer.estimators import learned
 from mercer.kernels import Exponential, Laplacian, Matern
+from mercer.learning import raced
 from mercer.solvers import ConjugateGradient, Direct, automatic
 
 RNG = np.random.default_rng(0)
@@ -189,6 +192,19 @@ def test_kernels_whose_products_take_too_long_are_not_compared(monkeypatch):
     for limit, names in ((20.0, {"Exponential", "Matern"}), (1.0, {"Exponential"})):
         model = LearnedKernelRegressor(rounds=1, rows=60, time_limit=limit).fit(X, Y)
         assert {type(kernel).__name__ for kernel, _ in model.race_.candidates} == names
+
+
+def test_time_for_foreseeing_is_part_of_the_limit(monkeypatch):
+    monkeypatch.setattr(automatic, "exact_seconds", lambda kernel, points: time.sleep(0.2) or 1.0)
+    limits = []
+
+    def learning(candidates, settings, *args):
+        limits.append(settings.time_limit)
+        return raced(candidates[:1], settings, *args)
+
+    monkeypatch.setattr(learned, "raced", learning)
+    LearnedKernelRegressor(rounds=1, rows=60, time_limit=10.0).fit(X, Y)
+    assert 0.0 < limits[0] <= 6.0 - 5 * 0.2
 
 
 def test_tensors():

@@ -255,6 +255,14 @@ def test_narrow_and_far_peaks_are_found(width, frequency):
     assert line_norm(Exponential(), transform) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.parametrize("width", [0.03, 0.1, 0.3])
+def test_a_peak_between_samples_or_over_some_of_them_is_found(width):
+    for frequency in np.linspace(9000.0, 12_000.0, 9).tolist():
+        transform = wave_packet(width, frequency)
+        expected = by_breakpoints(transform, width, frequency)
+        assert line_norm(Exponential(), transform) == pytest.approx(expected, rel=1e-7)
+
+
 @pytest.mark.parametrize(("width", "frequency"), [(1e3, 1e3), (1e6, 1e3), (10.0, 1e7)])
 def test_peaks_that_samples_cannot_see_are_asked_for(width, frequency):
     transform = wave_packet(width, frequency)

@@ -225,3 +225,15 @@ def test_a_close_race_has_two_finalists():
     only, race = raced(candidates[:1], settings, X[:120], y[:120])
     assert race.finalists == candidates[:1]
     assert only.kernel == settings.learn(Gaussian(), X[:120], y[:120]).kernel
+
+
+def test_a_race_decides_where_there_is_no_time_for_more_rows(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    learn, fitted = GradientRounds.learn, []
+    monkeypatch.setattr(
+        GradientRounds, "learn", lambda *args: fitted.append(learn(*args)) or fitted[-1]
+    )
+    candidates = [(Exponential(), "diagonal"), (Exponential(), "full")]
+    best, race = raced(candidates, GradientRounds(rounds=1, time_limit=1e-9), X, X[:, 0])
+    assert len(fitted) == 2
+    assert best is fitted[int(race.errors.argmin())]

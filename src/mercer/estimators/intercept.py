@@ -37,15 +37,15 @@ def errors_by_intercept(problem: Problem) -> tuple[float, float, int] | None:
     operator, size = problem.operator, problem.size
     rows = min(problem.rows, int(CHEAP / float(size) ** 2))
     fewest = problem.rows if problem.on_all_points else ROWS_PER_CENTRE * size
-    on_the_host = isinstance(operator, Gram) and operator.x.home == "host"
-    if not on_the_host or not problem.has_one_ridge or rows < min(fewest, problem.rows):
+    reachable = isinstance(operator, Gram) and operator.x.home != "cluster"
+    if not reachable or not problem.has_one_ridge or rows < min(fewest, problem.rows):
         return None
     some = random_rows(problem.rows, rows, seed=0)
     weights, y = as_numpy(problem.sample_weights)[some], as_numpy(problem.y_columns)[some]
     if not weights.any() or not problem.regularization > 0:
         return None
     moments, cross = _moments(operator, some, weights, y)
-    own = np.asarray(Gram(operator.kernel, operator.y).astype(np.float64).dense())
+    own = as_numpy(Gram(operator.kernel, operator.y).astype(np.float64).dense())
     penalty = np.zeros_like(moments)
     penalty[:-1, :-1] = float(problem.regularization) * float(weights.sum()) * own
     squares, count = weights @ y**2, np.count_nonzero(weights)
@@ -67,7 +67,7 @@ def _moments(
     size = operator.shape[1] + 1
     moments, cross = np.zeros((size, size)), np.zeros((size, y.shape[1]))
     for start, stop in spans(len(rows), BLOCK):
-        part = operator[rows[start:stop], :].astype(np.float64).dense()
+        part = as_numpy(operator[rows[start:stop], :].astype(np.float64).dense())
         block = np.column_stack([part, np.ones(len(part))])
         scaled = block * weights[start:stop, None]
         moments += scaled.T @ block

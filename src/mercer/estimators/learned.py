@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
@@ -136,9 +136,12 @@ class _Learned(CallbackSupportMixin, KernelInput):
         return [one for one, cost in zip(candidates, costs, strict=True) if cost <= most]
 
     def _learn(
-        self, X: Any, targets: Any, weights: Any, task: FitTask, loss: Any = None
+        self, X: Any, targets: Any, weights: Any, task: FitTask, begun: float, loss: Any = None
     ) -> dict[str, Any]:
         """The learned kernel, and the attributes that tell how it was found."""
+        candidates, limit = self._in_time(self._candidates(), X), self.time_limit
+        if limit is not None:
+            limit = max(1e-3, self._learning(X) * limit - (time.perf_counter() - begun))
 
         def progress(number: int, one: Round) -> bool:
             return task.part("round").end()
@@ -147,11 +150,10 @@ class _Learned(CallbackSupportMixin, KernelInput):
             rounds=self.rounds,
             rows=self.rows,
             held_out=self.held_out,
-            time_limit=None if self.time_limit is None else self._learning(X) * self.time_limit,
+            time_limit=limit,
             random_state=self.random_state,
             callback=progress,
         )
-        candidates = self._in_time(self._candidates(), X)
         learned, race = raced(candidates, settings, X, targets, weights, loss)
         return {
             "learned_": learned,
@@ -170,7 +172,7 @@ class _Learned(CallbackSupportMixin, KernelInput):
         def left() -> float:
             return limit - (time.perf_counter() - begun)
 
-        solver, centres = self._affordable(kernel.points(X), kernel, alpha, left())
+        solver, centres = self._affordable(kernel.points(X), kernel, alpha, left)
         model = KernelRidge(
             alpha,
             kernel=kernel,
@@ -183,9 +185,9 @@ class _Learned(CallbackSupportMixin, KernelInput):
         return {**found, **{name: getattr(model, name) for name in (*names, "choice_")}}
 
     def _affordable(
-        self, points: PointSet, kernel: Kernel, ridge: float, seconds: float
+        self, points: PointSet, kernel: Kernel, ridge: float, left: Callable[[], float]
     ) -> tuple[Solver | str, Any]:
-        """Solver and centres of the final fit in so many seconds.
+        """Solver and centres of the final fit in the seconds that are left.
 
         Where conjugate gradients might not end in time, steps on blocks of rows predict well long
         before they converge (household power, 100 s on one H200: an error of 0.21, where the
@@ -193,9 +195,10 @@ class _Learned(CallbackSupportMixin, KernelInput):
         for them either, centres are quicker.
         """
         given = self.centres is not None or not is_automatic(self.solver)
-        if given or seconds == math.inf:
+        if given or left() == math.inf:
             return self.solver, self.centres
         choice = automatic.choose(kernel, points, ridge=ridge)
+        seconds = left()  # after choosing, which takes some of them
         exact = [one for one in choice.candidates if one.exact]
         possible = [one for one in exact if one.obstacle in ("", automatic.too_long())]
         for one in possible:
@@ -317,7 +320,7 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         task = FitTask.root(self, X, y, weights, None)
         linear = self._linear(X, y, weights)
         rest = y if linear is None else y - linear(X)
-        found = self._learn(X, _standardised(rest), weights, task)
+        found = self._learn(X, _standardised(rest), weights, task, begun)
         fitted = self._ridge(X, rest, weights, found, begun) | {"linear_part_": linear}
         for name, value in fitted.items():
             setattr(self, name, value)
@@ -408,7 +411,7 @@ class LearnedKernelClassifier(_Learned, ClassifierMixin, BaseEstimator):
             calibration = Calibration.of(scores, labels[rows], own)
             return calibration, calibration.loss(scores, labels[rows], own)
 
-        found = self._learn(X, targets, weights, task, lambda *held: calibrated(*held)[1])
+        found = self._learn(X, targets, weights, task, begun, lambda *held: calibrated(*held)[1])
         fitted = self._ridge(X, targets, weights, found, begun)
         calibration, _ = calibrated(*found["learned_"].held_out)
         fitted |= {"classes_": classes, "calibration_": calibration}

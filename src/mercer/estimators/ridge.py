@@ -178,7 +178,7 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
         problems = getattr(self, "_problems", [])  # a model that was loaded has none
         if X is not None or self.fit_intercept or len(problems) != 1:
             return text
-        return f"{text}\n{advice_on_intercept(problems[0])}".strip()
+        return f"{text}\n{advice_on_intercept(problems[0])}".rstrip()
 
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         """Where f is sought, the checked data, and λ = α/Σw for each output or for all."""

@@ -66,6 +66,10 @@ class Composite(Kernel):
     def parallel(self) -> bool:
         return all(part.parallel for part in self._parts())
 
+    @property
+    def symmetric(self) -> bool:
+        return all(part.symmetric for part in self._parts())
+
 
 class Pointwise(Composite):
     """A function of the values of other kernels, written down once for expressions and arrays."""

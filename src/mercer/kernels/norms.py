@@ -35,7 +35,9 @@ class Tuning:
     slowest: float = 0.97  # ratio of octaves beyond which their sum is taken to diverge
     samples: int = 256  # for each octave, to find peaks: a normal peak is seen from 38 deviations,
     # where it is e^{−745}, so that those of relative width 1e-4 and more are found
-    peaks: int = 8  # in an octave, the highest ones, that are narrower than the samples are apart
+    peaks: int = 8  # in an octave, the highest ones
+    apart: int = 32  # samples from a peak at which it has fallen, where quadrature may miss it: its
+    # first 21 nodes are 12 samples apart
 
 
 def torus_norm(kernel: Kernel, coefficients: Any) -> float:
@@ -210,14 +212,17 @@ class _Integral:
 
         That is the last in which the integrand rises again.
         """
-        places, last, before, size = [], 0, 0.0, self.tuning.samples
+        places, last, before = [], 0, 0.0
+        size, apart = self.tuning.samples, self.tuning.apart
         for octave in range(1, 2 * self.tuning.octaves + 2):
             start = self.lowest * 2.0 ** (octave - 1)
-            grid = start * (1.0 + np.arange(size) / size)
+            grid = start * (1.0 + np.arange(-1, size + 1) / size)
             energies = np.array([self.sample(frequency) for frequency in grid.tolist()])
-            beside = np.maximum(np.roll(energies, 1), np.roll(energies, -1))
+            least = np.maximum(energies[:-2], energies[2:])
+            grid, energies = grid[1:-1], energies[1:-1]
+            beside = np.maximum(np.roll(energies, apart), np.roll(energies, -apart))
             floor = np.maximum(beside, np.median(energies))  # waves stay near their median
-            narrow = np.flatnonzero(energies > 100.0 * floor)
+            narrow = np.flatnonzero((energies >= least) & (energies > 100.0 * floor))
             highest = narrow[np.argsort(energies[narrow])[::-1][: self.tuning.peaks]]
             places += [(float(grid[i]), start / size) for i in highest]
             here = start * self.value(float(grid[np.argmax(energies)])) if energies.any() else 0.0

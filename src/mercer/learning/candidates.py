@@ -70,8 +70,9 @@ def raced(
 ) -> tuple[LearnedKernel, Race]:
     """Compare candidates on few rows, and learn the best on more; a single one is just learned.
 
-    Two that are nearly equal in the race are both learned from all rows that are asked for. Where
-    there are many more rows than these, all candidates are learned from neighbourhoods instead.
+    Two that are nearly equal in the race are both learned from all rows that are asked for; where
+    the time is over, the race has decided. Where there are many more rows than these, all
+    candidates are learned from neighbourhoods instead.
     `loss(rows, predictions)` of held-out rows tells which is best; by default the mean square.
 
     >>> X = np.random.default_rng(0).uniform(size=(80, 2))
@@ -100,12 +101,13 @@ def raced(
     for kernel, form in [] if learned else race.finalists:
         limit, left = settings.time_limit, len(race.finalists) - len(learned)
         if limit is not None:
-            limit = max(1e-3, (limit - (time.perf_counter() - begun)) / left)
-            if learned and limit == 1e-3:
+            limit = (limit - (time.perf_counter() - begun)) / left
+            if limit <= 0 and (learned or first):
                 break
+            limit = max(limit, 1e-3)
         own = replace(settings, form=form, time_limit=limit)
         learned.append(own.learn(kernel, X, y, weights))
-    best = min(learned, key=judged)
+    best = min(learned or first, key=judged)
     if not dense:
         return best, race
     around = Neighbourhoods(sample, settings.random_state)

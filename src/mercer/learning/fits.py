@@ -181,9 +181,9 @@ def fit_of(kernel: Kernel, sample: Sample, centres: int) -> RidgeFit:
     return FitOnCentres(kernel, sample, centres)
 
 
-def held_out_error(fit: RidgeFit, alpha: float, held: Sample, cross: Callable[..., Array]) -> float:
-    """The weighted mean square of what the fit misses on other rows, over all outputs."""
-    gap = (held.targets - cross(fit.coefficients(alpha))) ** 2
+def mean_square(held: Sample, values: Array) -> float:
+    """The weighted mean square of what values miss on rows, over all outputs."""
+    gap = (held.targets - values) ** 2
     return float(namespace(gap).mean(held.mean(gap)))
 
 
@@ -227,7 +227,7 @@ def linear_fit(
     """
     sample = Sample.of(points, y, weights)
     some = sample.take(sample.drawn_rows(LINEAR_ROWS, random_state))
-    rows = to_precision(some.points.seen(View(), points.dtype), "float64")
+    rows = to_precision(some.points.seen(View(), points.dtype), "float64")  # type: ignore[attr-defined]
     X, targets = as_numpy(rows), as_numpy(some.targets)
     roots = np.sqrt(np.ones(len(X)) if some.weights is None else as_numpy(some.weights))[:, None]
     mean = (roots**2 * X).sum(axis=0) / (roots**2).sum()

@@ -25,7 +25,7 @@ from mercer.learning.fits import (
     Sample,
     column_deviations,
     fit_of,
-    held_out_error,
+    mean_square,
     splits_of,
 )
 from mercer.learning.gradients import average_outer_product
@@ -142,7 +142,7 @@ class GradientRounds:
     splits : int, optional
         How many splits; by default one, or three where there are less than 2,000 rows.
     time_limit : float, optional
-        Seconds after which no further fit is begun.
+        Seconds. After the first, no fit is begun that would end later if it took as long as others.
     random_state : int, Generator, RandomState or None, default=0
         Draws the rows and the splits.
     callback : callable, optional
@@ -217,6 +217,7 @@ class _Path:
         self.settings, self.kernel, self.sample, self.drawn = settings, kernel, sample, drawn
         self.tuning = settings.tuning
         self.started = time.perf_counter()
+        self.fit_seconds = 0.0  # that the fits of all splits took, at most
         self.round_seconds = 0.0  # that a fit and the metric after it took, at most
         width = sample.points.width  # type: ignore[attr-defined]
         self.groups = blocks_of(settings.form, width)
@@ -233,7 +234,8 @@ class _Path:
 
     @property
     def late(self) -> bool:
-        return not self.has_time(0.0)
+        """Whether there is no time for other fits."""
+        return not self.has_time(self.fit_seconds)
 
     def has_time(self, seconds: float) -> bool:
         """Whether so much of the time is left."""
@@ -277,7 +279,7 @@ class _Path:
             ended = bool(call(number, rounds[-1])) if call is not None else False
             least = int(np.argmin([one.error for one in rounds]))
             if least == number:
-                self.predictions, self.kept_metric = search.predictions(place), metrics[0]
+                self.predictions, self.kept_metric = search.predictions[place], metrics[0]
             if ended or self.late or number - least >= self.tuning.patience:
                 break
             if number < self.settings.rounds:
@@ -326,6 +328,7 @@ class _Search:
     ) -> None:
         self.path, self.parts, self.metrics = path, parts, metrics
         self.known: dict[tuple[int, int], float] = {}
+        self.predictions: dict[tuple[int, int], np.ndarray] = {}  # for rows that are held out
         self.at = math.nan, []  # type: Any
 
     def best(self, place: tuple[int, int], step: int) -> tuple[tuple[int, int], float]:
@@ -360,13 +363,15 @@ class _Search:
         if not all(low <= number <= high for number, (low, high) in bounds):
             return math.inf
         _, alpha = self.path.values(place)
+        begun = time.perf_counter()
         try:
-            errors = [
-                held_out_error(fit, alpha, held, cross)
-                for fit, held, cross in self.prepared(place[0])
-            ]
+            values = [cross(fit.coefficients(alpha)) for fit, _, cross in self.prepared(place[0])]
         except NotPositiveDefiniteError:
             return math.inf
+        held = [rows for _, rows in self.parts]
+        errors = [mean_square(rows, own) for rows, own in zip(held, values, strict=True)]
+        self.predictions[place] = np.concatenate([as_numpy(own) for own in values])
+        self.path.fit_seconds = max(self.path.fit_seconds, time.perf_counter() - begun)
         return float(np.mean(errors)) if np.isfinite(errors).all() else math.inf
 
     def prepared(self, power: int) -> list[Any]:
@@ -378,14 +383,6 @@ class _Search:
                 made.append((fit, held, fit.predictions_at(held.points)))
             self.at = power, made
         return self.at[1]
-
-    def predictions(self, place: tuple[int, int]) -> np.ndarray:
-        """What the fits at a place say of the rows that are held out."""
-        _, alpha = self.path.values(place)
-        prepared = self.prepared(place[0])
-        return np.concatenate(
-            [as_numpy(cross(fit.coefficients(alpha))) for fit, _, cross in prepared]
-        )
 
     def fits(self, place: tuple[int, int]) -> list[RidgeFit]:
         scale, _ = self.path.values(place)

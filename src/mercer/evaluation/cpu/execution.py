@@ -94,7 +94,7 @@ class Cpu(Tiled):
             line[:] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
 
     def _inputs(self, rows: Side, columns: Side, task: str) -> tuple[Any, ...]:
-        """The arguments of compiled loops (see `loops`); `rows` and `columns` keep them alive."""
+        """What compiled loops take, described in `loops`; `rows` and `columns` keep it alive."""
         plan, leaves = self.operands, []
         for operand, x, y in zip(plan.each, rows.operands, columns.operands, strict=True):
             leaves.append(operand.leaves(x, y))
