@@ -103,7 +103,7 @@ class Cpu(Tiled):
             leaf = leaves[i][kind]
             loops.place_operands(line, *leaf[:3], leaf[3] if constants is None else constants)
         sides = rows.norms, columns.norms, plan.parameters, plan.table_places
-        return lines, *sides, plan.code.own(task), *plan.widths, rows.count, columns.count
+        return lines, *sides, plan.code[task], *plan.widths, rows.count, columns.count
 
     def fill(self, rows: Side, columns: Side, out: np.ndarray, row: int, column: int) -> None:
         assert out.dtype == self.dtype  # the kernel's own function writes there

@@ -453,28 +453,29 @@ def _stored(table: Table, dtype: np.dtype) -> tuple[np.ndarray, int]:
     return table.coefficients(dtype), table.first_bits(dtype)
 
 
-class Code:
+class Code(dict[str, int]):
     """The functions of a program by their addresses, as `loops` takes them.
 
-    `numbers` has a line for each pair number: room for where its operands are, the address of what
-    fills it in, that of its exponential (0 for none), and which parameter that takes.
+    `code[task]` is the kernel's own function for a task, compiled when it is first asked for; 0
+    where its values are the pair numbers. `numbers` has a line for each pair number: room for where
+    its operands are, the address of what fills it in, that of its exponential (0 for none), and
+    which parameter that takes.
     """
 
     def __init__(self, program: Program, dtype: str) -> None:
-        self.program, self.dtype, self.has_own = program, dtype, makes_values(program)
+        super().__init__()
+        self.program, self.dtype = program, dtype
         self.functions: dict[str, Any] = {}  # which live as long as this
         lines = [self._line(i) for i in range(len(program.pairs))]
         self.numbers = np.array(lines, np.int64).reshape(-1, 9)
 
-    def own(self, task: str) -> int:
-        """The address of the kernel's own function for a task; 0 where pair numbers are values."""
-        if not self.has_own:
-            return 0
+    def __missing__(self, task: str) -> int:
         with compiling:
-            if task not in self.functions:
+            if makes_values(self.program) and task not in self.functions:
                 module = load(source_of(self.program, np.dtype(self.dtype)))
                 self.functions[task] = in_c(vars(module)[task], own_signature, self.dtype)
-            return self.functions[task].address
+            self[task] = self.functions[task].address if self.functions else 0
+        return self[task]
 
     def _line(self, i: int) -> list[int]:
         """The line of a pair number, before its operands are known."""
