@@ -37,7 +37,7 @@ def errors_by_intercept(problem: Problem) -> tuple[float, float, int] | None:
     operator, size = problem.operator, problem.size
     rows = min(problem.rows, int(CHEAP / float(size) ** 2))
     fewest = problem.rows if problem.on_all_points else ROWS_PER_CENTRE * size
-    reachable = isinstance(operator, Gram) and operator.x.home != "cluster"
+    reachable = isinstance(operator, Gram) and operator.machine.pairs_rows
     if not reachable or not problem.has_one_ridge or rows < min(fewest, problem.rows):
         return None
     some = random_rows(problem.rows, rows, seed=0)

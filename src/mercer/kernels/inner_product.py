@@ -127,14 +127,20 @@ class Polynomial(Kernel):
         return math.comb(width + bool(self.bias) + self.degree - 1, self.degree)
 
     def features(self, x: PointSet) -> np.ndarray:
-        """Monomials of (x, √b) of degree r, each times the root of its multinomial coefficient."""
-        rows = _with_bias(x, self.bias).astype(np.float64)  # whose powers may be beyond float32
+        """Monomials of (x, √b) of degree r, each times the root of its multinomial coefficient.
+
+        They have the precision of x, or float64 where they are beyond float32.
+        """
+        rows = _with_bias(x, self.bias)
+        single, rows = rows.dtype == np.float32, rows.astype(np.float64)
         columns = []
         for chosen in combinations_with_replacement(range(rows.shape[1]), int(self.degree)):
             repeats = math.prod(math.factorial(count) for count in Counter(chosen).values())
             scale = math.sqrt(math.factorial(self.degree) / repeats)
             columns.append(scale * np.prod(rows[:, chosen], axis=1))
-        return np.stack(columns, axis=1)
+        features = np.stack(columns, axis=1)
+        fits = single and np.abs(features).max(initial=0.0) < np.finfo(np.float32).max
+        return features.astype(np.float32) if fits else features
 
 
 def _with_bias(x: PointSet, bias: float) -> np.ndarray:

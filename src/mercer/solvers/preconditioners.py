@@ -635,6 +635,8 @@ class SampledHessians:
         if not self._looks_first(rows):
             return self._uniform(factors, chosen, rows)
         first, fewer = (min(count, many * space.size) for many in (SAMPLING.first, SAMPLING.pilot))
+        if float64_is_slow(space.operator):
+            first = fewer  # a factor of its own would take longer than the rows that it may spare
         pilot, *_ = self._uniform(factors, chosen[:first], rows)
         some = active[random_rows(rows, SAMPLING.looked_at, seed + 1)]
         seen = as_numpy(self._leverages(pilot, factors, some))
