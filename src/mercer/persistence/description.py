@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.persistence.container import NAMES
 from mercer.persistence.vocabulary import class_of, name_of
+from mercer.solvers.solution import Solution
 
 CENTRES = "X_fit_"
 LEFT_OUT = {"cache", "tuning"}  # computed again; numbers that only change how long a fit takes
@@ -133,6 +135,8 @@ def _parts(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return fields, learned
     if hasattr(value, "compact"):
         value = value.compact()  # points do not take along those that were not chosen
+    if isinstance(value, Solution):
+        value = replace(value, factor=None)  # it is computed again where it is needed
     made = [f.name for f in dataclasses.fields(value) if f.init and f.name not in LEFT_OUT]
     return {name: getattr(value, name) for name in made}, {}
 
