@@ -61,7 +61,7 @@ def test_a_fit_stays_within_its_budget(name):
 
 def test_a_search_that_would_not_fit_takes_centres_and_says_so():
     with pytest.warns(
-        ApproximationWarning, match=r"137 MB, so α and lengthscale are chosen on \d+"
+        ApproximationWarning, match=r"343 MB, so α and lengthscale are chosen on \d+"
     ):
         KernelRidgeCV([0.1], kernel=KERNEL, lengthscales=[2.0]).fit(X, Y)
 
