@@ -188,8 +188,8 @@ def function_values(estimator: Any, X: Any) -> Any:
         return X @ estimator.dual_coef_ + estimator.intercept_
     f, b = estimator.function_, estimator.intercept_
     linear = getattr(estimator, "linear_part_", None)
-    X = beside_centres(estimator, X, f)
-    values = f(X) if linear is None else f(X) + linear(X)
+    new = beside_centres(estimator, X, f)
+    values = f(new) if linear is None else f(new) + linear(new)
     values = values + (b if np.ndim(b) == 0 else to_precision(b, values.dtype))
     return values if is_tensor(X) else as_numpy(values)
 
