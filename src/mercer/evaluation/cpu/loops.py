@@ -60,10 +60,10 @@ def row_at(places, r, p):  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
-def copy_rows(places, few, width, out):  # type: ignore[no-untyped-def]
-    """Copy the first pair number of a few rows with some columns."""
+def copy_rows(places, few, width, out, out_width, p):  # type: ignore[no-untyped-def]
+    """Copy the first pair number of a few rows with some columns to rows from an address on."""
     for r in range(few):
-        k, line = row_at(places, r, out), out[r, :width]
+        k, line = row_at(places, r, p), numbers_at(out + p.itemsize * r * out_width, p)
         for j in range(width):
             line[j] = k[j]
 
@@ -94,11 +94,11 @@ def _fill(  # type: ignore[no-untyped-def]
             few = min(PANEL_ROWS, rows - i0)
             block = i0, few, j0, width
             fill_numbers(leaves, p, step, *block, panel, address(scratch), places)
+            goal = address(out[out_row + i0, out_column + j0 :])
             if own:
-                goal = address(out[out_row + i0, out_column + j0 :])
                 use_numbers(a, b, p, tables, own, *block, places, 0, goal, out_width)
             else:
-                copy_rows(places, few, width, out[out_row + i0 :, out_column + j0 :])
+                copy_rows(places, few, width, goal, out_width, p)
     restore_subnormals(flushed)
 
 
@@ -241,7 +241,7 @@ def _row_pass(  # type: ignore[no-untyped-def]
             if own:
                 use_numbers(a, b, p, tables, own, *block, places, 0, goal, panel)
             elif places[0, 0] != goal:
-                copy_rows(places, few, width, stored[n])
+                copy_rows(places, few, width, goal, panel, p)
             for r in range(few):
                 row_products(stored[n, r], width, v, n * panel, inner[r])
         mapped_rows(i0, few, inner, split, factors, added, extra, products, pushes)
