@@ -20,7 +20,7 @@ from mercer.distributed.placement import Broadcast, Placement
 from mercer.distributed.reductions import add_up
 from mercer.distributed.rows import Rows, spread
 from mercer.evaluation.cluster_plan import ClusterPlan, Work, measured_plan
-from mercer.evaluation.execution import Plan, RowMap, RowPass
+from mercer.evaluation.execution import Names, Plan, RowMap, RowPass
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import Memory
@@ -300,7 +300,9 @@ class Cluster:
     def gradient(self, values: Array) -> Array:
         raise NotImplementedError("gradients at rows on a cluster: take some of the rows first.")
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Any]:
         raise NotImplementedError("slopes in parameters with rows on a cluster: take some rows.")
 
     @property

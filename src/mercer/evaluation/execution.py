@@ -6,11 +6,13 @@ these methods and a line in `dispatch.execution_for`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from mercer.arrays import Array, as_numpy, namespace, to_precision
 
+Names = Collection[str] | None  # of parameters; None for all
 SPLIT_BITS = 24  # of a float32: what rounding takes from a number is below 2⁻²⁴ times its size
 
 
@@ -220,8 +222,10 @@ class Execution(Protocol):
     def gradient(self, values: Array) -> Array:
         """∇ₓ Σ_j v_j k(x, y_j) at every row x; shape (n, columns of V, coordinates)."""
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
-        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, by its name.
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Any]:
+        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, or some of them, by its name.
 
         Without `right`, `left` is a matrix P of weights, and the sum Σ_ij P_ij ∂k(x_i, y_j)/∂θ.
         """
@@ -261,9 +265,11 @@ class Hosted:
     def gradient(self, values: Array) -> Array:
         return as_numpy(self.inside.gradient(self._brought(values)))
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Any]:
         other = None if right is None else self._brought(right)
-        slopes = self.inside.parameter_gradient(self._brought(left), other)
+        slopes = self.inside.parameter_gradient(self._brought(left), other, names)
         return {name: as_numpy(slope) for name, slope in slopes.items()}
 
     def plan(self, columns: int) -> Plan:

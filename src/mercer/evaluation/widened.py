@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.execution import Execution, Plan, RowMap, RowPass
+from mercer.evaluation.execution import Execution, Names, Plan, RowMap, RowPass
 from mercer.evaluation.program import Program
 from mercer.points import SparsePoints
 
@@ -69,9 +69,9 @@ class Widened:
         return _narrow(self.inside.gradient(_wide(values)))
 
     def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None
+        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
     ) -> dict[str, Any]:
-        return self.inside.parameter_gradient(left, right)
+        return self.inside.parameter_gradient(left, right, names)
 
     def plan(self, columns: int) -> Plan:
         return self.inside.plan(columns)

@@ -15,6 +15,7 @@ from mercer.evaluation.execution import (
     Affine,
     Execution,
     MappedRows,
+    Names,
     Plan,
     RowMap,
     RowPass,
@@ -167,11 +168,11 @@ class OnDevice:
         return self.x.vector(gradients.from_blocks(self.kernel, *sides, values.cpu().numpy()))
 
     def parameter_gradient(
-        self, left: torch.Tensor, right: torch.Tensor | None = None
+        self, left: torch.Tensor, right: torch.Tensor | None = None, names: Names = None
     ) -> dict[str, Any]:
         if self.kernel.expression() is None:
-            raise ValueError(f"{self.kernel!r} has no expression, so no known derivatives.")
-        return parameters.parameter_gradient(self, left, right)
+            return {}  # there are differences only
+        return parameters.parameter_gradient(self, left, right, names)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
         """All values of an expression, stored."""
@@ -267,10 +268,10 @@ class ThroughNumPy:
         return _tensor(self.inside.gradient(values.numpy()))
 
     def parameter_gradient(
-        self, left: torch.Tensor, right: torch.Tensor | None = None
+        self, left: torch.Tensor, right: torch.Tensor | None = None, names: Names = None
     ) -> dict[str, Any]:
         return self.inside.parameter_gradient(
-            left.numpy(), None if right is None else right.numpy()
+            left.numpy(), None if right is None else right.numpy(), names
         )
 
     def plan(self, columns: int) -> Plan:
