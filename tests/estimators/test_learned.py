@@ -88,6 +88,27 @@ def test_targets_on_another_scale(dtype):
             LearnedKernelRegressor(**wrong).fit(X, Y)
 
 
+def test_levels_that_act_alike_are_close():
+    """y depends on 20 levels through one number each, which the embedding finds."""
+    random = np.random.default_rng(0)
+    codes, effects = random.integers(20, size=900), random.uniform(-1.0, 1.0, size=20)
+    numbers = random.standard_normal((900, 2))
+    rows = np.column_stack([numbers, np.eye(20)[codes]])
+    y = effects[codes] * numbers[:, 0] + 0.02 * random.standard_normal(900)
+    settings = {"kernel": Matern(1.5), "rounds": 3, "target_transform": None}
+    model = LearnedKernelRegressor(**settings).fit(rows[:400], y[:400])
+    forms = [form for _, form in model.race_.candidates]
+    assert forms[:2] == ["diagonal", "full"]
+    assert [block.tolist() for block in forms[2]] == [list(range(2, 22))]
+    (places,) = model.embeddings(dimensions=1)
+    assert list(places) == list(range(2, 22))
+    assert abs(np.corrcoef(np.ravel(list(places.values())), effects)[0, 1]) > 0.95
+    diagonal = LearnedKernelRegressor(**settings, form="diagonal").fit(rows[:400], y[:400])
+    assert diagonal.embeddings() == []
+    errors = [1.0 - one.score(rows[400:], y[400:]) for one in (model, diagonal)]
+    assert errors[0] < 0.6 * errors[1]
+
+
 def test_predictions_are_means_in_the_original_units():
     """Of y = e^{f + noise} the mean is e^{f + s²/2}, and e^f the median."""
     random = np.random.default_rng(0)

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
+from mercer.checks import check_count
 from mercer.errors import ApproximationWarning
 from mercer.estimators.certified import certificate
 from mercer.estimators.classifier import decision_function, encoded, predict, signed_targets
@@ -29,8 +30,9 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.inner_product import Linear
 from mercer.kernels.measures import Seed
 from mercer.learning import neighbourhoods
-from mercer.learning.candidates import CANDIDATES, Candidate, raced
+from mercer.learning.candidates import CANDIDATES, FOR_CATEGORIES, Candidate, raced
 from mercer.learning.fits import linear_fit
+from mercer.learning.metric import category_blocks
 from mercer.learning.rounds import GradientRounds, Round
 from mercer.learning.targets import NAMES, TargetTransform, worth_trying
 from mercer.points import PointSet
@@ -99,19 +101,20 @@ class _Learned(CallbackSupportMixin, KernelInput):
 
     certificate = certificate
 
-    def _candidates(self) -> Sequence[Candidate]:
-        """The kernels with the form of their metric that are compared."""
+    def _candidates(self, blocks: Sequence[np.ndarray]) -> Sequence[Candidate]:
+        """The kernels with the form of their metric that are compared; blocks are of categories."""
         if isinstance(self.kernel, str) and self.kernel == "auto":
+            own: Sequence[Kernel] = FOR_CATEGORIES
             kernels: Sequence[Candidate] = CANDIDATES
         elif isinstance(self.kernel, Kernel):
-            kernels = [(self.kernel, "diagonal"), (self.kernel, "full")]
+            own, kernels = [self.kernel], [(self.kernel, "diagonal"), (self.kernel, "full")]
         else:
             raise ValueError(
                 'kernel must be "auto" or a kernel of mercer.kernels, as Exponential(); got '
                 f"{self.kernel!r}."
             )
         if isinstance(self.form, str) and self.form == "auto":
-            return kernels
+            return [*kernels, *((kernel, blocks) for kernel in own if blocks)]
         return list({repr(kernel): (kernel, self.form) for kernel, _ in kernels}.values())
 
     def _is_dense(self, rows: int) -> bool:
@@ -147,7 +150,8 @@ class _Learned(CallbackSupportMixin, KernelInput):
         transforms: Sequence[str] = (),
     ) -> dict[str, Any]:
         """The learned kernel, and the attributes that tell how it was found."""
-        candidates, limit = self._in_time(self._candidates(), X), self.time_limit
+        blocks = [] if hasattr(X, "tocsr") else category_blocks(X)  # sparse rows are refused
+        candidates, limit = self._in_time(self._candidates(blocks), X), self.time_limit
         if limit is not None:
             limit = max(1e-3, self._learning(X) * limit - (time.perf_counter() - begun))
 
@@ -168,6 +172,7 @@ class _Learned(CallbackSupportMixin, KernelInput):
             "race_": race,
             "alpha_": learned.alpha,
             "feature_importances_": learned.importances,
+            "category_blocks_": blocks,
         }
 
     def _ridge(
@@ -240,6 +245,23 @@ class _Learned(CallbackSupportMixin, KernelInput):
         pairs = zip(names, self.feature_importances_.tolist(), strict=True)
         return dict(sorted(pairs, key=lambda pair: -pair[1]))
 
+    def embeddings(self, dimensions: int = 2) -> list[dict[Any, np.ndarray]]:
+        """Coordinates of the levels of each category by their names, those that act alike close.
+
+        A category is given by a column of 0 and 1 for each level. Coordinates are the leading
+        eigenvectors of its block of the learned metric, times the roots of their eigenvalues. There
+        are none where the metric that won weighs each column on its own.
+        """
+        check_is_fitted(self)
+        fitted: Any = self
+        check_count(self, "dimensions", dimensions)
+        metric = fitted.learned_.metric
+        names = np.asarray(getattr(self, "feature_names_in_", np.arange(self.n_features_in_)))
+        return [
+            dict(zip(names[block].tolist(), metric.embedding(block, dimensions), strict=True))
+            for block in ([] if metric.is_diagonal else fitted.category_blocks_)
+        ]
+
     def explain(self) -> str:
         """What was compared and chosen, with losses on held-out rows, and how f was solved for."""
         check_is_fitted(self)
@@ -293,7 +315,9 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         `Matern(1.5)` with a full metric by more than half on kin40k.
     form : "auto", "diagonal", "full" or list of groups of columns, default="auto"
         Whether columns are weighted, mapped by any matrix, or mapped within groups; "auto" compares
-        the first two.
+        the first two, and where a category of five levels or more is given by a column of 0 and 1
+        for each, a map of the columns of each category: it places levels that act alike close to
+        each other, which `embeddings()` shows.
     rounds : int, default=5
         At most so many rounds of learning.
     rows : int, default=4000
@@ -340,6 +364,8 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         The kernels that were compared, with their errors.
     alpha_ : float
         The ridge, as in `KernelRidge`.
+    category_blocks_ : list of arrays
+        The columns of each category, where one has five levels or more.
     function_, solution_, dual_coef_, X_fit_, intercept_, choice_ : as in `KernelRidge`.
 
     Examples

@@ -94,9 +94,9 @@ class Streamed:
     ) -> dict[str, Any]:
         total: dict[str, Array] = {}
         for rows, columns, inside in self._pairs():
-            whole = right is None
-            pair = (left[rows, columns], None) if whole else (left[rows], right[columns])
-            for name, slope in inside.parameter_gradient(*pair, names).items():
+            own = left[rows, columns] if right is None else left[rows]
+            other = None if right is None else right[columns]
+            for name, slope in inside.parameter_gradient(own, other, names).items():
                 total[name] = total[name] + slope if name in total else slope
         return total
 

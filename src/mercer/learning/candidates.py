@@ -31,6 +31,8 @@ CANDIDATES: tuple[Candidate, ...] = (
 """From the L1 distance and targets that jump to smooth ones in any direction. On one split of
 sixteen tables with 1,250 rows each of the five was the best of some. Sums of two of them gained
 little and not always, so that none is among them."""
+FOR_CATEGORIES: tuple[Kernel, ...] = (Exponential(), Matern(1.5))
+"""With a map for the columns of each category, which gives levels that act alike close places."""
 RACE_ROWS = 1200  # that candidates are fitted to; up to RACE_HELD_OUT others tell which is best
 RACE_HELD_OUT = 2000
 RACE_ROUNDS = 2

@@ -85,12 +85,13 @@ class TargetTransform:
 
     def backward(self, values: Any) -> Any:
         """The mean of g⁻¹(value + e), in the library of the values and their precision."""
-        z, total = np.asarray(as_numpy(values), np.float64), 0.0
+        z = np.asarray(as_numpy(values), np.float64)
+        total = np.zeros_like(z)
         for residual in self.residuals:
             if self.name == "log":
-                total = total + np.exp(self.places[0] + self.scores[0] * (z + residual))
+                total += np.exp(self.places[0] + self.scores[0] * (z + residual))
             else:
-                total = total + np.interp(z + residual, self.scores, self.places)
+                total += np.interp(z + residual, self.scores, self.places)
         return beside((total / len(self.residuals)).astype(as_numpy(values).dtype), values)
 
     def smeared(self, scores: Any, held_out: tuple[np.ndarray, np.ndarray]) -> TargetTransform:
