@@ -5,9 +5,8 @@ from mercer.structured.graphs.labels import (
     WeisfeilerLehman,
     WeisfeilerLehmanAssignment,
 )
-from mercer.structured.graphs.paths import Graphlets, ShortestPath
+from mercer.structured.graphs.paths import Graphlets, RandomWalk, ShortestPath
 from mercer.structured.graphs.points import Graph, GraphPoints, from_networkx
-from mercer.structured.graphs.walks import RandomWalk
 
 __all__ = [
     "Graph",

@@ -178,13 +178,6 @@ class PropagatedAttributes(StructuredKernel):
         values = np.where(labels[:, None] == others, values, 0.0)
         return segment_means(segment_means(values, starts).T, ends).T
 
-    def diagonal(self, x: Any) -> np.ndarray:
-        def own(points: GraphPoints) -> np.ndarray:
-            graphs = (points.slice(i, i + 1) for i in range(points.total))
-            return np.array([self.block(graph, graph)[0, 0] for graph in graphs])
-
-        return x.prepared((self, "diagonal"), own)[x.chosen]
-
     def _nodes(self, points: GraphPoints) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The attributes of all rounds and the labels of the nodes, and where each graph starts."""
         rows = points.prepared(("spread", self.rounds), self._spread)

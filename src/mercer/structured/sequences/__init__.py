@@ -1,6 +1,13 @@
 """Kernels on sequences: words inside them, subsequences with gaps, alignments."""
 
-from mercer.structured.sequences.alignment import EditSimilarity, EmpiricalMap, GlobalAlignment
+from mercer.structured.sequences.dynamic_programs import (
+    AllSubsequences,
+    CommonSubsequences,
+    EditSimilarity,
+    EmpiricalMap,
+    GapWeighted,
+    GlobalAlignment,
+)
 from mercer.structured.sequences.points import SequencePoints, SeriesPoints
 from mercer.structured.sequences.spectra import (
     BlendedSpectrum,
@@ -8,11 +15,6 @@ from mercer.structured.sequences.spectra import (
     Spectrum,
     WeightedDegree,
     WildcardSpectrum,
-)
-from mercer.structured.sequences.subsequences import (
-    AllSubsequences,
-    CommonSubsequences,
-    GapWeighted,
 )
 
 __all__ = [
