@@ -301,9 +301,9 @@ class _LloydOnFeatures:
         labels, objective = np.full(len(self.weights), -1), np.inf
         for step in range(1, self.steps + 1):
             before, objective_before = labels, objective
-            found = self._nearest(means)
-            labels, objective = found.values[:, 0], float(found.sums[-1])
-            means = self._means(found)
+            nearest = self._nearest(means)
+            labels, objective = nearest.values[:, 0], float(nearest.sums[-1])
+            means = self._means(nearest)
             if not bool((labels != before).any()):
                 return _as_labels(labels), objective, step, True
             if objective_before - objective <= self.tol * abs(objective):
@@ -314,13 +314,13 @@ class _LloydOnFeatures:
         squares = np.einsum("ij,ij->j", means, means)
         return self.matrix.row_pass(means, NearestMean(squares, self.weights))
 
-    def _means(self, found: RowPass) -> np.ndarray:
+    def _means(self, nearest: RowPass) -> np.ndarray:
         """The means of clusters; those without weight begin at the points farthest from theirs."""
-        totals, counts = np.asarray(found.product), found.sums[:-1]
+        totals, counts = np.asarray(nearest.product), nearest.sums[:-1]
         means = totals / np.maximum(counts, np.finfo(np.float64).tiny)
         empty = np.flatnonzero(counts == 0)
         if len(empty):
-            away = np.where(self.weights > 0, found.values[:, 1], -np.inf)
+            away = np.where(self.weights > 0, nearest.values[:, 1], -np.inf)
             means[:, empty] = np.asarray(self.matrix[smallest(-away, len(empty))].dense()).T
         return means
 
@@ -435,10 +435,10 @@ class SpectralClustering(_Clusters):
             return roots[:, None] * (image - diagonal[:, None] * scaled)
 
         floor = 64.0 * float(np.finfo(gram.dtype).eps)
-        found = linalg.leading_eigenpairs(
+        pairs = linalg.leading_eigenpairs(
             multiply, n, count, tolerance=max(self.eigen_tol, floor), random_state=0
         )
-        return found.values, found.vectors * np.where(roots > 0, roots, 1.0)[:, None]
+        return pairs.values, pairs.vectors * np.where(roots > 0, roots, 1.0)[:, None]
 
 
 def _by_features(phi: FeatureMap, X: Any, count: int) -> tuple[np.ndarray, np.ndarray]:

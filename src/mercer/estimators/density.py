@@ -104,9 +104,14 @@ class KernelDensity(KernelInput, BaseEstimator):
         least = float(np.finfo(gram.dtype).tiny) / float(np.finfo(gram.dtype).eps)
         far = np.flatnonzero(~(sums > least))
         if len(far) and self.bandwidth_ is not None:
+            # From distances, where the sum itself underflows; points without weight have none.
+            weighted = np.flatnonzero(self._shares)
+            points, shares = _dense(self.X_fit_[weighted]), self._shares[weighted]
             for start, stop in spans(len(far), FAR_ROWS):
                 rows = far[start:stop]
-                logarithms[rows] = self._far(_dense(X[rows]))
+                ratios = cdist(_dense(X[rows]), points) / self.bandwidth_
+                exponents = -0.5 * ratios**2 if self.kernel == "gaussian" else -ratios
+                logarithms[rows] = logsumexp(exponents, axis=1, b=shares)
         return logarithms - self.log_normalizer_
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -137,14 +142,6 @@ class KernelDensity(KernelInput, BaseEstimator):
             )
         check_positive(self, "bandwidth", self.bandwidth)
         return float(self.bandwidth)
-
-    def _far(self, rows: np.ndarray) -> np.ndarray:
-        """log Σ_i share_i k(x, x_i) from distances, where the sum itself underflows."""
-        assert self.bandwidth_ is not None
-        kept = np.flatnonzero(self._shares)
-        ratios = cdist(rows, _dense(self.X_fit_[kept])) / self.bandwidth_
-        exponents = -0.5 * ratios**2 if self.kernel == "gaussian" else -ratios
-        return np.asarray(logsumexp(exponents, axis=1, b=self._shares[kept]))
 
 
 def _dense(rows: Any) -> np.ndarray:

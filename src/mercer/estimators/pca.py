@@ -217,11 +217,8 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _fit_all_points(self, X: Any) -> None:
         kernel = self._resolved_kernel(X)
-        if self._is_precomputed() and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
-                "K(X_train, X_train)."
-            )
+        if self._is_precomputed():
+            self._check_square(X)
         points = self._training_points(kernel, X)
         gram = with_stored_pairs(Gram(kernel, points))
         n = gram.shape[0]
@@ -232,7 +229,8 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         vectors, _ = svd_flip(u=vectors, v=None)
         if self.remove_zero_eig or self.n_components is None:
             values, vectors = values[values > 0], vectors[:, values > 0]
-        coefficients = vectors * _inverse_roots(values)
+        roots = np.sqrt(values)
+        coefficients = vectors * np.divide(1.0, roots, out=np.zeros_like(roots), where=values > 0)
         coefficients -= coefficients.mean(axis=0)  # rounding only: K is centred
         self.offset_ = means @ coefficients
         self.explained_variance_ratio_ = values / trace if trace > 0 else 0.0 * values
@@ -269,7 +267,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         randomized = solver == "randomized"
         steps = 1 + self._powers(n, count) if randomized else self.max_iter or 300
         floor = few.units * float(np.finfo(gram.dtype).eps)
-        found = linalg.leading_eigenpairs(
+        pairs = linalg.leading_eigenpairs(
             multiply,
             n,
             count,
@@ -279,7 +277,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             extra=few.oversampling if randomized else few.extra,
             random_state=self.random_state,
         )
-        return sums[0] / n, found.values, found.vectors
+        return sums[0] / n, pairs.values, pairs.vectors
 
     def _powers(self, n: int, count: int) -> int:
         if isinstance(self.iterated_power, Integral):
@@ -420,8 +418,3 @@ def _dense_eigenpairs(
     values, vectors = linalg.eigen(matrix)
     order = np.argsort(-np.abs(values) if by_size else -values, kind="stable")[:count]
     return means, values[order], vectors[:, order]
-
-
-def _inverse_roots(values: np.ndarray) -> np.ndarray:
-    """1/√λ, and 0 for eigenvalues that are 0."""
-    return np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)

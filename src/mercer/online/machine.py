@@ -20,6 +20,7 @@ from mercer.kernels.measures import Seed
 from mercer.losses import Hinge, Logistic, Loss, Multinomial
 from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import Budget
+from mercer.online.regret import certified
 from mercer.online.stream import Expansion, Recorded
 from mercer.online.targets import Targets, announced
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
@@ -350,8 +351,6 @@ class OnlineMachine(_Learned, BaseEstimator):
         >>> machine.mistakes_ / 2000 < bounds["error rate"].value < 0.1
         True
         """
-        from mercer.online.certificate import certified
-
         check_is_fitted(self)
         return certified(self, probability, radius)
 

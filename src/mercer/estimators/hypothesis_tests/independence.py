@@ -10,21 +10,19 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_count
-from mercer.estimators.hypothesis_tests.asymptotic import (
-    centred_spectrum,
-    drawn_pvalue,
-    paired_values,
-    products,
-)
 from mercer.estimators.hypothesis_tests.permutations import (
     TUNING,
     TestResult,
     candidates,
+    centred_spectrum,
     check_features,
     check_method,
     decision,
+    drawn_pvalue,
     gamma_test,
     normal_test,
+    paired_values,
+    products,
     signal,
 )
 from mercer.features.base import FeatureMap
@@ -99,19 +97,19 @@ def hsic_test(
     orders = _orders(n, permutations, random)
     if features is not None:
         check_features([kernel, kernel_y], method, bandwidth)
-        F, G = (_feature_rows(phi, part) for phi, part in zip(features, (X, Y), strict=True))
+        F, G = (_centred_features(phi, part) for phi, part in zip(features, (X, Y), strict=True))
         used = tuple(phi.kernel_ for phi in features)
         return decision(_by_factors(F, G, orders)[None, :], [used])
     few = TUNING.pair_factors
     sides = [candidates(k, [part], bandwidth, few) for k, part in ((kernel, X), (kernel_y, Y))]
     x, y = (side[0].points(part) for side, part in zip(sides, (X, Y), strict=True))
     if bandwidth == "power":
-        kept, held = np.array_split(random.permutation(n), 2)
+        tested, held = np.array_split(random.permutation(n), 2)
         pilot = _orders(len(held), TUNING.pilot, random)
         scores = _hsic_table(sides, x.take(held), y.take(held), pilot)
         best = list(itertools.product(*sides))[int(np.argmax(signal(scores)[:, 0]))]
-        sides, x, y = [[k] for k in best], x.take(kept), y.take(kept)
-        orders = _orders(len(kept), permutations, random)
+        sides, x, y = [[k] for k in best], x.take(tested), y.take(tested)
+        orders = _orders(len(tested), permutations, random)
     if method == "gamma":
         second = Gram(sides[1][0], y)
         block = lambda a, b: np.asarray(second[a, b].dense(), np.float64)  # noqa: E731
@@ -232,7 +230,7 @@ class _Centred:
         return K - K.mean(axis=1)[:, None]
 
 
-def _feature_rows(phi: FeatureMap, X: Any) -> np.ndarray:
+def _centred_features(phi: FeatureMap, X: Any) -> np.ndarray:
     """Centred features of all points."""
     if not hasattr(phi, "kernel_"):
         phi.fit(X)

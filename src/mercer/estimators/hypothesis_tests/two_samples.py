@@ -7,20 +7,18 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_count
-from mercer.estimators.hypothesis_tests.asymptotic import (
-    centred_spectrum,
-    drawn_pvalue,
-    paired_values,
-)
 from mercer.estimators.hypothesis_tests.permutations import (
     TUNING,
     TestResult,
     candidates,
+    centred_spectrum,
     check_features,
     check_method,
     decision,
+    drawn_pvalue,
     gamma_test,
     normal_test,
+    paired_values,
     signal,
 )
 from mercer.features.base import FeatureMap
@@ -102,7 +100,9 @@ def mmd_test(
     x, y = (kernels[0].points(part) for part in (X, Y))
     if bandwidth == "power":
         (x, held_x), (y, held_y) = _halves(x, random), _halves(y, random)
-        kernels = [_most_powerful_mmd(kernels, held_x, held_y, random)]
+        pilot = _groups(len(held_x), len(held_y), TUNING.pilot, random)
+        table = _mmd_table(kernels, held_x, held_y, pilot)
+        kernels = [kernels[int(np.argmax(signal(table)[:, 0]))]]
     if method == "linear":
         return _linear_mmd(kernels[0], x, y)
     pooled, sizes = x.concatenated(y), (len(x), len(y))
@@ -111,8 +111,7 @@ def mmd_test(
     if method == "asymptotic":
         return _asymptotic_mmd(kernels[0], pooled, sizes, permutations, random)
     groups = _groups(*sizes, permutations, random)
-    statistics = np.stack([_mmd_statistics(Gram(k, pooled), sizes[0], groups) for k in kernels])
-    return decision(statistics, [(k,) for k in kernels])
+    return decision(_mmd_table(kernels, x, y, groups), [(k,) for k in kernels])
 
 
 def _groups(m: int, n: int, count: int, random: np.random.Generator) -> np.ndarray:
@@ -121,6 +120,12 @@ def _groups(m: int, n: int, count: int, random: np.random.Generator) -> np.ndarr
     groups[:, :m] = True
     groups[1:] = random.permuted(groups[1:], axis=1)
     return groups.T
+
+
+def _mmd_table(kernels: list[Kernel], x: PointSet, y: PointSet, groups: np.ndarray) -> np.ndarray:
+    """The statistics of each kernel, in a row."""
+    pooled = x.concatenated(y)
+    return np.stack([_mmd_statistics(Gram(k, pooled), len(x), groups) for k in kernels])
 
 
 def _mmd_statistics(gram: Gram, m: int, groups: np.ndarray) -> np.ndarray:
@@ -193,9 +198,8 @@ def _gamma_mmd(kernel: Kernel, pooled: PointSet, sizes: tuple[int, int]) -> Test
     m, n = sizes
     size = m + n
     labels = np.repeat([1.0, 0.0], sizes)[:, None]
-    found = gamma_test(Gram(kernel, pooled), lambda a, b: labels[a] @ labels[b].T)
-    scale = size**4 / (m * n) ** 2 if m and n else 1.0
-    return TestResult(found[0] * scale, found[1], None, (kernel,), "gamma")
+    hsic, pvalue = gamma_test(Gram(kernel, pooled), lambda a, b: labels[a] @ labels[b].T)
+    return TestResult(hsic * size**4 / (m * n) ** 2, pvalue, None, (kernel,), "gamma")
 
 
 def _halves(points: PointSet, random: np.random.Generator) -> tuple[PointSet, PointSet]:
@@ -203,12 +207,3 @@ def _halves(points: PointSet, random: np.random.Generator) -> tuple[PointSet, Po
     if len(second) < 2:
         raise ValueError('bandwidth="power" halves the data, and needs four points or more.')
     return points.take(first), points.take(second)
-
-
-def _most_powerful_mmd(
-    kernels: list[Kernel], x: PointSet, y: PointSet, random: np.random.Generator
-) -> Kernel:
-    pooled = x.concatenated(y)
-    groups = _groups(len(x), len(y), TUNING.pilot, random)
-    table = np.stack([_mmd_statistics(Gram(k, pooled), len(x), groups) for k in kernels])
-    return kernels[int(np.argmax(signal(table)[:, 0]))]
