@@ -118,8 +118,8 @@ def admit_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     if is_scattered(X):
         from mercer.distributed.admission import admitted
 
-        weights = admitted(sample_weight, beside=X, what="sample_weight")
-        weights = to_precision(floating(weights), "float64")
+        beside_rows = admitted(sample_weight, beside=X, what="sample_weight")
+        weights: Any = to_precision(floating(beside_rows), "float64")
         if weights.ndim != 1 or not (bool((weights >= 0).all()) and float(weights.sum()) > 0):
             raise ValueError("sample_weight must be one number ≥ 0 for each row, not all zero.")
         return weights

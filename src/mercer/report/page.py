@@ -144,8 +144,8 @@ def _errors(record: Any, model: Any) -> str:
     else:
         kinds = figures.roc, figures.calibration, figures.confusion
         drawings = [draw(record, model.classes_) for draw in kinds]
-    drawings.append(figures.learning_curve(record))
-    return _section("Errors", text, _table(["", *names], rows, ours=0), drawings)
+    table, curve = _table(["", *names], rows, ours=0), figures.learning_curve(record)
+    return _section("Errors", text, table, [*drawings, curve])
 
 
 def _choice(record: Any, model: Any) -> str:

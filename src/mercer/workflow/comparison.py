@@ -121,15 +121,18 @@ def compare(
                 predicted = predict(parts[0], goal.take(train), parts[1], share)
             errors[i, fold] = next(iter(goal.take(test).scores(predicted).values()))
             seconds[i] += time.perf_counter() - start
-    # Where it was stopped by hand, of the folds that all models ended.
+    folds_used, order = _ranking(errors)
+    measure, names = "RMSE" if goal.classes is None else "error rate", list(models)
+    errors = errors[order][:, folds_used]
+    return Comparison(measure, [names[i] for i in order], errors, seconds[order])
+
+
+def _ranking(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The folds that all models ended, where it was stopped by hand, and the best models first."""
     ended = np.isfinite(errors)
-    whole_folds = ended.all(axis=0) if ended.all(axis=0).any() else ended.any(axis=0)
-    errors = errors[:, whole_folds]
-    order = np.argsort(errors.mean(axis=1), kind="stable")
-    order = order[ended[order][:, whole_folds].all(axis=1)]
-    measure = "RMSE" if goal.classes is None else "error rate"
-    names = list(models)
-    return Comparison(measure, [names[i] for i in order], errors[order], seconds[order])
+    folds = ended.all(axis=0) if ended.all(axis=0).any() else ended.any(axis=0)
+    order = np.argsort(errors[:, folds].mean(axis=1), kind="stable")
+    return folds, order[ended[order][:, folds].all(axis=1)]
 
 
 def _check_folds(goal: Target, folds: int) -> None:
