@@ -33,11 +33,18 @@ LEAST_DEGREE = 1e-2  # of the mean degree: what estimated degrees are raised to
 INITS = ("k-means++", "random")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Clusters(KernelInput, ClusterMixin, BaseEstimator):
     """What both share: a kernel, or a feature map in its place."""
 
-    features: Any = None
+    kernel: KernelLike = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    features: int | FeatureMap | None = None
     random_state: Seed = None
+
     _allow_indefinite = True
 
     def _map(self, kernel: Kernel, X: Any) -> FeatureMap | None:
@@ -110,17 +117,10 @@ class KernelKMeans(_Clusters):
 
     n_clusters: int = 8
     _: KW_ONLY
-    kernel: KernelLike = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     init: str = "k-means++"
     n_init: int = 3
     max_iter: int = 300
     tol: float = 1e-6
-    features: int | FeatureMap | None = None
-    random_state: Seed = None
 
     _takes_clusters = True
 
@@ -305,10 +305,15 @@ class _LloydOnFeatures:
             labels, objective = nearest.values[:, 0], float(nearest.sums[-1])
             means = self._means(nearest)
             if not bool((labels != before).any()):
-                return _as_labels(labels), objective, step, True
+                return np.asarray(labels).astype(int), objective, step, True
             if objective_before - objective <= self.tol * abs(objective):
-                return _as_labels(labels), float(self._nearest(means).sums[-1]), step, True
-        return _as_labels(labels), objective, self.steps, False
+                return (
+                    np.asarray(labels).astype(int),
+                    float(self._nearest(means).sums[-1]),
+                    step,
+                    True,
+                )
+        return np.asarray(labels).astype(int), objective, self.steps, False
 
     def _nearest(self, means: np.ndarray) -> RowPass:
         squares = np.einsum("ij,ij->j", means, means)
@@ -323,10 +328,6 @@ class _LloydOnFeatures:
             away = np.where(self.weights > 0, nearest.values[:, 1], -np.inf)
             means[:, empty] = np.asarray(self.matrix[smallest(-away, len(empty))].dense()).T
         return means
-
-
-def _as_labels(labels: Any) -> np.ndarray:
-    return np.asarray(labels).astype(int)
 
 
 @dataclass(eq=False, repr=False)
@@ -383,16 +384,10 @@ class SpectralClustering(_Clusters):
 
     n_clusters: int = 8
     _: KW_ONLY
-    kernel: KernelLike = "rbf"
     gamma: float | str | None = 1.0
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     n_components: int | None = None
     n_init: int = 10
     eigen_tol: float = 1e-8
-    features: int | FeatureMap | None = None
-    random_state: Seed = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find clusters. y is not used."""

@@ -32,7 +32,7 @@ from mercer.kernels.measures import Seed
 from mercer.learning import neighbourhoods
 from mercer.learning.candidates import CANDIDATES, FOR_CATEGORIES, Candidate, raced
 from mercer.learning.fits import linear_fit
-from mercer.learning.metric import category_blocks
+from mercer.learning.metric import Form, category_blocks
 from mercer.learning.rounds import GradientRounds, Round
 from mercer.learning.targets import NAMES, TargetTransform, worth_trying
 from mercer.points import PointSet
@@ -114,7 +114,8 @@ class _Learned(CallbackSupportMixin, KernelInput):
                 f"{self.kernel!r}."
             )
         if isinstance(self.form, str) and self.form == "auto":
-            return [*kernels, *((kernel, blocks) for kernel in own if blocks)]
+            groups: Form = [block.tolist() for block in blocks]
+            return [*kernels, *[(kernel, groups) for kernel in own if groups]]
         return list({repr(kernel): (kernel, self.form) for kernel, _ in kernels}.values())
 
     def _is_dense(self, rows: int) -> bool:

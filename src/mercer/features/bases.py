@@ -17,17 +17,7 @@ __all__ = [
     "TransformerMixin",
 ]
 
-if not TYPE_CHECKING:
-    from sklearn.base import (
-        BaseEstimator,
-        ClassifierMixin,
-        ClassNamePrefixFeaturesOutMixin,
-        MultiOutputMixin,
-        OutlierMixin,
-        RegressorMixin,
-        TransformerMixin,
-    )
-else:
+if TYPE_CHECKING:
 
     class _Tagged:
         def __sklearn_tags__(self) -> Any: ...
@@ -75,3 +65,14 @@ else:
         """Names of features that start with that of the class."""
 
         def get_feature_names_out(self, input_features: Any = None) -> Any: ...
+
+else:
+    from sklearn.base import (
+        BaseEstimator,
+        ClassifierMixin,
+        ClassNamePrefixFeaturesOutMixin,
+        MultiOutputMixin,
+        OutlierMixin,
+        RegressorMixin,
+        TransformerMixin,
+    )

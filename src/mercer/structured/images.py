@@ -286,7 +286,3 @@ class VisualWords(StructuredKernel):
             counts = np.bincount(region * self.words + nearest, minlength=side**2 * self.words)
             parts.append(weight * counts)
         return np.concatenate(parts) / max(len(nearest), 1)
-
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel

@@ -273,10 +273,6 @@ class MeanMap(StructuredKernel):
     def _vectors(self, points: BagPoints) -> Any:
         return self.kernel.points(points.vectors)
 
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
-
 
 def segment_means(rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """The mean of the rows of each segment, 0 for an empty one."""
@@ -341,10 +337,6 @@ class GaussianOfMeans(StructuredKernel):
 
     def diagonal(self, x: Any) -> np.ndarray:
         return np.ones(len(x))
-
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
 
 
 def check_inner(owner: Any, kernel: Any) -> None:

@@ -344,10 +344,6 @@ class Table(Kernel):
             self, dimension, positive_definite=inner.positive_definite, bounded=inner.bounded
         )
 
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
-
     def _columns_read(self) -> tuple[str, ...]:
         names, objects = self.columns()
         return names + objects

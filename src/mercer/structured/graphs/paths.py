@@ -12,24 +12,13 @@ import scipy.sparse
 
 from mercer.checks import check_between, check_positive, is_count
 from mercer.structured.base import StructuredKernel, bad_item
-from mercer.structured.graphs.points import GraphPoints, check_alike
+from mercer.structured.graphs.points import CountsOfGraphs, GraphPoints, check_alike
 from mercer.structured.hashing import mixed
-from mercer.structured.sparse import FeatureRows, SparseKernel
-
-
-class _Counts(SparseKernel):
-    """Kernels whose features count parts of a graph."""
-
-    kind = GraphPoints
-
-    positive_definite = "it is the inner product of counts of parts of the graphs"
-
-    def check_pair(self, x: Any, y: Any) -> None:
-        check_alike(x, y)
+from mercer.structured.sparse import FeatureRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShortestPath(_Counts):
+class ShortestPath(CountsOfGraphs):
     """The shortest-path kernel: pairs of nodes by their labels and their distance.
 
     k(x, y) = Σ c_{l, m, d}(x) c_{l, m, d}(y), c being the number of ordered pairs of different
@@ -60,7 +49,7 @@ class ShortestPath(_Counts):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graphlets(_Counts):
+class Graphlets(CountsOfGraphs):
     """The graphlet kernel, Σ_g c_g(x) c_g(y) over connected graphs g of a few nodes.
 
     c_g(x) counts the sets of nodes of x between which the edges form g. Labels are not looked at.

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.structured.base import FlatPoints, as_items, bad_item, gathered, offsets
 from mercer.structured.hashing import Coder
+from mercer.structured.sparse import SparseKernel
 
 
 class Graph(NamedTuple):
@@ -184,6 +185,16 @@ def check_alike(x: GraphPoints, y: GraphPoints) -> None:
             f"both sides must have as many attributes; got {x.attributes.shape[1]} and "
             f"{y.attributes.shape[1]}."
         )
+
+
+class CountsOfGraphs(SparseKernel):
+    """Kernels whose features count parts or labels of a graph."""
+
+    kind = GraphPoints
+    positive_definite = "it is the inner product of counts of parts of the graphs"
+
+    def check_pair(self, x: Any, y: Any) -> None:
+        check_alike(x, y)
 
 
 class _Part(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -63,7 +63,29 @@ class GapWeighted(LogScaleKernel):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AllSubsequences(LogScaleKernel):
+class _Subsequences(LogScaleKernel):
+    """All subsequences, by presence or by count."""
+
+    decay: float = 1.0
+    kind = SequencePoints
+    presence: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        check_between(self, "decay", self.decay, 0.0, math.inf)
+
+    def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
+        from mercer.structured.compiled.sequences import all_subsequences
+
+        same_alphabet(x, y)
+        out = np.empty((len(x), len(y)))
+        local = x.prepared("local symbols", local_symbols)
+        most, weight = int(local.max(initial=0)) + 1, float(self.decay) ** 2
+        all_subsequences(*flat(x), local, most, *flat(y), weight, self.presence, logs, out)
+        return out
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AllSubsequences(_Subsequences):
     """All subsequences, by count: Σ_u λ^{2|u|} c_u(x) c_u(y) over all words u, the empty one too.
 
     c_u(x) counts the occurrences of u in x as a subsequence, with any gaps. A pair takes |x|·|y|
@@ -84,19 +106,12 @@ class AllSubsequences(LogScaleKernel):
     3.0
     """
 
-    decay: float = 1.0
-    kind = SequencePoints
+    presence = False
     positive_definite = "it is the inner product of weighted counts of subsequences"
-
-    def __post_init__(self) -> None:
-        check_between(self, "decay", self.decay, 0.0, math.inf)
-
-    def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
-        return _all_subsequences(self, x, y, False, logs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CommonSubsequences(LogScaleKernel):
+class CommonSubsequences(_Subsequences):
     """All subsequences, by presence: Σ λ^{2|u|} over all u that are subsequences of both x and y.
 
     The empty word is one of them. A pair takes |x|·|y| operations.
@@ -117,27 +132,8 @@ class CommonSubsequences(LogScaleKernel):
     4.0
     """
 
-    decay: float = 1.0
-    kind = SequencePoints
+    presence = True
     positive_definite = "it is the inner product of weighted indicators of subsequences"
-
-    def __post_init__(self) -> None:
-        check_between(self, "decay", self.decay, 0.0, math.inf)
-
-    def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
-        return _all_subsequences(self, x, y, True, logs)
-
-
-def _all_subsequences(kernel: Any, x: Any, y: Any, presence: bool, logs: bool) -> np.ndarray:
-    from mercer.structured.compiled.sequences import all_subsequences
-
-    same_alphabet(x, y)
-    out = np.empty((len(x), len(y)))
-    local = x.prepared("local symbols", local_symbols)
-    most = int(local.max(initial=0)) + 1
-    weight = float(kernel.decay) ** 2
-    all_subsequences(*flat(x), local, most, *flat(y), weight, presence, logs, out)
-    return out
 
 
 def flat(points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
