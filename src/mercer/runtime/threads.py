@@ -186,11 +186,11 @@ def side_by_side(work: Callable[[T], S], items: Sequence[T]) -> list[S]:
     """
     if len(items) < 2:
         return [work(item) for item in items]
-    found: dict[int, S] = {}
+    results: dict[int, S] = {}
 
     def place(i: int) -> None:
-        found[i] = work(items[i])
+        results[i] = work(items[i])
 
     with single_threaded_blas():
         run(place, range(len(items)), len(items))
-    return [found[i] for i in range(len(items))]
+    return [results[i] for i in range(len(items))]
