@@ -28,22 +28,18 @@ def _is_asked_for(estimator: Any) -> bool:
 @available_if(_is_asked_for)
 def predict_proba(self: Any, X: Any) -> np.ndarray:
     """The probability of each class, a column for each."""
-    return np.asarray(_calibrator(self).predict_proba(*hosted(X)))
+    check_is_fitted(self)
+    if not hasattr(self, "calibrator_"):
+        raise NotFittedError(
+            "predict_proba is not available when fitted with probability=False: fit again."
+        )
+    return np.asarray(self.calibrator_.predict_proba(*hosted(X)))
 
 
 @available_if(_is_asked_for)
 def predict_log_proba(self: Any, X: Any) -> np.ndarray:
     """Logarithms of the probabilities."""
     return np.log(self.predict_proba(X))
-
-
-def _calibrator(self: Any) -> Any:
-    check_is_fitted(self)
-    if not hasattr(self, "calibrator_"):
-        raise NotFittedError(
-            "predict_proba is not available when fitted with probability=False: fit again."
-        )
-    return self.calibrator_
 
 
 def calibrated(self: Any, X: Any, y: np.ndarray, weights: np.ndarray) -> dict[str, Any]:

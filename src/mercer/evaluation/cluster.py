@@ -22,7 +22,7 @@ from mercer.distributed.cards import card, resident
 from mercer.distributed.placement import Broadcast
 from mercer.distributed.reductions import add_up, by_block
 from mercer.distributed.rows import Rows
-from mercer.evaluation.execution import Affine, Plan, RowMap, RowPass, added_passes
+from mercer.evaluation.execution import Affine, Names, Plan, RowMap, RowPass, added_passes
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import Memory, in_words
@@ -260,7 +260,9 @@ class Cluster:
     def gradient(self, values: Array) -> Array:
         raise NotImplementedError("gradients at rows on a cluster: take some of the rows first.")
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Any]:
         raise NotImplementedError("slopes in parameters with rows on a cluster: take some rows.")
 
     @property

@@ -6,12 +6,13 @@ these methods and a line in `dispatch.execution_for`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from mercer.arrays import Array, as_numpy, namespace, to_precision
 
+Names = Collection[str] | None  # of parameters; None for all
 SPLIT_BITS = 24  # of a float32: what rounding takes from a number is below 2⁻²⁴ times its size
 
 
@@ -235,8 +236,10 @@ class Execution(Protocol):
     def gradient(self, values: Array) -> Array:
         """∇ₓ Σ_j v_j k(x, y_j) at every row x; shape (n, columns of V, coordinates)."""
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
-        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, by its name.
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Any]:
+        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, or some of them, by its name.
 
         Without `right`, `left` is a matrix P of weights, and the sum Σ_ij P_ij ∂k(x_i, y_j)/∂θ.
         """
@@ -274,9 +277,11 @@ class Adapted:
     def gradient(self, values: Array) -> Array:
         return self.back(self.inside.gradient(self.bring(values)))
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Array]:
         other = None if right is None else self.bring(right)
-        return self.inside.parameter_gradient(self.bring(left), other)
+        return self.inside.parameter_gradient(self.bring(left), other, names)
 
     def plan(self, columns: int) -> Plan:
         return self.inside.plan(columns)
@@ -295,6 +300,8 @@ class Hosted(Adapted):
         product = self.transposed_product(to_precision(mapped.product, values.dtype))
         return RowPass(to_precision(product, "float64"), mapped.sums, mapped.values)
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
-        slopes = super().parameter_gradient(left, right)
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Array]:
+        slopes = super().parameter_gradient(left, right, names)
         return {name: as_numpy(slope) for name, slope in slopes.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.execution import Plan, RowMap, RowPass
+from mercer.evaluation.execution import Names, Plan, RowMap, RowPass
 from mercer.evaluation.expression import COORDINATE_KINDS, Expression, Number, X, Y, numbers_of
 from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel
@@ -103,11 +103,11 @@ class Reference:
         return gradients.gradient(self, values)
 
     def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None
+        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
     ) -> dict[str, Any]:
         from mercer.evaluation import parameters
 
-        return parameters.parameter_gradient(self, left, right)
+        return parameters.parameter_gradient(self, left, right, names)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
         """All values of an expression, stored."""

@@ -58,10 +58,6 @@ class Composite(Kernel):
         return super().derivative(x, y)
 
     @property
-    def parallel(self) -> bool:
-        return all(part.parallel for part in self._parts())
-
-    @property
     def symmetric(self) -> bool:
         return all(part.symmetric for part in self._parts())
 

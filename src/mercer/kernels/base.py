@@ -216,8 +216,8 @@ class Kernel(Value):
 
     @property
     def parallel(self) -> bool:
-        """Whether `block` may run in several threads at once."""
-        return True
+        """Whether `block` may run in several threads at once: as the kernels inside may."""
+        return all(part.parallel for part in self._parts())
 
     @property
     def takes_tensors(self) -> bool:

@@ -16,6 +16,8 @@ from mercer.evaluation.expression import (
     coordinate_product,
     coordinate_sum,
     decay,
+    exp,
+    log,
     maximum,
     minimum,
     reciprocal_root,
@@ -29,7 +31,7 @@ from mercer.kernels.measures import CauchyFrequencies, LaplaceFrequencies
 from mercer.kernels.radial import DECAYING, SMOOTH, Lengthscale, column_scales
 from mercer.points import ALL_COLUMNS, PointSet, View
 
-EXPONENTS = (0.25, 0.5, 0.75, 1.0)  # β of the stretched exponential: square roots of square roots
+TINY = 1e-37  # a distance that float32 has, below which r^β is as good as r·TINY^{β−1}
 
 
 def scaled_view(lengthscale: Lengthscale) -> View:
@@ -150,12 +152,12 @@ class StretchedExponential(Kernel):
 
     β = 1 is the Laplacian kernel (p = 1) or the exponential kernel (p = 2). A smaller β has a
     sharper peak and heavier tails: it suits tables whose targets jump. It is positive definite, as
-    ‖x − y‖_p is conditionally negative definite for p ≤ 2 and stays so under powers up to 1.
+    ‖x − y‖_p^p is conditionally negative definite for p ≤ 2 and stays so under powers up to 1.
 
     Parameters
     ----------
-    exponent : {0.25, 0.5, 0.75, 1.0}, default=0.5
-        β; these are square roots, which cost little.
+    exponent : float, default=0.5
+        0 < β ≤ p. For ¼, ½, ¾ and 1 the power is made of square roots, which cost little.
     lengthscale : float or sequence of floats, default=1.0
         ℓ, or one ℓ for each column.
     norm : {1, 2}, default=1
@@ -179,18 +181,20 @@ class StretchedExponential(Kernel):
 
     def __post_init__(self) -> None:
         check_lengthscale(self, self.lengthscale)
-        if self.exponent not in EXPONENTS:
-            raise ValueError(
-                f"StretchedExponential needs an exponent of {EXPONENTS}; got {self.exponent!r}."
-            )
         if self.norm not in (1, 2):
             raise ValueError(f"StretchedExponential needs norm=1 or norm=2; got {self.norm!r}.")
+        check_positive(self, "exponent", self.exponent)
+        if self.exponent > self.norm:
+            raise ValueError(
+                f"StretchedExponential is positive definite for an exponent of at most {self.norm} "
+                f"with norm={self.norm}; got {self.exponent!r}."
+            )
 
     def expression(self) -> Expression:
         view, scale = scaled_view(self.lengthscale), common_scale(self.lengthscale)
         if self.norm == 1:
-            return decay(_quarters(scale * coordinate_sum(absolute(X - Y), view), self.exponent))
-        return decay(_quarters(sqrt(scale**2 * squared_distance(view)), self.exponent))
+            return decay(_power(scale * coordinate_sum(absolute(X - Y), view), self.exponent))
+        return decay(_power(sqrt(scale**2 * squared_distance(view)), self.exponent))
 
     def facts(self, dimension: int | None = None) -> Facts:
         known = super().facts(dimension)
@@ -205,12 +209,13 @@ class StretchedExponential(Kernel):
         )
 
 
-def _quarters(r: Expression, exponent: float) -> Expression:
-    """r^β for β a multiple of ¼, by square roots."""
+def _power(r: Expression, exponent: float) -> Expression:
+    """r^β: by square roots for multiples of ¼ up to 1, else by r·e^{(β−1) log r}, 0 at 0."""
     root = sqrt(r)
-    return {0.25: lambda: sqrt(root), 0.5: lambda: root, 0.75: lambda: root * sqrt(root)}.get(
-        exponent, lambda: r
-    )()
+    by_roots = {0.25: sqrt(root), 0.5: root, 0.75: root * sqrt(root), 1.0: r}
+    if exponent in by_roots:
+        return by_roots[exponent]
+    return r * exp((float(exponent) - 1.0) * log(maximum(r, TINY)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -298,10 +298,6 @@ class OnFunctionals(Kernel):
         rows = [np.hstack([_pair(self.kernel, a, b) for b in right.kinds]) for a in left.kinds]
         return left.mixing @ np.vstack(rows) @ right.mixing.T
 
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
-
 
 # ---- blocks between functionals of one kind ------------------------------------------------------
 

@@ -20,6 +20,7 @@ from mercer.kernels.measures import Seed
 from mercer.losses import Hinge, Logistic, Loss, Multinomial
 from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import Budget
+from mercer.online.regret import certified
 from mercer.online.stream import Expansion, Recorded
 from mercer.online.targets import Targets, announced
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
@@ -102,14 +103,23 @@ class OnlineMachine(_Learned, BaseEstimator):
         if not hasattr(self, "stream_"):
             return self._start(X, y, classes, sample_weight)
         self.targets_.check_classes(classes)
-        points = self._later_points(X)
+        if self._is_known(X) and type(self.stream_.points) is DensePoints:
+            check_finite(X)  # rows of plain numbers need no other check
+            points = self._dense_points(X)
+        else:
+            points = self.kernel_.points(self._checked(X, reset=False))
         self.stream_.learn(*_samples(points, self.targets_.rows(y), sample_weight))
         return self
 
     def learn_one(self, x: Any, y: Any, classes: Any = None, sample_weight: float = 1.0) -> Self:
         """Learn one sample: a vector, a dictionary of numbers, or a point of the kernel."""
         if not hasattr(self, "stream_"):
-            return self._start_with_one(x, y, classes, sample_weight)
+            if not isinstance(x, dict):
+                X = x[None] if isinstance(x, np.ndarray) else [x]  # an array keeps its precision
+                return self._start(X, [y], classes, [sample_weight])
+            self._start([[float(value) for value in x.values()]], [y], classes, [sample_weight])
+            self.entry_names_ = tuple(x)
+            return self
         self.targets_.check_classes(classes)
         weights = _checked_weights([sample_weight], 1)
         if weights[0] > 0:
@@ -144,14 +154,6 @@ class OnlineMachine(_Learned, BaseEstimator):
             self._forget()
             raise
         return self
-
-    def _start_with_one(self, x: Any, y: Any, classes: Any, weight: float) -> Self:
-        if isinstance(x, dict):
-            self._start([[float(value) for value in x.values()]], [y], classes, [weight])
-            self.entry_names_ = tuple(x)
-            return self
-        X = x[None] if isinstance(x, np.ndarray) else [x]  # an array keeps its precision
-        return self._start(X, [y], classes, [weight])
 
     def _forget(self) -> None:
         """Drop all that was learned; scikit-learn keeps names of its own with an estimator."""
@@ -192,20 +194,17 @@ class OnlineMachine(_Learned, BaseEstimator):
                 "number, or None for 1/n_features."
             )
 
-    def _later_points(self, X: Any) -> PointSet:
-        """Points of a machine that has begun; rows of plain numbers are checked faster."""
-        before = self.stream_.points
-        if not (self._is_known(X) and type(before) is DensePoints):
-            return self.kernel_.points(self._checked(X, reset=False))
-        check_finite(X)
-        return self._dense_points(X)
-
     def _one_point(self, x: Any) -> PointSet:
         """One point, as the kernel takes it."""
         if not isinstance(self.stream_.points, VectorPoints):
             return self.kernel_.points([x])
         if isinstance(x, dict):
-            x = self._from_dictionary(x)
+            names: Any = getattr(self, "entry_names_", ()) or getattr(
+                self, "feature_names_in_", tuple(x)
+            )
+            if len(x) != len(names) or any(name not in x for name in names):
+                raise ValueError(f"a point must have the entries {list(names)}; got {list(x)}.")
+            x = np.array([float(x[name]) for name in names])
         if hasattr(x, "tocsr"):
             return self.kernel_.points(x.tocsr())
         try:
@@ -225,14 +224,6 @@ class OnlineMachine(_Learned, BaseEstimator):
         points = DensePoints(rows, getattr(self.stream_.points, "names", None))
         self.kernel_.check_points(points)
         return points
-
-    def _from_dictionary(self, x: dict[Any, Any]) -> np.ndarray:
-        names: Any = getattr(self, "entry_names_", None) or getattr(
-            self, "feature_names_in_", tuple(x)
-        )
-        if len(x) != len(names) or any(name not in x for name in names):
-            raise ValueError(f"a point must have the entries {list(names)}; got {list(x)}.")
-        return np.array([float(x[name]) for name in names])
 
     # ---- predicting -----------------------------------------------------------------------------
 
@@ -350,8 +341,6 @@ class OnlineMachine(_Learned, BaseEstimator):
         >>> machine.mistakes_ / 2000 < bounds["error rate"].value < 0.1
         True
         """
-        from mercer.online.certificate import certified
-
         check_is_fitted(self)
         return certified(self, probability, radius)
 

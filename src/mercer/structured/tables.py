@@ -41,10 +41,10 @@ from mercer.kernels.radial import Exponential, Gaussian
 from mercer.points import DensePoints, PointSet, VectorPoints, is_point_set
 from mercer.structured.base import StructuredPoints
 from mercer.structured.encodings import (
-    PERIODS,
     Categories,
     Encoding,
     column_names,
+    cycles,
     kind_of,
     numbers,
     rows_of,
@@ -344,10 +344,6 @@ class Table(Kernel):
             self, dimension, positive_definite=inner.positive_definite, bounded=inner.bounded
         )
 
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
-
     def _columns_read(self) -> tuple[str, ...]:
         names, objects = self.columns()
         return names + objects
@@ -451,19 +447,9 @@ def _factors(values: Any, name: str, kind: str, share: float) -> list[Kernel]:
         missing.append(Category(_rounded(share)).on(f"{name}?"))
     if kind == "number":
         return missing
-    present = read[~np.isnan(read)]
-    cycles: list[Kernel] = [
-        _cycle().on(f"{name}@{period}")
-        for period, days in PERIODS.items()
-        if np.ptp(present) > days and np.ptp(np.mod(present, days)) > 0.1 * days
-    ]
-    return [*cycles, *missing]
-
-
-def _cycle() -> Kernel:
-    """A periodic kernel with k(x, x) = 1."""
-    cycle = PeriodicExponential(alpha=4.0)
-    return (1.0 / cycle([0.0], [0.0])) * cycle
+    periodic = PeriodicExponential(alpha=4.0)
+    periodic = (1.0 / periodic([0.0], [0.0])) * periodic  # k(x, x) = 1
+    return [*(periodic.on(f"{name}@{period}") for period in cycles(read)), *missing]
 
 
 def _rounded(value: float) -> float:

@@ -16,6 +16,7 @@ from mercer.evaluation.execution import (
     Affine,
     Execution,
     MappedRows,
+    Names,
     Plan,
     RowMap,
     RowPass,
@@ -166,11 +167,11 @@ class OnDevice:
         return self.x.vector(gradients.from_blocks(self.kernel, *sides, values.cpu().numpy()))
 
     def parameter_gradient(
-        self, left: torch.Tensor, right: torch.Tensor | None = None
+        self, left: torch.Tensor, right: torch.Tensor | None = None, names: Names = None
     ) -> dict[str, Any]:
         if self.kernel.expression() is None:
-            raise ValueError(f"{self.kernel!r} has no expression, so no known derivatives.")
-        return parameters.parameter_gradient(self, left, right)
+            return {}  # there are differences only
+        return parameters.parameter_gradient(self, left, right, names)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
         """All values of an expression, stored."""
