@@ -123,6 +123,8 @@ def products(  # type: ignore[no-untyped-def]
                 _add_to_some(values[p], items[first:last], weights[first:last], smaller, row)
 
 
+# ---- minimal hashes of sets, with and without weights --------------------------------------------
+
 UNIT = 2.0**-53
 
 

@@ -154,6 +154,9 @@ def local_symbols(points: SequencePoints) -> np.ndarray:
     return number.reshape(-1) - first[owners]
 
 
+# ---- alignments ----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class GlobalAlignment(LogScaleKernel):
     """The global alignment kernel of series: Σ over alignments of Π κ(x_i, y_j) over their pairs.
