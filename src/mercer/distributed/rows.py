@@ -8,6 +8,7 @@ second time is stored where its rows are, so that nobody has to say which ones a
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -118,7 +119,7 @@ class Rows(NDArrayOperatorsMixin):
     def __getitem__(self, places: Any) -> Any:
         first, *rest = places if isinstance(places, tuple) else (places,)
         if first is Ellipsis or (isinstance(first, slice) and first == slice(None)):
-            return mapped(_indexed, self, (first, *rest))
+            return mapped(operator.getitem, self, (first, *rest))
         if isinstance(first, Rows) and first.dtype == bool:
             some = _reductions().chosen(self, first)
         else:
@@ -150,8 +151,8 @@ class Rows(NDArrayOperatorsMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         """A stored model knows what rows it had, not the rows."""
-        kept = {"sample": self.sample, "placement": self.placement, "cached": {}}
-        return kept | {"_blocks": None, "call": None, "asked": False}
+        forgotten = {"cached": {}, "_blocks": None, "call": None, "asked": False}
+        return {"sample": self.sample, "placement": self.placement} | forgotten
 
     def blocks(self, name: str = "values") -> list[Any]:
         """The blocks as futures, computed now if they were not."""
@@ -305,7 +306,3 @@ def run_block(program: Blockwise, leaves: Sequence[np.ndarray]) -> np.ndarray:
 
 def _head(block: np.ndarray, count: int) -> np.ndarray:
     return np.ascontiguousarray(block[:count])
-
-
-def _indexed(block: np.ndarray, places: Any) -> np.ndarray:
-    return block[places]

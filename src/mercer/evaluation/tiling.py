@@ -97,7 +97,7 @@ class Tiled:
         self.shape = len(x), len(y)
         self.symmetric = x is y and kernel.symmetric
 
-    # ---- what a subclass owes ------------------------------------------------------------------
+    # ---- what a subclass implements ------------------------------------------------------------
 
     def rows(self, start: int, stop: int) -> Any:
         """Rows, packed."""

@@ -236,8 +236,10 @@ class Facts:
     @cached_property
     def fourier_weights(self) -> Answer:
         """k(x, y) = Σ_m e^{2iπm(x−y)/period}/c_m, one column; the payload is `FourierWeights`."""
-        known = self._known("fourier_weights")
-        return first(known, self._shifted, self._fading, self._nothing)
+        known = first(self._known("fourier_weights"), self._shifted, self._nothing)
+        if known.unknown and self.vanishes:
+            return no("it tends to 0 far away, so it does not repeat")
+        return known
 
     @cached_property
     def finite_features(self) -> Answer:
@@ -345,9 +347,6 @@ class Facts:
         if self.dimension == 1 and self.stationary.yes:
             return yes("in one column a stationary kernel is a function of |x − y|")
         return self._shifted()
-
-    def _fading(self) -> Answer | None:
-        return no("it tends to 0 far away, so it does not repeat") if self.vanishes else None
 
     def _no_space(self) -> Answer | None:
         no_space = no("it is not positive definite, so it has no space")

@@ -21,6 +21,7 @@ from mercer.evaluation.expression import (
     maximum,
     minimum,
     nearest,
+    polynomial,
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import order_in_each_column
@@ -148,13 +149,9 @@ class PeriodicBernoulli(_Periodic):
     def expression(self) -> Expression:
         s = int(self.order)
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
-        *lower, top = (factor * float(c) for c in bernoulli_at_middle(s))
-        lower[0] += 1.0
-        square = self._from_middle()
-        term: Expression = top * square + lower[-1]
-        for coefficient in reversed(lower[:-1]):
-            term = term * square + coefficient
-        return coordinate_product(term)
+        coefficients = [factor * float(c) for c in bernoulli_at_middle(s)]
+        coefficients[0] += 1.0
+        return coordinate_product(polynomial(coefficients, self._from_middle()))
 
     def facts(self, dimension: int | None = None) -> Facts:
         s = int(self.order)

@@ -18,7 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.arrays import Array, namespace
-from mercer.evaluation.expression import Expression, Operation, Parameter, as_expression
+from mercer.evaluation.expression import (
+    Expression,
+    Operation,
+    Parameter,
+    as_expression,
+    function,
+)
 from mercer.evaluation.operations import OPERATIONS, ZERO, Rule, derivative
 from mercer.evaluation.rewrite import constants_first, constants_folded, rewritten
 from mercer.losses import numerics
@@ -45,24 +51,12 @@ def positive_part(x: Expression) -> Operation:
     return choose(x, x, 0.0)
 
 
-def softplus(x: Expression) -> Operation:
-    """log(1 + eˣ), which neither overflows nor loses digits."""
-    return Operation("softplus", (x,))
-
-
-def sigmoid(x: Expression) -> Operation:
-    """1/(1 + e⁻ˣ), with all digits on both sides."""
-    return Operation("sigmoid", (x,))
-
-
-def entropy(x: Expression) -> Operation:
-    """x log x for x ≥ 0, which is 0 at 0."""
-    return Operation("entropy", (x,))
-
-
-def entropy1p(x: Expression) -> Operation:
-    """(1 + x) log(1 + x) for x ≥ −1, which is 0 at −1 and keeps its digits for small x."""
-    return Operation("entropy1p", (x,))
+softplus = function("softplus", "log(1 + eˣ), which neither overflows nor loses digits.")
+sigmoid = function("sigmoid", "1/(1 + e⁻ˣ), with all digits on both sides.")
+entropy = function("entropy", "x log x for x ≥ 0, which is 0 at 0.")
+entropy1p = function(
+    "entropy1p", "(1 + x) log(1 + x) for x ≥ −1, which is 0 at −1 and keeps its digits for small x."
+)
 
 
 # ---- operations ---------------------------------------------------------------------------------

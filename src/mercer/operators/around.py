@@ -15,6 +15,7 @@ from mercer.distributed.admission import admitted
 from mercer.evaluation.execution import (
     RowMap,
     RowPass,
+    added_passes,
     joined,
     joined_halves,
     part_of,
@@ -296,17 +297,10 @@ class BlockedGram(Operator):
         return total
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
-        total: Any = 0.0
-        sums: Any = None
-        values_of: list[Array] = []
-        for first, gram in self.parts():
-            part = gram.row_pass(values, part_of(row_map, first, gram.shape[0]))
-            total = total + part.product
-            if part.sums is not None:
-                sums = part.sums if sums is None else sums + part.sums
-            if part.values is not None:
-                values_of.append(part.values)
-        return RowPass(total, sums, namespace(*values_of).concat(values_of) if values_of else None)
+        return added_passes(
+            gram.row_pass(values, part_of(row_map, first, gram.shape[0]))
+            for first, gram in self.parts()
+        )
 
     def take(self, rows: np.ndarray) -> PointSet:
         """The points of some rows, whose numbers ascend: one reading of the blocks."""

@@ -107,7 +107,7 @@ def descended(
     if np.ndim(scales) == 0:
         kernel = kernel.with_(lengthscale=[float(scales)] * Z.shape[1])
     result = LeaveOneOut(
-        columns=False,
+        form=None,
         ridge=trial.alpha,
         rows=TUNING.descent_rows,
         time_limit=max(limit.left - judge.seconds, 1e-3),

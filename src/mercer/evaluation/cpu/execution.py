@@ -13,7 +13,7 @@ from mercer.evaluation.cpu import loops
 from mercer.evaluation.cpu.moments import coordinate_moments
 from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
 from mercer.evaluation.cpu.vectors import panel_width
-from mercer.evaluation.execution import Affine
+from mercer.evaluation.execution import Affine, Names
 from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
 from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel, Program, lower
@@ -159,9 +159,9 @@ class Cpu(Tiled):
         return gradients.gradient(self, values)
 
     def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None
+        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
     ) -> dict[str, Any]:
-        return parameters.parameter_gradient(self, left, right)
+        return parameters.parameter_gradient(self, left, right, names)
 
     def _of(self, expression: Expression, x: Any, y: Any) -> Cpu:
         """The execution of another expression, on other points."""
