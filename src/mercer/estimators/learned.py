@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import Array
 from mercer.checks import check_count
 from mercer.errors import ApproximationWarning
+from mercer.estimators.calibration import Calibration
 from mercer.estimators.certified import certificate
 from mercer.estimators.classifier import decision_function, encoded, predict, signed_targets
 from mercer.estimators.fitting import is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.ridge import KernelRidge
-from mercer.estimators.scores import Calibration
 from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput
 from mercer.functions import RKHSFunction
