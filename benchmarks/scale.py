@@ -345,7 +345,7 @@ def ridge_path(effort: Effort) -> Iterator[Row]:
     same: Any = {"kernel": Gaussian(2.0), "centres": count, "random_state": 0}
     alphas = n * np.logspace(-10, -4, 7)
     one = KernelRidge(1e-8 * n, **same)
-    search = KernelRidgeCV(alphas, lengthscales=None, validation_fraction=0.1, **same)
+    search: Any = KernelRidgeCV(alphas, lengthscales=None, validation_fraction=0.1, **same)
     works = {"one": lambda: one.fit(X, y), "search": lambda: search.fit(X, y)}
     times = interleaved(works, effort.repeats(3))
     alone, whole = times["one"], times["search"]
