@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -111,8 +112,8 @@ def single_threaded_blas() -> Iterator[None]:
     with state.lock:
         if state.holders == 0:
             libraries, state.allowed = blas()
-            state.limits = [(library, library.num_threads) for library in libraries]
-            _limit((library, 1) for library in libraries)
+            state.limits = list(zip(libraries, map(THREADS_OF, libraries), strict=True))
+            _limit(zip(libraries, repeat(1), strict=False))
         state.holders += 1
     try:
         yield

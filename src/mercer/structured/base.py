@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.checks import check_between
 from mercer.kernels.base import Kernel
+from mercer.kernels.facts import Facts
 from mercer.points import PointSet, as_objects, is_frame, is_point_set
 from mercer.points.kinds import HostPoints
 
@@ -150,6 +151,11 @@ class FlatPoints(StructuredPoints):
     def total(self) -> int:
         return len(self.starts) - 1
 
+    @property
+    def owners(self) -> np.ndarray:
+        """The object of each part."""
+        return np.repeat(np.arange(self.total), np.diff(self.starts))
+
     def selected(self, indices: np.ndarray) -> Self:
         places, starts = gathered(self.starts, indices)
         arrays = {name: getattr(self, name)[places] for name in self.parts}
@@ -216,6 +222,13 @@ def one_by_one(x: Any, key: Any, block: Callable[[Any, Any], np.ndarray]) -> np.
         return np.array([block(point, point)[0, 0] for point in single])
 
     return x.prepared(key, own)[x.chosen]
+
+
+def facts_inside(kernel: Any, dimension: int | None) -> Facts:
+    """The facts of the kernel inside, which is one of what is made of the points."""
+    inner = kernel.kernel.facts()
+    known = {"positive_definite": inner.positive_definite, "bounded": inner.bounded}
+    return Facts(kernel, dimension, **known)
 
 
 class LogScaleKernel(StructuredKernel):

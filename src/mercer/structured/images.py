@@ -18,6 +18,7 @@ from mercer.structured.base import (
     StructuredKernel,
     as_items,
     bad_item,
+    facts_inside,
     offsets,
 )
 from mercer.structured.sets import check_inner
@@ -223,10 +224,7 @@ class VisualWords(StructuredKernel):
             )
 
     def facts(self, dimension: int | None = None) -> Facts:
-        inner = self.kernel.facts()
-        return Facts(
-            self, dimension, positive_definite=inner.positive_definite, bounded=inner.bounded
-        )
+        return facts_inside(self, dimension)
 
     def fitted(self, data: Any) -> VisualWords:
         """This kernel with words learned from training images."""

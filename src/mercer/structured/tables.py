@@ -39,7 +39,7 @@ from mercer.kernels.input_maps import Columns
 from mercer.kernels.periodic import PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian
 from mercer.points import DensePoints, PointSet, VectorPoints, is_point_set
-from mercer.structured.base import StructuredPoints
+from mercer.structured.base import StructuredPoints, facts_inside
 from mercer.structured.encodings import (
     Categories,
     Encoding,
@@ -148,10 +148,7 @@ class OfColumn(Kernel):
     column: str
 
     def facts(self, dimension: int | None = None) -> Facts:
-        inner = self.kernel.facts()
-        return Facts(
-            self, dimension, positive_definite=inner.positive_definite, bounded=inner.bounded
-        )
+        return facts_inside(self, dimension)
 
     def fitted(self, data: Any) -> Kernel:
         return replace(self, kernel=self.kernel.fitted(_texts(data, self.column)))
@@ -339,10 +336,7 @@ class Table(Kernel):
         return self.kernel.derivative(x, y)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        inner = self.kernel.facts()
-        return Facts(
-            self, dimension, positive_definite=inner.positive_definite, bounded=inner.bounded
-        )
+        return facts_inside(self, dimension)
 
     def _columns_read(self) -> tuple[str, ...]:
         names, objects = self.columns()

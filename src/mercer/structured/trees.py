@@ -89,11 +89,6 @@ class TreePoints(FlatPoints):
 
     # ---- what kernels need of all trees -------------------------------------------------------
 
-    @property
-    def owners(self) -> np.ndarray:
-        """The tree of each node."""
-        return np.repeat(np.arange(self.total), np.diff(self.starts))
-
     def children(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The children of all nodes in order, where those of each node start, their parents."""
         parents = np.where(self.parents < 0, -1, self.parents + self.starts[:-1][self.owners])

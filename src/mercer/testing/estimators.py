@@ -139,6 +139,8 @@ def bad_input(estimator: Any, X: list[Any], y: Any) -> None:
     _refuse(estimator, "it predicts before it is fitted")
 
 
+# ---- feature maps --------------------------------------------------------------------------------
+
 Contract = Callable[["_Case"], None]
 FEATURE_CONTRACTS: list[Contract] = []
 

@@ -19,7 +19,7 @@ from mercer.estimators import (
     KernelRidge,
     KernelRidgeClassifier,
 )
-from mercer.estimators.scores import Calibration
+from mercer.estimators.calibration import Calibration
 from mercer.kernels import Gaussian, Kernel
 from mercer.solvers import automatic
 from mercer.solvers.spectral import SpectralPath

@@ -16,7 +16,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import config
+from numba import config, njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -51,6 +51,9 @@ Accumulate = Callable[["Panel", Any, Sequence[Any], Sequence[Any]], Any]
 def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
     """Compile on the first call, and keep the result on disk."""
     return compiled_on_disk(function, options)
+
+
+inner = njit(no_cpython_wrapper=True, **OPTIONS)  # compiled into its callers: Python calls none
 
 
 def lanes(dtype: Any) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.evaluation.cpu.vectors import compiled, widen
-from mercer.structured.compiled.inner import inner
+from mercer.evaluation.cpu.vectors import compiled, inner, widen
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # multiplied, near hashes fall into slots far apart
 
@@ -123,6 +122,8 @@ def products(  # type: ignore[no-untyped-def]
             else:
                 _add_to_some(values[p], items[first:last], weights[first:last], smaller, row)
 
+
+# ---- minimal hashes of sets, with and without weights --------------------------------------------
 
 UNIT = 2.0**-53
 

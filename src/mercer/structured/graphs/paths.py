@@ -113,6 +113,9 @@ def kinds_of_graphs(size: int) -> np.ndarray:
     return np.unique(lowest, return_inverse=True)[1]
 
 
+# ---- walks ---------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RandomWalk(StructuredKernel):
     """Common walks of two graphs, Σ_t λ^t · (pairs of walks of t steps with the same labels).

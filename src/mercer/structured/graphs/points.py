@@ -122,11 +122,6 @@ class GraphPoints(FlatPoints):
         return isinstance(x, tuple) or _is_networkx(x)
 
     @property
-    def owners(self) -> np.ndarray:
-        """The graph of each node."""
-        return np.repeat(np.arange(self.total), np.diff(self.starts))
-
-    @property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Both ends of every edge in each direction, among the nodes of all graphs."""
         sources = np.repeat(np.arange(len(self.labels)), np.diff(self.firsts))

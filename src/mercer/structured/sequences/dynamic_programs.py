@@ -147,11 +147,14 @@ def local_symbols(points: SequencePoints) -> np.ndarray:
     >>> local_symbols(SequencePoints.read(["kayak", "yes"])).tolist()
     [1, 0, 2, 0, 1, 2, 0, 1]
     """
-    owners = np.repeat(np.arange(points.total), np.diff(points.starts))
+    owners = points.owners
     pairs = np.stack([owners, points.symbols])
     different, number = np.unique(pairs, axis=1, return_inverse=True)
     first = np.searchsorted(different[0], np.arange(points.total))
     return number.reshape(-1) - first[owners]
+
+
+# ---- alignments ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
