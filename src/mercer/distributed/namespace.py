@@ -125,9 +125,6 @@ class RowsNamespace:
     def result_type(self, *arrays: Any) -> Any:
         return np.result_type(*samples(list(arrays)))
 
-    def isdtype(self, dtype: Any, kind: Any) -> bool:
-        return np.isdtype(dtype, kind)
-
     def take(self, values: Any, indices: Any, axis: int | None = None) -> Any:
         if isinstance(values, Rows) and axis == 0:
             return values[indices]

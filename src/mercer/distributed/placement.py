@@ -48,7 +48,7 @@ class Placement:
 
     def __getstate__(self) -> dict[str, Any]:
         """The connection to a cluster is not stored."""
-        forgotten = {"client": None, "workers": [], "seen": 0.0}
+        forgotten: dict[str, Any] = {"client": None, "workers": [], "seen": 0.0}
         return {"lengths": self.lengths, "groups": self.groups} | forgotten
 
     @cached_property

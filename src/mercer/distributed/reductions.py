@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: 
 
     A worker goes through its blocks in one task: these functions are cheap.
     """
-    programs, leaves = wanted(rows)
-    tasks = [[programs[0], blocks, function, join] for blocks in leaves]
+    program, leaves = wanted(rows)
+    tasks = [[program, blocks, function, join] for blocks in leaves]
     placement = rows.placement
     parts = placement.each_group(name, _reduce_group, tasks)
     if len(parts) <= FEW:  # these are small: to add them up on workers would only take time
@@ -49,10 +49,7 @@ def of_block(function: Callable[..., Any], block: np.ndarray, **options: Any) ->
 
 def add_up(parts: list[Any]) -> Any:
     """The sum, in order."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(operator.add, parts)
 
 
 def over_parts(function: Callable[..., Any], parts: list[Any]) -> Any:
@@ -121,10 +118,10 @@ def taken(rows: Rows, places: Any) -> np.ndarray:
     order = np.argsort(flat, kind="stable")
     ordered, starts = flat[order], rows.placement.starts
     cuts = np.searchsorted(ordered, starts)
-    programs, leaves = wanted(rows)
+    program, leaves = wanted(rows)
     tasks = [
-        [programs[i], leaves[i], ordered[cuts[i] : cuts[i + 1]] - starts[i]]
-        for i in range(len(leaves))
+        [program, blocks, ordered[cuts[i] : cuts[i + 1]] - starts[i]]
+        for i, blocks in enumerate(leaves)
     ]
     parts = rows.placement.each_group("take", _take_group, tasks)
     gathered = joined_in_order(rows.placement.fetched(parts))
@@ -191,8 +188,8 @@ def _marks(block: np.ndarray) -> list[Any]:
 def smallest(rows: Rows, count: int) -> np.ndarray:
     """The numbers of the rows with the least values, in order of these; `count` travel a worker."""
     starts, placement = rows.placement.starts, rows.placement
-    programs, leaves = wanted(rows)
-    tasks = [[programs[i], leaves[i], int(starts[i]), count] for i in range(len(leaves))]
+    program, leaves = wanted(rows)
+    tasks = [[program, blocks, int(starts[i]), count] for i, blocks in enumerate(leaves)]
     parts = placement.each_group("smallest", _smallest_group, tasks)
     candidates = np.concatenate(placement.fetched(parts))
     return candidates[np.argsort(candidates[:, 0], kind="stable")[:count], 1].astype(np.int64)

@@ -45,6 +45,11 @@ def certificate(
     True
     """
     check_is_fitted(self)
+    if hasattr(getattr(self, "function_", None), "tree"):
+        raise ValueError(
+            "a certificate speaks of one function in the space of the kernel, and this model has "
+            "one in each leaf of a tree: fit it with local=False."
+        )
     many = getattr(self, "solutions_", None)
     if many is not None and len(many) > 1:
         return _of_pairs(many)

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +31,8 @@ from mercer.kernels.inner_product import Linear
 from mercer.kernels.measures import Seed
 from mercer.learning import neighbourhoods
 from mercer.learning.candidates import CANDIDATES, FOR_CATEGORIES, Candidate, raced
-from mercer.learning.fits import linear_fit
+from mercer.learning.fits import Sample, linear_fit
+from mercer.learning.local import fit_locally
 from mercer.learning.metric import Form, category_blocks
 from mercer.learning.rounds import GradientRounds, Round
 from mercer.learning.targets import NAMES, TargetTransform, worth_trying
@@ -95,6 +96,7 @@ class _Learned(CallbackSupportMixin, KernelInput):
     time_limit: float | None = None
     solver: Solver | str = "auto"
     centres: int | AnyChoice | None = None
+    local: bool | str = "auto"
     random_state: Seed = 0
     device: Any = None
     feature_importances_: np.ndarray = field(init=False)
@@ -187,6 +189,22 @@ class _Learned(CallbackSupportMixin, KernelInput):
             return limit - (time.perf_counter() - begun)
 
         solver, centres = self._affordable(kernel.points(X), kernel, alpha, left)
+        if solver == "local":
+            metric = found["learned_"].metric
+            sample = Sample.of(kernel.points(X), targets, weights)
+            f, solution = fit_locally(kernel, sample, alpha, metric, TUNING.solving * left())
+            if targets.ndim == 1:
+                f = replace(f, coefficients=f.coefficients[:, 0], intercepts=f.intercepts[:, 0])
+            return {
+                **found,
+                "kernel_": kernel,
+                "X_fit_": X,
+                "dual_coef_": f.coefficients,
+                "intercept_": 0.0,
+                "function_": f,
+                "solution_": solution,
+                "choice_": None,
+            }
         model = KernelRidge(
             alpha,
             kernel=kernel,
@@ -209,6 +227,9 @@ class _Learned(CallbackSupportMixin, KernelInput):
         for them either, centres are quicker.
         """
         given = self.centres is not None or not is_automatic(self.solver)
+        if self.local is True:
+            self._check_local(points, given)
+            return "local", None
         if given or left() == math.inf:
             return self.solver, self.centres
         choice = automatic.choose(kernel, points, ridge=ridge)
@@ -223,15 +244,29 @@ class _Learned(CallbackSupportMixin, KernelInput):
         for one in possible:
             if one.passes and TUNING.fewest_passes * one.seconds / one.passes <= solving:
                 return BlockCoordinateDescent(time_limit=solving), None
-        quickest = min(exact, key=lambda one: one.seconds)
+        return self._in_parts(points, min(one.seconds for one in exact))
+
+    def _in_parts(self, points: PointSet, exact_seconds: float) -> tuple[str, Any]:
+        """Leaves of a tree where neighbours tell more than a sample does, centres elsewhere."""
         count = min(len(points), automatic.default_centres(len(points)))
-        text = (
-            f"an exact fit of {len(points)} rows would take {quickest.seconds:.0f} s, longer than "
-            f"time_limit leaves, so f is sought among functions with {count} centres. Say "
-            f"centres={count} to agree, or give more time."
-        )
-        warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
-        return self.solver, count
+        text = f"an exact fit of {len(points)} rows would take {exact_seconds:.0f} s, longer than "
+        text += "time_limit leaves, so f is "
+        local = self.local == "auto" and self._is_dense(len(points)) and points.home == "host"
+        if local:
+            text += "fitted in each leaf of a tree on its own. Say local=True to agree, "
+            text += f"centres={count} for one function of so many centres, or give more time."
+        else:
+            text += f"sought among functions with {count} centres. Say centres={count} to agree, "
+            text += "or give more time."
+        warnings.warn(text, ApproximationWarning, stacklevel=6)  # of fit
+        return ("local", None) if local else ("auto", count)
+
+    def _check_local(self, points: PointSet, given: bool) -> None:
+        if given or points.home != "host":
+            raise ValueError(
+                "local=True fits leaves of rows on the host by a factorisation: leave solver and "
+                "centres as they are, and pass arrays of NumPy."
+            )
 
     def _chosen(self) -> set[str]:
         return {"kernel", "regularization"}
@@ -333,9 +368,15 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         ends with the best so far.
         Kernels whose products take too long for the rest are not compared; where the final fit
         would still take longer than what is left, `BlockCoordinateDescent` is stopped by the time,
-        or it takes centres, and says so.
+        or it takes leaves of a tree (`local`) or centres, and says so.
     solver, centres, device :
         As in `KernelRidge`, for the final fit.
+    local : bool or "auto", default="auto"
+        Whether all rows are fitted in the leaves of a tree, each on its own, that halves them along
+        the directions in which they spread most in the learned metric. "auto" does so on the host
+        where the exact fit would take longer than `time_limit` leaves and there are ten times as
+        many rows as `rows`, so that neighbours tell more than centres do. `function_` then is a
+        `LocalFunction`, and there is no certificate.
     linear_part : bool or "auto", default="auto"
         Whether a linear function is fitted first, by least squares, and f to what it leaves. "auto"
         does so where it leaves less than a twentieth of the variance: lengthscales and ridge then
@@ -461,7 +502,7 @@ class LearnedKernelClassifier(_Learned, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel, form, rounds, rows, held_out, time_limit, solver, centres, random_state, device :
+    kernel, form, rounds, rows, held_out, time_limit, solver, centres, local, random_state, device :
         As in `LearnedKernelRegressor`.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, which multiply those of the samples.

@@ -22,7 +22,7 @@ from mercer.distributed.cards import card, resident
 from mercer.distributed.placement import Broadcast
 from mercer.distributed.reductions import add_up, by_block
 from mercer.distributed.rows import Rows
-from mercer.evaluation.execution import Affine, Names, Plan, RowMap, RowPass
+from mercer.evaluation.execution import Affine, Names, Plan, RowMap, RowPass, added_passes
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import Memory, in_words
@@ -88,7 +88,13 @@ class OverBlocks:
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         """Kᵀ M(K V): V goes to each worker, the sum over its blocks comes back."""
         self.placement.refresh()
-        slots, arrays = without_rows(row_map, self._has_rows)
+        count = self.placement.rows
+
+        def has_rows(part: Any) -> bool:
+            several = isinstance(part, np.ndarray) and part.ndim > 0 and len(part) == count > 1
+            return several or isinstance(part, Rows)
+
+        slots, arrays = without_rows(row_map, has_rows)
         leaves = [self.rows.placed(part).blocks("row-values") for part in arrays]
         given = [[blocks[i] for blocks in leaves] for i in range(len(self.placement.lengths))]
         arguments = self._beside_blocks(Broadcast(Vector(values, slots)), given)
@@ -98,13 +104,6 @@ class OverBlocks:
             return RowPass(product, sums, None)
         images = self.placement.each_block("row-pass-values", attrgetter("values"), parts)
         return RowPass(product, sums, Rows(self.placement, sample, images))
-
-    def _has_rows(self, part: Any) -> bool:
-        """Whether a part of a row map has a row for each row of K."""
-        if isinstance(part, Rows):
-            return True
-        rows = self.placement.rows
-        return isinstance(part, np.ndarray) and part.ndim > 0 and len(part) == rows > 1
 
     def diagonal(self) -> Rows:
         """k(x_i, x_i)."""
@@ -166,12 +165,8 @@ def _placed(local: Any, thing: Any) -> Any:
 
 def _added_parts(parts: list[Any]) -> tuple[Any, Any, Any]:
     """Sums of products and of small numbers, in order; rows are represented by none of them."""
-    product, sums = parts[0][0], parts[0][1]
-    for part in parts[1:]:
-        product = product + part[0]
-        sums = sums if sums is None else sums + part[1]
-    values = parts[0][2]
-    return product, sums, None if values is None else values[:0]
+    total, values = added_passes(RowPass(*part[:2]) for part in parts), parts[0][2]
+    return total.product, total.sums, None if values is None else values[:0]
 
 
 def _uploaded(rows: np.ndarray, device: str) -> Any:

@@ -6,6 +6,7 @@ numba, torch and triton are imported on first use; `import mercer` does not load
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,8 @@ def execution_for(
     from mercer.evaluation.cpu.execution import Cpu
 
     if dtype == "float32" and leaves_single(program, x, y):
-        return Adapted(Cpu(kernel, program, x, y, "float64", memory), _wide, _narrow)
+        wide = Cpu(kernel, program, x, y, "float64", memory)
+        return Adapted(wide, partial(np.asarray, dtype=np.float64), _narrow)
     return Cpu(kernel, program, x, y, dtype, memory)
 
 
@@ -84,7 +86,8 @@ def leaves_single(program: Program, x: Any, y: Any) -> bool:
     if steepest > STEEPEST_PARAMETER:
         return True
     for points in (x,) if y is x else (x, y):
-        largest = _largest(points)
+        values = points.rows.data if isinstance(points, SparsePoints) else points.rows
+        largest = max(float(values.max()), -float(values.min())) if values.size else 0.0
         sizes = [largest * scale for scale in (1.0, *scales)]
         fits = (
             min(sizes) >= 1.0 / LARGEST_COORDINATE
@@ -93,18 +96,6 @@ def leaves_single(program: Program, x: Any, y: Any) -> bool:
         if largest and not fits:
             return True
     return False
-
-
-def _largest(points: Any) -> float:
-    """The size of the largest coordinate."""
-    values = points.rows.data if isinstance(points, SparsePoints) else points.rows
-    if not values.size:
-        return 0.0
-    return max(float(values.max()), -float(values.min()))
-
-
-def _wide(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values, np.float64)
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:

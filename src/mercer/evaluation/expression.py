@@ -197,7 +197,8 @@ def function(name: str, sentence: str) -> Callable[[Expression], Operation]:
     def applied(x: Expression) -> Operation:
         return Operation(name, (x,))
 
-    applied.__name__, applied.__doc__ = name, sentence
+    applied.__name__ = applied.__qualname__ = name
+    applied.__doc__ = sentence
     return applied
 
 
@@ -286,13 +287,17 @@ def _with_numbers(expression: Expression, change: Callable[[Number], Expression]
 
 
 def transformed(
-    expression: Expression, change: Callable[[Expression], Expression], twins: bool = False
+    expression: Expression,
+    change: Callable[[Expression], Expression],
+    twins: bool = False,
+    replacements: Mapping[Expression, Expression] | None = None,
 ) -> Expression:
     """A copy in which every node went through `change`, after its arguments.
 
     Shared nodes stay shared. Without `twins` the copy has none: it is for values, not for slopes.
+    Of nodes in `replacements`, the outermost ones are replaced as they are.
     """
-    done: dict[Expression, Expression] = {}
+    done: dict[Expression, Expression] = dict(replacements or {})
 
     def visit(node: Expression) -> Expression:
         if node not in done:
@@ -311,17 +316,7 @@ def substituted(
     expression: Expression, replacements: Mapping[Expression, Expression]
 ) -> Expression:
     """A copy in which some nodes are replaced, the outermost ones first."""
-    done: dict[Expression, Expression] = dict(replacements)
-
-    def visit(node: Expression) -> Expression:
-        if node not in done:
-            made = node
-            if isinstance(node, Operation):
-                made = node.with_arguments(tuple(map(visit, node.arguments)))
-            done[node] = made
-        return done[node]
-
-    return visit(expression)
+    return transformed(expression, lambda node: node, replacements=replacements)
 
 
 def numbers_of(expression: Expression, twins: bool = False) -> tuple[Number, ...]:

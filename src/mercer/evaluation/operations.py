@@ -49,17 +49,22 @@ def apply(node: Operation, *arguments: Any) -> Any:
     return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
 
 
-def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.ndarray:
+def evaluate(
+    expression: Expression,
+    numbers: Mapping[Any, Any],
+    constant: Callable[[float], Any] = np.asarray,
+    operate: Callable[..., Any] = apply,
+) -> Any:
     """The value of an expression, given the values of its numbers (or coordinates)."""
-    done: dict[Expression, np.ndarray] = {number: numbers[number] for number in numbers}
+    done: dict[Expression, Any] = dict(numbers)
 
-    def visit(node: Expression) -> np.ndarray:
+    def visit(node: Expression) -> Any:
         if node not in done:
             if isinstance(node, Operation):
-                done[node] = apply(node, *(visit(argument) for argument in node.arguments))
+                done[node] = operate(node, *(visit(argument) for argument in node.arguments))
             else:
                 assert isinstance(node, Parameter)
-                done[node] = np.asarray(node.value)
+                done[node] = constant(node.value)
         return done[node]
 
     return visit(expression)

@@ -244,7 +244,8 @@ class Kernel(Value):
         if self.is_single(x):
             pair = (x, x if y is None else y)
             sets = (point[None] if hasattr(point, "__dlpack__") else [point] for point in pair)
-            return float(Gram(self, *map(self.points, sets)).dense()[0, 0])
+            left, right = map(self.points, sets)
+            return float(Gram(self, left, right).dense()[0, 0])
         return self.gram(x, y).dense()
 
     def is_single(self, x: Any) -> bool:

@@ -189,7 +189,8 @@ class Facts:
     @cached_property
     def positive_definite(self) -> Answer:
         """Σ_ij v_i v_j k(x_i, x_j) ≥ 0 for all points."""
-        return first(self._known("positive_definite"), self._claim, self._by_features, self._unsaid)
+        features = self.finite_features if self.finite_features.yes else None
+        return first(self._known("positive_definite"), self._claim, features, self._unsaid)
 
     @cached_property
     def stationary(self) -> Answer:
@@ -318,9 +319,6 @@ class Facts:
         if isinstance(claim, str):
             return yes(claim)
         return yes("it is stated to be") if claim else no("it is stated not to be")
-
-    def _by_features(self) -> Answer | None:
-        return self.finite_features if self.finite_features.yes else None
 
     def _nothing(self) -> Answer:
         return unknown(f"nothing is known of {type(self.kernel).__name__}")

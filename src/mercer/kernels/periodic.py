@@ -171,18 +171,12 @@ def bernoulli_at_middle(order: int) -> tuple[Fraction, ...]:
     >>> [str(c) for c in bernoulli_at_middle(1)]
     ['-1/12', '1']
     """
-    degree = 2 * order
-    numbers = _bernoulli_numbers(degree)
-    at_half = [numbers[k] * (Fraction(2, 2**k) - 1) for k in range(degree + 1)]  # B_k(½)
-    return tuple(math.comb(degree, k) * at_half[degree - k] for k in range(0, degree + 1, 2))
-
-
-def _bernoulli_numbers(count: int) -> list[Fraction]:
-    numbers = [Fraction(1)]
-    for n in range(1, count + 1):
+    degree, numbers = 2 * order, [Fraction(1)]  # B_0, B_1, …
+    for n in range(1, degree + 1):
         total = sum((math.comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0))
         numbers.append(-total / (n + 1))
-    return numbers
+    at_half = [numbers[k] * (Fraction(2, 2**k) - 1) for k in range(degree + 1)]  # B_k(½)
+    return tuple(math.comb(degree, k) * at_half[degree - k] for k in range(0, degree + 1, 2))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ class Gram(Operator):
         if counted:
             n, m = self.shape
             self.evaluations += n * (n + 1) // 2 if self.symmetric else n * m
-        name = str(self.dtype if dtype is None else dtype).removeprefix("torch.")
+        name = _precision_name(self.dtype if dtype is None else dtype)
         if name not in self._executions:
             self._executions[name] = execution_for(
                 self.kernel, self.x, self.y, name, self.memory, self.precision
@@ -310,3 +311,9 @@ def _same(rows: Any, columns: Any) -> bool:
     if isinstance(rows, slice) or isinstance(columns, slice):
         return isinstance(rows, slice) and isinstance(columns, slice) and rows == columns
     return rows is columns or np.array_equal(np.atleast_1d(rows), np.atleast_1d(columns))
+
+
+@cache
+def _precision_name(dtype: Any) -> str:
+    """The name of a precision of any library, which NumPy takes microseconds to spell."""
+    return str(dtype).removeprefix("torch.")

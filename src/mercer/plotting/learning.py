@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from mercer.online.regret import Regret, regret
 from mercer.plotting.axes import BLUE, GREEN, GREY, RED, axes, finished
+from mercer.solvers.solution import Solution, Status
 
 MEASURES = ("residual", "gap", "objective", "progressive_loss")
 HELD_OUT = "held_out_risk"  # which is known before the first step, too
@@ -26,6 +28,9 @@ class HistoryDisplay:
         A name in `solution.history`; by default the loss of held-out rows where the fit was stopped
         by it, with a line at the iterate that was returned, and else the first there is of
         residual, gap, objective and progressive loss that goes with every iteration.
+    first : int, optional
+        The number of the first iteration; by default 0 for held-out rows, which are looked at
+        before it, and else 1.
 
     Attributes
     ----------
@@ -42,6 +47,7 @@ class HistoryDisplay:
 
     solution: Any
     measure: str | None = None
+    first: int | None = None
 
     def __post_init__(self) -> None:
         history = self.solution.history
@@ -58,8 +64,16 @@ class HistoryDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, against: str = "iterations", ax: Any = None) -> Any:
-        """Draw the history of a fitted estimator's `solution_`."""
-        return cls(estimator.solution_).plot(ax, against=against)
+        """Draw the history of a fitted estimator's `solution_`, or of the passes of a machine."""
+        solution = getattr(estimator, "solution_", None)
+        if solution is None and len(getattr(estimator, "solutions_", [])) == 1:
+            (solution,) = estimator.solutions_
+        if solution is None and hasattr(estimator, "validation_scores_"):
+            history = {HELD_OUT: (-estimator.validation_scores_).tolist()}
+            best = f"Best of {len(history[HELD_OUT])} passes"
+            solution = Solution(None, Status(True, best), math.nan, math.nan, history)
+            return cls(solution, HELD_OUT, first=1).plot(ax, against=against)
+        return cls(estimator.solution_ if solution is None else solution).plot(ax, against=against)
 
     def points(self, against: str = "iterations") -> tuple[np.ndarray, np.ndarray]:
         """Where the curve goes."""
@@ -67,7 +81,7 @@ class HistoryDisplay:
             raise ValueError(f'against must be "iterations" or "seconds"; got {against!r}.')
         history = self.solution.history
         values = np.asarray(history[self.measure], np.float64)
-        first = int(self.measure != HELD_OUT)
+        first = int(self.measure != HELD_OUT) if self.first is None else self.first
         if against == "iterations":
             return np.arange(first, first + len(values)), values
         seconds = np.asarray(history.get("seconds", []))

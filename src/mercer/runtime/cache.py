@@ -20,7 +20,6 @@ import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -149,19 +148,15 @@ def reached(modules: tuple[str, ...], root: Path = ROOT) -> set[Path]:
     waiting = [path for module in modules if (path := _file_of(module, root))]
     while waiting:
         path = waiting.pop()
-        if path not in files:
-            files.add(path)
-            waiting.extend(_imported(path.read_text(encoding="utf-8"), root))
+        if path in files:
+            continue
+        files.add(path)
+        for module, names in IMPORT.findall(path.read_text(encoding="utf-8")):
+            for name in re.findall(r"\w+", re.sub(r" as \w+|#.*", "", names)):
+                # a module of its own, or a name of the module it comes from
+                imported = _file_of(f"{module}.{name}", root) or _file_of(module, root)
+                waiting += [imported] if imported else []
     return files
-
-
-def _imported(text: str, root: Path) -> Iterator[Path]:
-    """The file of each imported name: a module's own, or that of the module it comes from."""
-    for module, names in IMPORT.findall(text):
-        for name in re.findall(r"\w+", re.sub(r" as \w+|#.*", "", names)):
-            path = _file_of(f"{module}.{name}", root) or _file_of(module, root)
-            if path:
-                yield path
 
 
 def _file_of(module: str, root: Path) -> Path | None:

@@ -110,6 +110,13 @@ class Cpu(Tiled):
         assert out.strides[1] == out.itemsize
         loops.fill(*self._inputs(rows, columns, "values"), out, row, column)
 
+    def single_rows(self) -> tuple[tuple[Any, ...], tuple[Side, Side]] | None:
+        """What `loops.fill_row` begins with, and what keeps it alive; None for wide points."""
+        if not self.operands.in_registers:
+            return None
+        sides = self.rows(0, len(self.x)), self.columns(0, len(self.y))
+        return self._inputs(*sides, "values")[:8], sides
+
     def reduce(self, rows: Side, columns: Side, v: np.ndarray, out: np.ndarray) -> None:
         v = np.ascontiguousarray(v, self.dtype)  # the kernel's own function reads it
         loops.reduce(*self._inputs(rows, columns, "reduce"), v, out)

@@ -103,9 +103,12 @@ class OnDevice:
     def _matrix(self, x: Any, y: Any) -> Any:
         """The same for K(X, Y)."""
         expression = self.kernel.expression()
-        if expression is None:
-            return blocks.BlockProduct(_block_of(self.kernel), x, y, self.dtype)
-        return self._of(expression, x, y)
+        if expression is not None:
+            return self._of(expression, x, y)
+        block = self.kernel.block
+        if getattr(self.kernel, "takes_tensors", False):
+            return blocks.BlockProduct(block, x, y, self.dtype)
+        return blocks.BlockProduct(lambda a, b: block(a.host(), b.host()), x, y, self.dtype)
 
     @cached_property
     def matrix(self) -> Any:
@@ -210,13 +213,6 @@ class Torch(OnDevice):
         side = self.matrix.side
         name = f"blocks in torch on {self.x.device}"
         return Plan(name, "differences", (side, side), 1, False, side**2)
-
-
-def _block_of(kernel: EvaluableKernel) -> Any:
-    """The kernel's own function of two blocks, on tensors or, where it needs NumPy, on the host."""
-    if getattr(kernel, "takes_tensors", False):
-        return kernel.block
-    return lambda x, y: kernel.block(x.host(), y.host())
 
 
 @dataclass(frozen=True, eq=False)
