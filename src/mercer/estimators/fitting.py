@@ -249,7 +249,8 @@ def formulation(
     if stopping is not None:
         solver = stopped_by(solver, stopping)
     if count is None and centres is None:
-        gram = with_stored_pairs(Gram(kernel, points))
+        gram = Gram(kernel, points)  # in compiled code no function of Python is called
+        gram = with_stored_pairs(gram) if program_of(kernel) is None else gram
         return Formulation(kernel, gram, points, solver, choice, True, checkpoint, loss, outputs)
     if not isinstance(solver, Newton):
         raise ValueError(
@@ -276,8 +277,6 @@ def _chosen_centres(
 def with_stored_pairs(gram: Gram) -> Gram:
     """K of Python functions of pairs, whose values are computed once, where they fit."""
     kernel, n = cast(Kernel, gram.kernel), gram.shape[0]
-    if program_of(kernel) is not None:  # compiled code, in which no function of Python is called
-        return gram
     slow = any(isinstance(part, PairKernel) for part in parts(kernel))
     if not slow or 8 * n * n > memory_budget(gram.memory):
         return gram

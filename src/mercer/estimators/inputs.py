@@ -42,22 +42,16 @@ def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) ->
         X, y = estimator._checked(X, y, reset=True, multi_output=True, y_numeric=True)
     weights, X = _admit_points(estimator, X, sample_weight)
     if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):
-        if X.dtype == np.float32:
-            _check_target_range(y)
+        limit = float(np.finfo(np.float32).max)  # which values of f, as precise as X, would reach
+        if X.dtype == np.float32 and (largest := float(np.abs(y).max(initial=0.0))) > limit:
+            raise ValueError(
+                f"y has values of size {largest:.1g}, beyond {limit:.0g}, the largest number of "
+                "float32, in which X is given: pass X as float64, or scale y."
+            )
         return X, y, weights
     if is_scattered(X):
         y = to_precision(floating(y), "float64")
     return X, beside(y, X) if is_tensor(X) else y, weights
-
-
-def _check_target_range(y: Any) -> None:
-    """Refuse targets that values of f in float32, the precision of the rows, would not reach."""
-    largest, limit = float(np.abs(y).max(initial=0.0)), float(np.finfo(np.float32).max)
-    if largest > limit:
-        raise ValueError(
-            f"y has values of size {largest:.1g}, beyond {limit:.0g}, the largest number of "
-            "float32, in which X is given: pass X as float64, or scale y."
-        )
 
 
 def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:

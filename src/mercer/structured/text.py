@@ -88,12 +88,13 @@ class Text(SparseKernel):
 
     def fitted(self, data: Any) -> Text:
         """This kernel with its vectorizer fitted on training texts."""
+        return Text(self._fresh_vectorizer().fit(self.points(data).texts))
+
+    def _fresh_vectorizer(self) -> Any:
         from sklearn.base import clone
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        texts = self.points(data).texts
-        new = TfidfVectorizer() if self.vectorizer is None else clone(self.vectorizer)
-        return Text(new.fit(texts))
+        return TfidfVectorizer() if self.vectorizer is None else clone(self.vectorizer)
 
     def feature_rows(self, points: TextPoints) -> FeatureRows:
         from sklearn.exceptions import NotFittedError
@@ -117,11 +118,7 @@ class Text(SparseKernel):
         kernel = super().with_(**{k: v for k, v in changes.items() if k not in inner})
         if not inner:
             return kernel
-        from sklearn.base import clone
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        base = kernel.vectorizer
-        vectorizer = TfidfVectorizer() if base is None else clone(base)
+        vectorizer = kernel._fresh_vectorizer()
         vectorizer.set_params(**{k.partition("__")[2]: v for k, v in inner.items()})
         return super(Text, kernel).with_(vectorizer=vectorizer)
 

@@ -27,7 +27,7 @@ def approximation_error(weights: Any, coefficients: Any, regularization: float) 
     11.0
     """
     check_nonnegative("approximation_error", "regularization", regularization)
-    q, squares = _pair(weights, coefficients)
+    q, squares = checked_pair(weights, coefficients)
     lost = np.where(q > 0, 0.0 if regularization == 0 else 1.0, 1.0)
     positive = q > 0
     lost[positive] = regularization / (q[positive] + regularization)
@@ -53,7 +53,7 @@ def projection_split(weights: Any, coefficients: Any, regularization: float) -> 
     >>> projection_split([1.0, 0.0], [2.0, 3.0], regularization=1.0)
     Split(inside=2.0, outside=9.0)
     """
-    q, squares = _pair(weights, coefficients)
+    q, squares = checked_pair(weights, coefficients)
     outside = float(squares[q <= 0].sum())
     return Split(approximation_error(weights, coefficients, regularization) - outside, outside)
 
@@ -67,7 +67,7 @@ def norm_needed(weights: Any, coefficients: Any, error: float) -> float:
     2.2360...
     """
     check_nonnegative("norm_needed", "error", error)
-    q, squares = _pair(weights, coefficients)
+    q, squares = checked_pair(weights, coefficients)
     inside = q > 0
     left = error**2 - float(squares[~inside].sum())
     q, squares = q[inside], squares[inside]
@@ -88,7 +88,8 @@ def norm_needed(weights: Any, coefficients: Any, error: float) -> float:
     return math.sqrt(float((squares * q / (q + ridge) ** 2).sum()))
 
 
-def _pair(weights: Any, coefficients: Any) -> tuple[np.ndarray, np.ndarray]:
+def checked_pair(weights: Any, coefficients: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The weights q, and |c|² of the coefficients."""
     q = np.asarray(weights, np.float64).ravel()
     squares = np.abs(np.asarray(coefficients).ravel()) ** 2
     if q.shape != squares.shape:

@@ -137,7 +137,11 @@ def certify(
     check_between("certify", "probability", probability, 0.0, 1.0)
     if target_bound is not None:
         check_positive("certify", "target_bound", target_bound)
-    check_chosen(chosen)
+    if isinstance(chosen, str) or not set(chosen) <= set(CHOICES):
+        raise ValueError(
+            'chosen names what was chosen on the samples: write chosen=["kernel"], '
+            f'chosen=["regularization"] or both; got {chosen!r}.'
+        )
     target_bound = largest_target if target_bound is None else target_bound
     asked = solution.asked
     statements = [
@@ -156,15 +160,6 @@ def certify(
     if isinstance(asked.loss, Squared):
         statements += _of_ridge(function, asked)
     return Certificate((*statements, *_risk(facts, probability)))
-
-
-def check_chosen(chosen: Collection[str]) -> None:
-    """Refuse names of other things than a kernel and a regularisation."""
-    if isinstance(chosen, str) or not set(chosen) <= set(CHOICES):
-        raise ValueError(
-            'chosen names what was chosen on the samples: write chosen=["kernel"], '
-            f'chosen=["regularization"] or both; got {chosen!r}.'
-        )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.checks import check_count, check_nonnegative, check_positive
+from mercer.theory.approximation import checked_pair
 
 
 def effective_dimension(eigenvalues: Any, regularization: float, *, power: int = 1) -> float:
@@ -123,10 +124,7 @@ def expected_ridge_risk(
     check_nonnegative("expected_ridge_risk", "noise", noise)
     check_positive("expected_ridge_risk", "regularization", regularization)
     check_count("expected_ridge_risk", "samples", samples)
-    q = np.asarray(weights, np.float64).ravel()
-    squares = np.abs(np.asarray(coefficients).ravel()) ** 2
-    if q.shape != squares.shape:
-        raise ValueError(f"there are {len(q)} weights for {len(squares)} coefficients.")
+    q, squares = checked_pair(weights, coefficients)
     shares = _shares(q, regularization)
     bias = float((squares * (1.0 - shares) ** 2).sum())
     return RidgeRisk(bias, noise**2 * float((shares**2).sum()) / samples)

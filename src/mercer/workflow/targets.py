@@ -103,7 +103,15 @@ def read_target(name: str, values: Any, task: str | None) -> Target:
             f"{len(array)} rows are too few to choose a model and to test it: at least "
             f"{LEAST_ROWS} are needed."
         )
-    _refuse_missing(name, array)
+    if array.dtype.kind == "f":
+        missing = np.isnan(array)
+    else:
+        missing = np.array([v is None or v != v for v in array.tolist()])
+    if missing.any():
+        raise ValueError(
+            f"the target {name!r} is missing in {int(missing.sum())} of {len(array)} rows, first "
+            f"in row {int(np.argmax(missing))}: leave such rows out."
+        )
     if task is None:
         task = "regression" if kind == "number" and not _few_values(array) else "classification"
     return _numbers(name, array, kind) if task == "regression" else _classes(name, array)
@@ -114,19 +122,6 @@ def _array(values: Any) -> np.ndarray:
     if array.ndim != 1:
         raise ValueError(f"the target is one column; got shape {array.shape}.")
     return array if array.dtype.kind in "iufb" else np.array(list(values), object)
-
-
-def _refuse_missing(name: str, array: np.ndarray) -> None:
-    missing = (
-        np.isnan(array)
-        if array.dtype.kind == "f"
-        else np.array([v is None or v != v for v in array.tolist()])
-    )
-    if missing.any():
-        raise ValueError(
-            f"the target {name!r} is missing in {int(missing.sum())} of {len(array)} rows, first "
-            f"in row {int(np.argmax(missing))}: leave such rows out."
-        )
 
 
 def _few_values(array: np.ndarray) -> bool:
