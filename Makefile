@@ -4,7 +4,7 @@
 #   make test     tests and doctests
 #   make check    what a change must pass: style, types, imports, tests with their coverage
 #   make test-gpu the code of the GPU on the CPU, through Triton's interpreter; installs torch
-#   make fuzz     random inputs, problems and interruptions, for MINUTES=60
+#   make fuzz     random inputs, problems and interruptions, for MINUTES=60 in PROCESSES=2
 #   make bench    measured ratios against other libraries
 #   make docs     the documentation, in docs/_build/html; MERCER_QUICK=1 runs the gallery at a reduced size
 #   make pictures the pictures of docs/images again, from the examples of the same names
@@ -55,7 +55,7 @@ coverage: $(installed)-dev
 	$(bin)/coverage report --fail-under $(COVERAGE)
 
 fuzz: $(installed)-test
-	PYTHONPATH=tests $(bin)/python -m fuzz $(MINUTES)
+	PYTHONPATH=tests $(bin)/python -m fuzz $(MINUTES) --processes $(or $(PROCESSES),2)
 
 bench: $(installed)-plot
 	$(bin)/python -m benchmarks

@@ -1,22 +1,26 @@
 """Learned kernels and other methods on sixteen tables; what they reach is stored in a file.
 
     python -m benchmarks.learned_peers [--rows N] [--splits N] [--tables A,B] [--methods A,B]
-        [--again METHOD]
+        [--again METHOD] [--processes N] [--cores N]
 
 What is stored already is not run again, but for a method that is named with --again; so ours, which
-are the only ones that change, are run a few tables at a time. A method that is not installed is
-left out, and one that takes longer than LIMIT seconds on a table is not run on its other splits.
-Errors are compared, seconds are stored as a remark: those of peers are of whatever else the machine
-did.
+are the only ones that change, are run by `--again LearnedKernel --processes 8` on 16 cores: each
+process has --cores of its own, two by default, and has loaded its code before the first fit. A
+method that is not installed is left out, and one that takes longer than LIMIT seconds on a table is
+not run on its other splits. Errors are compared, seconds are stored as a remark: those of peers are
+of whatever else the machine did.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -276,34 +280,93 @@ def stored() -> dict[str, Any]:
     return json.loads(STORED.read_text("utf-8")) if STORED.is_file() else {}
 
 
+Task = tuple[int, str, str, int]  # rows, table, method, split
+
+
 def run(
-    rows: int, splits: int, tables: list[str], methods: list[str], again: str | None = None
+    rows: int,
+    splits: int,
+    tables: list[str],
+    methods: list[str],
+    again: str | None = None,
+    processes: int = 1,
+    cores: int = 2,
 ) -> None:
     """Run what is not stored yet, and store it after each fit."""
+    results = stored()
     if again is not None:
-        results = stored()
+        methods = [again]
         for table in tables:
             results.get(str(rows), {}).get(table, {}).pop(again, None)
+    known = results.setdefault(str(rows), {})
+    tasks = [
+        (rows, table, name, number)
+        for number in range(splits)
+        for table in tables
+        for name in methods
+        if len(known.get(table, {}).get(name, [])) <= number
+    ]
+    ended: dict[Task, list[float]] = {}
+    for task, outcome in _outcomes(tasks, processes, cores, known):
+        _, table, name, number = task
+        if isinstance(outcome, str):
+            print(outcome)
+            continue
+        print(f"{table} {name} split {number}: {outcome[0]:.4f} in {outcome[1]:.1f} s", flush=True)
+        ended[task] = outcome
+        found = known.setdefault(table, {}).setdefault(name, [])
+        while (rows, table, name, len(found)) in ended:  # splits are stored in their order
+            found.append(ended[rows, table, name, len(found)])
+        STORED.parent.mkdir(exist_ok=True)
         STORED.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        methods = [again]
-    for number in range(splits):
-        for table in tables:
-            for name in methods:
-                results = stored()
-                found = results.setdefault(str(rows), {}).setdefault(table, {}).setdefault(name, [])
-                slow = any(seconds > LIMIT for _, seconds in found)
-                if len(found) > number or slow:
-                    continue
-                split = split_of(table, rows, number)
-                try:
-                    error, seconds = error_of(METHODS[name](split[-1]), split)
-                except ImportError as missing:
-                    print(f"{name} is left out: {missing}")
-                    continue
-                found.append([round(error, 6), round(seconds, 1)])
-                print(f"{table} {name} {error:.4f} in {seconds:.1f} s", flush=True)
-                STORED.parent.mkdir(exist_ok=True)
-                STORED.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def _outcomes(
+    tasks: list[Task], processes: int, cores: int, known: dict[str, Any]
+) -> Iterator[tuple[Task, Any]]:
+    """What each task ended with, as they end."""
+    if processes == 1:
+        for task in tasks:
+            _, table, name, _ = task
+            if all(seconds <= LIMIT for _, seconds in known.get(table, {}).get(name, [])):
+                yield task, outcome_of(task)
+        return
+    os.environ |= {name: str(cores) for name in THREADS}  # processes read it as they begin
+    context = multiprocessing.get_context("spawn")
+    groups = context.Queue()
+    for group in range(processes):
+        groups.put(range(group * cores, (group + 1) * cores))
+    with ProcessPoolExecutor(processes, context, _prepare, (groups, context.Lock())) as pool:
+        begun = {pool.submit(outcome_of, task): task for task in tasks}
+        for future in as_completed(begun):
+            yield begun[future], future.result()
+
+
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def _prepare(groups: Any, lock: Any) -> None:
+    """Take some cores, and load the code of our fits: one process compiles, others find it."""
+    if hasattr(os, "sched_setaffinity"):
+        wanted = set(groups.get()) & os.sched_getaffinity(0)
+        os.sched_setaffinity(0, wanted or os.sched_getaffinity(0))
+    random = np.random.default_rng(0)
+    X = random.standard_normal((1500, 8))
+    with lock:
+        for classes in (False, True):
+            y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+            learned(classes).fit(X, (y > 0).astype(int) if classes else y)
+
+
+def outcome_of(task: Task) -> list[float] | str:
+    """The error and the seconds, or why the method could not be run."""
+    rows, table, name, number = task
+    split = split_of(table, rows, number)
+    try:
+        error, seconds = error_of(METHODS[name](split[-1]), split)
+    except ImportError as missing:
+        return f"{name} is left out: {missing}"
+    return [round(error, 6), round(seconds, 1)]
 
 
 if __name__ == "__main__":
@@ -313,6 +376,8 @@ if __name__ == "__main__":
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--again", choices=METHODS, help="forget this method's results, run it")
+    parser.add_argument("--processes", type=int, default=1, help="fits at the same time")
+    parser.add_argument("--cores", type=int, default=2, help="of each of several processes")
     options = parser.parse_args()
     names = options.tables.split(","), options.methods.split(",")
-    run(options.rows, options.splits, *names, again=options.again)
+    run(options.rows, options.splits, *names, options.again, options.processes, options.cores)

@@ -40,7 +40,7 @@ figure, axes = plt.subplots(
     2, 2, figsize=(10.5, 5.4), sharex=True, sharey=True, layout="constrained"
 )
 for (name, kernel), axis in zip(KERNELS.items(), axes.flat, strict=True):
-    learned = MarginalLikelihood(columns=False, iterations=5 if QUICK else 40).learn(
+    learned = MarginalLikelihood(form=None, iterations=5 if QUICK else 40).learn(
         kernel, years[past], (y[past] / scale)
     )
     model = KernelRidge(learned.alpha, kernel=learned.kernel).fit(years[past], y[past] / scale)

@@ -144,6 +144,7 @@ WITH_EXPRESSION: dict[str, Kernel] = {
     "rational-quadratic": RationalQuadratic(mixture=0.7, lengthscale=0.9),
     "laplacian": Laplacian(0.8),
     "stretched": StretchedExponential(0.5, lengthscale=0.8),
+    "stretched-0.6": StretchedExponential(0.6, lengthscale=0.8),
     "stretched-euclidean": StretchedExponential(0.75, lengthscale=0.8, norm=2),
     "cauchy": Cauchy(1.3),
     "all-subsets": AllSubsets(),

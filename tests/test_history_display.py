@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from mercer import KernelRidge
+from mercer import SVC, SVR, KernelRidge
 from mercer.kernels import Gaussian
+from mercer.online import OnlineKernelMachine
 from mercer.plotting import HistoryDisplay
 from mercer.solvers import ConjugateGradient, Newton
 
@@ -49,3 +50,21 @@ def test_a_factorisation_has_no_history():
     model = KernelRidge(kernel=Gaussian(0.2)).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="no history to draw"):
         HistoryDisplay.from_estimator(model)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVR(kernel=Gaussian(0.2), early_stopping=True),
+        SVC(kernel=Gaussian(0.2), early_stopping=True, random_state=0),
+        OnlineKernelMachine(Gaussian(0.2), early_stopping=True, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_rounds_and_passes_are_drawn(model):
+    display = HistoryDisplay.from_estimator(model.fit(X, np.sign(X[:, 0] - 0.5)))
+    curve, best = display.ax_.lines
+    np.testing.assert_allclose(curve.get_ydata(), -model.validation_scores_)
+    assert curve.get_xdata()[0] == isinstance(model, OnlineKernelMachine)  # the first pass, or 0
+    assert best.get_xdata()[0] == curve.get_xdata()[np.argmax(model.validation_scores_)]
+    matplotlib.pyplot.close(display.figure_)

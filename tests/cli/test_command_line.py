@@ -15,7 +15,7 @@ import pytest
 
 import mercer
 from mercer.cli import commands, main
-from mercer.cli.arguments import parser
+from mercer.cli.main import parser
 from mercer.solvers import SpectralPath
 from mercer.workflow import compare, read_table, search
 from mercer.workflow.search import Limit

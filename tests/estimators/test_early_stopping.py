@@ -6,6 +6,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import (
+    SVC,
+    SVR,
     KernelClassifier,
     KernelLogisticRegression,
     KernelPoissonRegressor,
@@ -16,7 +18,15 @@ from mercer import (
 )
 from mercer.estimators.early_stopping import stopping_rule
 from mercer.kernels import Gaussian
-from mercer.losses import Squared
+from mercer.losses import Hinge, Perceptron, Squared
+from mercer.online import (
+    KernelPerceptron,
+    KernelRecursiveLeastSquares,
+    OneClassMachine,
+    OnlineKernelMachine,
+    PassiveAggressive,
+    RandomFeatureMachine,
+)
 from mercer.solvers import (
     ConjugateGradient,
     Direct,
@@ -205,3 +215,72 @@ def test_refusals(change, message):
 def test_explain_foresees_a_solver_that_iterates():
     assert "ConjugateGradient" in KernelRidge(1e-3, **STOP).explain(X, NOISY)
     assert "Direct" in KernelRidge(1e-3, kernel=KERNEL).explain(X, NOISY)
+
+
+# ---- support vector machines, and machines that learn sample by sample ---------------------------
+
+
+def test_a_support_vector_regression_returns_its_best_round():
+    random = np.random.default_rng(1)
+    points = random.uniform(-1, 1, (2500, 2))
+    y = np.sin(3 * points[:, 0]) + 0.7 * random.standard_normal(2500)
+    model = SVR(C=100.0, kernel=Gaussian(0.1), early_stopping=True).fit(points, y)
+    out = HeldOut(0.1).hidden(np.ones(2500))
+    found = np.maximum(np.abs(model.predict(points[out]) - y[out]) - 0.1, 0.0).mean()
+    assert -model.validation_scores_.max() == pytest.approx(found, rel=1e-6)
+    assert 0 < np.argmax(model.validation_scores_) < len(model.validation_scores_) - 1
+    assert not set(model.support_) & set(np.flatnonzero(out))
+    assert "held-out rows are predicted best after" in str(model.solution_.status)
+
+
+def test_two_classes_end_at_the_best_round():
+    y = np.sign(NOISY)
+    model = SVC(C=1e3, **STOP).fit(X, y)
+    order = np.argsort(y, kind="stable")  # the first class comes first in its problem
+    out = order[stopping_rule(model).hidden(np.ones(120), y[order])]
+    found = np.maximum(0.0, 1.0 - y[out] * model.decision_function(X[out])).mean()
+    assert -model.validation_scores_.max() == pytest.approx(found, rel=1e-6)
+    assert not set(model.support_) & set(out)
+
+
+def test_each_pair_of_classes_ends_at_its_own_round():
+    model = SVC(C=1e3, **STOP).fit(X, LABELS)
+    assert [scores.ndim for scores in model.validation_scores_] == [1, 1, 1]
+    assert "held-out rows" in str(model.statuses_[2])
+    assert model.n_iter_.shape == (3,)
+    with pytest.raises(ValueError, match="early_stopping needs a finite C"):
+        SVC(C=np.inf, early_stopping=True).fit(X, LABELS)
+    nothing = SVR(C=1e-9, early_stopping=True).fit(X, 0.0 * NOISY)  # f = 0 is best
+    assert not nothing.predict(X).any()
+
+
+MACHINES = [
+    (OnlineKernelMachine(KERNEL, random_state=0), Hinge()),
+    (OnlineKernelMachine(KERNEL, loss=Squared(), random_state=0), Squared()),
+    (KernelPerceptron(KERNEL, random_state=0), Perceptron()),
+    (PassiveAggressive(KERNEL, random_state=0), Hinge()),
+    (RandomFeatureMachine(KERNEL, n_components=50, random_state=0), Hinge()),
+    (KernelRecursiveLeastSquares(KERNEL, alpha=0.1), Squared()),
+]
+
+
+@pytest.mark.parametrize(("machine", "loss"), MACHINES)
+def test_an_online_machine_is_the_one_after_its_best_pass(machine, loss):
+    y = np.sign(NOISY) if loss.is_classification else NOISY
+    stopped = clone(machine).set_params(passes=12, early_stopping=True, n_iter_no_change=3)
+    stopped.fit(X, y)
+    out = stopping_rule(stopped).hidden(np.ones(120), None if y is NOISY else y)
+    assert out.sum() == 12
+    scores = stopped.validation_scores_
+    best = int(np.argmax(scores)) + 1
+    assert len(scores) == min(best + 3, 12)
+    assert stopped.n_samples_seen_ == best * 108
+    alone = clone(machine).set_params(passes=best).fit(X[~out], y[~out])
+    np.testing.assert_allclose(alone.function_(X), stopped.function_(X), rtol=1e-9, atol=1e-12)
+    risk = loss.risk(y[out], stopped.function_(X[out]))
+    assert -scores.max() == pytest.approx(float(risk), rel=1e-9)
+
+
+def test_an_online_machine_without_labels_refuses():
+    with pytest.raises(ValueError, match="OneClassMachine has no early_stopping"):
+        OneClassMachine(early_stopping=True).fit(X)

@@ -57,6 +57,69 @@ def test_names_of_columns():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_targets_on_another_scale(dtype):
+    rows = np.random.default_rng(0).uniform(size=(500, 2)).astype(dtype)
+    y = np.exp(8 * rows[:, 0] * rows[:, 1]).astype(dtype)
+    new, targets, fixed = rows[400:], y[400:], {**SMALL, "linear_part": False}
+
+    def error(model):
+        values = model.fit(rows[:400], y[:400]).predict(new)
+        assert values.dtype == dtype
+        return float(np.mean((values - targets) ** 2))
+
+    chosen, plain = (LearnedKernelRegressor(**fixed, target_transform=t) for t in ("auto", None))
+    assert error(chosen) < 0.9 * error(plain)
+    assert chosen.target_transform_.name == "log"
+    assert plain.target_transform_ is None
+    assert 'Targets by "log"' in chosen.explain()
+    assert "f is fitted to log(y)." in chosen.explain()
+    named = LearnedKernelRegressor(**fixed, target_transform="rank").fit(rows[:400], y[:400])
+    assert targets.min() < np.median(named.predict(new)) < targets.max()
+    assert named.score(new, targets) > 0.8
+    copy = pickle.loads(pickle.dumps(chosen))
+    np.testing.assert_array_equal(copy.predict(new), chosen.predict(new))
+    even = LearnedKernelRegressor(**fixed).fit(X, Y)
+    assert even.target_transform_ is None
+    assert even.race_.transform_errors == {}
+    with pytest.raises(ValueError, match=r"needs targets > 0; got -"):
+        LearnedKernelRegressor(target_transform="log").fit(X, Y)
+    for wrong in ({"target_transform": "root"}, {"target_transform": "rank", "linear_part": True}):
+        with pytest.raises(ValueError, match='target_transform must be "auto" or None'):
+            LearnedKernelRegressor(**wrong).fit(X, Y)
+
+
+def test_levels_that_act_alike_are_close():
+    """y depends on 20 levels through one number each, which the embedding finds."""
+    random = np.random.default_rng(0)
+    codes, effects = random.integers(20, size=900), random.uniform(-1.0, 1.0, size=20)
+    numbers = random.standard_normal((900, 2))
+    rows = np.column_stack([numbers, np.eye(20)[codes]])
+    y = effects[codes] * numbers[:, 0] + 0.02 * random.standard_normal(900)
+    settings = {"kernel": Matern(1.5), "rounds": 3, "target_transform": None}
+    model = LearnedKernelRegressor(**settings).fit(rows[:400], y[:400])
+    forms = [form for _, form in model.race_.candidates]
+    assert forms[:2] == ["diagonal", "full"]
+    assert forms[2] == [list(range(2, 22))]
+    (places,) = model.embeddings(dimensions=1)
+    assert list(places) == list(range(2, 22))
+    assert abs(np.corrcoef(np.ravel(list(places.values())), effects)[0, 1]) > 0.95
+    diagonal = LearnedKernelRegressor(**settings, form="diagonal").fit(rows[:400], y[:400])
+    assert diagonal.embeddings() == []
+    errors = [1.0 - one.score(rows[400:], y[400:]) for one in (model, diagonal)]
+    assert errors[0] < 0.6 * errors[1]
+
+
+def test_predictions_are_means_in_the_original_units():
+    """Of y = e^{f + noise} the mean is e^{f + s²/2}, and e^f the median."""
+    random = np.random.default_rng(0)
+    rows = random.uniform(size=(1500, 1))
+    y = np.exp(rows[:, 0] + random.standard_normal(1500))
+    model = LearnedKernelRegressor(**SMALL, target_transform="log").fit(rows, y)
+    new = np.linspace(0.1, 0.9, 9)[:, None]
+    assert np.mean(model.predict(new) / np.exp(new[:, 0] + 0.5)) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_a_linear_part_is_fitted_first_where_it_explains_nearly_all(dtype, outputs):
     rows = RNG.uniform(size=(400, 3)).astype(dtype) * np.array([1.0, 100.0, 1e-3], dtype)

@@ -10,14 +10,17 @@ import scipy.sparse
 from sklearn import svm
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import load_iris, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from mercer import SVC, SVR, KernelRidge, NuSVC, NuSVR, OneClassSVM
 from mercer.errors import ApproximationWarning, IndefiniteKernelWarning
+from mercer.estimators.pairs import OneVersusOne
 from mercer.features import Nystroem
-from mercer.kernels import Gaussian, PairKernel
+from mercer.kernels import Gaussian, Matern, PairKernel
+from mercer.losses import Hinge
+from mercer.solvers import DualAscent, Problem
 
 IRIS = load_iris()
 
@@ -150,6 +153,36 @@ def test_many_classes_share_one_matrix():
     assert all(solution.status.converged for solution in ours.solutions_)
     alone = SVC(tol=1e-8, cache_size=1e-3).fit(X, y)  # no room: each pair by itself
     assert np.allclose(alone.dual_coef_, ours.dual_coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(3.0), Gaussian([2.0, 3.0, 4.0]), Matern(1.5, 3.0)])
+@pytest.mark.parametrize(("classes", "near"), [(6, False), (6, True), (2, False), (2, True)])
+def test_classes_that_lie_apart_need_few_rows_of_the_matrix(kernel, classes, near):
+    """And where two of them overlap, that pair has its whole matrix."""
+    n = 2400
+    centres = 8.0 * np.concatenate([np.eye(3), -np.eye(3)])
+    if near:
+        centres[1] = centres[0] + 0.5
+    X, y = make_blobs(n, centers=centres[:classes], cluster_std=0.7, random_state=1)
+    gram = kernel.gram(X)
+    pairs = OneVersusOne.of(gram, y, classes, np.ones(n))
+    machines = pairs.solve(posed_hinge, DualAscent(1e-6), costs=np.ones(n))
+    assert not machines.unsolved()
+    assert len(machines) == classes * (classes - 1) // 2
+    if not near:
+        assert gram.evaluations < 0.1 * n * n
+    theirs = svm.SVC(kernel=lambda a, b: kernel(a, b), tol=1e-7).fit(X, y)
+    for k, (i, j) in enumerate(pairs.pairs):
+        members = pairs.members((i, j))
+        f = kernel.gram(X[::7], X[members]) @ machines[k].coefficients + machines[k].intercept
+        theirs.decision_function_shape = "ovo"
+        other = theirs.decision_function(X[::7])
+        other = -other if classes == 2 else other[:, k]
+        assert np.allclose(f, other, atol=2e-3)
+
+
+def posed_hinge(gram, labels, weights):
+    return Problem(gram, labels, Hinge(), 1.0 / len(labels), weights, fit_intercept=True)
 
 
 def test_searches_calibration_and_pickling_work():

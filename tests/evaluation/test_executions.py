@@ -223,3 +223,23 @@ def test_tensors_go_where_they_belong():
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     execution = Gaussian().gram(torch.zeros((3, 2))).execution()
     assert isinstance(execution, Triton if interpreted else ThroughNumPy)
+
+
+@pytest.mark.parametrize("name", markets.ALL_EXPRESSIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_compiled_code_computes_alone_are_those_of_the_matrix(name, dtype):
+    from mercer.evaluation.cpu.loops import fill_row
+
+    kernel, X = markets.ALL_EXPRESSIONS[name], markets.normal(260, 2, 0, dtype)
+    execution = host(kernel, X, X)
+    given, _alive = execution.single_rows()
+    values, row = execution.block(), np.empty(200, dtype)
+    rounding = 50 * np.finfo(dtype).eps
+    for i, start in ((0, 0), (31, 7), (200, 11)):
+        fill_row(*given, i, start, 200, row)
+        assert np.allclose(row, values[i, start : start + 200], rounding, rounding)
+
+
+def test_wide_points_have_no_rows_of_their_own():
+    X = markets.normal(20, 70, 0, np.float64)
+    assert host(Gaussian(), X, X).single_rows() is None

@@ -9,7 +9,6 @@ import pytest
 from numba import njit
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64
-from mercer.evaluation.cpu.operands import _stored
 from mercer.evaluation.cpu.vectors import OPTIONS
 from mercer.evaluation.tables import DEGREE, PIECES, Table
 from mercer.kernels.bessel import bessel_table
@@ -44,7 +43,7 @@ def looped(tabulated):
 def looked_up(table, x):
     loop = looped((in_float32 if x.dtype == np.float32 else in_float64).tabulated)
     out = np.empty_like(x)
-    loop(_stored(table, x.dtype), x, out)
+    loop((table.coefficients(x.dtype), table.first_bits(x.dtype)), x, out)
     return out
 
 

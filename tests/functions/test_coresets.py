@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.functions.coresets import thinned
+from mercer.functions.embeddings import thinned
 from mercer.kernels import Gaussian, Linear
 from mercer.structured import Jaccard
 

@@ -170,6 +170,34 @@ def test_nested_holds_are_given_back_by_the_last():
         assert blas_threads() == before
 
 
+def test_every_thread_holds_blas_and_gives_it_back():
+    """threadpoolctl 3.8 obeys the first thread alone, here the main one."""
+
+    def inside_and_after():
+        with threads.single_threaded_blas():
+            inside = blas_threads()
+        return inside, blas_threads()
+
+    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(1) as other:
+        before = blas_threads()
+        for _ in range(2):
+            for inside, after in (inside_and_after(), other.submit(inside_and_after).result()):
+                assert set(inside) == {1}
+                assert after == before
+
+
+def test_a_hold_is_given_back_by_another_thread_than_took_it():
+    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(1) as other:
+        before = blas_threads()
+        first, last = threads.single_threaded_blas(), threads.single_threaded_blas()
+        first.__enter__()
+        other.submit(last.__enter__).result()
+        first.__exit__(None, None, None)
+        assert set(blas_threads()) == {1}
+        other.submit(last.__exit__, None, None, None).result()
+        assert blas_threads() == before
+
+
 def test_work_inside_work_stays_in_its_thread():
     seen = []
 

@@ -28,8 +28,17 @@ from mercer.losses import (
     one_hot,
 )
 from mercer.operators import BlockedGram, Gram, StoredGram, cross_gram
-from mercer.solvers import Newton, Problem, newton, on_centres, regularization_path
+from mercer.solvers import (
+    HeldOut,
+    Newton,
+    Problem,
+    newton,
+    on_centres,
+    preconditioners,
+    regularization_path,
+)
 from mercer.solvers.optimality import certified_gap
+from mercer.solvers.path import RidgesOnCentres
 from mercer.solvers.preconditioners import (
     GeneralHessian,
     SampledHessian,
@@ -226,6 +235,38 @@ def test_a_path_gives_every_solution_and_what_held_out_samples_say(name):
         values = KERNEL(X[200:], CENTRES) @ wanted.coefficients + wanted.intercept
         wanted_risk = np.mean(np.asarray(loss.value(y[200:], values)))
         assert point.held_out_risk == pytest.approx(wanted_risk, rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_many_ridges_at_once_are_those_of_normal_equations(dtype, fit_intercept, monkeypatch):
+    random = np.random.default_rng(5)
+    points = random.uniform(-1, 1, (6000, 2)).astype(dtype)
+    y = np.stack([np.sin(4 * points[:, 0]), points[:, 1] ** 2 + 1], axis=1)
+    y += 0.1 * random.standard_normal(y.shape)
+    weights, ridges, rule = random.uniform(0.5, 2, 6000), [1e-2, 1e-6, 1e-4], HeldOut(0.2)
+    few = dataclasses.replace(preconditioners.SAMPLING, entry=1e-3, coordinate=0.0, output=0.0)
+    monkeypatch.setattr(preconditioners, "SAMPLING", few)  # few rows are sampled
+    problem = Problem.on_centres(rows_of(points), y, Squared(), 1.0, weights, fit_intercept)
+    path = RidgesOnCentres(problem, ridges, rule, 1e-9 if dtype == np.float64 else 1e-6)
+    assert len(path.whole.hessians.sample[0]) < 1000
+    out = rule.hidden(weights)
+    K, unit = KERNEL(points.astype(float), CENTRES), 100 * float(np.finfo(dtype).eps)
+    lower = np.linalg.cholesky(KERNEL(CENTRES, CENTRES) + unit * np.eye(len(CENTRES)))
+    Z = np.linalg.solve(lower, K.T).T
+    Z = np.hstack([Z, np.ones((6000, 1))]) if fit_intercept else Z
+    penalised = np.r_[np.ones(len(CENTRES)), np.zeros(int(fit_intercept))]
+    for point, ridge in zip(path.points, ridges, strict=True):
+        p = weights[~out] / weights[~out].sum()
+        moments = (p[:, None] * Z[~out]).T
+        theta = np.linalg.solve(moments @ Z[~out] + ridge * np.diag(penalised), moments @ y[~out])
+        missed = 0.5 * ((Z[out] @ theta - y[out]) ** 2).sum(axis=1)
+        wanted = np.average(missed, weights=weights[out])
+        assert point.held_out_risk == pytest.approx(wanted, rel=1e-4)
+    whole = path.solution(1e-4)
+    alone = Newton().solve(dataclasses.replace(problem, regularization=1e-4))
+    assert whole.status.converged
+    assert whole.objective == pytest.approx(alone.objective, rel=1e-3 if unit > 1e-9 else 2e-6)
 
 
 def test_matrices_are_stored_where_points_are_wide_and_memory_allows():

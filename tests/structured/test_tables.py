@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from mercer import KernelClassifier, KernelRidge
-from mercer.kernels import Gaussian, Linear, PeriodicExponential, laws
+from mercer.kernels import Gaussian, Linear, PairKernel, PeriodicExponential, laws
 from mercer.structured import Category, Match, OfColumn, Spectrum, Table, Text, table_kernel
 from mercer.structured.encodings import kind_of
 from mercer.testing import check_kernel, strategies
@@ -222,3 +222,9 @@ def test_contract_on_random_tables(frame):
     check_kernel(Table(kernel).fitted(frame), rows)
     proposed = table_kernel(frame).gram(frame, precision="reference")  # others for every table
     assert np.isfinite(proposed.dense()).all()
+
+
+def test_functions_in_a_column_are_called_from_one_thread():
+    same_length = PairKernel(lambda a, b: float(len(a) == len(b)))
+    assert not Table(OfColumn(same_length, "name") * Gaussian().on("age")).parallel
+    assert Table(Spectrum(2).on("name")).parallel

@@ -46,7 +46,7 @@ def works(rows: int) -> list[tuple[str, str, Callable[[], Any], Callable[[], Any
     ]
 
 
-def run(options: Any) -> None:
+def bench(options: Any) -> None:
     """Time them in turns and print the table."""
     asked = works(options.rows)
     results: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The commands of the command line: fit, predict, explain, compare, demo, bench."""
+"""The commands of the command line: fit, predict, explain, compare."""
 
 from __future__ import annotations
 
@@ -173,20 +173,6 @@ def compare(options: Any) -> None:
         _print_json(comparison.as_dict())
     else:
         print(comparison)
-
-
-def demo(options: Any) -> None:
-    """The whole way on data that scikit-learn ships."""
-    from mercer.cli.demo import run
-
-    run(options)
-
-
-def bench(options: Any) -> None:
-    """Our speed on this machine against the installed peers."""
-    from mercer.cli.bench import run
-
-    run(options)
 
 
 # ---- input and output ----------------------------------------------------------------------------

@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_diabetes, load_digits
 
+from mercer.cli.commands import check_writable
+from mercer.cli.main import run_command
+from mercer.persistence.container import write_whole
+
 MEASUREMENTS = (
     "age", "sex", "bmi", "blood pressure", "cholesterol", "LDL", "HDL", "ratio", "triglycerides",
     "glucose",
@@ -34,12 +38,8 @@ def digits() -> dict[str, Any]:
     return {**columns, "digit": target}
 
 
-def run(options: Any) -> None:
+def demo(options: Any) -> None:
     """Write the tables, then run the commands that a user would type."""
-    from mercer.cli.commands import check_writable
-    from mercer.cli.main import run_command
-    from mercer.persistence.container import write_whole
-
     folder = Path(options.folder)
     check_writable(str(folder / "diabetes.csv"))
     for name, table in {"diabetes": diabetes(), "digits": digits()}.items():
@@ -54,14 +54,11 @@ def run(options: Any) -> None:
     ):
         if not options.json:
             print(f"\n$ mercer {line}\n", flush=True)
-        words = [str(folder / word) if _is_file(word) else word for word in line.split()]
+        files = (".csv", ".mercer", ".html")
+        words = [str(folder / w) if w.endswith(files) else w for w in line.split()]
         run_command([*words, *flags])
     if not options.json:
         print(f"\nreports worth a look: {folder / 'diabetes.html'} and {folder / 'digits.html'}")
-
-
-def _is_file(word: str) -> bool:
-    return word.endswith((".csv", ".mercer", ".html"))
 
 
 def _cell(value: Any) -> str:

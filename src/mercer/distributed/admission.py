@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.distributed.placement import Placement, connected, token
-from mercer.distributed.reductions import by_block, counted, reduced
+from mercer.distributed.reductions import counts
 from mercer.distributed.rows import Rows, spread
 
 
@@ -55,9 +55,8 @@ def admitted(data: Any, beside: Rows | None = None, what: str = "X") -> Rows:
             made = placement.client.compute([blocks[i] for i in group], workers=[worker])
             for i, future in zip(group, made, strict=True):
                 futures[i] = future
-    sample = np.empty((0, *width), _dtype(data))
-    rows = Rows(placement, sample, futures)
-    return _counted_rows(rows, what) if beside is None else _like(rows, beside, what)
+    rows = Rows(placement, np.empty((0, *width), _dtype(data)), futures)
+    return _with_lengths(rows, beside, what)
 
 
 def _of_numbers(data: Any, beside: Rows | None, what: str) -> Rows:
@@ -86,21 +85,14 @@ def _delayed_blocks(data: Any, beside: Rows | None) -> tuple[list[Any], tuple[in
             )
         if data.ndim == 2 and data.numblocks[1] > 1:
             data = data.rechunk({1: -1})
-        if beside is not None and not np.isnan(data.shape[0]):
-            data = _rechunked(data, beside)
+        lengths = () if beside is None else beside.placement.lengths
+        if data.shape[0] == sum(lengths) and tuple(data.chunks[0]) != lengths:
+            data = data.rechunk({0: lengths})
         parts, width = list(data.to_delayed().ravel()), data.shape[1:]
     dtype = _dtype(data)
     read, key = delayed(as_block, pure=False), token("rows")
     blocks = [read(part, dtype, dask_key_name=f"{key}-{i}") for i, part in enumerate(parts)]
     return blocks, tuple(width)
-
-
-def _rechunked(data: Any, beside: Rows) -> Any:
-    """Blocks of the same lengths as those of other rows."""
-    lengths = beside.placement.lengths
-    if tuple(data.chunks[0]) == lengths or data.shape[0] != sum(lengths):
-        return data
-    return data.rechunk({0: lengths})
 
 
 def as_block(part: Any, dtype: Any) -> np.ndarray:
@@ -119,10 +111,7 @@ def as_block(part: Any, dtype: Any) -> np.ndarray:
 def _dtype(data: Any) -> np.dtype:
     """float32 and float64 stay; other numbers are read as float64, and labels as they are."""
     if is_table(data) and data.ndim == 2:
-        kinds = {
-            np.dtype(kind) if isinstance(kind, np.dtype) else np.dtype(object)
-            for kind in data.dtypes
-        }
+        kinds = {kind if isinstance(kind, np.dtype) else np.dtype(object) for kind in data.dtypes}
         if any(kind.kind not in "fiub" for kind in kinds):
             raise ValueError(
                 f"the columns must be numbers; got {dict(data.dtypes)}: encode the others first, "
@@ -203,19 +192,13 @@ def cluster_client() -> Any:
     return client
 
 
-def _counted_rows(rows: Rows, what: str) -> Rows:
-    """The same rows, of which it is known how many each block has."""
-    counts = reduced("lengths", rows, len, counted)
-    lengths = by_block(rows.placement, counts)
-    if not sum(lengths):
-        raise ValueError(f"{what} has no rows.")
-    return Rows(rows.placement.with_lengths(lengths), rows.sample, rows.blocks())
-
-
-def _like(rows: Rows, beside: Rows, what: str) -> Rows:
-    """Rows whose blocks must have the lengths of others."""
-    counts = reduced("lengths", rows, len, counted)
-    lengths = tuple(by_block(rows.placement, counts))
+def _with_lengths(rows: Rows, beside: Rows | None, what: str) -> Rows:
+    """The same rows with the lengths of their blocks, which must be those of `beside`."""
+    lengths = tuple(counts("lengths", rows, len))
+    if beside is None:
+        if not sum(lengths):
+            raise ValueError(f"{what} has no rows.")
+        return Rows(rows.placement.with_lengths(lengths), rows.sample, rows.blocks())
     if lengths != beside.placement.lengths:
         raise ValueError(
             f"{what} must have one row for each of the {len(beside)} rows of X, in blocks of the "

@@ -29,7 +29,7 @@ def card() -> str | None:
 
 
 def resident(thing: Any, moved: Callable[[Any, str], Any]) -> Any:
-    """`moved(thing, card)`, made once and kept as long as the worker has the thing itself."""
+    """`moved(thing, card)`, made once and cached as long as the worker has the thing itself."""
     device = card()
     if device is None:
         return thing

@@ -11,13 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_count
-from mercer.distributed.admission import (
-    admitted,
-    is_collection,
-    is_scattered,
-    is_table,
-    names_of,
-)
+from mercer.distributed.admission import admitted, is_collection, is_scattered, is_table, names_of
 from mercer.distributed.cards import resident
 from mercer.distributed.placement import token
 from mercer.distributed.reductions import add_up
@@ -42,30 +36,30 @@ def by_blocks(kind: type) -> None:
     block by block, as its `partial_fit` does.
     """
     learns = ("partial_fit", "fit") if hasattr(kind, "passes") else ("partial_fit",)
-    kinds = {_by_blocks: FITTED_METHODS, _summed_by_blocks: SUMS_OVER_ROWS}
-    kinds[_learned_by_blocks] = learns
-    for wrapped, name in ((one, name) for one, names in kinds.items() for name in names):
+    ways = {_computed: FITTED_METHODS, _summed: SUMS_OVER_ROWS, _learned: learns}
+    for way, name in ((way, name) for way, names in ways.items() for name in names):
         owner = next((base for base in kind.__mro__ if name in base.__dict__), None)
         own: Any = None if owner is None else owner.__dict__[name]
         if hasattr(own, "fn"):  # scikit-learn's `available_if`
             if not hasattr(own.fn, "takes_collections"):
-                own.fn = wrapped(own.fn, name)
-        elif callable(own) and not hasattr(own, "takes_collections") and takes_X(own):
-            setattr(kind, name, wrapped(own, name))
+                own.fn = _taking_blocks(own.fn, name, way)
+        elif callable(own) and not hasattr(own, "takes_collections"):
+            code = getattr(own, "__code__", None)
+            if code is None or code.co_argcount > 1:  # rows, not several views of them
+                setattr(kind, name, _taking_blocks(own, name, way))
 
 
-def takes_X(method: Any) -> bool:
-    """Whether a method has rows as its first argument, not several views of them."""
-    code = getattr(method, "__code__", None)
-    return code is None or code.co_argcount > 1
+def _taking_blocks(
+    method: Callable[..., Any], name: str, way: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A method that goes through the blocks of X in a way of its own where X is on a cluster."""
+    applies = is_collection if way is _computed else is_scattered
 
-
-def _by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     @wraps(method)
     def over_blocks(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_collection(X):
+        if not applies(X):
             return method(self, X, *args, **options)
-        return _computed(self, name, X, args, options)
+        return way(self, name, X, args, options)
 
     over_blocks.takes_collections = True  # type: ignore[attr-defined]
     return over_blocks
@@ -74,24 +68,16 @@ def _by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 # ---- sums over rows ------------------------------------------------------------------------------
 
 
-def _summed_by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A method whose answer for all rows is the sum of those for blocks, added in their order."""
-
-    @wraps(method)
-    def over_blocks(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_scattered(X):
-            return method(self, X, *args, **options)
-        rows = admitted(X)
-        blocks = range(len(rows.blocks()))
-        given = [_beside(part, rows) for part in (*args, *options.values())]
-        parts = [[_of_block(part, i) for part in given] for i in blocks]
-        model = [rows.placement.shared("model", self).value] * len(blocks)
-        work = partial(_sum_of_block, name, tuple(options))
-        _, total = rows.placement.summed(name, work, add_up, model, rows.blocks(), parts)
-        return _with_model(total, None, self)
-
-    over_blocks.takes_collections = True  # type: ignore[attr-defined]
-    return over_blocks
+def _summed(model: Any, name: str, X: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The sum of the answers for blocks, added in their order."""
+    rows = admitted(X)
+    blocks = range(len(rows.blocks()))
+    given = [_beside(part, rows) for part in (*args, *options.values())]
+    parts = [[_of_block(part, i) for part in given] for i in blocks]
+    models = [rows.placement.shared("model", model).value] * len(blocks)
+    work = partial(_sum_of_block, name, tuple(options))
+    _, total = rows.placement.summed(name, work, add_up, models, rows.blocks(), parts)
+    return _with_model(total, None, model)
 
 
 def _sum_of_block(
@@ -114,23 +100,17 @@ def _with_model(answer: Any, before: Any, after: Any) -> Any:
 # ---- a stream ------------------------------------------------------------------------------------
 
 
-def _learned_by_blocks(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _learned(
+    machine: Any, name: str, X: Any, args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
     """A machine that learns block after block, in order, and travels to where each block is."""
-
-    @wraps(method)
-    def over_blocks(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_scattered(X):
-            return method(self, X, *args, **options)
-        names, rows = names_of(X), admitted(X)
-        args = tuple(_beside(part, rows) for part in args)
-        options = {key: _beside(part, rows) for key, part in options.items()}
-        if name == "fit":
-            return _fitted(self, rows, names, *args, **options)
-        names = getattr(self, "feature_names_in_", None) if names is None else names
-        return _learned(self, rows, names, args, options)
-
-    over_blocks.takes_collections = True  # type: ignore[attr-defined]
-    return over_blocks
+    names, rows = names_of(X), admitted(X)
+    args = tuple(_beside(part, rows) for part in args)
+    options = {key: _beside(part, rows) for key, part in options.items()}
+    if name == "fit":
+        return _fitted(machine, rows, names, *args, **options)
+    names = getattr(machine, "feature_names_in_", None) if names is None else names
+    return _continued(machine, rows, names, args, options)
 
 
 def _fitted(machine: Any, rows: Rows, names: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -140,11 +120,11 @@ def _fitted(machine: Any, rows: Rows, names: Any, y: Any = None, sample_weight: 
     y = None if y is None else admitted(y, beside=rows, what="y")
     classes = np.unique(y) if machine._is_classifier() else None
     for _ in range(machine.passes):
-        _learned(machine, rows, names, (y, classes, sample_weight), {})
+        _continued(machine, rows, names, (y, classes, sample_weight), {})
     return machine
 
 
-def _learned(
+def _continued(
     machine: Any, rows: Rows, names: Any, args: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
     """One task for each block, one after the other, each where its block is."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mercer.distributed.reductions import (
-    Reduction,
     add_up,
-    all_of,
-    any_of,
-    largest,
-    least,
+    of_block,
+    over_parts,
     reduced,
     row_numbers,
     smallest,
@@ -42,9 +40,8 @@ class RowsNamespace:
             options.pop("device", None)
             if next(rows_in((args, list(options.values()))), None) is None:
                 return function(*args, **options)
-            if name in SUMS and _meets_rows(
-                options.get("axis", args[1] if len(args) > 1 else None)
-            ):
+            axis = options.get("axis", args[1] if len(args) > 1 else None)
+            if name in SUMS and (axis is None or 0 in np.atleast_1d(axis)):
                 return SUMS[name](*args, **options)
             if name in REFUSED:
                 raise NotImplementedError(
@@ -128,9 +125,6 @@ class RowsNamespace:
     def result_type(self, *arrays: Any) -> Any:
         return np.result_type(*samples(list(arrays)))
 
-    def isdtype(self, dtype: Any, kind: Any) -> bool:
-        return np.isdtype(dtype, kind)
-
     def take(self, values: Any, indices: Any, axis: int | None = None) -> Any:
         if isinstance(values, Rows) and axis == 0:
             return values[indices]
@@ -144,7 +138,7 @@ class RowsNamespace:
     def bincount(self, values: Any, weights: Any = None, minlength: int = 0) -> Any:
         length = max(int(minlength), int(self.max(values)) + 1)
         rows = values if weights is None else mapped(_beside, values, weights)
-        return reduced("bincount", rows, Reduction(_bincount, length=length), add_up)
+        return reduced("bincount", rows, partial(_bincount, length=length), add_up)
 
 
 def _beside(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -182,19 +176,16 @@ REFUSED = frozenset(
 )
 
 
-def _meets_rows(axis: Any) -> bool:
-    """Whether a sum over these axes goes over rows."""
-    return axis is None or 0 in np.atleast_1d(axis)
+def _over_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    join = add_up if function is np.sum else partial(over_parts, function)
 
-
-def _over_rows(function: Callable[..., Any], join: Any) -> Callable[..., Any]:
     def over_rows(
         rows: Rows, axis: Any = None, keepdims: bool = False, dtype: Any = None, **options: Any
     ) -> Any:
         more = {} if dtype is None else {"dtype": dtype}
         key = function, axis, keepdims, dtype
         if key not in rows.cached:
-            work = Reduction(function, axis=axis, keepdims=keepdims, **more)
+            work = partial(of_block, function, axis=axis, keepdims=keepdims, **more)
             rows.cached[key] = reduced(function.__name__, rows, work, join)
         return np.copy(rows.cached[key])[()]  # a number stays a number
 
@@ -212,22 +203,16 @@ def _variance(rows: Rows, axis: Any = None, keepdims: bool = False, **options: A
     return _mean((rows - mean) ** 2, axis, keepdims)
 
 
-def _deviation(rows: Rows, axis: Any = None, keepdims: bool = False, **options: Any) -> Any:
-    return np.sqrt(_variance(rows, axis, keepdims))
-
-
 SUMS: dict[str, Callable[..., Any]] = {
-    "sum": _over_rows(np.sum, add_up),
-    "max": _over_rows(np.max, largest),
-    "amax": _over_rows(np.max, largest),
-    "min": _over_rows(np.min, least),
-    "amin": _over_rows(np.min, least),
-    "any": _over_rows(np.any, any_of),
-    "all": _over_rows(np.all, all_of),
+    name: _over_rows(getattr(np, name)) for name in ("sum", "max", "min", "any", "all")
+}
+SUMS |= {
+    "amax": SUMS["max"],
+    "amin": SUMS["min"],
     "count_nonzero": lambda rows, **options: SUMS["sum"](rows != 0),
     "mean": _mean,
     "var": _variance,
-    "std": _deviation,
+    "std": lambda rows, *args, **options: np.sqrt(_variance(rows, *args, **options)),
 }
 
 rows_namespace = RowsNamespace()

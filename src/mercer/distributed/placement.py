@@ -48,8 +48,8 @@ class Placement:
 
     def __getstate__(self) -> dict[str, Any]:
         """The connection to a cluster is not stored."""
-        kept = {"client": None, "lengths": self.lengths, "groups": self.groups}
-        return kept | {"workers": [], "seen": 0.0}
+        forgotten: dict[str, Any] = {"client": None, "workers": [], "seen": 0.0}
+        return {"lengths": self.lengths, "groups": self.groups} | forgotten
 
     @cached_property
     def starts(self) -> np.ndarray:

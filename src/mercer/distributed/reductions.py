@@ -7,7 +7,9 @@ the order of their blocks, and comes here as an array of NumPy.
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,8 @@ def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: 
 
     A worker goes through its blocks in one task: these functions are cheap.
     """
-    programs, leaves = wanted(rows)
-    work = list(zip([programs[0]] * len(leaves), leaves, strict=True))
-    tasks = [[program, blocks, function, join] for program, blocks in work]
+    program, leaves = wanted(rows)
+    tasks = [[program, blocks, function, join] for blocks in leaves]
     placement = rows.placement
     parts = placement.each_group(name, _reduce_group, tasks)
     if len(parts) <= FEW:  # these are small: to add them up on workers would only take time
@@ -35,51 +36,26 @@ def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: 
 
 def _reduce_group(tasks: list[Any]) -> Any:
     parts = [function(program(blocks)) for program, blocks, function, _ in tasks]
-    join = tasks[0][3]
     with np.errstate(all="ignore"):
-        return join(parts)
+        return tasks[0][3](parts)
 
 
-class Reduction:
-    """A function of NumPy over the rows of a block, or over all of it."""
-
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self.function, self.options = function, options
-
-    def __call__(self, block: np.ndarray) -> Any:
-        if not len(block) and self.function in (np.max, np.min):
-            return None
-        return self.function(block, **self.options)
+def of_block(function: Callable[..., Any], block: np.ndarray, **options: Any) -> Any:
+    """A function of NumPy over a block; without rows it has no largest and no least value."""
+    if not len(block) and function in (np.max, np.min):
+        return None
+    return function(block, **options)
 
 
 def add_up(parts: list[Any]) -> Any:
     """The sum, in order."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(operator.add, parts)
 
 
-def largest(parts: list[Any]) -> Any:
-    """Blocks without rows have no largest value."""
+def over_parts(function: Callable[..., Any], parts: list[Any]) -> Any:
+    """The same function over the results of the blocks that have one."""
     there = [part for part in parts if part is not None]
-    return np.max(np.stack(there), axis=0) if there else None
-
-
-def least(parts: list[Any]) -> Any:
-    """The least values, of blocks that have rows."""
-    there = [part for part in parts if part is not None]
-    return np.min(np.stack(there), axis=0) if there else None
-
-
-def any_of(parts: list[Any]) -> Any:
-    """Whether one of them holds."""
-    return np.any(np.stack(parts), axis=0)
-
-
-def all_of(parts: list[Any]) -> Any:
-    """Whether all of them hold."""
-    return np.all(np.stack(parts), axis=0)
+    return function(np.stack(there), axis=0) if there else None
 
 
 def union(parts: list[Any]) -> Any:
@@ -104,9 +80,8 @@ def _digest_of(block: np.ndarray) -> list[bytes]:
 
 def contracted(left: Rows, right: Any) -> np.ndarray:
     """Σ_i l_i r_iᵀ over all rows i."""
-    return np.asarray(
-        reduced("products", mapped(_outer_sums, left, right), Reduction(np.sum, axis=0), add_up)
-    )
+    outer = mapped(_outer_sums, left, right)
+    return np.asarray(reduced("products", outer, partial(np.sum, axis=0), add_up))
 
 
 def _outer_sums(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -143,18 +118,14 @@ def taken(rows: Rows, places: Any) -> np.ndarray:
     order = np.argsort(flat, kind="stable")
     ordered, starts = flat[order], rows.placement.starts
     cuts = np.searchsorted(ordered, starts)
-    programs, leaves = wanted(rows)
+    program, leaves = wanted(rows)
     tasks = [
-        [programs[i], leaves[i], ordered[cuts[i] : cuts[i + 1]] - starts[i]]
-        for i in range(len(leaves))
+        [program, blocks, ordered[cuts[i] : cuts[i + 1]] - starts[i]]
+        for i, blocks in enumerate(leaves)
     ]
-    groups = [group for group in rows.placement.groups if group]
     parts = rows.placement.each_group("take", _take_group, tasks)
-    gathered = rows.placement.fetched(parts)
-    pieces: list[Any] = [None] * len(leaves)
-    for group, part in zip(groups, gathered, strict=True):
-        for i, piece in zip(group, part, strict=True):
-            pieces[i] = piece
+    gathered = joined_in_order(rows.placement.fetched(parts))
+    pieces = by_block(rows.placement, gathered)
     rows_here = np.concatenate(pieces) if pieces else rows.sample
     back = np.empty(len(flat), np.int64)
     back[order] = np.arange(len(flat))
@@ -163,27 +134,23 @@ def taken(rows: Rows, places: Any) -> np.ndarray:
 
 
 def _take_group(tasks: list[Any]) -> list[np.ndarray]:
-    return [
-        program(blocks)[numbers] if len(numbers) else program(blocks)[:0]
-        for program, blocks, numbers in tasks
-    ]
+    return [program(blocks)[numbers] for program, blocks, numbers in tasks]
 
 
 def chosen(rows: Rows, mask: Rows) -> Rows:
     """The rows where a mask holds, each where it is; how many there are is counted first."""
-    picked = mapped(_picked, rows, mask)
+    picked = mapped(operator.getitem, rows, mask)
     picked.blocks("choose")
-    placement = rows.placement
-    counts = reduced("count", mask, Reduction(np.count_nonzero), counted)
-    lengths = by_block(placement, counts)
-    return Rows(placement.with_lengths(lengths), picked.sample, picked.blocks())
+    lengths = counts("count", mask, np.count_nonzero)
+    return Rows(rows.placement.with_lengths(lengths), picked.sample, picked.blocks())
 
 
-def _picked(block: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    return block[mask]
+def counts(name: str, rows: Rows, function: Callable[[np.ndarray], Any]) -> list[int]:
+    """A number for each block, in the order of blocks."""
+    return by_block(rows.placement, reduced(name, rows, function, _one_list))
 
 
-def counted(parts: list[Any]) -> list[int]:
+def _one_list(parts: list[Any]) -> list[int]:
     """Numbers, or lists of numbers, as one list."""
     return [one for part in parts for one in (part if isinstance(part, list) else [int(part)])]
 
@@ -221,8 +188,8 @@ def _marks(block: np.ndarray) -> list[Any]:
 def smallest(rows: Rows, count: int) -> np.ndarray:
     """The numbers of the rows with the least values, in order of these; `count` travel a worker."""
     starts, placement = rows.placement.starts, rows.placement
-    programs, leaves = wanted(rows)
-    tasks = [[programs[i], leaves[i], int(starts[i]), count] for i in range(len(leaves))]
+    program, leaves = wanted(rows)
+    tasks = [[program, blocks, int(starts[i]), count] for i, blocks in enumerate(leaves)]
     parts = placement.each_group("smallest", _smallest_group, tasks)
     candidates = np.concatenate(placement.fetched(parts))
     return candidates[np.argsort(candidates[:, 0], kind="stable")[:count], 1].astype(np.int64)

@@ -8,6 +8,7 @@ second time is stored where its rows are, so that nobody has to say which ones a
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mercer.distributed.blockwise import Blockwise, Result, Slot, Step
-from mercer.distributed.placement import Placement
+from mercer.distributed.placement import Broadcast, Placement
 
 
 class Rows(NDArrayOperatorsMixin):
@@ -118,7 +119,7 @@ class Rows(NDArrayOperatorsMixin):
     def __getitem__(self, places: Any) -> Any:
         first, *rest = places if isinstance(places, tuple) else (places,)
         if first is Ellipsis or (isinstance(first, slice) and first == slice(None)):
-            return mapped(_indexed, self, (first, *rest))
+            return mapped(operator.getitem, self, (first, *rest))
         if isinstance(first, Rows) and first.dtype == bool:
             some = _reductions().chosen(self, first)
         else:
@@ -150,8 +151,8 @@ class Rows(NDArrayOperatorsMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         """A stored model knows what rows it had, not the rows."""
-        kept = {"sample": self.sample, "placement": self.placement, "cached": {}}
-        return kept | {"_blocks": None, "call": None, "asked": False}
+        forgotten: dict[str, Any] = {"cached": {}, "_blocks": None, "call": None, "asked": False}
+        return {"sample": self.sample, "placement": self.placement} | forgotten
 
     def blocks(self, name: str = "values") -> list[Any]:
         """The blocks as futures, computed now if they were not."""
@@ -162,7 +163,7 @@ class Rows(NDArrayOperatorsMixin):
             )
         if self._blocks is None:
             program, leaves = compiled(self)
-            self._blocks = self.placement.each_block(name, run_block, program, leaves)
+            self._blocks = self.placement.each_block(name, run_block, Broadcast(program), leaves)
             self.call = None
         return self._blocks
 
@@ -260,7 +261,7 @@ def rows_in(thing: Any) -> Any:
             yield from rows_in(part)
 
 
-def wanted(rows: Rows) -> tuple[list[Blockwise], list[list[Any]]]:
+def wanted(rows: Rows) -> tuple[Blockwise, list[list[Any]]]:
     """The same as `compiled`, for a sum over rows: when it is wanted again, the array is stored."""
     if rows.asked:
         rows.blocks()
@@ -268,8 +269,8 @@ def wanted(rows: Rows) -> tuple[list[Blockwise], list[list[Any]]]:
     return compiled(rows)
 
 
-def compiled(rows: Rows) -> tuple[list[Blockwise], list[list[Any]]]:
-    """For each block, the steps that compute it, and the blocks that they begin with."""
+def compiled(rows: Rows) -> tuple[Blockwise, list[list[Any]]]:
+    """The steps that compute a block, and for each block those that they begin with."""
     steps: list[Step] = []
     known: dict[int, Any] = {}
     leaves: list[Rows] = []
@@ -294,8 +295,8 @@ def compiled(rows: Rows) -> tuple[list[Blockwise], list[list[Any]]]:
         return known[id(part)]
 
     place(rows)
-    program, count = Blockwise(tuple(steps)), len(rows.placement.lengths)
-    return [program] * count, [[leaf.blocks()[i] for leaf in leaves] for i in range(count)]
+    count = range(len(rows.placement.lengths))
+    return Blockwise(tuple(steps)), [[leaf.blocks()[i] for leaf in leaves] for i in count]
 
 
 def run_block(program: Blockwise, leaves: Sequence[np.ndarray]) -> np.ndarray:
@@ -305,7 +306,3 @@ def run_block(program: Blockwise, leaves: Sequence[np.ndarray]) -> np.ndarray:
 
 def _head(block: np.ndarray, count: int) -> np.ndarray:
     return np.ascontiguousarray(block[:count])
-
-
-def _indexed(block: np.ndarray, places: Any) -> np.ndarray:
-    return block[places]

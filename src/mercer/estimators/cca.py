@@ -122,11 +122,11 @@ class KernelCCA(KernelInput, BaseEstimator):
         sizes = [part.stop - part.start for part in whitened.parts]
         count = min(self.n_components, *sizes)
         values, vectors = _leading(whitened.multiply, sum(sizes), count)
-        found = whitened.functions(vectors)
+        fitted = whitened.functions(vectors)
         self.__dict__.update(
             correlations_=np.clip(values / (len(views) - 1), 0.0, 1.0),
-            functions_=[f for f, _ in found],
-            offsets_=[mean for _, mean in found],
+            functions_=[f for f, _ in fitted],
+            offsets_=[mean for _, mean in fitted],
             kernels_=[phi.kernel_ for phi in maps],
             _maps=maps,
         )
@@ -157,7 +157,10 @@ class KernelCCA(KernelInput, BaseEstimator):
         rows they say what was found.
         """
         values = self.transform(*views)
-        pairs = [_correlations(a, b) for a, b in combinations(values, 2)]
+        pairs = []
+        for a, b in combinations([side - side.mean(axis=0) for side in values], 2):
+            sizes = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)
+            pairs.append((a * b).sum(axis=0) / np.where(sizes > 0, sizes, 1.0))  # 0 for a constant
         return np.mean(pairs, axis=0)
 
     def score(self, *views: Any) -> float:
@@ -230,7 +233,9 @@ class _OnPoints:
             mean = matrix.mean(axis=0)
             matrix -= mean
             matrix -= matrix.mean(axis=1)[:, None]
-            factor = _pivoted_factor(matrix)
+            lower, pivots, rank, _ = dpstrf(matrix.T, lower=1, overwrite_a=1)  # columns are rows
+            factor = np.empty((len(matrix), max(rank, 1)), order="F")  # FFᵀ = K up to rounding
+            factor[pivots - 1] = np.tril(lower[:, : factor.shape[1]])
             inner = linalg.shift_diagonal(factor.T @ factor, ridge)
             root = linalg.cholesky(inner, overwrite=True).half_solve(factor.T, overwrite=True)
             self.grams.append(gram)
@@ -250,7 +255,7 @@ class _OnPoints:
 
     def functions(self, vectors: np.ndarray) -> list[tuple[RKHSFunction, np.ndarray]]:
         """f of each view with var f + κ‖f‖² = 1, or 0 where there is no correlation."""
-        found = []
+        fitted = []
         for i, q in enumerate(self._others(vectors)):
             image = self.roots[i] @ q
             sizes = np.linalg.norm(image, axis=0)
@@ -259,8 +264,8 @@ class _OnPoints:
             dual -= dual.mean(axis=0)
             points = self.grams[i].x
             f = RKHSFunction(self.grams[i].kernel, points, dual.astype(points.dtype))
-            found.append((f, self.means[i] @ dual))
-        return found
+            fitted.append((f, self.means[i] @ dual))
+        return fitted
 
 
 class _OnCentres:
@@ -304,7 +309,7 @@ class _OnCentres:
 
     def functions(self, vectors: np.ndarray) -> list[tuple[RKHSFunction, np.ndarray]]:
         """f of each view with var f + κ‖f‖² = 1, and its mean."""
-        found = []
+        fitted = []
         for phi, part, root in zip(self.maps, self.parts, self.roots, strict=True):
             block = vectors[part]
             sizes = np.linalg.norm(block, axis=0)
@@ -312,8 +317,8 @@ class _OnCentres:
             centres = phi.kernel_.points(phi.components_)
             coefficients = np.asarray(phi.normalization_, np.float64).T @ weights
             f = RKHSFunction(phi.kernel_, centres, coefficients.astype(centres.dtype))
-            found.append((f, self.means[part] @ weights))
-        return found
+            fitted.append((f, self.means[part] @ weights))
+        return fitted
 
 
 def _side_by_side(sizes: Sequence[int]) -> list[slice]:
@@ -321,24 +326,13 @@ def _side_by_side(sizes: Sequence[int]) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def _pivoted_factor(matrix: np.ndarray) -> np.ndarray:
-    """F with FFᵀ = A up to rounding, for a positive semidefinite A, which is overwritten.
-
-    F has as many columns as A has rank.
-    """
-    lower, pivots, rank, _ = dpstrf(matrix.T, lower=1, overwrite_a=1)  # the columns of A are rows
-    factor = np.empty((len(matrix), max(rank, 1)), order="F")
-    factor[pivots - 1] = np.tril(lower[:, : factor.shape[1]])
-    return factor
-
-
 def _leading(multiply: Any, size: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The largest eigenvalues of a matrix and their vectors; of large ones by products alone."""
     if size <= SMALL or count > size // 20:
         values, vectors = linalg.eigen(multiply(np.eye(size)))
         return values[::-1][:count], vectors[:, ::-1][:, :count]
-    found = linalg.leading_eigenpairs(multiply, size, count)
-    return found.values, found.vectors
+    pairs = linalg.leading_eigenpairs(multiply, size, count)
+    return pairs.values, pairs.vectors
 
 
 def _checked_views(views: Sequence[Any]) -> list[Any]:
@@ -362,10 +356,3 @@ def _check_numbers(model: KernelCCA, phi: Nystroem, view: Any, number: int) -> N
     width = getattr(phi, "n_features_in_", rows.shape[1])
     if rows.shape[1] != width:
         raise ValueError(f"view {number} has {rows.shape[1]} columns, and had {width} in fit.")
-
-
-def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of the columns of two arrays; 0 where one is constant."""
-    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
-    sizes = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)
-    return np.asarray((a * b).sum(axis=0) / np.where(sizes > 0, sizes, 1.0))

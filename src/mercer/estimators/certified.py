@@ -45,18 +45,23 @@ def certificate(
     True
     """
     check_is_fitted(self)
+    if hasattr(getattr(self, "function_", None), "tree"):
+        raise ValueError(
+            "a certificate speaks of one function in the space of the kernel, and this model has "
+            "one in each leaf of a tree: fit it with local=False."
+        )
     many = getattr(self, "solutions_", None)
     if many is not None and len(many) > 1:
         return _of_pairs(many)
     largest = getattr(self, "_largest_target", lambda: None)  # where targets are codes of classes
-    found = getattr(self, "_chosen", lambda: from_data(self))
+    by_itself = getattr(self, "_chosen", lambda: from_data(self))
     return certify(
         self.function_,
         self.solution_ if many is None else many[0],
         probability=probability,
         target_bound=target_bound,
         largest_target=largest(),
-        chosen={*chosen, *found()},
+        chosen={*chosen, *by_itself()},
     )
 
 

@@ -33,11 +33,18 @@ LEAST_DEGREE = 1e-2  # of the mean degree: what estimated degrees are raised to
 INITS = ("k-means++", "random")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Clusters(KernelInput, ClusterMixin, BaseEstimator):
     """What both share: a kernel, or a feature map in its place."""
 
-    features: Any = None
+    kernel: KernelLike = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    features: int | FeatureMap | None = None
     random_state: Seed = None
+
     _allow_indefinite = True
 
     def _map(self, kernel: Kernel, X: Any) -> FeatureMap | None:
@@ -110,17 +117,10 @@ class KernelKMeans(_Clusters):
 
     n_clusters: int = 8
     _: KW_ONLY
-    kernel: KernelLike = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     init: str = "k-means++"
     n_init: int = 3
     max_iter: int = 300
     tol: float = 1e-6
-    features: int | FeatureMap | None = None
-    random_state: Seed = None
 
     _takes_clusters = True
 
@@ -301,32 +301,33 @@ class _LloydOnFeatures:
         labels, objective = np.full(len(self.weights), -1), np.inf
         for step in range(1, self.steps + 1):
             before, objective_before = labels, objective
-            found = self._nearest(means)
-            labels, objective = found.values[:, 0], float(found.sums[-1])
-            means = self._means(found)
+            nearest = self._nearest(means)
+            labels, objective = nearest.values[:, 0], float(nearest.sums[-1])
+            means = self._means(nearest)
             if not bool((labels != before).any()):
-                return _as_labels(labels), objective, step, True
+                return np.asarray(labels).astype(int), objective, step, True
             if objective_before - objective <= self.tol * abs(objective):
-                return _as_labels(labels), float(self._nearest(means).sums[-1]), step, True
-        return _as_labels(labels), objective, self.steps, False
+                return (
+                    np.asarray(labels).astype(int),
+                    float(self._nearest(means).sums[-1]),
+                    step,
+                    True,
+                )
+        return np.asarray(labels).astype(int), objective, self.steps, False
 
     def _nearest(self, means: np.ndarray) -> RowPass:
         squares = np.einsum("ij,ij->j", means, means)
         return self.matrix.row_pass(means, NearestMean(squares, self.weights))
 
-    def _means(self, found: RowPass) -> np.ndarray:
+    def _means(self, nearest: RowPass) -> np.ndarray:
         """The means of clusters; those without weight begin at the points farthest from theirs."""
-        totals, counts = np.asarray(found.product), found.sums[:-1]
+        totals, counts = np.asarray(nearest.product), nearest.sums[:-1]
         means = totals / np.maximum(counts, np.finfo(np.float64).tiny)
         empty = np.flatnonzero(counts == 0)
         if len(empty):
-            away = np.where(self.weights > 0, found.values[:, 1], -np.inf)
+            away = np.where(self.weights > 0, nearest.values[:, 1], -np.inf)
             means[:, empty] = np.asarray(self.matrix[smallest(-away, len(empty))].dense()).T
         return means
-
-
-def _as_labels(labels: Any) -> np.ndarray:
-    return np.asarray(labels).astype(int)
 
 
 @dataclass(eq=False, repr=False)
@@ -383,16 +384,10 @@ class SpectralClustering(_Clusters):
 
     n_clusters: int = 8
     _: KW_ONLY
-    kernel: KernelLike = "rbf"
     gamma: float | str | None = 1.0
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     n_components: int | None = None
     n_init: int = 10
     eigen_tol: float = 1e-8
-    features: int | FeatureMap | None = None
-    random_state: Seed = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find clusters. y is not used."""
@@ -435,10 +430,10 @@ class SpectralClustering(_Clusters):
             return roots[:, None] * (image - diagonal[:, None] * scaled)
 
         floor = 64.0 * float(np.finfo(gram.dtype).eps)
-        found = linalg.leading_eigenpairs(
+        pairs = linalg.leading_eigenpairs(
             multiply, n, count, tolerance=max(self.eigen_tol, floor), random_state=0
         )
-        return found.values, found.vectors * np.where(roots > 0, roots, 1.0)[:, None]
+        return pairs.values, pairs.vectors * np.where(roots > 0, roots, 1.0)[:, None]
 
 
 def _by_features(phi: FeatureMap, X: Any, count: int) -> tuple[np.ndarray, np.ndarray]:

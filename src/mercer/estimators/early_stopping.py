@@ -24,8 +24,8 @@ def stopping_rule(estimator: Any) -> HeldOut:
 
 
 def held_out_rule(estimator: Any) -> HeldOut:
-    """Which rows to hold out."""
-    fraction, seed = estimator.validation_fraction, estimator.random_state
+    """Which rows to hold out; without a `random_state` always the same."""
+    fraction, seed = estimator.validation_fraction, getattr(estimator, "random_state", 0)
     if not (is_number(fraction) and 0 < fraction < 1):
         raise ValueError(f"validation_fraction must be between 0 and 1; got {fraction!r}.")
     if not isinstance(seed, (int, np.integer)):  # one draw for all problems of a fit

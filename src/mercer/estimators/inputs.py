@@ -91,11 +91,8 @@ def admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
 def _admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
     """Weights, and X where it is computed: NumPy arrays go to the device that was asked for."""
     precomputed = estimator._is_precomputed()
-    if precomputed and X.shape[0] != X.shape[1]:
-        raise ValueError(
-            f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
-            "K(X_train, X_train)."
-        )
+    if precomputed:
+        estimator._check_square(X)
     weights = None if sample_weight is None else admit_weights(sample_weight, X)
     device = getattr(estimator, "device", None)
     if device is None or is_tensor(X):
@@ -105,17 +102,13 @@ def _admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
             f"device={device!r} computes on dense rows of numbers; got {type(X).__name__}: write "
             "device=None, or X.toarray() for a sparse matrix."
         )
-    if estimator._streams and not _fits(X, device):
-        return weights, X  # its points are brought to the device in blocks
+    if estimator._streams:
+        on_device(X[:0], device)  # a device that is not there is refused
+        from mercer.points.streamed import fits  # torch is there
+
+        if not fits(X, device):
+            return weights, X  # its points are brought to the device in blocks
     return weights, on_device(X, device)
-
-
-def _fits(X: np.ndarray, device: Any) -> bool:
-    """Whether rows can be moved to a device; a device that is not there is refused."""
-    on_device(X[:0], device)
-    from mercer.points.streamed import fits  # torch is there
-
-    return fits(X, device)
 
 
 def admit_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
@@ -123,25 +116,19 @@ def admit_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     if sample_weight is None:
         return None
     if is_scattered(X):
-        return _scattered_weights(sample_weight, X)
+        from mercer.distributed.admission import admitted
+
+        beside_rows = admitted(sample_weight, beside=X, what="sample_weight")
+        weights: Any = to_precision(floating(beside_rows), "float64")
+        if weights.ndim != 1 or not (bool((weights >= 0).all()) and float(weights.sum()) > 0):
+            raise ValueError("sample_weight must be one number ≥ 0 for each row, not all zero.")
+        return weights
     (sample_weight,) = hosted(sample_weight)
     if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     else:
         weights = np.asarray(sample_weight, np.float64)
     check_weights(weights, length(X), "sample_weight")
-    return weights
-
-
-def _scattered_weights(sample_weight: Any, X: Any) -> Any:
-    """Weights beside rows on a cluster."""
-    from mercer.distributed.admission import admitted
-
-    weights = to_precision(
-        floating(admitted(sample_weight, beside=X, what="sample_weight")), "float64"
-    )
-    if weights.ndim != 1 or not (bool((weights >= 0).all()) and float(weights.sum()) > 0):
-        raise ValueError("sample_weight must be one number ≥ 0 for each row, not all zero.")
     return weights
 
 

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,14 +14,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array
+from mercer.checks import check_count
 from mercer.errors import ApproximationWarning
+from mercer.estimators.calibration import Calibration
 from mercer.estimators.certified import certificate
 from mercer.estimators.classifier import decision_function, encoded, predict, signed_targets
 from mercer.estimators.fitting import is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.ridge import KernelRidge
-from mercer.estimators.scores import Calibration
 from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput
 from mercer.functions import RKHSFunction
@@ -29,9 +30,12 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.inner_product import Linear
 from mercer.kernels.measures import Seed
 from mercer.learning import neighbourhoods
-from mercer.learning.candidates import CANDIDATES, Candidate, raced
-from mercer.learning.fits import linear_fit
+from mercer.learning.candidates import CANDIDATES, FOR_CATEGORIES, Candidate, raced
+from mercer.learning.fits import Sample, linear_fit
+from mercer.learning.local import fit_locally
+from mercer.learning.metric import Form, category_blocks
 from mercer.learning.rounds import GradientRounds, Round
+from mercer.learning.targets import NAMES, TargetTransform, worth_trying
 from mercer.points import PointSet
 from mercer.solvers import automatic
 from mercer.solvers.block_coordinates import BlockCoordinateDescent
@@ -92,25 +96,28 @@ class _Learned(CallbackSupportMixin, KernelInput):
     time_limit: float | None = None
     solver: Solver | str = "auto"
     centres: int | AnyChoice | None = None
+    local: bool | str = "auto"
     random_state: Seed = 0
     device: Any = None
     feature_importances_: np.ndarray = field(init=False)
 
     certificate = certificate
 
-    def _candidates(self) -> Sequence[Candidate]:
-        """The kernels with the form of their metric that are compared."""
+    def _candidates(self, blocks: Sequence[np.ndarray]) -> Sequence[Candidate]:
+        """The kernels with the form of their metric that are compared; blocks are of categories."""
         if isinstance(self.kernel, str) and self.kernel == "auto":
+            own: Sequence[Kernel] = FOR_CATEGORIES
             kernels: Sequence[Candidate] = CANDIDATES
         elif isinstance(self.kernel, Kernel):
-            kernels = [(self.kernel, "diagonal"), (self.kernel, "full")]
+            own, kernels = [self.kernel], [(self.kernel, "diagonal"), (self.kernel, "full")]
         else:
             raise ValueError(
                 'kernel must be "auto" or a kernel of mercer.kernels, as Exponential(); got '
                 f"{self.kernel!r}."
             )
         if isinstance(self.form, str) and self.form == "auto":
-            return kernels
+            groups: Form = [block.tolist() for block in blocks]
+            return [*kernels, *[(kernel, groups) for kernel in own if groups]]
         return list({repr(kernel): (kernel, self.form) for kernel, _ in kernels}.values())
 
     def _is_dense(self, rows: int) -> bool:
@@ -136,10 +143,18 @@ class _Learned(CallbackSupportMixin, KernelInput):
         return [one for one, cost in zip(candidates, costs, strict=True) if cost <= most]
 
     def _learn(
-        self, X: Any, targets: Any, weights: Any, task: FitTask, begun: float, loss: Any = None
+        self,
+        X: Any,
+        targets: Any,
+        weights: Any,
+        task: FitTask,
+        begun: float,
+        loss: Any = None,
+        transforms: Sequence[str] = (),
     ) -> dict[str, Any]:
         """The learned kernel, and the attributes that tell how it was found."""
-        candidates, limit = self._in_time(self._candidates(), X), self.time_limit
+        blocks = [] if hasattr(X, "tocsr") else category_blocks(X)  # sparse rows are refused
+        candidates, limit = self._in_time(self._candidates(blocks), X), self.time_limit
         if limit is not None:
             limit = max(1e-3, self._learning(X) * limit - (time.perf_counter() - begun))
 
@@ -154,12 +169,13 @@ class _Learned(CallbackSupportMixin, KernelInput):
             random_state=self.random_state,
             callback=progress,
         )
-        learned, race = raced(candidates, settings, X, targets, weights, loss)
+        learned, race = raced(candidates, settings, X, targets, weights, loss, transforms)
         return {
             "learned_": learned,
             "race_": race,
             "alpha_": learned.alpha,
             "feature_importances_": learned.importances,
+            "category_blocks_": blocks,
         }
 
     def _ridge(
@@ -173,6 +189,22 @@ class _Learned(CallbackSupportMixin, KernelInput):
             return limit - (time.perf_counter() - begun)
 
         solver, centres = self._affordable(kernel.points(X), kernel, alpha, left)
+        if solver == "local":
+            metric = found["learned_"].metric
+            sample = Sample.of(kernel.points(X), targets, weights)
+            f, solution = fit_locally(kernel, sample, alpha, metric, TUNING.solving * left())
+            if targets.ndim == 1:
+                f = replace(f, coefficients=f.coefficients[:, 0], intercepts=f.intercepts[:, 0])
+            return {
+                **found,
+                "kernel_": kernel,
+                "X_fit_": X,
+                "dual_coef_": f.coefficients,
+                "intercept_": 0.0,
+                "function_": f,
+                "solution_": solution,
+                "choice_": None,
+            }
         model = KernelRidge(
             alpha,
             kernel=kernel,
@@ -195,6 +227,9 @@ class _Learned(CallbackSupportMixin, KernelInput):
         for them either, centres are quicker.
         """
         given = self.centres is not None or not is_automatic(self.solver)
+        if self.local is True:
+            self._check_local(points, given)
+            return "local", None
         if given or left() == math.inf:
             return self.solver, self.centres
         choice = automatic.choose(kernel, points, ridge=ridge)
@@ -209,15 +244,29 @@ class _Learned(CallbackSupportMixin, KernelInput):
         for one in possible:
             if one.passes and TUNING.fewest_passes * one.seconds / one.passes <= solving:
                 return BlockCoordinateDescent(time_limit=solving), None
-        quickest = min(exact, key=lambda one: one.seconds)
+        return self._in_parts(points, min(one.seconds for one in exact))
+
+    def _in_parts(self, points: PointSet, exact_seconds: float) -> tuple[str, Any]:
+        """Leaves of a tree where neighbours tell more than a sample does, centres elsewhere."""
         count = min(len(points), automatic.default_centres(len(points)))
-        text = (
-            f"an exact fit of {len(points)} rows would take {quickest.seconds:.0f} s, longer than "
-            f"time_limit leaves, so f is sought among functions with {count} centres. Say "
-            f"centres={count} to agree, or give more time."
-        )
-        warnings.warn(text, ApproximationWarning, stacklevel=5)  # of fit
-        return self.solver, count
+        text = f"an exact fit of {len(points)} rows would take {exact_seconds:.0f} s, longer than "
+        text += "time_limit leaves, so f is "
+        local = self.local == "auto" and self._is_dense(len(points)) and points.home == "host"
+        if local:
+            text += "fitted in each leaf of a tree on its own. Say local=True to agree, "
+            text += f"centres={count} for one function of so many centres, or give more time."
+        else:
+            text += f"sought among functions with {count} centres. Say centres={count} to agree, "
+            text += "or give more time."
+        warnings.warn(text, ApproximationWarning, stacklevel=6)  # of fit
+        return ("local", None) if local else ("auto", count)
+
+    def _check_local(self, points: PointSet, given: bool) -> None:
+        if given or points.home != "host":
+            raise ValueError(
+                "local=True fits leaves of rows on the host by a factorisation: leave solver and "
+                "centres as they are, and pass arrays of NumPy."
+            )
 
     def _chosen(self) -> set[str]:
         return {"kernel", "regularization"}
@@ -231,6 +280,50 @@ class _Learned(CallbackSupportMixin, KernelInput):
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         pairs = zip(names, self.feature_importances_.tolist(), strict=True)
         return dict(sorted(pairs, key=lambda pair: -pair[1]))
+
+    def embeddings(self, dimensions: int = 2) -> list[dict[Any, np.ndarray]]:
+        """Coordinates of the levels of each category by their names, those that act alike close.
+
+        A category is given by a column of 0 and 1 for each level. Coordinates are the leading
+        eigenvectors of its block of the learned metric, times the roots of their eigenvalues. There
+        are none where the metric that won weighs each column on its own.
+        """
+        check_is_fitted(self)
+        fitted: Any = self
+        check_count(self, "dimensions", dimensions)
+        metric = fitted.learned_.metric
+        names = np.asarray(getattr(self, "feature_names_in_", np.arange(self.n_features_in_)))
+        return [
+            dict(zip(names[block].tolist(), metric.embedding(block, dimensions), strict=True))
+            for block in ([] if metric.is_diagonal else fitted.category_blocks_)
+        ]
+
+    def explain(self) -> str:
+        """What was compared and chosen, with losses on held-out rows, and how f was solved for."""
+        check_is_fitted(self)
+        fitted: Any = self
+        race, learned = fitted.race_, fitted.learned_
+        lines = [
+            f"{kernel!r}, {form if isinstance(form, str) else 'in blocks'}: loss {error:.4g} in a "
+            "race on few rows."
+            for (kernel, form), error in zip(race.candidates, race.errors, strict=True)
+            if error > 0
+        ]
+        for name, error in race.transform_errors.items():
+            taken = race.transform is not None and race.transform.name == name
+            text = "taken" if taken else "not taken: it must be 3 in 100 less than without"
+            lines.append(f'Targets by "{name}": loss {error:.4g} in the original units, {text}.')
+        if getattr(fitted, "linear_part_", None) is not None:
+            lines.append("A linear function was fitted first.")
+        if getattr(fitted, "target_transform_", None) is not None:
+            lines.append(f"f is fitted to {fitted.target_transform_!r}.")
+        names = ", ".join(f"{name} {part:.2g}" for name, part in [*self.importances().items()][:5])
+        lines += [
+            f"{type(fitted.kernel_).__name__} in the metric of round {learned.chosen} of "
+            f"{len(learned.rounds) - 1}, alpha {fitted.alpha_:.3g}; columns: {names}.",
+            str(fitted.solution_.status),
+        ]
+        return "\n".join(lines)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "function_")
@@ -258,7 +351,9 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         `Matern(1.5)` with a full metric by more than half on kin40k.
     form : "auto", "diagonal", "full" or list of groups of columns, default="auto"
         Whether columns are weighted, mapped by any matrix, or mapped within groups; "auto" compares
-        the first two.
+        the first two, and where a category of five levels or more is given by a column of 0 and 1
+        for each, a map of the columns of each category: it places levels that act alike close to
+        each other, which `embeddings()` shows.
     rounds : int, default=5
         At most so many rounds of learning.
     rows : int, default=4000
@@ -273,13 +368,24 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         ends with the best so far.
         Kernels whose products take too long for the rest are not compared; where the final fit
         would still take longer than what is left, `BlockCoordinateDescent` is stopped by the time,
-        or it takes centres, and says so.
+        or it takes leaves of a tree (`local`) or centres, and says so.
     solver, centres, device :
         As in `KernelRidge`, for the final fit.
+    local : bool or "auto", default="auto"
+        Whether all rows are fitted in the leaves of a tree, each on its own, that halves them along
+        the directions in which they spread most in the learned metric. "auto" does so on the host
+        where the exact fit would take longer than `time_limit` leaves and there are ten times as
+        many rows as `rows`, so that neighbours tell more than centres do. `function_` then is a
+        `LocalFunction`, and there is no certificate.
     linear_part : bool or "auto", default="auto"
         Whether a linear function is fitted first, by least squares, and f to what it leaves. "auto"
         does so where it leaves less than a twentieth of the variance: lengthscales and ridge then
         serve the rest.
+    target_transform : "auto", "log", "rank" or None, default="auto"
+        Whether f is fitted to the logarithms of the targets, or to the normal quantiles of their
+        ranks, and predictions are taken back to the original units. "auto" tries both where the
+        targets are skewed or have heavy tails, and takes one if it lowers the error on held-out
+        rows, in the original units, by 3 in 100 or more. Not with a linear part.
     random_state : int, default=0
         Draws rows and splits: the same seed gives the same answer.
 
@@ -289,6 +395,9 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         The learned kernel, on the columns as they were given.
     linear_part_ : RKHSFunction or None
         The linear function that predictions add to f. Certificates speak of f.
+    target_transform_ : TargetTransform or None
+        The function of the targets that f was fitted to. `race_.transform_errors` has what each
+        that was tried missed on held-out rows.
     feature_importances_ : array of shape (columns,)
         How much the targets vary along each column, in units of its deviation; they add up to 1.
     learned_ : LearnedKernel
@@ -297,6 +406,8 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         The kernels that were compared, with their errors.
     alpha_ : float
         The ridge, as in `KernelRidge`.
+    category_blocks_ : list of arrays
+        The columns of each category, where one has five levels or more.
     function_, solution_, dual_coef_, X_fit_, intercept_, choice_ : as in `KernelRidge`.
 
     Examples
@@ -311,6 +422,7 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
 
     _: KW_ONLY
     linear_part: bool | str = "auto"
+    target_transform: str | None = "auto"
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -318,10 +430,21 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         begun = time.perf_counter()
         X, y, weights = admit_numbers(self, X, y, sample_weight)
         task = FitTask.root(self, X, y, weights, None)
-        linear = self._linear(X, y, weights)
+        linear, transform = self._linear(X, y, weights), self._transform(y, weights)
         rest = y if linear is None else y - linear(X)
-        found = self._learn(X, _standardised(rest), weights, task, begun)
-        fitted = self._ridge(X, rest, weights, found, begun) | {"linear_part_": linear}
+        names: Sequence[str] = ()
+        if transform is not None:
+            rest = transform.forward(y)
+        elif linear is None and self.target_transform == "auto":
+            names = worth_trying(y)
+        found = self._learn(X, _standardised(rest), weights, task, begun, transforms=names)
+        if found["race_"].transform is not None:
+            transform = TargetTransform.of(found["race_"].transform.name, y, weights)
+            rest = transform.forward(y)
+        if transform is not None:
+            transform = transform.smeared(rest, found["learned_"].held_out)
+        fitted = self._ridge(X, rest, weights, found, begun)
+        fitted |= {"linear_part_": linear, "target_transform_": transform}
         for name, value in fitted.items():
             setattr(self, name, value)
         task.end(lambda: fitted)
@@ -333,14 +456,28 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
             raise ValueError(
                 f'linear_part must be True, False or "auto"; got {self.linear_part!r}.'
             )
-        if not self.linear_part:
+        if not self.linear_part or self.target_transform in NAMES:
             return None
         linear, unexplained = linear_fit(Linear().points(X), y, weights, self.random_state)
         return linear if self.linear_part is True or unexplained < TUNING.nearly_linear else None
 
+    def _transform(self, y: Any, weights: Any) -> TargetTransform | None:
+        """The function of the targets that is asked for by name, or None."""
+        if self.target_transform in (None, "auto"):
+            return None
+        if self.target_transform not in NAMES or self.linear_part is True or y.ndim > 1:
+            raise ValueError(
+                'target_transform must be "auto" or None, or "log" or "rank" for one output '
+                f"without a linear part; got {self.target_transform!r} with targets of shape "
+                f"{tuple(y.shape)} and linear_part={self.linear_part!r}."
+            )
+        return TargetTransform.of(self.target_transform, y, weights)
+
     def predict(self, X: Any) -> Any:
-        """f(x) + b for every row of X, with the linear part where there is one."""
-        return function_values(self, X)
+        """f(x) + b for every row of X, with the linear part, and in the units of the targets."""
+        values = function_values(self, X)
+        transform = self.target_transform_
+        return values if transform is None else transform.backward(values)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions."""
@@ -365,7 +502,7 @@ class LearnedKernelClassifier(_Learned, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel, form, rounds, rows, held_out, time_limit, solver, centres, random_state, device :
+    kernel, form, rounds, rows, held_out, time_limit, solver, centres, local, random_state, device :
         As in `LearnedKernelRegressor`.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, which multiply those of the samples.

@@ -111,8 +111,9 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
         points = self._training_points(kernel, X, self.centres)
         solver, centres = self.solver, self.centres
         if is_automatic(solver):
-            self._check_tolerance()
-            if self._needs_centres(loss, points) and centres is None:
+            if not (is_number(self.tol) and 0 < self.tol < np.inf):
+                raise ValueError(f"tol must be a positive number; got {self.tol!r}.")
+            if centres is None and not (points.machine.uses_numpy or loss.is_smooth):
                 centres = _all_points(points, loss)
             if centres is not None:  # nothing is left to choose, and nothing need be measured
                 solver = Newton(max(float(self.tol), default_tolerance(loss, points.dtype)))
@@ -132,19 +133,11 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
         )
         return replace(posed, solver=self._limited(posed.solver))
 
-    def _check_tolerance(self) -> None:
-        if not (is_number(self.tol) and 0 < self.tol < np.inf):
-            raise ValueError(f"tol must be a positive number; got {self.tol!r}.")
-
     def _limited(self, solver: Any) -> Any:
         """The solver with the time limit, where it has none of its own."""
         if self.time_limit is None or not hasattr(solver, "time_limit"):
             return solver
         return solver if solver.time_limit else replace(solver, time_limit=self.time_limit)
-
-    def _needs_centres(self, loss: Loss, points: PointSet) -> bool:
-        """Dual ascent computes on the CPU; elsewhere kinks are smoothed by Newton's method."""
-        return is_automatic(self.solver) and not (points.machine.uses_numpy or loss.is_smooth)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions, or the share of right labels, as scikit-learn computes it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -36,12 +37,26 @@ class Tuning:
         Points up to which pairs are solved to rounding, which takes no longer.
     grouped : int
         Points of small classes whose matrix is computed at once.
+    by_rows : int
+        Points of a mean pair from which it is tried with the rows that its steps need.
+    few_rows : float
+        Of the rows of a pair, up to which computing them one by one beats computing blocks: a value
+        takes half as long again, and pairs do not share those of a class.
+    rows_of_large : int
+        The same of pairs beyond `one_call`, whose own way is quicker: a vain trial takes a tenth of
+        its time.
+    tried : int
+        Pairs at most that say whether the others need few rows.
     """
 
     one_matrix: int = 2048
     one_call: int = 3072
     exact: int = 512
     grouped: int = 400
+    by_rows: int = 256
+    few_rows: float = 0.125
+    rows_of_large: int = 64
+    tried: int = 8
 
 
 TUNING = Tuning()
@@ -129,9 +144,7 @@ class Machines(Sequence[Machine]):
     @property
     def relative_gaps(self) -> np.ndarray:
         """Of those that were not made another way."""
-        gap, primal = self.numbers[:, 1], self.numbers[:, 2]
-        scale = np.maximum(np.abs(primal), np.abs(primal - gap))
-        return gap / np.where(scale > 0, scale, 1.0)
+        return relative_gaps(self.numbers)
 
     def unsolved(self) -> list[int]:
         """The pairs that did not converge."""
@@ -158,6 +171,13 @@ class Machines(Sequence[Machine]):
 
     def __iter__(self) -> Iterator[Machine]:
         return (self[k] for k in range(len(self)))
+
+
+def relative_gaps(numbers: np.ndarray) -> np.ndarray:
+    """Of pairs, from b, the gap and the primal objective of each."""
+    gap, primal = numbers[:, 1], numbers[:, 2]
+    scale = np.maximum(np.abs(primal), np.abs(primal - gap))
+    return gap / np.where(scale > 0, scale, 1.0)
 
 
 Pose = Callable[[Gram, np.ndarray, np.ndarray], Problem]
@@ -215,10 +235,12 @@ class OneVersusOne:
         `costs` says that they are machines with the hinge loss and these factors of it.
         """
         machines, rest = None, list(range(len(self.pairs)))
-        if costs is not None and task is None and self._are_quick(solver):
+        if costs is not None and task is None and len(self.order) > TUNING.exact:
             few = has_few_features(self.gram)  # then what steps do not solve another method does
             machines = self._quickly(solver, costs, few)
-            rest = machines.unsolved() if few else []
+            if machines is not None:
+                large = self._pair_sizes > TUNING.one_call
+                rest = [k for k in machines.unsolved() if few or large[k]]
         if machines is not None and not rest:
             return machines
         found: dict[int, Machine] = {}
@@ -247,31 +269,109 @@ class OneVersusOne:
             machines.put(k, machine)
         return machines
 
-    def _are_quick(self, solver: DualAscent) -> bool:
+    @cached_property
+    def _pair_sizes(self) -> np.ndarray:
+        """How many points each pair has."""
+        first, second = np.array(self.pairs).T
+        return self.sizes[first] + self.sizes[second]
+
+    def _share_blocks(self, solver: DualAscent) -> bool:
         """Whether many small pairs share what is computed for a class, within memory."""
-        n, largest = len(self.order), int(np.sort(self.sizes)[-2:].sum())
-        if n <= TUNING.exact or len(self.pairs) < 3 or largest > TUNING.one_call:
+        n, largest = len(self.order), int(self._pair_sizes.max())
+        if len(self.pairs) < 3 or largest > TUNING.one_call:
             return False
         numbers = float((self.sizes.astype(float) ** 2).sum())
         rows = max(float(self.sizes.max()), min(TUNING.grouped, n))
         numbers += thread_count() * (float(largest) ** 2 + rows * n)
-        width = getattr(self.gram.x, "width", None)
-        known = laws.positive_definite(self.gram.kernel, width).yes
-        return known and 8.0 * numbers <= memory_budget(solver.cache)
+        return 8.0 * numbers <= memory_budget(solver.cache)
 
-    def _quickly(self, solver: DualAscent, costs: np.ndarray, some: bool) -> Machines:
-        """Some classes with all later ones at a time: their matrix is computed by one product.
+    def _quickly(self, solver: DualAscent, costs: np.ndarray, some: bool) -> Machines | None:
+        """Every pair in one compiled call: with the rows that it needs, or with whole blocks.
+
+        None where pairs are few and large, or the kernel may be indefinite.
 
         `some` says that a hundred steps for each point are to be enough.
         """
+        kernel, width = self.gram.kernel, getattr(self.gram.x, "width", None)
+        few, blocks = self._may_need_few_rows(), self._share_blocks(solver)
+        if not (few or blocks) or not laws.positive_definite(kernel, width).yes:
+            return None
+        ordered, points = costs[self.order], self.gram.x.take(self.order)
+        limit = solver.limit(len(ordered))
+        if some:
+            limit = min(limit, solver.tuning.steps_before_polish * int(self._pair_sizes.max()))
+        found = self._by_rows(solver, points, ordered, limit) if few else None
+        if found is None and blocks:
+            found = self._by_blocks(solver, points, ordered, limit)
+        if found is None:
+            return None
+        first, second = np.array(self.pairs).T
+        sums = np.add.reduceat(ordered, self.bounds[:-1])
+        return Machines(np.cumsum(self._pair_sizes), *found, sums[first] + sums[second], solver)
+
+    def _may_need_few_rows(self) -> bool:
+        """Whether it is worth a trial: pairs of some size, and more than one that is soon exact."""
+        several = len(self.pairs) >= 3 or len(self.order) > TUNING.one_matrix
+        return several and 2 * len(self.order) >= TUNING.by_rows * self.classes
+
+    def _by_rows(
+        self, solver: DualAscent, points: PointSet, costs: np.ndarray, limit: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """α and the other numbers of all pairs; None where those tried first need many rows.
+
+        Of others that do, the whole matrix is computed, and steps go on from where they were.
+        """
+        from mercer.solvers.dual.two_classes import SingleRows, TwoClasses
+
+        gram = Gram(self.gram.kernel, points, None, self.gram.memory)
+        if not SingleRows.suit(gram):
+            return None
+        rows, found = SingleRows(gram), [()] * len(self.pairs)  # type: list[Any]
+        parts = [costs[slice(*self.span(code))] for code in range(self.classes)]
+
+        def with_rows(k: int) -> None:
+            i, j = self.pairs[k]
+            size = len(parts[i]) + len(parts[j])
+            large = size > TUNING.one_call
+            most = TUNING.rows_of_large if large else math.ceil(TUNING.few_rows * size)
+            work = TwoClasses(size, solver.tolerance, limit, most)
+            places = self.span(i)[0], self.span(j)[0]
+            *found[k], used = work.solve_by_rows(rows, places, (parts[i], parts[j]))
+            self.gram.evaluations += used * size
+
+        def with_blocks(k: int) -> None:
+            i, j = self.pairs[k]
+            both = np.concatenate([np.arange(*self.span(code)) for code in (i, j)])
+            matrix, split = self._matrix(points.take(both), None, np.float64), len(parts[i])
+            blocks = matrix[:split, :split], matrix[:split, split:], matrix[split:, split:]
+            work = TwoClasses(len(both), solver.tolerance, limit)
+            found[k] = work.solve(*blocks, (parts[i], parts[j]), found[k][0])
+
+        def unsolved(some: Sequence[int]) -> list[int]:
+            open_ones = relative_gaps(np.array([found[k][1:] for k in some])) > solver.tolerance
+            return [k for k, still in zip(some, open_ones, strict=True) if still]
+
+        count = len(self.pairs)
+        first = range(0, count, -(-count // min(TUNING.tried, -(-count // TUNING.tried))))
+        rest = [k for k in range(count) if k not in first]
+        threads = thread_count()
+        with single_threaded_blas():
+            run(with_rows, first, threads)
+            if 2 * len(unsolved(first)) > len(first):
+                return None
+            run(with_rows, rest, threads)
+            small = self._pair_sizes <= TUNING.one_call
+            run(with_blocks, [k for k in unsolved(range(count)) if small[k]], threads)
+        return np.concatenate([one[0] for one in found]), np.array([one[1:] for one in found])
+
+    def _by_blocks(
+        self, solver: DualAscent, points: PointSet, costs: np.ndarray, limit: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Some classes with all later ones at a time: their matrix is computed by one product."""
         from mercer.solvers.dual.two_classes import TwoClasses
 
-        largest = int(np.sort(self.sizes)[-2:].sum())
-        points, ordered = self.gram.x.take(self.order), costs[self.order]
-        sums = np.add.reduceat(ordered, self.bounds[:-1])
+        largest = int(self._pair_sizes.max())
         groups, bounds = self._groups(), self.bounds.tolist()
-        limit = solver.limit(len(points))
-        limit = min(limit, solver.tuning.steps_before_polish * largest) if some else limit
         ends = np.cumsum(self.sizes**2)
         places, squares = ends - self.sizes**2, np.empty(int(ends[-1]))
         found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -292,19 +392,14 @@ class OneVersusOne:
                 if i + 1 == self.classes:
                     break
                 own = stripe[bounds[i] - start : bounds[i + 1] - start, bounds[i] - start :]
-                found[i] = work.solve_with_later(i, self.bounds, (squares, places), own, ordered)
+                found[i] = work.solve_with_later(i, self.bounds, (squares, places), own, costs)
 
         threads = thread_count() if getattr(self.gram.kernel, "parallel", True) else 1
         with single_threaded_blas():
             run(square, groups, threads)
             run(solved, groups, threads)
-        first, second = np.array(self.pairs).T
-        alphas, numbers = (
-            np.concatenate(parts)
-            for parts in zip(*(found[i] for i in range(self.classes - 1)), strict=True)
-        )
-        ends = np.cumsum(self.sizes[first] + self.sizes[second])
-        return Machines(ends, alphas, numbers, sums[first] + sums[second], solver)
+        parts = [found[i] for i in range(self.classes - 1)]
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))  # type: ignore[return-value]
 
     def _groups(self) -> list[range]:
         """Consecutive classes of few points together: a product for each class would cost more."""

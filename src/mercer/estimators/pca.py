@@ -18,7 +18,7 @@ from mercer.checks import check_nonnegative, is_count
 from mercer.estimators.fitting import with_stored_pairs
 from mercer.estimators.inputs import forget
 from mercer.estimators.ridge import KernelRidge
-from mercer.features import Nystroem
+from mercer.features import NormalEquations, Nystroem
 from mercer.features.centres import AnyChoice, Given, Uniform
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import RKHSFunction
@@ -217,11 +217,8 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _fit_all_points(self, X: Any) -> None:
         kernel = self._resolved_kernel(X)
-        if self._is_precomputed() and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
-                "K(X_train, X_train)."
-            )
+        if self._is_precomputed():
+            self._check_square(X)
         points = self._training_points(kernel, X)
         gram = with_stored_pairs(Gram(kernel, points))
         n = gram.shape[0]
@@ -232,7 +229,8 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         vectors, _ = svd_flip(u=vectors, v=None)
         if self.remove_zero_eig or self.n_components is None:
             values, vectors = values[values > 0], vectors[:, values > 0]
-        coefficients = vectors * _inverse_roots(values)
+        roots = np.sqrt(values)
+        coefficients = vectors * np.divide(1.0, roots, out=np.zeros_like(roots), where=values > 0)
         coefficients -= coefficients.mean(axis=0)  # rounding only: K is centred
         self.offset_ = means @ coefficients
         self.explained_variance_ratio_ = values / trace if trace > 0 else 0.0 * values
@@ -269,7 +267,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         randomized = solver == "randomized"
         steps = 1 + self._powers(n, count) if randomized else self.max_iter or 300
         floor = few.units * float(np.finfo(gram.dtype).eps)
-        found = linalg.leading_eigenpairs(
+        pairs = linalg.leading_eigenpairs(
             multiply,
             n,
             count,
@@ -279,7 +277,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             extra=few.oversampling if randomized else few.extra,
             random_state=self.random_state,
         )
-        return sums[0] / n, found.values, found.vectors
+        return sums[0] / n, pairs.values, pairs.vectors
 
     def _powers(self, n: int, count: int) -> int:
         if isinstance(self.iterated_power, Integral):
@@ -305,15 +303,16 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _fit_features(self, sums: _Sums) -> None:
         phi, kernel = sums.features, sums.features.kernel_
-        values, turns = linalg.eigen(sums.covariance())
+        means, covariance, trace = sums.moments()
+        values, turns = linalg.eigen(covariance)
         count = len(values) if self.n_components is None else min(len(values), self.n_components)
         values, turns = values[::-1][:count], turns[:, ::-1][:, :count]
         values = _check_psd_eigenvalues(values, enable_warnings=False)
         if self.remove_zero_eig or self.n_components is None:
             values, turns = values[values > 0], turns[:, values > 0]
         turns, _ = svd_flip(u=turns, v=None)
-        self.offset_ = sums.means() @ turns
-        self.explained_variance_ratio_ = values / sums.trace()
+        self.offset_ = means @ turns
+        self.explained_variance_ratio_ = values / trace
         self.kernel_, self.X_fit_ = kernel, phi.components_
         coefficients = np.asarray(phi.normalization_, np.float64).T @ turns
         centres = kernel.points(phi.components_)
@@ -383,31 +382,26 @@ class _Sums:
     """Sums over points of their features: all that components on centres need of them."""
 
     def __init__(self, features: Nystroem) -> None:
-        self.features = features
-        width = features.feature_count
-        self.count, self.products, self.sums = 0, np.zeros((width, width)), np.zeros(width)
-        self.diagonal = 0.0
+        self.features, self.diagonal = features, 0.0
+        self.equations: NormalEquations | None = None
 
     def add(self, X: Any) -> None:
-        known = self.features.normal_equations(X, np.ones(length(X)))
-        self.count += length(X)
-        self.products += known.gram
-        self.sums += known.feature_sums
+        fresh = self.features.normal_equations(X, np.ones(length(X)))
+        self.equations = fresh if self.equations is None else self.equations + fresh
         kernel = self.features.kernel_
         self.diagonal += float(np.sum(Gram(kernel, kernel.points(X)).diagonal(), dtype=np.float64))
 
-    def means(self) -> np.ndarray:
-        return self.sums / self.count
+    def moments(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Means of features, ZᵀHZ, and the trace of HKH.
 
-    def covariance(self) -> np.ndarray:
-        """ZᵀHZ, whose eigenvalues are those of the Nyström approximation of HKH."""
-        means = self.means()
-        return self.products - self.count * means[:, None] * means
-
-    def trace(self) -> float:
-        """The trace of HKH, with the mean of K by its Nyström approximation."""
-        rest = self.diagonal - self.count * float(self.means() @ self.means())
-        return max(rest, math.ulp(0.0))
+        The eigenvalues of ZᵀHZ are those of the Nyström approximation of HKH; the trace has the
+        mean of K by it.
+        """
+        assert self.equations is not None
+        count = self.equations.total
+        means = self.equations.feature_sums / count
+        covariance = self.equations.gram - count * means[:, None] * means
+        return means, covariance, max(self.diagonal - count * float(means @ means), math.ulp(0.0))
 
 
 def _dense_eigenpairs(
@@ -420,8 +414,3 @@ def _dense_eigenpairs(
     values, vectors = linalg.eigen(matrix)
     order = np.argsort(-np.abs(values) if by_size else -values, kind="stable")[:count]
     return means, values[order], vectors[:, order]
-
-
-def _inverse_roots(values: np.ndarray) -> np.ndarray:
-    """1/√λ, and 0 for eigenvalues that are 0."""
-    return np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)

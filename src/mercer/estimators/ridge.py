@@ -55,6 +55,7 @@ from mercer.solvers.spectral import SpectralPath
 
 MATRICES = 5  # of the size of K that an eigendecomposition takes: K, its copy, two of work, vectors
 PATH_FITS = 0.4  # fits that an α of a path takes about as long as, where rows are held out
+PATH_FITS_ON_CENTRES = 0.05  # the same on centres, where all α share every pass over the rows
 PATIENCE = 120.0  # seconds of a search beyond which centres are taken
 
 PathOfRidges = SpectralPath | CentresPath | HeldOutPath
@@ -260,10 +261,10 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
     """Kernel ridge regression whose α and lengthscale are chosen by leave-one-out or held-out rows.
 
     Each lengthscale costs one eigendecomposition, which gives the leave-one-out predictions for
-    every α at once, without refitting. With `validation_fraction` it costs a path over α instead,
-    each α solved from the solution of the last one, with one preconditioner for all: about as much
-    as one or two more fits for a few α, on any number of rows, and more for tiny ones. The score is
-    the mean squared error of those predictions, pooled over points and outputs.
+    every α at once, without refitting. With `validation_fraction` it costs a path over α instead:
+    on centres all α share every pass over the rows, which takes about as long as one more fit; on
+    all points each α is solved from the solution of the last one, with one preconditioner for all.
+    The score is the mean squared error of those predictions, pooled over points and outputs.
 
     Parameters
     ----------
@@ -409,7 +410,8 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
             choice = automatic.choose(
                 base, points, ridge=alpha, centres=asked, outputs=_outputs(y), iterative=True
             )
-            fits = 1.0 + PATH_FITS * len(self._candidate_alphas())
+            each = PATH_FITS_ON_CENTRES if asked or not choice.chosen.exact else PATH_FITS
+            fits = 1.0 + each * len(self._candidate_alphas())
             seconds = (1.0 + count * fits) * choice.chosen.seconds
         elif asked is not None:
             seconds = self._seconds_on_centres(base, X, y, min(int(asked), n), count)
@@ -534,7 +536,7 @@ def _searched(
     def judged(kernel: Kernel) -> tuple[PathOfRidges, np.ndarray]:
         path = path_of(kernel)
         if isinstance(path, HeldOutPath):
-            return path, path.errors(ridges.tolist())
+            return path, path.errors(ridges.tolist(), keep=len(kernels) == 1)
         return path, hosted(path.leave_one_out_errors(ridges.tolist()))[0].mean(axis=1)
 
     errors = np.full((len(kernels), len(ridges)), np.nan)

@@ -21,6 +21,7 @@ from mercer.arrays import as_numpy, beside, namespace, to_precision
 from mercer.checks import is_number
 from mercer.estimators.calibration import calibrated, predict_log_proba, predict_proba
 from mercer.estimators.certified import certificate
+from mercer.estimators.early_stopping import stopping_rule, validation_scores
 from mercer.estimators.fitting import keep, with_stored_pairs
 from mercer.estimators.inputs import (
     admit_labels,
@@ -132,7 +133,8 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
             shrinking=None if self.shrinking else False,
         )
         limit = solver.limit(points) if self.max_iter == -1 else int(self.max_iter)
-        return replace(solver, max_iterations=limit)
+        stopping = stopping_rule(self) if getattr(self, "early_stopping", False) else None
+        return replace(solver, max_iterations=limit, stopping=stopping)
 
     def _supported(
         self, gram: Gram, support: np.ndarray, coefficients: np.ndarray, unit: float
@@ -293,9 +295,13 @@ class SupportVectorClassifier(SupportVectorMachine):
         solver = self._solver(len(codes))
         task = FitTask.root(self, X, y, weights, len(pairs.pairs))
         listening = task if task.has_callbacks else None
-        machines = pairs.solve(self._problem, solver, listening, self._hinge_costs(costs))
+        hinges = self._hinge_costs(costs) if solver.stopping is None else None
+        machines = pairs.solve(self._problem, solver, listening, hinges)
         attributes = self._attributes(gram, pairs, machines)
         attributes |= {"classes_": classes, "class_weight_": factors}
+        if solver.stopping is not None:
+            scores = [validation_scores(machine.solution) for machine in machines]
+            attributes["validation_scores_"] = scores[0] if len(scores) == 1 else scores
         attributes |= calibrated(self, X, y, weights)
         reported = range(len(machines)) if self.verbose else machines.unsolved()
         self._keep(attributes, *(machines[k].solution.status for k in reported))
@@ -531,12 +537,17 @@ class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
     break_ties : bool, default=False
         Whether `predict` breaks ties of votes by scores.
     random_state : int, RandomState instance or None
-        Shuffles the rows where `probability` calibrates; nothing else is random.
+        Shuffles the rows where `probability` calibrates, and draws those that are held out.
+    early_stopping, validation_fraction, n_iter_no_change :
+        As in `SVR`, with the hinge loss; each pair of classes is a problem of its own, and ends at
+        its own best round. C must be finite.
 
     Attributes
     ----------
     support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, n_iter_ :
         As in scikit-learn.
+    validation_scores_ : array, or list of arrays
+        With early stopping, as in `SVR`; one for each pair of several classes.
     class_weight_ : array
         The factor of C of each class.
     function_ : RKHSFunction
@@ -555,10 +566,18 @@ class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
 
     _: KW_ONLY
     C: float = 1.0
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_infinite_or_number(self, "C")
+        if self.early_stopping and np.isinf(self.C):
+            raise ValueError(
+                "early_stopping needs a finite C: with C = ∞ only a function that separates all "
+                "classes is a solution, and none on the way to it is."
+            )
 
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         return Problem(gram, y, Hinge(), 1.0 / (self.C * weights.sum()), weights, True)
@@ -691,11 +710,21 @@ class SVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
     max_iter : int, default=-1
         How many steps to take at most; −1 for 100,000 + 1,000 for each point, at most
         ten million. A fit that ends there warns, and says what to do.
+    early_stopping : bool, default=False
+        Whether to hold rows out and return the round of the solver that predicts them best. A round
+        brings about 1,000 coefficients to their best values, so that few points take few rounds.
+    validation_fraction : float, default=0.1
+        The share of rows that is held out.
+    n_iter_no_change : int, default=10
+        Stop after this many rounds without a better score.
 
     Attributes
     ----------
     support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, n_iter_ :
         As in scikit-learn.
+    validation_scores_ : array
+        With early stopping, minus the mean loss of the held-out rows before the first round and
+        after each; `mercer.plotting.HistoryDisplay` draws it.
     function_ : RKHSFunction
         f, without the intercept.
     solution_ : Solution
@@ -713,6 +742,9 @@ class SVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
     _: KW_ONLY
     C: float = 1.0
     epsilon: float = 0.1
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation import gradients
-from mercer.evaluation.execution import Plan, RowMap, RowPass
+from mercer.evaluation.execution import Names, Plan, RowMap, RowPass, added_passes
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import PointSet
@@ -139,12 +139,9 @@ class OwnBlocks(Tiled):
         return gradients.from_blocks(self.kernel, self.x, self.y, values)
 
     def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None
+        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
     ) -> dict[str, Any]:
-        raise ValueError(
-            f"{self.kernel!r} has no expression, so its derivatives in its parameters are not "
-            "known: write the kernel as a class with an expression()."
-        )
+        return {}  # without an expression there are differences only
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,18 +169,12 @@ class Factors:
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         """B Aᵀ M(A Bᵀ V), strip by strip of the rows."""
         weights = self.columns.T @ values.astype(np.float64)
-        total: Any = 0.0
-        sums: list[Any] = []
-        kept: list[Any] = []
-        for start, stop in spans(self.rows.shape[0], STRIP):
+
+        def passed(start: int, stop: int) -> RowPass:
             strip = self.rows[start:stop]
             mapped = row_map(start, stop, (strip @ weights).astype(values.dtype))
-            total = total + strip.T @ np.asarray(mapped.product, np.float64)
-            sums.append(mapped.sums)
-            kept.append(mapped.values)
-        added = None if sums[0] is None else sum(sums[1:], sums[0])
-        return RowPass(
-            np.asarray(self.columns @ total),
-            added,
-            None if kept[0] is None else np.concatenate(kept),
-        )
+            product = strip.T @ np.asarray(mapped.product, np.float64)
+            return RowPass(product, mapped.sums, mapped.values)
+
+        total = added_passes(passed(*span) for span in spans(self.rows.shape[0], STRIP))
+        return total._replace(product=np.asarray(self.columns @ total.product))

@@ -7,23 +7,30 @@ up on each worker before it leaves.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from operator import attrgetter, itemgetter
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from mercer.arrays import Array, as_numpy, on_device
 from mercer.distributed.blockwise import with_fields, with_rows, without_rows
 from mercer.distributed.cards import card, resident
-from mercer.distributed.placement import Broadcast, Placement
-from mercer.distributed.reductions import add_up
-from mercer.distributed.rows import Rows, spread
-from mercer.evaluation.cluster_plan import ClusterPlan, Work, measured_plan
-from mercer.evaluation.execution import Plan, RowMap, RowPass
+from mercer.distributed.placement import Broadcast
+from mercer.distributed.reductions import add_up, by_block
+from mercer.distributed.rows import Rows
+from mercer.evaluation.execution import Affine, Names, Plan, RowMap, RowPass, added_passes
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import DensePoints, PointSet
-from mercer.runtime.budget import Memory
+from mercer.runtime.budget import Memory, in_words
+
+PROBE = 1 << 16  # rows of each block on which a pass is timed
+CERTIFY = 1  # passes in float64 that end a fit
+OTHERS = 35  # waits for the cluster besides passes, in each Newton step, as long as an empty pass
+ROW = 2000  # kernel values in float64 that take as long as the risk, gap and rounding of a row
 
 
 class Part(NamedTuple):
@@ -57,22 +64,18 @@ class OverBlocks:
 
     def __init__(self, rows: Rows, local: Callable[[Any, Any], Any], common: Any) -> None:
         self.rows, self.local, self.placement = rows, local, rows.placement
-        self.common = self._on_each_worker(common)
-
-    def _on_each_worker(self, common: Any) -> list[Any]:
-        """The common part as a result of a task of each worker: what is bound is not dropped."""
-        copies = self.placement.each_group("centres", _first, [common] * len(self.rows.blocks()))
-        of_block: list[Any] = [None] * len(self.placement.lengths)
-        held = [group for group in self.placement.groups if group]
-        for group, copy in zip(held, copies, strict=True):
-            for i in group:
-                of_block[i] = copy
-        return of_block
+        # The common part is the result of a task of each worker: what is bound is not dropped.
+        every = [common] * len(rows.blocks())
+        copies = self.placement.each_group("centres", itemgetter(0), every)
+        groups = [group for group in self.placement.groups if group]
+        of_blocks = [copy for group, copy in zip(groups, copies, strict=True) for _ in group]
+        self.common = by_block(self.placement, of_blocks)
 
     def product(self, values: np.ndarray) -> Rows:
         """K V, which stays on the workers."""
         self.placement.refresh()
-        blocks = self._each("product", multiply_block, self.placement.shared("vector", values))
+        vector = self.placement.shared("vector", values)
+        blocks = self._each("product", partial(of_block, "product"), vector)
         sample = np.empty((0, values.shape[1]), values.dtype)
         return Rows(self.placement, sample, blocks)
 
@@ -85,43 +88,35 @@ class OverBlocks:
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         """Kᵀ M(K V): V goes to each worker, the sum over its blocks comes back."""
         self.placement.refresh()
-        slots, arrays = without_rows(row_map, self._has_rows)
-        leaves = [self._as_rows(part).blocks("row-values") for part in arrays]
-        given = [list(blocks) for blocks in zip(*leaves, strict=True)] if leaves else None
-        if given is None:
-            given = [[] for _ in self.placement.lengths]
+        count = self.placement.rows
+
+        def has_rows(part: Any) -> bool:
+            several = isinstance(part, np.ndarray) and part.ndim > 0 and len(part) == count > 1
+            return several or isinstance(part, Rows)
+
+        slots, arrays = without_rows(row_map, has_rows)
+        leaves = [self.rows.placed(part).blocks("row-values") for part in arrays]
+        given = [[blocks[i] for blocks in leaves] for i in range(len(self.placement.lengths))]
         arguments = self._beside_blocks(Broadcast(Vector(values, slots)), given)
         parts, total = self.placement.summed("row-pass", pass_block, _added_parts, *arguments)
         product, sums, sample = total
         if sample is None:
             return RowPass(product, sums, None)
-        kept = self.placement.each_block("row-pass-values", _values_of, parts)
-        return RowPass(product, sums, Rows(self.placement, sample, kept))
-
-    def _has_rows(self, part: Any) -> bool:
-        """Whether a part of a row map has a row for each row of K."""
-        if isinstance(part, Rows):
-            return True
-        rows = self.placement.rows
-        return isinstance(part, np.ndarray) and part.ndim > 0 and len(part) == rows > 1
-
-    def _as_rows(self, part: Any) -> Rows:
-        return part if isinstance(part, Rows) else spread(part, self.placement)
+        images = self.placement.each_block("row-pass-values", attrgetter("values"), parts)
+        return RowPass(product, sums, Rows(self.placement, sample, images))
 
     def diagonal(self) -> Rows:
         """k(x_i, x_i)."""
-        return self._computed("diagonal", diagonal_block, 1)
+        return self._computed("diagonal", "diagonal")
 
     def block(self) -> Rows:
         """K, stored where the rows are."""
-        return self._computed("matrix", whole_block, 2)
+        return self._computed("matrix", "block")
 
-    def _computed(self, name: str, function: Callable[..., Any], ndim: int) -> Rows:
-        blocks = self._each(name, function)
-        first = self.placement.fetched(
-            self.placement.client.submit(_without_rows, blocks[0], pure=False)
-        )
-        return Rows(self.placement, first, blocks)
+    def _computed(self, name: str, verb: str) -> Rows:
+        blocks = self._each(name, partial(of_block, verb))
+        empty = self.placement.client.submit(itemgetter(slice(0)), blocks[0], pure=False)
+        return Rows(self.placement, self.placement.fetched(empty), blocks)
 
     def _each(self, name: str, function: Callable[..., Any], *more: Any) -> list[Any]:
         return self.placement.each_block(name, function, *self._beside_blocks(*more))
@@ -135,16 +130,16 @@ class OverBlocks:
 # ---- on a worker ---------------------------------------------------------------------------------
 
 
-def multiply_block(local: Any, common: Any, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """A block of K V."""
-    return as_numpy(local(rows, common).product(_placed(local, values)))
+def of_block(
+    verb: str, local: Any, common: Any, rows: np.ndarray, *values: np.ndarray
+) -> np.ndarray:
+    """The answer of an execution for a block."""
+    return as_numpy(getattr(local(rows, common), verb)(*(_placed(local, v) for v in values)))
 
 
-def transpose_block(local: Any, common: Any, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """KᵀV of a block."""
-    return np.asarray(
-        as_numpy(local(rows, common).transposed_product(_placed(local, values))), np.float64
-    )
+def transpose_block(*arguments: Any) -> np.ndarray:
+    """KᵀV of a block, in the precision in which blocks are added up."""
+    return np.asarray(of_block("transposed_product", *arguments), np.float64)
 
 
 def pass_block(
@@ -156,46 +151,9 @@ def pass_block(
     return Part(*(None if part is None else as_numpy(part) for part in result))
 
 
-def diagonal_block(local: Any, common: Any, rows: np.ndarray) -> np.ndarray:
-    """k(x, x) of a block."""
-    return as_numpy(local(rows, common).diagonal())
-
-
-def whole_block(local: Any, common: Any, rows: np.ndarray) -> np.ndarray:
-    """A block of K."""
-    return as_numpy(local(rows, common).block())
-
-
 def _placed(local: Any, thing: Any) -> Any:
-    """A vector or a row map where a block is computed."""
-    return _there(thing) if getattr(local, "on_card", False) else thing
-
-
-def _first(things: list[Any]) -> Any:
-    return things[0]
-
-
-def _values_of(part: Part) -> Any:
-    return part.values
-
-
-def _without_rows(block: np.ndarray) -> np.ndarray:
-    return block[:0]
-
-
-def _added_parts(parts: list[Any]) -> tuple[Any, Any, Any]:
-    """Sums of products and of small numbers, in order; rows are represented by none of them."""
-    product, sums = parts[0][0], parts[0][1]
-    for part in parts[1:]:
-        product = product + part[0]
-        sums = sums if sums is None else sums + part[1]
-    values = parts[0][2]
-    return product, sums, None if values is None else values[:0]
-
-
-def _there(thing: Any) -> Any:
-    """Arrays, and those in a row map, on the card of this worker where it has one."""
-    device = card()
+    """A vector or a row map where a block is computed: on the card of this worker if it has one."""
+    device = card() if getattr(local, "on_card", False) else None
     if device is None:
         return thing
 
@@ -203,6 +161,12 @@ def _there(thing: Any) -> Any:
         return _uploaded(part, device) if isinstance(part, np.ndarray) else part
 
     return with_fields(thing, moved)
+
+
+def _added_parts(parts: list[Any]) -> tuple[Any, Any, Any]:
+    """Sums of products and of small numbers, in order; rows are represented by none of them."""
+    total, values = added_passes(RowPass(*part[:2]) for part in parts), parts[0][2]
+    return total.product, total.sums, None if values is None else values[:0]
 
 
 def _uploaded(rows: np.ndarray, device: str) -> Any:
@@ -219,7 +183,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class KernelOnBlock:
-    """K(block, centres) on a worker: its packed centres are kept as long as they are used."""
+    """K(block, centres) on a worker: its packed centres are cached as long as they are used."""
 
     dtype: str
     memory: Memory
@@ -230,13 +194,9 @@ class KernelOnBlock:
     def __call__(self, rows: np.ndarray, common: Columns) -> Any:
         from mercer.evaluation.dispatch import execution_for
 
-        x: Any = _points(rows, self.names)
+        x: Any = _on_card(DensePoints(rows, self.names))
         y = x if common.centres is None else _on_card(common.centres)
         return execution_for(common.kernel, x, y, self.dtype, self.memory, self.precision)
-
-
-def _points(rows: np.ndarray, names: tuple[str, ...] | None) -> PointSet:
-    return _on_card(DensePoints(rows, names))
 
 
 def _on_card(points: Any) -> Any:
@@ -300,7 +260,9 @@ class Cluster:
     def gradient(self, values: Array) -> Array:
         raise NotImplementedError("gradients at rows on a cluster: take some of the rows first.")
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Any]:
         raise NotImplementedError("slopes in parameters with rows on a cluster: take some rows.")
 
     @property
@@ -314,16 +276,141 @@ class Cluster:
 
     def forecast(self, work: Work) -> ClusterPlan:
         """Time and memory of a fit here: a few passes over some of the rows are timed."""
-        return measured_plan(self, work)
+        latency, value = _measured_pass(self, work.dtype, work.outputs)
+        single = work.dtype != "float64"
+        exact = _measured_pass(self, "float64", work.outputs)[1] if single else value
+        return ClusterPlan(work, self.workers, value, exact, latency)
 
     def plan(self, columns: int) -> Plan:
-        placement: Placement = self.x.rows.placement
-        size = 8 * len(self.y) * columns
-        return Plan(
-            f"cluster of {len(placement.groups)} workers",
-            "",
-            (max(placement.lengths), len(self.y)),
-            len(placement.groups),
-            False,
-            size * (2 * len(placement.groups) + 2),
+        tile = max(self.x.rows.placement.lengths), len(self.y)
+        memory = 8 * len(self.y) * columns * (2 * self.workers + 2)
+        return Plan(f"cluster of {self.workers} workers", "", tile, self.workers, False, memory)
+
+
+# ---- the time of a fit ---------------------------------------------------------------------------
+#
+#     t = t₀ + n (P M + ρ) τ / W + (P + R) ℓ
+#
+# for P passes over n rows on M centres by W workers. τ, the time of one kernel value that is used
+# on both sides, and ℓ, that of a pass without rows, are measured on the workers; ρ is the work on
+# each row besides, in kernel values of float64, and R the waits for sums over rows and for what is
+# fetched; t₀ is what the client does alone, from the speed of its matrix products.
+
+
+class Work(Protocol):
+    """The amount of work of a fit, wherever the rows are."""
+
+    rows: int
+    centres: int
+    outputs: int
+    dtype: str
+    newton: int  # steps
+
+    @property
+    def width(self) -> int:
+        """The columns of the points."""
+
+    @property
+    def passes(self) -> float:
+        """Over all rows, in the precision of the points."""
+
+    @property
+    def seconds_beside(self) -> float:
+        """Of what is no pass, here."""
+
+    @property
+    def memory_beside(self) -> int:
+        """Bytes of what is here."""
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """Time, memory and traffic of a fit on centres, for any number of rows and workers.
+
+    Attributes
+    ----------
+    work : Work
+        n, M, P, t₀ and the memory of the client.
+    workers : int
+        W.
+    value_seconds, exact_value_seconds : float
+        τ in the precision of the points, and in float64.
+    latency : float
+        ℓ, seconds of a pass without rows.
+    """
+
+    work: Any
+    workers: int
+    value_seconds: float
+    exact_value_seconds: float
+    latency: float
+
+    def scaled(
+        self, rows: int, workers: int | None = None, centres: int | None = None
+    ) -> ClusterPlan:
+        """The plan for other rows and centres, on as many workers of the same kind as are said."""
+        work = replace(self.work, rows=rows, centres=centres or self.work.centres)
+        return replace(self, work=work, workers=workers or self.workers)
+
+    @property
+    def seconds(self) -> float:
+        """t₀ + n(PM + ρ)τ/W + (P + R)ℓ, with the passes in float64 that certify the answer."""
+        work = self.work
+        passed = work.passes * work.centres * self.value_seconds
+        exact = (CERTIFY * work.centres + ROW * work.newton) * self.exact_value_seconds
+        waits = work.passes + CERTIFY + OTHERS * work.newton
+        share = work.rows / self.workers
+        return work.seconds_beside + share * (passed + exact) + waits * self.latency
+
+    @property
+    def worker_memory(self) -> float:
+        """Bytes of rows on each worker: coordinates, and targets, shares, values and slopes."""
+        work = self.work
+        each = np.dtype(work.dtype).itemsize * work.width + 8 * (2 + 5 * work.outputs)
+        return float(work.rows) * each / self.workers
+
+    @property
+    def traffic(self) -> int:
+        """Numbers that travel in a pass: V to each worker, the sums of all workers back."""
+        return (2 * self.workers + 2) * self.work.centres * self.work.outputs
+
+    def __str__(self) -> str:
+        work = self.work
+        return (
+            f"On the cluster: t = t₀ + n(PM + ρ)τ/W + (P + R)ℓ = {_words(self.seconds)}, for P = "
+            f"{work.passes + CERTIFY:.0f} passes over n = {work.rows:,} rows on M = "
+            f"{work.centres:,} centres by W = {self.workers} workers. Measured there: τ = "
+            f"{1e9 * self.value_seconds:.2g} ns for a kernel value, "
+            f"{1e9 * self.exact_value_seconds:.2g} ns in float64, and ℓ = "
+            f"{1e3 * self.latency:.0f} ms for a pass without rows, R = {OTHERS * work.newton} "
+            f"being other waits of that kind, ρ = {ROW * work.newton:,} kernel values for what "
+            "each row needs besides; here t₀ = "
+            f"{_words(work.seconds_beside)} for the preconditioner.\n"
+            f"Memory: {in_words(int(self.worker_memory))} of rows on each worker, "
+            f"{in_words(work.memory_beside)} here. Traffic: (2W + 2)Mk = {self.traffic:,} numbers "
+            "a pass."
         )
+
+
+def _words(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:,.0f} s"
+
+
+def _measured_pass(cluster: Any, dtype: str, outputs: int) -> tuple[float, float]:
+    """ℓ, and τ: seconds of a pass without rows, and for each kernel value on one worker."""
+    values = np.ones((len(cluster.y), outputs), dtype)
+    empty, some = (_timed_pass(cluster.heads(rows, dtype), values) for rows in (1, PROBE))
+    pairs = (some[1] - empty[1]) * len(cluster.y)
+    return empty[0], max(some[0] - empty[0], 0.0) * cluster.workers / max(pairs, 1)
+
+
+def _timed_pass(part: Any, values: np.ndarray) -> tuple[float, int]:
+    """Seconds of a pass, and over how many rows."""
+    row_map = Affine(np.ones((1, 1)), np.zeros((1, values.shape[1])))
+    part.row_pass(values, row_map)  # code is loaded, centres are sent
+    taken = []
+    for _ in range(3):
+        start = time.perf_counter()
+        part.row_pass(values, row_map)
+        taken.append(time.perf_counter() - start)
+    return min(taken), len(part.x)

@@ -6,18 +6,22 @@ numba, torch and triton are imported on first use; `import mercer` does not load
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from mercer.evaluation.blocks import OwnBlocks
-from mercer.evaluation.execution import Execution, Hosted
+from mercer.evaluation.execution import Adapted, Execution, Hosted
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.reference import Reference
 from mercer.evaluation.streamed import Streamed, is_streamed
-from mercer.evaluation.widened import Widened, leaves_single
-from mercer.points import HostedPoints, PointSet, VectorPoints
+from mercer.points import HostedPoints, PointSet, SparsePoints, VectorPoints
 from mercer.runtime.budget import Memory
 
 PRECISIONS = (None, "float32", "tf32", "float64", "reference")
+LARGEST_COORDINATE = 1e15  # whose squares, times many columns, are numbers of float32
+STEEPEST_PARAMETER = 1e30  # parameter, as 1/ℓ², alone and times a squared distance
 
 
 def execution_for(
@@ -51,7 +55,8 @@ def execution_for(
     from mercer.evaluation.cpu.execution import Cpu
 
     if dtype == "float32" and leaves_single(program, x, y):
-        return Widened(Cpu(kernel, program, x, y, "float64", memory))
+        wide = Cpu(kernel, program, x, y, "float64", memory)
+        return Adapted(wide, partial(np.asarray, dtype=np.float64), _narrow)
     return Cpu(kernel, program, x, y, dtype, memory)
 
 
@@ -63,11 +68,39 @@ def _for_tensors(
 
     if is_streamed(x) or is_streamed(y):
         return Streamed(kernel, x, y, dtype, memory, precision)
-    if execution.runs_on_the_device(x):
+    if not execution.is_host(x.device):
         return execution.on_device(kernel, x, y, dtype, precision)
     rows = x.host()
     columns = rows if y is x else y.host()
     return execution.ThroughNumPy(execution_for(kernel, rows, columns, dtype, memory, precision))
+
+
+def leaves_single(program: Program, x: Any, y: Any) -> bool:
+    """Whether points in their units, or the constants of a kernel, leave the range of float32.
+
+    Squares of numbers beyond 1e19, or below 1e-19, are not numbers of float32. A kernel of x/ℓ is
+    the same in every unit, and so are its values: they are computed in float64 then.
+    """
+    scales = [abs(scale) for view in program.views for scale in view.scales or () if scale]
+    steepest = max([1.0, *map(abs, program.parameters)])
+    if steepest > STEEPEST_PARAMETER:
+        return True
+    for points in (x,) if y is x else (x, y):
+        values = points.rows.data if isinstance(points, SparsePoints) else points.rows
+        largest = max(float(values.max()), -float(values.min())) if values.size else 0.0
+        sizes = [largest * scale for scale in (1.0, *scales)]
+        fits = (
+            min(sizes) >= 1.0 / LARGEST_COORDINATE
+            and max(sizes) ** 2 * steepest <= STEEPEST_PARAMETER
+        )
+        if largest and not fits:
+            return True
+    return False
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
 
 
 PLAIN = frozenset({bool, int, float, str, type(None)})  # fields by which kernels are compared

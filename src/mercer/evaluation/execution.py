@@ -1,4 +1,4 @@
-"""The wall: what a way of computing with K(X, Y) owes, and what is handed to it and back.
+"""The wall: what a way of computing with K(X, Y) implements, and what is handed to it and back.
 
 `Execution` is all that operators know of CPUs, GPUs and other places. A new one is a class with
 these methods and a line in `dispatch.execution_for`.
@@ -6,11 +6,13 @@ these methods and a line in `dispatch.execution_for`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from mercer.arrays import Array, as_numpy, namespace, to_precision
 
+Names = Collection[str] | None  # of parameters; None for all
 SPLIT_BITS = 24  # of a float32: what rounding takes from a number is below 2⁻²⁴ times its size
 
 
@@ -55,6 +57,20 @@ class RowPass(NamedTuple):
     product: Array
     sums: Array = None  # None where the map has none
     values: Array = None
+
+
+def added_passes(passes: Iterable[RowPass]) -> RowPass:
+    """The pass over all blocks of rows: products and sums are added in order, values joined."""
+    product: Any = 0.0
+    sums: Any = None
+    values: list[Array] = []
+    for part in passes:
+        product = product + part.product
+        if part.sums is not None:
+            sums = part.sums if sums is None else sums + part.sums
+        if part.values is not None:
+            values.append(part.values)
+    return RowPass(product, sums, namespace(*values).concat(values, axis=0) if values else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,8 +236,10 @@ class Execution(Protocol):
     def gradient(self, values: Array) -> Array:
         """∇ₓ Σ_j v_j k(x, y_j) at every row x; shape (n, columns of V, coordinates)."""
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
-        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, by its name.
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Any]:
+        """Σ_t u_tᵀ(∂K/∂θ)v_t for every parameter θ of the kernel, or some of them, by its name.
 
         Without `right`, `left` is a matrix P of weights, and the sum Σ_ij P_ij ∂k(x_i, y_j)/∂θ.
         """
@@ -230,21 +248,51 @@ class Execution(Protocol):
         """The plan of a product with so many columns, which is not computed."""
 
 
-@dataclass(frozen=True, eq=False)
-class Hosted:
-    """K(X, Y) of points on a device for numbers on the host: they are copied there and back."""
+class Adapted:
+    """An execution for numbers of another precision, library or place, which are converted.
 
-    inside: Execution
-    points: Any  # on the device
+    `bring` makes numbers of the execution `inside` from a caller's, `back` a caller's from its own.
+    """
 
-    def _brought(self, values: Array) -> Array:
-        return self.points.vector(values)
+    def __init__(
+        self, inside: Execution, bring: Callable[[Any], Any], back: Callable[[Any], Any]
+    ) -> None:
+        self.inside, self.bring, self.back = inside, bring, back
 
     def product(self, values: Array) -> Array:
-        return as_numpy(self.inside.product(self._brought(values)))
+        return self.back(self.inside.product(self.bring(values)))
 
     def transposed_product(self, values: Array) -> Array:
-        return as_numpy(self.inside.transposed_product(self._brought(values)))
+        return self.back(self.inside.transposed_product(self.bring(values)))
+
+    def row_pass(self, values: Array, row_map: RowMap) -> RowPass:
+        return self.inside.row_pass(self.bring(values), row_map)
+
+    def block(self) -> Array:
+        return self.back(self.inside.block())
+
+    def diagonal(self) -> Array:
+        return self.back(self.inside.diagonal())
+
+    def gradient(self, values: Array) -> Array:
+        return self.back(self.inside.gradient(self.bring(values)))
+
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Array]:
+        other = None if right is None else self.bring(right)
+        return self.inside.parameter_gradient(self.bring(left), other, names)
+
+    def plan(self, columns: int) -> Plan:
+        return self.inside.plan(columns)
+
+
+class Hosted(Adapted):
+    """K(X, Y) of points on a device for numbers on the host: they are copied there and back."""
+
+    def __init__(self, inside: Execution, points: Any) -> None:
+        super().__init__(inside, points.vector, as_numpy)
+        self.points = points
 
     def row_pass(self, values: Array, row_map: RowMap) -> RowPass:
         """The map is one of the host: all rows of K V are brought there."""
@@ -252,19 +300,8 @@ class Hosted:
         product = self.transposed_product(to_precision(mapped.product, values.dtype))
         return RowPass(to_precision(product, "float64"), mapped.sums, mapped.values)
 
-    def block(self) -> Array:
-        return as_numpy(self.inside.block())
-
-    def diagonal(self) -> Array:
-        return as_numpy(self.inside.diagonal())
-
-    def gradient(self, values: Array) -> Array:
-        return as_numpy(self.inside.gradient(self._brought(values)))
-
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
-        other = None if right is None else self._brought(right)
-        slopes = self.inside.parameter_gradient(self._brought(left), other)
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Array]:
+        slopes = super().parameter_gradient(left, right, names)
         return {name: as_numpy(slope) for name, slope in slopes.items()}
-
-    def plan(self, columns: int) -> Plan:
-        return self.inside.plan(columns)

@@ -191,24 +191,38 @@ def coordinate_product(term: Expression, view: View = ALL_COLUMNS) -> Number:
     return Number("coordinate_product", view, term)
 
 
-def exp(x: Expression) -> Operation:
-    """The exponential."""
-    return Operation("exp", (x,))
+def function(name: str, sentence: str) -> Callable[[Expression], Operation]:
+    """A function of one expression, by its name in the table of operations."""
+
+    def applied(x: Expression) -> Operation:
+        return Operation(name, (x,))
+
+    applied.__name__ = applied.__qualname__ = name
+    applied.__doc__ = sentence
+    return applied
 
 
-def decay(x: Expression) -> Operation:
-    """exp(−x) where x ≥ 0: cheaper than `exp`, since it cannot overflow."""
-    return Operation("decay", (x,))
-
-
-def sqrt(x: Expression) -> Operation:
-    """The square root, where x ≥ 0."""
-    return Operation("sqrt", (x,))
-
-
-def reciprocal_root(x: Expression) -> Operation:
-    """1/√x, and 0 at x = 0, so that the slope of a kernel with a kink is 0 at the kink."""
-    return Operation("reciprocal_root", (x,))
+exp = function("exp", "The exponential.")
+decay = function("decay", "exp(−x) where x ≥ 0: cheaper than `exp`, since it cannot overflow.")
+sqrt = function("sqrt", "The square root, where x ≥ 0.")
+reciprocal_root = function(
+    "reciprocal_root",
+    "1/√x, and 0 at x = 0, so that the slope of a kernel with a kink is 0 at the kink.",
+)
+log = function("log", "The natural logarithm, where x > 0.")
+log1p = function("log1p", "log(1 + x), right for small x too, where x ≥ 0.")
+tanh = function("tanh", "The hyperbolic tangent.")
+arcsin = function("arcsin", "The arc sine, where 0 ≤ x ≤ √½.")
+ramp_angle = function(
+    "ramp_angle", "½(sin t − t cos t) for the angle t with sin(t/2) = x, where 0 ≤ x ≤ √½."
+)
+square_angle = function(
+    "square_angle",
+    "½(t(1 + 2cos² t) − 3 sin t cos t) for the angle t with sin(t/2) = x, 0 ≤ x ≤ √½.",
+)
+absolute = function("absolute", "|x|.")
+nearest = function("nearest", "The nearest integer; its slope counts as 0.")
+step = function("step", "1 where x > 0, 0 where x < 0, ½ at 0: the slope of `maximum(x, 0)`.")
 
 
 def tabulated(table: Table, x: Expression) -> Operation:
@@ -216,39 +230,13 @@ def tabulated(table: Table, x: Expression) -> Operation:
     return Operation("tabulated", (x,), table=table)
 
 
-def log(x: Expression) -> Operation:
-    """The natural logarithm, where x > 0."""
-    return Operation("log", (x,))
-
-
-def log1p(x: Expression) -> Operation:
-    """log(1 + x), right for small x too, where x ≥ 0."""
-    return Operation("log1p", (x,))
-
-
-def tanh(x: Expression) -> Operation:
-    """The hyperbolic tangent."""
-    return Operation("tanh", (x,))
-
-
-def arcsin(x: Expression) -> Operation:
-    """The arc sine, where 0 ≤ x ≤ √½."""
-    return Operation("arcsin", (x,))
-
-
-def ramp_angle(x: Expression) -> Operation:
-    """½(sin t − t cos t) for the angle t with sin(t/2) = x, where 0 ≤ x ≤ √½."""
-    return Operation("ramp_angle", (x,))
-
-
-def square_angle(x: Expression) -> Operation:
-    """½(t(1 + 2cos² t) − 3 sin t cos t) for the angle t with sin(t/2) = x, 0 ≤ x ≤ √½."""
-    return Operation("square_angle", (x,))
-
-
-def absolute(x: Expression) -> Operation:
-    """|x|."""
-    return Operation("absolute", (x,))
+def polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    """Σ_n a_n x^n by Horner's rule, for expressions and arrays."""
+    *lower, top = map(float, coefficients)
+    value: Any = Parameter(top) if isinstance(x, Expression) else top + 0.0 * x
+    for coefficient in reversed(lower):
+        value = value * x + coefficient
+    return value
 
 
 def minimum(x: Expression, y: Expression | float) -> Operation:
@@ -259,16 +247,6 @@ def minimum(x: Expression, y: Expression | float) -> Operation:
 def maximum(x: Expression, y: Expression | float) -> Operation:
     """The larger of two."""
     return Operation("maximum", (x, as_expression(y)))
-
-
-def nearest(x: Expression) -> Operation:
-    """The nearest integer; its slope counts as 0."""
-    return Operation("nearest", (x,))
-
-
-def step(x: Expression) -> Operation:
-    """1 where x > 0, 0 where x < 0, ½ at 0: the slope of `maximum(x, 0)`."""
-    return Operation("step", (x,))
 
 
 def restricted(expression: Expression, columns: Sequence[Column]) -> Expression:
@@ -309,13 +287,17 @@ def _with_numbers(expression: Expression, change: Callable[[Number], Expression]
 
 
 def transformed(
-    expression: Expression, change: Callable[[Expression], Expression], twins: bool = False
+    expression: Expression,
+    change: Callable[[Expression], Expression],
+    twins: bool = False,
+    replacements: Mapping[Expression, Expression] | None = None,
 ) -> Expression:
     """A copy in which every node went through `change`, after its arguments.
 
     Shared nodes stay shared. Without `twins` the copy has none: it is for values, not for slopes.
+    Of nodes in `replacements`, the outermost ones are replaced as they are.
     """
-    done: dict[Expression, Expression] = {}
+    done: dict[Expression, Expression] = dict(replacements or {})
 
     def visit(node: Expression) -> Expression:
         if node not in done:
@@ -334,17 +316,7 @@ def substituted(
     expression: Expression, replacements: Mapping[Expression, Expression]
 ) -> Expression:
     """A copy in which some nodes are replaced, the outermost ones first."""
-    done: dict[Expression, Expression] = dict(replacements)
-
-    def visit(node: Expression) -> Expression:
-        if node not in done:
-            made = node
-            if isinstance(node, Operation):
-                made = node.with_arguments(tuple(map(visit, node.arguments)))
-            done[node] = made
-        return done[node]
-
-    return visit(expression)
+    return transformed(expression, lambda node: node, replacements=replacements)
 
 
 def numbers_of(expression: Expression, twins: bool = False) -> tuple[Number, ...]:

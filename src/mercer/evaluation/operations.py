@@ -49,17 +49,22 @@ def apply(node: Operation, *arguments: Any) -> Any:
     return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
 
 
-def evaluate(expression: Expression, numbers: Mapping[Any, np.ndarray]) -> np.ndarray:
+def evaluate(
+    expression: Expression,
+    numbers: Mapping[Any, Any],
+    constant: Callable[[float], Any] = np.asarray,
+    operate: Callable[..., Any] = apply,
+) -> Any:
     """The value of an expression, given the values of its numbers (or coordinates)."""
-    done: dict[Expression, np.ndarray] = {number: numbers[number] for number in numbers}
+    done: dict[Expression, Any] = dict(numbers)
 
-    def visit(node: Expression) -> np.ndarray:
+    def visit(node: Expression) -> Any:
         if node not in done:
             if isinstance(node, Operation):
-                done[node] = apply(node, *(visit(argument) for argument in node.arguments))
+                done[node] = operate(node, *(visit(argument) for argument in node.arguments))
             else:
                 assert isinstance(node, Parameter)
-                done[node] = np.asarray(node.value)
+                done[node] = constant(node.value)
         return done[node]
 
     return visit(expression)
@@ -83,16 +88,6 @@ def _reciprocal_root(x: Any) -> Any:
 ANGLE_TERMS = 64  # of a series that halves from term to term
 
 
-def ramp_angle_series(x: Any) -> Any:
-    """∫₀ˣ 4w arcsin w dw, as a power series; on arrays of any library."""
-    return x**3 * _series(x, lambda n: 4.0 / (2 * n + 3))
-
-
-def square_angle_series(x: Any) -> Any:
-    """∫₀ˣ 16w · ramp_angle(w) dw, as a power series."""
-    return x**5 * _series(x, lambda n: 64.0 / ((2 * n + 3) * (2 * n + 5)))
-
-
 def _series(x: Any, factor: Callable[[int], float]) -> Any:
     """Σ_n a_n factor(n) x^{2n}, with arcsin x = Σ_n a_n x^{2n+1}."""
     z, total = x * x, 0.0 * x
@@ -101,23 +96,9 @@ def _series(x: Any, factor: Callable[[int], float]) -> Any:
     return total
 
 
-def _minimum_slopes(node: Operation) -> tuple[Expression, ...]:
-    left, right = node.arguments
-    return step(right - left), step(left - right)
-
-
-def _maximum_slopes(node: Operation) -> tuple[Expression, ...]:
-    left, right = node.arguments
-    return step(left - right), step(right - left)
-
-
-def _divide_slopes(node: Operation) -> tuple[Expression, ...]:
-    _, divisor = node.arguments
-    return 1.0 / divisor, -1.0 * (node / divisor)
-
-
-def _power_slopes(node: Operation) -> tuple[Expression, ...]:
-    return (float(node.exponent) * node.arguments[0] ** (node.exponent - 1),)
+def _larger(x: Expression, y: Expression) -> tuple[Expression, ...]:
+    """1 for the larger of two, 0 for the other."""
+    return step(x - y), step(y - x)
 
 
 def _tabulated_slopes(node: Operation) -> tuple[Expression, ...]:
@@ -131,8 +112,16 @@ OPERATIONS: dict[str, Rule] = {
     "add": Rule(lambda x, y: x + y, "{0} + {1}", lambda node: (ONE, ONE)),
     "subtract": Rule(lambda x, y: x - y, "{0} - {1}", lambda node: (ONE, Constant(-1.0))),
     "multiply": Rule(lambda x, y: x * y, "{0} * {1}", lambda node: node.arguments[::-1]),
-    "divide": Rule(lambda x, y: x / y, "{0} / {1}", _divide_slopes),
-    "power": Rule(lambda x, k: x**k, "", _power_slopes),  # written as multiplications
+    "divide": Rule(
+        lambda x, y: x / y,
+        "{0} / {1}",
+        lambda node: (1.0 / node.arguments[1], -1.0 * (node / node.arguments[1])),
+    ),
+    "power": Rule(
+        lambda x, k: x**k,
+        "",  # written as multiplications
+        lambda node: (float(node.exponent) * node.arguments[0] ** (node.exponent - 1),),
+    ),
     "exp": Rule(_function("exp"), "exp({0})", lambda node: (node,)),
     "exp2": Rule(_function("exp2"), "exp2({0})", lambda node: (LOG2 * node,)),
     "decay": Rule(lambda x: _library(x).exp(-x), "decay({0})", lambda node: (-1.0 * node,)),
@@ -157,12 +146,13 @@ OPERATIONS: dict[str, Rule] = {
         lambda node: (reciprocal_root(1.0 - node.arguments[0] ** 2),),
     ),
     "ramp_angle": Rule(
-        ramp_angle_series,
+        lambda x: x**3 * _series(x, lambda n: 4.0 / (2 * n + 3)),  # ∫₀ˣ 4w arcsin w dw
         "ramp_angle({0})",
         lambda node: (4.0 * (node.arguments[0] * arcsin(node.arguments[0])),),
     ),
     "square_angle": Rule(
-        square_angle_series,
+        # ∫₀ˣ 16w · ramp_angle(w) dw
+        lambda x: x**5 * _series(x, lambda n: 64.0 / ((2 * n + 3) * (2 * n + 5))),
         "square_angle({0})",
         lambda node: (16.0 * (node.arguments[0] * ramp_angle(node.arguments[0])),),
     ),
@@ -175,8 +165,10 @@ OPERATIONS: dict[str, Rule] = {
     "absolute": Rule(
         _function("abs"), "abs({0})", lambda node: (2.0 * step(node.arguments[0]) - 1.0,)
     ),
-    "minimum": Rule(_function("minimum"), "min({0}, {1})", _minimum_slopes),
-    "maximum": Rule(_function("maximum"), "max({0}, {1})", _maximum_slopes),
+    "minimum": Rule(
+        _function("minimum"), "min({0}, {1})", lambda node: _larger(*node.arguments[::-1])
+    ),
+    "maximum": Rule(_function("maximum"), "max({0}, {1})", lambda node: _larger(*node.arguments)),
     "tabulated": Rule(lambda table, x: table.function(x), "tabulated({0}, {1})", _tabulated_slopes),
     "nearest": Rule(_function("round"), "nearest({0})", lambda node: (ZERO,)),
     "step": Rule(lambda x: 0.5 + 0.5 * _library(x).sign(x), "step({0})", lambda node: (ZERO,)),

@@ -8,19 +8,25 @@ expressions of the kernel at a few values of θ, which must be the same tree; th
 where the derivatives of k are exact, and p_i' and s_j' are differences of fourth order of smooth
 functions of one number. The result is an expression like any other, so that fused code multiplies
 by ∂K/∂θ without storing it.
+
+A parameter that changes the tree, as the order of a Bessel function, and any of a kernel without an
+expression, has `differences` of fourth order of the values of k. Whole numbers have no
+derivative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.arrays import Array, beside, inner, namespace
+from mercer.arrays import Array, as_numpy, beside, inner, namespace
+from mercer.evaluation.execution import Names
 from mercer.evaluation.expression import (
     Expression,
     Number,
@@ -32,6 +38,7 @@ from mercer.evaluation.expression import (
     reciprocal_root,
 )
 from mercer.evaluation.operations import derivative
+from mercer.points import View
 from mercer.runtime.threads import single_threaded_blas
 
 
@@ -42,6 +49,13 @@ class Tuning:
     step: float = 1e-3
     """Relative to θ, or to 1 where θ is 0: the error of fourth order, 1e-12, is then near the
     rounding, 2e-16/1e-3."""
+    step_of_values: float = 3e-4
+    """The same for differences of values of k, which may vary faster than constants do: a kernel
+    with period θ whose points are N periods apart needs 2πN·step < 0.1 for seven digits. Rounding
+    is 1e-12 of k."""
+    shift: float = 1e-12
+    """From a θ at which the tree is a special one, as a bias of 0 or a period of 1, to one whose
+    tree is that of its neighbours: the derivative there is taken for that at θ."""
 
 
 TUNING = Tuning()
@@ -70,16 +84,17 @@ class Products(Protocol):
 
 
 def parameter_gradient(
-    execution: Products, left: Array, right: Array | None = None
+    execution: Products, left: Array, right: Array | None = None, names: Names = None
 ) -> dict[str, Any]:
-    """Σ_t u_tᵀ(∂K/∂θ)v_t for every real parameter θ of the kernel, by its name.
+    """Σ_t u_tᵀ(∂K/∂θ)v_t for every real parameter θ of the kernel, or some, by its name.
 
     Without `right`, `left` is a matrix P of weights, and the sum Σ_ij P_ij ∂k(x_i, y_j)/∂θ. A
     parameter of several numbers, as one lengthscale for each column, has a gradient of its shape.
-    Parameters that change the form of the expression, as a smoothness, are left out.
+    Those that change the form of the expression are left to `differences`; so are linear maps
+    where there is a `right`.
     """
     if right is None:
-        return _weighted_gradient(execution, left)
+        return _weighted_gradient(execution, left, names)
 
     def along(slope: Expression | None) -> float:
         if slope is None:
@@ -87,13 +102,123 @@ def parameter_gradient(
         return inner(left, execution.product_with(slope, right))
 
     gradients: dict[str, Any] = {}
-    for name, value in execution.kernel.get_params(deep=True).items():
-        slopes = slopes_in(execution.kernel, name, value)
+    for name, value in real_parameters(execution.kernel, names).items():
+        slopes = slopes_in(execution.kernel, name, value) if np.ndim(value) < 2 else None
         if slopes is None:
             continue
         numbers = [along(slope) for slope in slopes]
         gradients[name] = numbers[0] if np.ndim(value) == 0 else np.array(numbers)
     return gradients
+
+
+def real_parameters(kernel: Any, names: Names = None) -> dict[str, Any]:
+    """The parameters in which a kernel may have derivatives: numbers, lists and matrices of them.
+
+    All, or those with some names.
+
+    A whole number is one of them where the kernel declares a float, as a lengthscale of 1. Matrices
+    are those of linear maps.
+
+    >>> from mercer.kernels import Polynomial
+    >>> real_parameters(2.0 * Polynomial(3))
+    {'scale': 2.0, 'kernel__bias': 1.0}
+    """
+    every = kernel.get_params(deep=True)
+    asked = every if names is None else {name: every[name] for name in every if name in names}
+    return {name: value for name, value in asked.items() if _is_real(kernel, every, name, value)}
+
+
+def keeps_form(kernel: Any, name: str, value: Any) -> bool:
+    """Whether the kernel is computed alike for all values of a parameter near this one.
+
+    It is not where it has a closed form for this one alone, as Matérn kernels for half-integers.
+
+    >>> from mercer.kernels import Matern
+    >>> [keeps_form(Matern(1.5), *one) for one in (("smoothness", 1.5), ("lengthscale", 1.0))]
+    [False, True]
+    """
+    expression = kernel.expression()
+    if expression is None or np.ndim(value) == 2:
+        return True
+    try:
+        return all(tree is expression for tree, _ in _rates_in(kernel, expression, name, value))
+    except _OtherForm:
+        return False
+
+
+def _is_real(kernel: Any, every: dict[str, Any], name: str, value: Any) -> bool:
+    owner, _, last = name.rpartition("__")
+    holder = every[owner] if owner else kernel
+    if isinstance(value, np.ndarray) and value.ndim == 2:
+        return last == "matrix" and hasattr(holder, "kernel")
+    if isinstance(value, (str, bytes, dict)):
+        return False
+    declared = {part.name: str(part.type) for part in fields(holder)}.get(last, "")
+    kinds = Real if "float" in declared or "Lengthscale" in declared else (float, np.floating)
+    entries = np.atleast_1d(np.asarray(value, dtype=object))
+    real = (isinstance(entry, kinds) and not isinstance(entry, bool) for entry in entries)
+    return entries.ndim == 1 and entries.size > 0 and all(real)
+
+
+def around(
+    kernel: Any, name: str, value: Any, place: tuple[int, ...], entry: float, width: float
+) -> list[tuple[float, Any]]:
+    """Kernels with values beside θ = entry of one number of a parameter, with their weights.
+
+    Σ weight · k' is ∂k/∂θ to fourth order. At the edge of what the kernel admits all are on one
+    side.
+
+    >>> from mercer.kernels import Matern
+    >>> [
+    ...     round(float(k.smoothness), 4)
+    ...     for _, k in around(Matern(), "smoothness", 1.5, (), 1.5, 0.1)
+    ... ]
+    [1.3, 1.4, 1.6, 1.7]
+    """
+    for weights, step in ((CENTRAL, width), (FORWARD, width), (FORWARD, -width)):
+        try:
+            return [
+                (weight / step, moved(kernel, name, value, place, entry + k * step))
+                for k, weight in weights.items()
+            ]
+        except ValueError:
+            continue
+    raise _OtherForm  # single values are admitted, and none beside them
+
+
+def moved(kernel: Any, name: str, value: Any, place: tuple[int, ...], entry: float) -> Any:
+    """The kernel with one number of a parameter replaced."""
+    changed: Any = entry
+    if place:
+        changed = np.array(value, dtype=float)
+        changed[place] = entry
+    return kernel.with_(**{name: tuple(changed.tolist()) if len(place) == 1 else changed})
+
+
+def differences(
+    kernel: Any, name: str, value: Any, form: Callable[[Any], float], tuning: Tuning = TUNING
+) -> Any:
+    """∂/∂θ form(k) for every number θ of a parameter, by values of a form that is linear in k.
+
+    None where no values beside θ are admitted.
+
+    >>> from mercer.kernels import Matern
+    >>> k = Matern(0.5)
+    >>> slope = differences(k, "smoothness", 0.5, lambda other: other([0.0], [1.0]))
+    >>> bool(k([0.0], [1.0]) < k.with_(smoothness=0.51)([0.0], [1.0])), slope > 0
+    (True, True)
+    """
+    numbers = np.asarray(value, dtype=float)
+    slopes = np.empty(numbers.shape)
+    for place in np.ndindex(numbers.shape):
+        entry = float(numbers[place])
+        width = tuning.step_of_values * (abs(entry) or 1.0)
+        try:
+            others = around(kernel, name, value, place, entry, width)
+        except _OtherForm:
+            return None
+        slopes[place] = sum(weight * form(other) for weight, other in others)
+    return slopes if slopes.shape else float(slopes)
 
 
 def slopes_in(
@@ -106,82 +231,71 @@ def slopes_in(
     >>> slope is None
     False
     """
-    expression = kernel.expression()
 
-    def slope(rates: list[tuple[Place, float]]) -> Expression | None:
+    def slope(tree: Expression, rates: list[tuple[Place, float]]) -> Expression | None:
         total: Expression | None = None
         for place, rate in rates:
-            part = _derivative(expression, place)
+            part = _derivative(tree, place)
             if part is not None:
                 total = rate * part if total is None else total + rate * part
         return total
 
     try:
-        several = _rates_in(kernel, expression, name, value, tuning)
-        return None if several is None else [slope(rates) for rates in several]
+        several = _rates_in(kernel, kernel.expression(), name, value, tuning)
+        return [slope(tree, rates) for tree, rates in several]
     except _OtherForm:
         return None
-
-
-def _rates_in(
-    kernel: Any, expression: Expression, name: str, value: Any, tuning: Tuning = TUNING
-) -> list[list[tuple[Place, float]]] | None:
-    """The constants and scales of an expression that each number of a parameter moves, with rates.
-
-    Constants are known by identity, so that the expression is the one they are looked up in.
-    """
-    entries = np.atleast_1d(np.asarray(value, dtype=object))
-    real = [isinstance(entry, Real) and not isinstance(entry, (bool, int)) for entry in entries]
-    if entries.ndim != 1 or not entries.size or not all(real):
-        return None
-
-    def at(index: int) -> Callable[[float], Any]:
-        def changed(entry: float) -> Any:
-            if np.ndim(value) == 0:
-                return kernel.with_(**{name: entry}).expression()
-            others = [float(other) for other in entries]
-            others[index] = entry
-            return kernel.with_(**{name: tuple(others)}).expression()
-
-        return changed
-
-    return [_rates(expression, at(i), float(entry), tuning) for i, entry in enumerate(entries)]
 
 
 class _OtherForm(Exception):
     """Two expressions are not the same tree."""
 
 
+def _rates_in(
+    kernel: Any, expression: Expression, name: str, value: Any, tuning: Tuning = TUNING
+) -> list[tuple[Expression, list[tuple[Place, float]]]]:
+    """The constants and scales that each number of a parameter moves, with rates, and their tree.
+
+    Constants are known by identity. The tree is the expression given or, where that is a special
+    case, the one of a value beside it.
+    """
+    found, numbers = [], np.asarray(value, dtype=float)
+    for place in np.ndindex(numbers.shape):
+        entry = float(numbers[place])
+        size = abs(entry) or 1.0
+
+        def rates(tree: Expression, at: float, place: Any = place, size: float = size) -> Any:
+            others = around(kernel, name, value, place, at, tuning.step * size)
+            return tree, _rates(tree, [(weight, k.expression()) for weight, k in others])
+
+        try:
+            found.append(rates(expression, entry))
+        except _OtherForm:
+            nearby = entry + tuning.shift * size
+            try:
+                other = moved(kernel, name, value, place, nearby)
+            except ValueError as refusal:
+                raise _OtherForm from refusal
+            found.append(rates(other.expression(), nearby))
+    return found
+
+
 def _rates(
-    expression: Expression, at: Callable[[float], Any], entry: float, tuning: Tuning
+    expression: Expression, trees: list[tuple[float, Expression]]
 ) -> list[tuple[Place, float]]:
     """The derivatives of constants and scales in one number θ, those that are not 0."""
-    step = tuning.step * (abs(entry) or 1.0)
-    weights, trees = _around(at, entry, step)
     constants = list(_constants(expression))
-    rates = np.zeros(len(constants))
-    for weight, tree in zip(weights, trees, strict=True):
-        others = list(_constants(tree)) if _same_form(expression, tree) else []
-        if len(others) != len(constants):
+    rates, largest = np.zeros(len(constants)), 0.0
+    for weight, tree in trees:
+        if not _same_form(expression, tree):
             raise _OtherForm
-        rates += weight / step * np.array([other[1] for other in others])
+        rates += weight * np.array([other for _, other in _constants(tree)])
+        largest = max(largest, abs(weight))
     return [
         (place, float(rate))
         for (place, size), rate in zip(constants, rates, strict=True)
-        if abs(rate) * step > 1e-11 * abs(size)  # else it is rounding of the difference
+        if abs(rate) > 1e-11 * largest * abs(size)  # else it is rounding of the difference
     ]
-
-
-def _around(at: Callable[[float], Any], entry: float, step: float) -> tuple[list[float], list[Any]]:
-    """Weights of a difference, and the expressions at its places."""
-    try:
-        return list(CENTRAL.values()), [at(entry + k * step) for k in CENTRAL]
-    except ValueError:  # at the edge of what the kernel admits
-        pass
-    try:
-        return list(FORWARD.values()), [at(entry + k * step) for k in FORWARD]
-    except ValueError as refusal:  # single values are admitted, and none beside them
-        raise _OtherForm from refusal
 
 
 # ---- constants of an expression, in order --------------------------------------------------------
@@ -204,15 +318,17 @@ def _nodes(expression: Expression) -> Iterator[Expression]:
             waiting.extend([node.twin] if node.twin is not None else [])
 
 
+def _numbers(expression: Expression) -> list[Number]:
+    """The numbers of an expression, in an order of the tree."""
+    return list(dict.fromkeys(node for node in _nodes(expression) if isinstance(node, Number)))
+
+
 def _constants(expression: Expression) -> Iterator[tuple[Place, float]]:
     """The constants of an expression and the scales of its numbers, in an order of the tree."""
-    numbers: dict[Number, None] = {}
     for node in _nodes(expression):
         if isinstance(node, Parameter):
             yield node, node.value
-        elif isinstance(node, Number):
-            numbers.setdefault(node)
-    for number in numbers:
+    for number in _numbers(expression):
         for j, scale in enumerate(number.view.scales or ()):
             yield (number, j), scale
         for node in _nodes(number.term) if number.term is not None else ():
@@ -220,24 +336,26 @@ def _constants(expression: Expression) -> Iterator[tuple[Place, float]]:
                 yield (number, node), node.value
 
 
-def _same_form(first: Any, second: Any) -> bool:
-    """Whether two expressions differ in their constants and scales alone."""
+def _same_form(first: Any, second: Any, maps: bool = False) -> bool:
+    """Whether two expressions differ in their constants and scales alone, and in `maps`."""
     if type(first) is not type(second):
         return False
     match first:
         case Parameter():
             return True
         case Number():
-            views = (replace(side.view, scales=None) for side in (first, second))
+            drop: dict[str, Any] = {"scales": None} | ({"matrix": None} if maps else {})
+            views = (replace(side.view, **drop) for side in (first, second))
             counts = (len(side.view.scales or ()) for side in (first, second))
             same = first.kind == second.kind and len(set(views)) == len(set(counts)) == 1
-            return same and _same_form(first.term, second.term)
+            return same and _same_form(first.term, second.term, maps)
         case Operation():
+            compare = partial(_same_form, maps=maps)
             heads = ((n.name, n.exponent, n.table, len(n.arguments)) for n in (first, second))
             return (
                 len(set(heads)) == 1
-                and all(map(_same_form, first.arguments, second.arguments))
-                and _same_form(first.twin, second.twin)
+                and all(map(compare, first.arguments, second.arguments))
+                and compare(first.twin, second.twin)
             )
     return bool(first == second)
 
@@ -245,16 +363,21 @@ def _same_form(first: Any, second: Any) -> bool:
 # ---- sums with a matrix of weights ---------------------------------------------------------------
 
 
-def _weighted_gradient(execution: Products, weights: Array) -> dict[str, Any]:
+def _weighted_gradient(execution: Products, weights: Array, names: Names) -> dict[str, Any]:
     """Σ_ij P_ij ∂k(x_i, y_j)/∂θ for every parameter, from a matrix for each constant."""
-    sums, kernel = _Sums(execution, weights), execution.kernel
+    kernel = execution.kernel
+    expression = kernel.expression()
+    sums = {id(expression): _Sums(execution, weights, expression)}
     gradients: dict[str, Any] = {}
-    for name, value in kernel.get_params(deep=True).items():
+    for name, value in real_parameters(kernel, names).items():
         try:
-            several = _rates_in(kernel, sums.expression, name, value)
-            if several is None:
+            if np.ndim(value) == 2:
+                gradients[name] = sums[id(expression)].of_map(kernel, name, np.asarray(value))
                 continue
-            numbers = [sum(rate * sums.of(place) for place, rate in rates) for rates in several]
+            numbers = []
+            for tree, rates in _rates_in(kernel, expression, name, value):
+                own = sums.setdefault(id(tree), _Sums(execution, weights, tree))
+                numbers.append(sum(rate * own.of(place) for place, rate in rates))
         except _OtherForm:
             continue
         gradients[name] = float(numbers[0]) if np.ndim(value) == 0 else np.array(numbers, float)
@@ -264,9 +387,8 @@ def _weighted_gradient(execution: Products, weights: Array) -> dict[str, Any]:
 class _Sums:
     """Σ_ij P_ij ∂k/∂p for constants and scales p, each computed once."""
 
-    def __init__(self, execution: Products, weights: Array) -> None:
-        self.execution, self.weights = execution, weights
-        self.expression = execution.kernel.expression()
+    def __init__(self, execution: Products, weights: Array, expression: Expression) -> None:
+        self.execution, self.weights, self.expression = execution, weights, expression
         self.of_constants: dict[Place, float] = {}
         self.of_scales: dict[Number, Array | None] = {}
 
@@ -325,6 +447,85 @@ class _Sums:
         columns = [{X: x[:, k, None], Y: y[None, :, k]} for k in range(x.shape[1])]
         sums = [(weights * self.execution.evaluate(term, numbers)).sum() for numbers in columns]
         return namespace(x).stack(sums)
+
+    def of_map(self, kernel: Any, name: str, matrix: np.ndarray) -> np.ndarray:
+        """Σ_ij P_ij ∂k/∂A for a linear map A: the sum over all numbers that see points through A.
+
+        Which rows of A each of them sees is told by a change of A.
+        """
+        change = np.random.default_rng(0).uniform(1.0, 2.0, matrix.shape)
+        other = kernel.with_(**{name: matrix + change}).expression()
+        if not _same_form(self.expression, other, maps=True):
+            raise _OtherForm
+        total = np.zeros(matrix.shape)
+        pairs = zip(_numbers(self.expression), _numbers(other), strict=True)
+        for number, twin in pairs:
+            if number.view.matrix is None:
+                continue
+            moved = np.array(twin.view.matrix) - np.array(number.view.matrix)
+            if not moved.any():
+                continue
+            near = (
+                np.abs(moved[:, None, :] - change).max(axis=2)
+                if moved.shape[1:] == change.shape[1:]
+                else None
+            )
+            if near is None or number.view.unit or not (near.min(axis=1) < 1e-9).all():
+                raise _OtherForm  # A is multiplied by another map
+            np.add.at(total, near.argmin(axis=1), as_numpy(self.map_sums(number)))
+        return total
+
+    def map_sums(self, number: Number) -> Any:
+        """Σ_ij P_ij ∂k/∂B for a number of the points diag(s) B x."""
+        outer = derivative(self.expression, number)
+        view, sides = number.view, (self.execution.x, self.execution.y)
+        x, y = (side.seen(View(view.columns), "float64") for side in sides)
+        u, v = (side.seen(view, "float64") for side in sides)
+        scales = 1.0 if view.scales is None else beside(view.scales, x)[:, None]
+        if outer is None:
+            return 0.0 * (u[:1].T @ x[:1])
+        if number.kind.startswith("coordinate"):
+            return scales * self.term_map_sums(
+                number, self.weighted(self.factor_of(outer, number)), (x, y), (u, v)
+            )
+        weights = self.weighted(outer)
+        rows, columns = weights.sum(axis=1)[:, None], weights.sum(axis=0)[:, None]
+        match number.kind:
+            case "product":
+                return scales * (u.T @ (weights @ y) + v.T @ (weights.T @ x))
+            case "squared_distance":
+                middle, image = y.mean(axis=0), v.mean(axis=0)
+                x, y, u, v = x - middle, y - middle, u - image, v - image
+                across = u.T @ (weights @ y) + v.T @ (weights.T @ x)
+                return 2.0 * scales * (u.T @ (rows * x) + v.T @ (columns * y) - across)
+            case "x_norm":
+                return 2.0 * scales * (u.T @ (rows * x))
+            case "y_norm":
+                return 2.0 * scales * (v.T @ (columns * y))
+        raise _OtherForm
+
+    def factor_of(self, outer: Expression, number: Number) -> Expression:
+        """A product over coordinates is differentiated as its value times a sum."""
+        return outer if number.kind == "coordinate_sum" else outer * number
+
+    def term_map_sums(self, number: Number, weights: Array, points: Any, images: Any) -> Any:
+        """The same for a sum or product of a term t over coordinates: Σ_ij W_ij (t_x x + t_y y)."""
+        (x, y), (u, v), rows = points, images, []
+        assert number.term is not None
+        slopes = [derivative(number.term, side) for side in (X, Y)]
+        for k in range(u.shape[1]):
+            numbers, total = {X: u[:, k, None], Y: v[None, :, k]}, 0.0 * x[0]
+            whole = (
+                weights
+                if number.kind == "coordinate_sum"
+                else weights / self.execution.evaluate(number.term, numbers)
+            )
+            for axis, (slope, side) in enumerate(zip(slopes, (x, y), strict=True)):
+                if slope is not None:
+                    own = (whole * self.execution.evaluate(slope, numbers)).sum(axis=1 - axis)
+                    total = total + own @ side
+            rows.append(total)
+        return namespace(x).stack(rows)
 
 
 FEW_COLUMNS = 32  # up to which the threads of BLAS would wait longer than they work

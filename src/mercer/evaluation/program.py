@@ -31,13 +31,7 @@ from mercer.evaluation.expression import (
     numbers_of,
 )
 from mercer.evaluation.operations import OPERATIONS, evaluate
-from mercer.evaluation.rewrite import (
-    SIMPLER,
-    Decayed,
-    decays_with_numbers,
-    formula,
-    rewritten,
-)
+from mercer.evaluation.rewrite import SIMPLER, Decayed, decays_with_numbers, formula, rewritten
 from mercer.evaluation.tables import Table
 from mercer.points import PointSet, View
 
@@ -203,18 +197,15 @@ class Program:
     @cached_property
     def structure(self) -> str:
         """The program without its parameters and views: what is compiled, and compiled once."""
-        pairs = tuple(_pair_structure(pair) for pair in self.pairs)
+        pairs: list[tuple[Any, ...]] = []
+        for pair in self.pairs:
+            inside: tuple[Any, ...] = ()
+            if pair.term is not None:
+                code, scaled = coordinate_code(pair.term), pair.view.deferred_scales is not None
+                inside = code.steps, code.result, tuple(map(len, code.parts)), code.raw, scaled
+            pairs.append((pair.kind, *inside))
         counts = len(self.x_norms), len(self.y_norms), len(self.parameters)
         return repr((pairs, self.decayed, counts, self.code.steps, self.code.result))
-
-
-def _pair_structure(pair: Number) -> tuple[Any, ...]:
-    if pair.term is None:
-        return (pair.kind,)
-    code = coordinate_code(pair.term)
-    scaled = pair.view.deferred_scales is not None
-    counts = len(code.x_parts), len(code.y_parts)
-    return pair.kind, code.steps, code.result, counts, code.raw, scaled
 
 
 def lower(expression: Expression) -> Program:

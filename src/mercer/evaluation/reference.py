@@ -6,15 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.execution import Plan, RowMap, RowPass
-from mercer.evaluation.expression import (
-    COORDINATE_KINDS,
-    Expression,
-    Number,
-    X,
-    Y,
-    numbers_of,
-)
+from mercer.evaluation.execution import Names, Plan, RowMap, RowPass
+from mercer.evaluation.expression import COORDINATE_KINDS, Expression, Number, X, Y, numbers_of
 from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet, VectorPoints
@@ -60,14 +53,15 @@ def _own_number(number: Number, x: VectorPoints) -> np.ndarray:
     if number.kind == "squared_distance":
         return np.zeros(len(x))
     if number.kind in COORDINATE_KINDS:
-        return x.over_blocks(lambda block: _own_terms(number, block.seen(number.view, np.float64)))
+        combine = np.sum if number.kind == "coordinate_sum" else np.prod
+
+        def combined(block: VectorPoints) -> np.ndarray:
+            rows = block.seen(number.view, np.float64)
+            return combine(_terms(number, rows, rows), axis=-1)
+
+        return x.over_blocks(combined)
     norms = x.squared_norms(number.view)
     return np.sqrt(norms) if number.kind in ("x_length", "y_length") else norms
-
-
-def _own_terms(number: Number, rows: np.ndarray) -> np.ndarray:
-    terms = _terms(number, rows, rows)
-    return terms.sum(axis=-1) if number.kind == "coordinate_sum" else terms.prod(axis=-1)
 
 
 class Reference:
@@ -109,11 +103,11 @@ class Reference:
         return gradients.gradient(self, values)
 
     def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None
+        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
     ) -> dict[str, Any]:
         from mercer.evaluation import parameters
 
-        return parameters.parameter_gradient(self, left, right)
+        return parameters.parameter_gradient(self, left, right, names)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
         """All values of an expression, stored."""

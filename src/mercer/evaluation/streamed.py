@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from mercer.arrays import Array, namespace, to_precision, zeros
-from mercer.evaluation.execution import Execution, Plan, RowMap, RowPass, part_of
+from mercer.evaluation.execution import (
+    Execution,
+    Names,
+    Plan,
+    RowMap,
+    RowPass,
+    added_passes,
+    part_of,
+)
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet
 from mercer.runtime.budget import Memory
@@ -60,15 +68,9 @@ class Streamed:
             mapped = row_map(0, len(self.x), self.product(values))
             product = self.transposed_product(to_precision(mapped.product, values.dtype))
             return RowPass(to_precision(product, "float64"), mapped.sums, mapped.values)
-        passes = [
+        return added_passes(
             self._inside(x, self.y).row_pass(values, part_of(row_map, rows.start, len(x)))
             for rows, x in _blocks(self.x)
-        ]
-        products, sums, kept = zip(*passes, strict=True)
-        return RowPass(
-            sum(products[1:], start=products[0]),
-            None if sums[0] is None else sum(sums[1:], start=sums[0]),
-            None if kept[0] is None else namespace(*kept).concat(kept, axis=0),
         )
 
     def block(self) -> Array:
@@ -89,11 +91,14 @@ class Streamed:
             strips.append(sum(parts, start=next(parts)))
         return namespace(*strips).concat(strips, axis=0)
 
-    def parameter_gradient(self, left: Array, right: Array | None = None) -> dict[str, Array]:
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Any]:
         total: dict[str, Array] = {}
         for rows, columns, inside in self._pairs():
-            pair = (left[rows, columns],) if right is None else (left[rows], right[columns])
-            for name, slope in inside.parameter_gradient(*pair).items():
+            own = left[rows, columns] if right is None else left[rows]
+            other = None if right is None else right[columns]
+            for name, slope in inside.parameter_gradient(own, other, names).items():
                 total[name] = total[name] + slope if name in total else slope
         return total
 

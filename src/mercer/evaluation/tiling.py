@@ -97,7 +97,7 @@ class Tiled:
         self.shape = len(x), len(y)
         self.symmetric = x is y and kernel.symmetric
 
-    # ---- what a subclass owes ------------------------------------------------------------------
+    # ---- what a subclass implements ------------------------------------------------------------
 
     def rows(self, start: int, stop: int) -> Any:
         """Rows, packed."""
@@ -227,12 +227,17 @@ class Tiled:
         pieces = spans(len(packed), step)
         tasks = [(stripe, piece) for stripe in stripes for piece in pieces]
         partial: dict[tuple[Span, Span], np.ndarray] = {}
-        rows = cache(self.rows) if threads == 1 < len(pieces) else self.rows  # they hold scratch
+        held: dict[Span, Any] = {}  # packed rows, which hold scratch: of one thread only
 
         def add(task: tuple[Span, Span]) -> None:
             stripe, piece = task
+            left = held.get(stripe)
+            if left is None:
+                left = self.rows(*stripe)
+                if threads == 1 < len(pieces):
+                    held[stripe] = left
             # in float64 whatever the points are: a sum of n products in float32 would lose digits
-            left, total = rows(*stripe), np.zeros((stripe[1] - stripe[0], values.shape[1]))
+            total = np.zeros((stripe[1] - stripe[0], values.shape[1]))
             for (start, stop), columns in packed[slice(*piece)]:
                 self._add_tile(left, columns, values[start:stop], total, scratch)
             if len(pieces) == 1:

@@ -31,13 +31,6 @@ from mercer.kernels.measures import Seed
 INTERVALS = {1: 0.8, 2: 0.5, 3: 0.4}  # L for each number of samples, as in the reference
 
 
-def _density(kernel: Any, frequencies: np.ndarray) -> np.ndarray:
-    """κ with k(x, y) = √(xy) ∫ κ(λ) cos(λ log(y/x)) dλ for one column."""
-    if isinstance(kernel, AdditiveChiSquared):
-        return 1.0 / np.cosh(math.pi * frequencies)
-    return 2.0 / (math.pi * (1.0 + 4.0 * frequencies**2))
-
-
 class _SampledSpectrum(FeatureMap):
     """Maps of homogeneous kernels, whose density κ is sampled at 0, ±L, …, ±nL.
 
@@ -63,7 +56,11 @@ class _SampledSpectrum(FeatureMap):
     def _parts(self, values: np.ndarray) -> list[np.ndarray]:
         """The 2n + 1 features of nonnegative numbers, an array like them for each."""
         frequencies = self.interval_ * np.arange(self._count + 1)
-        weights = np.sqrt(self.interval_ * _density(self.kernel_, frequencies))
+        if isinstance(self.kernel_, AdditiveChiSquared):
+            density = 1.0 / np.cosh(math.pi * frequencies)
+        else:
+            density = 2.0 / (math.pi * (1.0 + 4.0 * frequencies**2))
+        weights = np.sqrt(self.interval_ * density)
         weights[1:] *= math.sqrt(2.0)
         logs, roots = np.log(np.where(values > 0, values, 1.0)), np.sqrt(values)
         parts = [weights[0] * roots]
@@ -262,11 +259,7 @@ class SkewedChi2Sampler(FourierFeatures):
         count, random = self._frequency_count(), check_random_state(self.random_state)
         uniform = random.uniform(size=(X.shape[1], count))
         weights = np.log(np.tan(0.5 * math.pi * uniform)) / math.pi
-        offset = random.uniform(0.0, TURN, size=count)
-        dtype = X.dtype if X.dtype == np.float32 else np.float64
-        self.random_weights_ = weights.astype(dtype, copy=False)
-        self.random_offset_ = offset.astype(dtype, copy=False)
-        self.frequencies_, self.phases_, self.amplitude_ = weights.T, offset, 1.0
+        self._set_drawn(X, weights, random.uniform(0.0, TURN, size=count))
         self.kernel_: Kernel = kernel
 
     def __sklearn_tags__(self) -> Any:

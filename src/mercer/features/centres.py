@@ -410,14 +410,11 @@ class LeverageScores(Choice):
         scores = inside._choose(kernel, pool).scores
         assert scores is not None
         sample, weights = self._weighted_sample(np.arange(len(pool)), scores, random)
-        centres = pool.take(sample)
-        weights = weights * math.sqrt(n / len(pool))
-        matrix = weights[:, None] * Gram(kernel, centres).dense().astype(np.float64) * weights
-        ridge = self._ridge(matrix, n)
-        factor = linalg.cholesky(matrix + ridge * np.eye(len(matrix)), overwrite=True)
-        turned = weights[:, None] * factor.other_half_solve(np.eye(len(matrix)))
-        found = Gram(kernel, x, centres).astype(np.float64).row_pass(turned, RowSquares())
-        rest = Gram(kernel, x).diagonal() - found.values[:, 0]
+        centres, weights = pool.take(sample), weights * math.sqrt(n / len(pool))
+        ridge, factor = self._regularised(kernel, centres, weights, n)
+        turned = weights[:, None] * factor.other_half_solve(np.eye(len(weights)))
+        squares = Gram(kernel, x, centres).astype(np.float64).row_pass(turned, RowSquares()).values
+        rest = Gram(kernel, x).diagonal() - squares[:, 0]
         xp = namespace(rest)
         chances = xp.clip(rest / ridge, min=np.finfo(np.float64).tiny, max=1.0)
         exponential = -xp.log1p(-uniform(int(random.integers(2**31)), chances))
@@ -444,9 +441,7 @@ class LeverageScores(Choice):
     ) -> np.ndarray:
         """ℓ_i ≈ (k_ii − k_iS W(W K_SS W + ρI)⁻¹W k_Si)/ρ, with ρ = nλ."""
         points, centres = x.take(rows), x.take(sample)
-        matrix = weights[:, None] * Gram(kernel, centres).dense().astype(np.float64) * weights
-        ridge = self._ridge(matrix, len(x))
-        factor = linalg.cholesky(matrix + ridge * np.eye(len(matrix)), overwrite=True)
+        ridge, factor = self._regularised(kernel, centres, weights, len(x))
         rest = _diagonal(kernel, points)
 
         def fill(span: tuple[int, int]) -> None:
@@ -456,10 +451,17 @@ class LeverageScores(Choice):
         over_rows(points, kernel.parallel, fill)
         return np.clip(rest / ridge, np.finfo(np.float64).tiny, 1.0)
 
-    def _ridge(self, matrix: np.ndarray, n: int) -> float:
-        """nλ: given, or the mean over k of the eigenvalues after the first k."""
-        if self.regularization is not None:
-            return float(self.regularization) * n
+    def _regularised(
+        self, kernel: Kernel, centres: PointSet, weights: np.ndarray, n: int
+    ) -> tuple[float, linalg.Factor]:
+        """ρ = nλ, and the factor of W K_SS W + ρI."""
+        matrix = weights[:, None] * Gram(kernel, centres).dense().astype(np.float64) * weights
+        given = self.regularization
+        ridge = self._tail(matrix) if given is None else float(given) * n
+        return ridge, linalg.cholesky(matrix + ridge * np.eye(len(matrix)), overwrite=True)
+
+    def _tail(self, matrix: np.ndarray) -> float:
+        """The sum of the eigenvalues after the first k, divided by k."""
         k = math.ceil(self.count / (4.0 * math.log(self.count + 2.0)))
         trace, values = float(np.trace(matrix)), np.linalg.eigvalsh(matrix)[::-1]
         tail = trace - float(values[:k].sum())

@@ -78,6 +78,13 @@ class FourierFeatures(FeatureMap):
         odd = self.form == "pairs" and self.n_components % 2
         return random.uniform(0.0, TURN, 1) if odd else None
 
+    def _set_drawn(self, X: Any, weights: np.ndarray, offset: np.ndarray) -> None:
+        """Frequencies and phases of scikit-learn's samplers, under its names too."""
+        dtype = X.dtype if X.dtype == np.float32 else np.float64
+        self.random_weights_ = weights.astype(dtype, copy=False)
+        self.random_offset_ = offset.astype(dtype, copy=False)
+        self.frequencies_, self.phases_, self.amplitude_ = weights.T, offset, 1.0
+
     # ---- features ----------------------------------------------------------------------------
 
     def dtype(self, X: Any) -> np.dtype:
@@ -413,10 +420,5 @@ class RBFSampler(FourierFeatures):
         self._gamma = 0.5 / float(np.asarray(kernel.lengthscale)) ** 2  # under scikit-learn's name
         deviation = 1.0 / float(np.asarray(kernel.lengthscale))
         weights = deviation * random.normal(size=(X.shape[1], count))
-        offset = random.uniform(0.0, TURN, size=count)
-        dtype = X.dtype if X.dtype == np.float32 else np.float64
-        self.random_weights_ = weights.astype(dtype, copy=False)
-        self.random_offset_ = offset.astype(dtype, copy=False)
-        self.frequencies_, self.phases_ = weights.T, offset
-        self.amplitude_ = 1.0
+        self._set_drawn(X, weights, random.uniform(0.0, TURN, size=count))
         self.kernel_ = kernel

@@ -95,15 +95,12 @@ class FrequencySampler:
         """Blocks of d orthogonal directions, uniform on the sphere, with independent lengths."""
         d = self.dimension
         spectrum = IsotropicSpectrum.of(self.kernel, d, "orthogonal sampling")
-        blocks = [_haar(d, random) for _ in range(math.ceil(count / d))]
+        blocks = []
+        for _ in range(math.ceil(count / d)):
+            q, r = np.linalg.qr(random.standard_normal((d, d)))
+            blocks.append(q * np.sign(np.diagonal(r)))  # without the signs q is not uniform
         radii = spectrum.radii(count, random)
         return radii[:, None] * np.concatenate(blocks)[:count] * spectrum.scales
-
-
-def _haar(size: int, random: np.random.Generator) -> np.ndarray:
-    """An orthogonal matrix from the uniform law on all of them."""
-    q, r = np.linalg.qr(random.standard_normal((size, size)))
-    return q * np.sign(np.diagonal(r))
 
 
 # ---- quasi-random numbers ------------------------------------------------------------------------

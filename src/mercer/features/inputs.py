@@ -37,9 +37,7 @@ from mercer.points import (
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 from mercer.structured.base import StructuredKernel
 
-SMALL_INPUT = (
-    4096  # numbers; checking so few takes less time than scikit-learn's look at their type
-)
+SMALL_INPUT = 4096  # numbers that are checked sooner than scikit-learn has looked at their type
 BLOCK_ROWS = 2048  # enough for a matrix product, few enough for all threads to have work
 FOREIGN_ROWS = 1 << 18  # few launches on a GPU, with 1,000 columns two gigabytes
 
@@ -104,13 +102,26 @@ class KernelInput:
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
+    def _check_square(self, X: Any) -> None:
+        """Refuse a precomputed matrix in `fit` that is not K(X, X)."""
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
+                "K(X_train, X_train)."
+            )
+
     def _resolved_kernel(self, X: Any, weights: Any = None) -> Kernel:
         """The kernel object that the parameters describe, for these training points."""
         if self._is_precomputed():
             return Precomputed(X)
         if isinstance(self.kernel, Kernel):
             self._refuse_ignored("a kernel object", "in the kernel, as Gaussian(lengthscale=2.0)")
-            self._refuse_spline(self.kernel)
+            if not self._allow_spline and self.kernel.null_degree() is not None:
+                raise ValueError(
+                    f"{type(self).__name__} takes positive definite kernels, and {self.kernel!r} "
+                    "is one off polynomials only: KernelRidge and KernelRidgeCV fit it, and "
+                    "kernel.anchored(points) makes it positive definite."
+                )
             return self.kernel.fitted(X)
         kernel = self.kernel
         if callable(kernel) and self.kernel_params:
@@ -122,22 +133,14 @@ class KernelInput:
             options["coef0"] = self.coef0
         return as_kernel(kernel, X=X, allow_indefinite=self._allow_indefinite, **options)
 
-    def _refuse_spline(self, kernel: Kernel) -> None:
-        """Refuse kernels that are positive definite off polynomials where these have no place."""
-        if not self._allow_spline and kernel.null_degree() is not None:
-            raise ValueError(
-                f"{type(self).__name__} takes positive definite kernels, and {kernel!r} is one off "
-                "polynomials only: KernelRidge and KernelRidgeCV fit it, and "
-                "kernel.anchored(points) makes it positive definite."
-            )
-
     def _refuse_ignored(self, what: str, where: str) -> None:
         """Refuse parameters of named kernels that another kind of kernel would ignore."""
         for name in ("gamma", "degree", "coef0", "kernel_params"):
-            if not _is_default(self, name):
+            value, default = getattr(self, name), getattr(type(self), name, None)
+            if not (value is default or (type(value) is type(default) and value == default)):
                 raise ValueError(
-                    f"{name} belongs to kernels given by name; got "
-                    f"{name}={getattr(self, name)!r} with {what}: say it {where}."
+                    f"{name} belongs to kernels given by name; got {name}={value!r} with {what}: "
+                    f"say it {where}."
                 )
 
     def _training_points(self, kernel: Kernel, X: Any, centres: Any = None) -> PointSet:
@@ -256,13 +259,7 @@ class KernelInput:
         if self._is_precomputed():
             raise ValueError('kernel="precomputed" takes NumPy arrays: write X.cpu().numpy().')
         points = as_vectors(X)
-        if reset:
-            self.n_features_in_ = points.width
-        elif points.width != self.n_features_in_:
-            raise ValueError(
-                f"X has {points.width} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
+        self._check_width(points.width, reset)
         return (points.rows, _targets_of(X, y[0])) if y else points.rows
 
     def _checked_scattered(self, X: Any, *y: Any, reset: bool) -> Any:
@@ -280,18 +277,21 @@ class KernelInput:
         names, rows = names_of(X), admitted(X)
         if rows.ndim != 2:
             raise ValueError(f"X must have two dimensions; got shape {rows.shape}.")
+        self._check_width(rows.shape[1], reset)
+        if reset and names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif reset and hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return (rows, admitted(y[0], beside=rows, what="y")) if y else rows
+
+    def _check_width(self, width: int, reset: bool) -> None:
         if reset:
-            self.n_features_in_ = rows.shape[1]
-            if names is not None:
-                self.feature_names_in_ = np.array(names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-        elif rows.shape[1] != self.n_features_in_:
+            self.n_features_in_ = width
+        elif width != self.n_features_in_:
             raise ValueError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
+                f"X has {width} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        return (rows, admitted(y[0], beside=rows, what="y")) if y else rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -310,12 +310,6 @@ def _name_columns(X: Any, refusal: Exception) -> None:
             f"columns {texts} of the table hold no numbers: write kernel=table_kernel(X) of "
             "mercer.structured, kernel.on([...]) with the names of others, or leave them out."
         ) from refusal
-
-
-def _is_default(estimator: Any, name: str) -> bool:
-    """Whether a parameter is as the class has it; defaults of dataclasses are class attributes."""
-    value, default = getattr(estimator, name), getattr(type(estimator), name, None)
-    return value is default or (type(value) is type(default) and value == default)
 
 
 def _targets_of(X: Any, y: Any) -> Any:

@@ -21,8 +21,6 @@ from mercer.kernels.measures import Seed, generator
 from mercer.kernels.radial import Gaussian
 
 SAMPLINGS = ("random", "leading")
-
-
 SUMMED = 4096  # eigenvalues in the second moment of sampled features
 
 
@@ -122,19 +120,15 @@ class MercerFeatures(FeatureMap):
         check_is_fitted(self)
         x, y = dense_pairs(X, Y)
         if self.sampling == "leading":
-            rest = [self._residuals(part) for part in (x, y)]
-            return np.sqrt(rest[0] * rest[1])
+            own = [self.kernel_.gram(side).diagonal() for side in (x, y)]
+            ours = [np.square(self.transform(side)).sum(axis=1) for side in (x, y)]
+            return np.sqrt(np.prod(np.maximum(np.subtract(own, ours), 0.0), axis=0))
         system = self._system()
         indices = system.leading(SUMMED)
         eigenvalues = system.eigenvalues(indices)
         products = system.functions(x, indices) * system.functions(y, indices)
         second = system.trace * (products**2 @ eigenvalues)
         return np.sqrt(np.maximum(second - (products @ eigenvalues) ** 2, 0) / self.feature_count)
-
-    def _residuals(self, x: np.ndarray) -> np.ndarray:
-        features = self.transform(x)
-        own = self.kernel_.gram(x).diagonal()
-        return np.maximum(own - np.einsum("ij,ij->i", features, features), 0.0)
 
     def _uniform_error(self, radius: float, probability: float) -> float:
         """By bounds on the eigenfunctions.

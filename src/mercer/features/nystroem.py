@@ -91,13 +91,14 @@ class Nystroem(FeatureMap):
     def _draw(self, X: Any) -> None:
         if self.n_jobs is not None and not (self.n_jobs == -1 or is_count(self.n_jobs)):
             raise ValueError(f"n_jobs must be a whole number ≥ 1, −1 or None; got {self.n_jobs!r}.")
-        if self._is_precomputed() or not isinstance(self.kernel, (str, Kernel)):
-            self._refuse_gamma()
-        if self._is_precomputed() and X.shape[0] != X.shape[1]:
+        named = isinstance(self.kernel, (str, Kernel)) and not self._is_precomputed()
+        if not named and not (self.gamma is self.coef0 is self.degree is None):
             raise ValueError(
-                f"a precomputed kernel is a square matrix in fit; got shape {X.shape}. Pass "
-                "K(X_train, X_train)."
+                "Don't pass gamma, coef0 or degree to Nystroem if using a callable or precomputed "
+                "kernel: a function takes its parameters from kernel_params."
             )
+        if self._is_precomputed():
+            self._check_square(X)
         check_object(self, "centres", self.centres)
         kernel, choice = self._resolved_kernel(X), self.centres
         if choice is None:
@@ -113,13 +114,6 @@ class Nystroem(FeatureMap):
         self.kernel_ = kernel
         if isinstance(kernel, Precomputed):  # only the block of the centres is stored
             self.kernel_ = Precomputed(np.asarray(kernel.matrix)[np.ix_(*2 * [centres.indices])])
-
-    def _refuse_gamma(self) -> None:
-        if any(value is not None for value in (self.gamma, self.coef0, self.degree)):
-            raise ValueError(
-                "Don't pass gamma, coef0 or degree to Nystroem if using a callable or precomputed "
-                "kernel: a function takes its parameters from kernel_params."
-            )
 
     @property
     def feature_count(self) -> int:

@@ -21,6 +21,7 @@ from mercer.kernels.coordinates import (
     Laplacian,
     SkewedChiSquared,
     Spline,
+    StretchedExponential,
 )
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
 from mercer.kernels.functionals import OnFunctionals
@@ -38,7 +39,6 @@ from mercer.kernels.norms import line_norm, torus_norm
 from mercer.kernels.periodic import PeriodicBernoulli, PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian, Matern, Radial, RationalQuadratic
 from mercer.kernels.spectral import CosineSeries, FourierSeries, Spectral
-from mercer.kernels.stretched import StretchedExponential
 
 __all__ = [
     "AdditiveChiSquared",

@@ -12,12 +12,7 @@ import scipy.sparse
 
 from mercer.arrays import namespace
 from mercer.checks import check_coefficients, check_nonnegative
-from mercer.evaluation.expression import (
-    Expression,
-    Parameter,
-    exp,
-    numbers_of,
-)
+from mercer.evaluation.expression import Expression, exp, numbers_of, polynomial
 from mercer.kernels.base import Kernel, reciprocal_roots
 from mercer.kernels.facts import Facts
 from mercer.kernels.inner_product import Constant
@@ -61,10 +56,6 @@ class Composite(Kernel):
 
     def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         return super().derivative(x, y)
-
-    @property
-    def parallel(self) -> bool:
-        return all(part.parallel for part in self._parts())
 
     @property
     def symmetric(self) -> bool:
@@ -136,13 +127,9 @@ class _Pair(Pointwise):
 
     def _deciding_sides(self) -> list[Kernel]:
         """The sides that look at points at all; constants take any."""
-        sides = [side for side in (self.left, self.right) if not _is_constant(side)]
+        values = [(side, side.expression()) for side in (self.left, self.right)]
+        sides = [side for side, value in values if value is None or numbers_of(value)]
         return sides or [self.left]
-
-
-def _is_constant(kernel: Kernel) -> bool:
-    expression = kernel.expression()
-    return expression is not None and not numbers_of(expression)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -355,11 +342,11 @@ class PolynomialOf(Wrapped, Pointwise):
         check_coefficients(self, "coefficients", self.coefficients)
 
     def value(self, *parts: Any) -> Any:
-        return _horner(self.coefficients, parts[0])
+        return polynomial(self.coefficients, parts[0])
 
     def slopes(self, *parts: Any) -> Sequence[Any]:
         slopes = [n * c for n, c in enumerate(self.coefficients)][1:]
-        return (_horner(slopes or [0.0], parts[0]),)
+        return (polynomial(slopes or [0.0], parts[0]),)
 
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
         inner = self.kernel.normalised_block(x, y)
@@ -379,15 +366,6 @@ class PolynomialOf(Wrapped, Pointwise):
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_polynomial(self, self.coefficients, self.kernel.facts(dimension))
-
-
-def _horner(coefficients: Sequence[float], x: Any) -> Any:
-    """Σ_n a_n x^n for arrays and expressions."""
-    *lower, top = (float(c) for c in coefficients)
-    value: Any = Parameter(top) if isinstance(x, Expression) else top + 0.0 * x
-    for coefficient in reversed(lower):
-        value = value * x + coefficient
-    return value
 
 
 @dataclass(frozen=True, eq=False, repr=False)

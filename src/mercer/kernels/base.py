@@ -1,6 +1,6 @@
 """The base class of kernels: symmetric functions of two points, written down once.
 
-A kernel owes its value on a pair: an `expression()` over the numbers of a pair where it has one, a
+A kernel gives its value on a pair: an `expression()` over the numbers of a pair where it has one, a
 `block(x, y)` otherwise. It states its `facts` next to it. Gram matrices, products, functions,
 gradients and tests are derived.
 """
@@ -51,7 +51,7 @@ class Kernel(Value):
     symmetric: ClassVar[Any] = True
     """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
 
-    # ---- what a kernel owes -----------------------------------------------------------------
+    # ---- what a kernel implements -----------------------------------------------------------
 
     def expression(self) -> Expression | None:
         """The value as an expression over the numbers of a pair; None if there is none."""
@@ -216,8 +216,8 @@ class Kernel(Value):
 
     @property
     def parallel(self) -> bool:
-        """Whether `block` may run in several threads at once."""
-        return True
+        """Whether `block` may run in several threads at once: as the kernels inside may."""
+        return all(part.parallel for part in self._parts())
 
     @property
     def takes_tensors(self) -> bool:
@@ -242,7 +242,9 @@ class Kernel(Value):
         11.0
         """
         if self.is_single(x):
-            left, right = (self.points(_alone(point)) for point in (x, x if y is None else y))
+            pair = (x, x if y is None else y)
+            sets = (point[None] if hasattr(point, "__dlpack__") else [point] for point in pair)
+            left, right = map(self.points, sets)
             return float(Gram(self, left, right).dense()[0, 0])
         return self.gram(x, y).dense()
 
@@ -493,11 +495,6 @@ def _numbers(columns: slice) -> tuple[int, ...]:
 def reciprocal_roots(values: np.ndarray) -> np.ndarray:
     """1/√v, and 0 where v is not positive."""
     return np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)
-
-
-def _alone(point: Any) -> Any:
-    """One point as a set of points."""
-    return point[None] if hasattr(point, "__dlpack__") else [point]
 
 
 def _shown(value: Any) -> str:

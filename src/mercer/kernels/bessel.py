@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,7 @@ from mercer.evaluation.tables import Table
 class Tuning:
     """Where one way to compute the profile ends and another begins."""
 
-    highest: int = (
-        10  # octave of r in which the table ends: e^{−1024} is below the smallest float64
-    )
+    highest: int = 10  # octave of r where the table ends: e^{−1024} is below the least float64
     closed_forms: int = 4  # half-integers up to 9/2; beyond, a table is as fast
     steep: float = 8.0  # ν beyond which r^ν is too steep for the product r^ν K_ν
     series: float = 0.125  # r up to which five terms of the series are right to rounding, ν > 8
@@ -50,16 +48,13 @@ def half_integer_coefficients(smoothness: float) -> tuple[float, ...] | None:
 
 
 @lru_cache(maxsize=32)
-def bessel_table(smoothness: float) -> Table:
-    """h(r) = e^r g(r) as a table; its derivatives are tables too."""
-    return _table(smoothness, 0)
-
-
-def _table(smoothness: float, order: int) -> Table:
-    """The derivative of h of the given order: Σ_j binomial(order, j) e^r g^{(j)}(r)."""
+def bessel_table(smoothness: float, order: int = 0) -> Table:
+    """h(r) = e^r g(r) as a table, or its derivative: Σ_j binomial(order, j) e^r g^{(j)}(r)."""
+    if order > 1:
+        raise NotImplementedError("second derivatives of a general Matérn kernel in r.")
     return Table(
-        function=_Derivative(smoothness, order),
-        derivative=lambda: _table(smoothness, order + 1),
+        function=partial(_derivative, smoothness, order),
+        derivative=lambda: bessel_table(smoothness, order + 1),
         lowest=_lowest(smoothness),
         highest=TUNING.highest,
     )
@@ -70,20 +65,11 @@ def _lowest(smoothness: float) -> int:
     return max(-int(56 / min(1.0, 2.0 * smoothness)) - 1, -1022)
 
 
-class _Derivative:
-    """e^r Σ_j binomial(order, j) g^{(j)}(r), with r^ν K_ν differentiated as −r^ν K_{ν−1}."""
-
-    def __init__(self, smoothness: float, order: int) -> None:
-        if order > 1:
-            raise NotImplementedError("second derivatives of a general Matérn kernel in r.")
-        self.smoothness, self.order = smoothness, order
-
-    def __call__(self, r: Any) -> Any:
-        r = np.atleast_1d(np.asarray(r, np.float64))
-        value = _scaled(self.smoothness, self.smoothness, r)
-        if self.order == 1:
-            value = value - _scaled(self.smoothness, self.smoothness - 1.0, r)
-        return value
+def _derivative(smoothness: float, order: int, r: Any) -> np.ndarray:
+    """h, or its derivative, in which r^ν K_ν becomes −r^ν K_{ν−1}."""
+    r = np.atleast_1d(np.asarray(r, np.float64))
+    value = _scaled(smoothness, smoothness, r)
+    return value - _scaled(smoothness, smoothness - 1.0, r) if order else value
 
 
 def _scaled(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray:
@@ -146,10 +132,6 @@ def _by_bessel(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndar
 
 def _small(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray:
     """The first terms at small r, where K_μ itself overflows: r^μ > 1e-308, so r² is tiny."""
-    ratio = math.exp(math.lgamma(bessel_order) - math.lgamma(smoothness)) * 2.0 ** (
-        bessel_order - smoothness
-    )
-    leading = ratio * r ** (smoothness - bessel_order)
-    square = 0.25 * r * r
-    series = 1.0 - square / (bessel_order - 1.0)
-    return leading * series * np.exp(r)
+    ratio = math.exp(math.lgamma(bessel_order) - math.lgamma(smoothness))
+    leading = ratio * (0.5 * r) ** (smoothness - bessel_order)
+    return leading * (1.0 - 0.25 * r * r / (bessel_order - 1.0)) * np.exp(r)

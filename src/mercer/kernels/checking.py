@@ -80,8 +80,11 @@ def check(kernel: Any, data: Any, *, tolerance: float | None = None) -> Check:
     True
     """
     matrix = _values(kernel, data)
-    allowed = _rounding(matrix) if tolerance is None else float(tolerance)
-    result = _verdict(matrix, allowed)
+    if tolerance is None:
+        units = 64.0  # in the last place, that a value may be off: as many as 30 operations round
+        largest = float(np.abs(matrix[np.isfinite(matrix)]).max(initial=0.0))
+        tolerance = units * float(np.finfo(np.float64).eps) * largest
+    result = _verdict(matrix, float(tolerance))
     width = getattr(kernel.points(data), "width", None)
     if result.passed or not kernel.facts(width).positive_definite.yes:
         return result
@@ -97,12 +100,6 @@ def _values(kernel: Any, data: Any) -> np.ndarray:
         points = DensePoints(points.seen(View(), np.float64), points.names)
     again = points.take(np.arange(len(points)))
     return np.asarray(kernel.block(points, again), np.float64)
-
-
-def _rounding(matrix: np.ndarray) -> float:
-    finite = np.abs(matrix[np.isfinite(matrix)])
-    units = 64.0  # in the last place, that one value may be off: as many as 30 operations round
-    return units * float(np.finfo(np.float64).eps) * float(finite.max(initial=0.0))
 
 
 def _verdict(matrix: np.ndarray, tolerance: float) -> Check:

@@ -103,7 +103,13 @@ def as_kernel(
     elif callable(kernel) and not isinstance(kernel, type):
         converted = from_function(kernel, request)
     else:
-        raise ValueError(_not_a_kernel(kernel))
+        came = f"an object of {type(kernel).__name__}. For a matrix K write Precomputed(K)."
+        if isinstance(kernel, type):
+            came = f"the class {kernel.__name__}. Write {kernel.__name__}()."
+        raise ValueError(
+            "a kernel is a kernel of mercer, a name such as 'rbf', a function of two points or "
+            f"blocks, or a kernel of sklearn.gaussian_process; got {came}"
+        )
     return converted if metric in EUCLIDEAN else on_metric(converted, metric, request)
 
 
@@ -132,16 +138,6 @@ def as_kernel_and_ridge(kernel: Any, **options: Any) -> tuple[Kernel, float]:
     return reduce(operator.add, kernels), math.fsum(noise or 0.0 for _, noise in terms)
 
 
-def _not_a_kernel(kernel: Any) -> str:
-    came, advice = f"an object of {type(kernel).__name__}", "For a matrix K write Precomputed(K)."
-    if isinstance(kernel, type):
-        came, advice = f"the class {kernel.__name__}", f"Write {kernel.__name__}()."
-    return (
-        "a kernel is a kernel of mercer, a name such as 'rbf', a function of two points or blocks, "
-        f"or a kernel of sklearn.gaussian_process; got {came}. {advice}"
-    )
-
-
 # ---- kernels of Gaussian processes ---------------------------------------------------------------
 
 
@@ -158,7 +154,10 @@ def _class_name(kernel: Any) -> str:
 
 def from_gaussian_process(kernel: Any, request: Request) -> Kernel:
     """The kernel by its rule; classes without one are functions of blocks."""
-    rule = GAUSSIAN_PROCESS.get(_class_name(kernel))
+    name = _class_name(kernel)
+    if name in REFUSED:
+        raise ValueError(REFUSED[name].format(kernel))
+    rule = GAUSSIAN_PROCESS.get(name)
     return BlockKernel(kernel) if rule is None else rule(kernel, request)
 
 
@@ -183,12 +182,10 @@ def _gp_exp_sine_squared(kernel: Any, request: Request) -> Kernel:
     return OnCircle(Gaussian(float(kernel.length_scale)), Circle(float(kernel.periodicity)))
 
 
-def _gp_sum(kernel: Any, request: Request) -> Kernel:
-    return from_gaussian_process(kernel.k1, request) + from_gaussian_process(kernel.k2, request)
-
-
-def _gp_product(kernel: Any, request: Request) -> Kernel:
+def _gp_sum_or_product(kernel: Any, request: Request) -> Kernel:
     left, right = (from_gaussian_process(k, request) for k in (kernel.k1, kernel.k2))
+    if _class_name(kernel) == "Sum":
+        return left + right
     if isinstance(right, Constant):
         left, right = right, left
     return (left.value if isinstance(left, Constant) else left) * right
@@ -217,37 +214,26 @@ def _gp_pairwise(kernel: Any, request: Request) -> Kernel:
     return as_kernel(kernel.metric, gamma=kernel.gamma, **data, **own)
 
 
-def _gp_white(kernel: Any, request: Request) -> Kernel:
-    raise ValueError(
-        f"{kernel} is noise on the diagonal, not a function of two points. As a term of the whole "
-        "sum it is a ridge: write kernel, ridge = as_kernel_and_ridge(kernel), from "
-        "mercer.kernels.conversion. Inside a power, or times another kernel, it is none: take it "
-        "out."
-    )
-
-
-def _gp_compound(kernel: Any, request: Request) -> Kernel:
-    raise ValueError(
-        "CompoundKernel is a list of kernels, not one: write [as_kernel(k) for k in "
-        "kernel.kernels], and add them where a sum is meant."
-    )
-
-
+REFUSED = {
+    "CompoundKernel": "CompoundKernel is a list of kernels, not one: write [as_kernel(k) for k in "
+    "kernel.kernels], and add them where a sum is meant.",
+    "WhiteKernel": "{} is noise on the diagonal, not a function of two points. As a term of the "
+    "whole sum it is a ridge: write kernel, ridge = as_kernel_and_ridge(kernel), from "
+    "mercer.kernels.conversion. Inside a power, or times another kernel, it is none: take it out.",
+}
 GAUSSIAN_PROCESS: dict[str, Callable[[Any, Request], Kernel]] = {
-    "CompoundKernel": _gp_compound,
     "ConstantKernel": lambda kernel, request: Constant(float(kernel.constant_value)),
     "DotProduct": lambda kernel, request: Linear(float(kernel.sigma_0) ** 2),
     "ExpSineSquared": _gp_exp_sine_squared,
     "Exponentiation": _gp_power,
     "Matern": _gp_matern,
     "PairwiseKernel": _gp_pairwise,
-    "Product": _gp_product,
+    "Product": _gp_sum_or_product,
     "RBF": lambda kernel, request: Gaussian(_lengthscale(kernel.length_scale)),
     "RationalQuadratic": lambda kernel, request: RationalQuadratic(
         float(kernel.alpha), _lengthscale(kernel.length_scale)
     ),
-    "Sum": _gp_sum,
-    "WhiteKernel": _gp_white,
+    "Sum": _gp_sum_or_product,
 }
 
 

@@ -153,10 +153,7 @@ class Sines(Eigensystem):
 
 
 def eigensystem(
-    kernel: Kernel,
-    columns: int,
-    deviation: float,
-    tuning: Tuning = Tuning(),
+    kernel: Kernel, columns: int, deviation: float, tuning: Tuning = Tuning()
 ) -> Eigensystem:
     """The eigenfunctions of a kernel, where they are known.
 

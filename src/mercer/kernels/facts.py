@@ -189,7 +189,8 @@ class Facts:
     @cached_property
     def positive_definite(self) -> Answer:
         """Σ_ij v_i v_j k(x_i, x_j) ≥ 0 for all points."""
-        return first(self._known("positive_definite"), self._claim, self._by_features, self._unsaid)
+        features = self.finite_features if self.finite_features.yes else None
+        return first(self._known("positive_definite"), self._claim, features, self._unsaid)
 
     @cached_property
     def stationary(self) -> Answer:
@@ -236,8 +237,10 @@ class Facts:
     @cached_property
     def fourier_weights(self) -> Answer:
         """k(x, y) = Σ_m e^{2iπm(x−y)/period}/c_m, one column; the payload is `FourierWeights`."""
-        known = self._known("fourier_weights")
-        return first(known, self._shifted, self._fading, self._nothing)
+        known = first(self._known("fourier_weights"), self._shifted, self._nothing)
+        if known.unknown and self.vanishes:
+            return no("it tends to 0 far away, so it does not repeat")
+        return known
 
     @cached_property
     def finite_features(self) -> Answer:
@@ -317,9 +320,6 @@ class Facts:
             return yes(claim)
         return yes("it is stated to be") if claim else no("it is stated not to be")
 
-    def _by_features(self) -> Answer | None:
-        return self.finite_features if self.finite_features.yes else None
-
     def _nothing(self) -> Answer:
         return unknown(f"nothing is known of {type(self.kernel).__name__}")
 
@@ -345,9 +345,6 @@ class Facts:
         if self.dimension == 1 and self.stationary.yes:
             return yes("in one column a stationary kernel is a function of |x − y|")
         return self._shifted()
-
-    def _fading(self) -> Answer | None:
-        return no("it tends to 0 far away, so it does not repeat") if self.vanishes else None
 
     def _no_space(self) -> Answer | None:
         no_space = no("it is not positive definite, so it has no space")

@@ -298,31 +298,18 @@ class OnFunctionals(Kernel):
         rows = [np.hstack([_pair(self.kernel, a, b) for b in right.kinds]) for a in left.kinds]
         return left.mixing @ np.vstack(rows) @ right.mixing.T
 
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
-
 
 # ---- blocks between functionals of one kind ------------------------------------------------------
 
 
-class _Values(NamedTuple):
-    """Evaluations at points."""
+class _AtPoints(NamedTuple):
+    """Evaluations at points, or derivatives along directions."""
 
     points: Any
+    directions: np.ndarray | None = None
 
     def places(self) -> np.ndarray:
         """Where k(·, y) may have a kink."""
-        return np.asarray(self.points.data)[:, 0]
-
-
-class _Slopes(NamedTuple):
-    """Derivatives at points along directions."""
-
-    points: Any
-    directions: np.ndarray
-
-    def places(self) -> np.ndarray:
         return np.asarray(self.points.data)[:, 0]
 
 
@@ -363,11 +350,11 @@ class _Atoms(NamedTuple):
             )
         kinds: list[Any] = []
         if values:
-            kinds.append(_Values(kernel.points(np.array([part.point for part in values]))))
+            kinds.append(_AtPoints(kernel.points(np.array([part.point for part in values]))))
         if slopes:
             at = kernel.points(np.array([part.point for part in slopes]))
             mixed_derivative(kernel, at.slice(0, 1), at.slice(0, 1))  # refuses kernels with kinks
-            kinds.append(_Slopes(at, np.array([part.direction for part in slopes])))
+            kinds.append(_AtPoints(at, np.array([part.direction for part in slopes])))
         if integrals:
             kinds.append(_Spans(integrals))
         ordered = [entry for group in parts for entry in group]
@@ -382,15 +369,13 @@ KINDS: dict[type, int] = {Evaluation: 0, Derivative: 1, Integral: 2}
 
 def _pair(kernel: Kernel, a: Any, b: Any) -> np.ndarray:
     """L_x M_y k for all L of one kind and M of another."""
-    if isinstance(b, _Spans) and not isinstance(a, _Spans):
-        return _pair(kernel, b, a).T
     if isinstance(a, _Spans):
         return _of_spans(kernel, a, b) if isinstance(b, _Spans) else _of_span(kernel, a, b)
-    if isinstance(a, _Values) and isinstance(b, _Values):
-        return np.asarray(kernel.block(a.points, b.points), np.float64)
-    if isinstance(a, _Values):
+    if isinstance(b, _Spans) or (a.directions is None and b.directions is not None):
         return _pair(kernel, b, a).T
-    if isinstance(b, _Values):
+    if a.directions is None:
+        return np.asarray(kernel.block(a.points, b.points), np.float64)
+    if b.directions is None:
         slopes = kernel.derivative(a.points, b.points)
         return np.einsum("nmk,nk->nm", slopes, a.directions)
     mixed = mixed_derivative(kernel, a.points, b.points)
@@ -401,7 +386,7 @@ def _of_span(kernel: Kernel, a: _Spans, b: Any) -> np.ndarray:
     """Integrals against values or derivatives, by Gauss's rule between the places of these."""
     cuts = np.union1d(a.places(), b.places())
     nodes, weights = _rule(cuts[:-1], cuts[1:])
-    values = _pair(kernel, _Values(kernel.points(nodes.reshape(-1, 1))), b)
+    values = _pair(kernel, _AtPoints(kernel.points(nodes.reshape(-1, 1))), b)
     pieces = (weights.reshape(-1, 1) * values).reshape(*nodes.shape, -1).sum(axis=1)
     return a.cover(cuts) @ pieces
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -360,10 +362,7 @@ def tensor_product(*parts: tuple[Kernel, Any]) -> Kernel:
     >>> tensor_product((Linear(), 0), (Linear(), 1))([2.0, 3.0], [5.0, 7.0])
     210.0
     """
-    total, *others = _on_columns(parts)
-    for other in others:
-        total = total * other
-    return total
+    return reduce(operator.mul, _on_columns(parts))
 
 
 def direct_sum(*parts: tuple[Kernel, Any]) -> Kernel:
@@ -373,10 +372,7 @@ def direct_sum(*parts: tuple[Kernel, Any]) -> Kernel:
     >>> direct_sum((Linear(), 0), (Linear(), 1))([2.0, 3.0], [5.0, 7.0])
     31.0
     """
-    total, *others = _on_columns(parts)
-    for other in others:
-        total = total + other
-    return total
+    return reduce(operator.add, _on_columns(parts))
 
 
 def _on_columns(parts: Sequence[tuple[Kernel, Any]]) -> list[Kernel]:

@@ -20,7 +20,7 @@ from mercer.checks import check_count, check_positive
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import Brownian
-from mercer.kernels.eigensystems import Eigensystem, Hermite, Sines, Torus, Tuning, eigensystem
+from mercer.kernels.eigensystems import Eigensystem, Sines, Tuning, eigensystem
 from mercer.kernels.radial import Gaussian
 from mercer.operators import Gram
 
@@ -224,16 +224,13 @@ class _KnownFunctions:
 
 def _system(kernel: Kernel, measure: Any) -> Eigensystem:
     """The eigenfunctions of a kernel for a measure, or what is known instead."""
-    system: Eigensystem | None = None
     match measure:
         case UniformCube() if isinstance(kernel, Brownian):
-            system = Sines.of(measure.columns, TUNING.sine_terms)
+            return Sines.of(measure.columns, TUNING.sine_terms)
         case Normal() if isinstance(kernel, Gaussian):
-            system = eigensystem(kernel, measure.columns, float(measure.deviation))
+            return eigensystem(kernel, measure.columns, float(measure.deviation))
         case UniformCircle() if not isinstance(kernel, Gaussian):
-            system = eigensystem(kernel, 1, 1.0)
-    if isinstance(system, (Torus, Hermite, Sines)):
-        return system
+            return eigensystem(kernel, 1, 1.0)
     raise ValueError(
         f"the eigenfunctions of {kernel!r} for {measure!r} are not known: they are for periodic "
         "kernels and UniformCircle(), Gaussian and Normal(deviation, columns), Brownian and "
@@ -271,25 +268,21 @@ class _ZonalProfile:
 
     def __init__(self, kernel: Kernel, dimension: int) -> None:
         self.kernel, self.dimension = kernel, dimension
-        self._check()
+        turn = linalg.qr(np.random.default_rng(0).standard_normal((dimension,) * 2))[0]
+        rows = np.eye(dimension)[:2]
+        rows = np.r_[rows, (rows[:1] + rows[1:]) / math.sqrt(2.0)]
+        before, after = kernel(rows), kernel(rows @ turn.T)
+        if not np.allclose(before, after, rtol=1e-6, atol=1e-9 * np.abs(before).max()):
+            raise ValueError(
+                f"{kernel!r} changes when the sphere is turned: eigenfunctions on it are "
+                "known for kernels of ⟨x, y⟩ and the norms, as Polynomial, ArcCosine and Gaussian."
+            )
 
     def __call__(self, angles: np.ndarray) -> np.ndarray:
         """κ(cos θ)."""
         rows = np.zeros((len(angles), self.dimension))
         rows[:, 0], rows[:, 1] = np.cos(angles), np.sin(angles)
         return np.asarray(self.kernel(np.eye(1, self.dimension), rows))[0]
-
-    def _check(self) -> None:
-        """Refuse a kernel that sees more than the angle between two points."""
-        turn = linalg.qr(np.random.default_rng(0).standard_normal((self.dimension,) * 2))[0]
-        rows = np.eye(self.dimension)[:2]
-        rows = np.r_[rows, (rows[:1] + rows[1:]) / math.sqrt(2.0)]
-        before, after = self.kernel(rows), self.kernel(rows @ turn.T)
-        if not np.allclose(before, after, rtol=1e-6, atol=1e-9 * np.abs(before).max()):
-            raise ValueError(
-                f"{self.kernel!r} changes when the sphere is turned: eigenfunctions on it are "
-                "known for kernels of ⟨x, y⟩ and the norms, as Polynomial, ArcCosine and Gaussian."
-            )
 
     @cached_property
     def trace(self) -> float:
@@ -361,6 +354,7 @@ class SphericalHarmonics:
         return out
 
     def _of_degree(self, x: np.ndarray, degree: int) -> np.ndarray:
+        """All harmonics of a degree."""
         many = _multiplicity(self.dimension, degree)
         points = np.random.default_rng(degree).standard_normal((3 * many, self.dimension))
         points /= np.linalg.norm(points, axis=1)[:, None]

@@ -110,8 +110,8 @@ def median_distance(X: Any, weights: Any = None, metric: str = "euclidean") -> f
     2.0
     """
     most = DISTANCES_OF
-    kept = np.arange(X.shape[0]) if weights is None else np.flatnonzero(as_numpy(weights))
-    many = kept[:: max(1, len(kept) // (most if X.shape[1] > most else 10 * most))]
+    used = np.arange(X.shape[0]) if weights is None else np.flatnonzero(as_numpy(weights))
+    many = used[:: max(1, len(used) // (most if X.shape[1] > most else 10 * most))]
     rows = X[many].toarray() if hasattr(X, "toarray") else X[many]
     rows = np.unique(np.asarray(as_numpy(rows), np.float64), axis=0)
     rows = rows[:: max(1, len(rows) // most)]
@@ -150,11 +150,6 @@ def refuse_name(name: str) -> Kernel:
     close = difflib.get_close_matches(name.lower(), NAMES, n=1)
     question = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"there is no kernel {name!r}.{question} The names are {sorted(NAMES)}.")
-
-
-def _chi2(request: Request) -> Kernel:
-    own = request.gamma is None or request.gamma == "median"
-    return ChiSquared(1.0 if own else request.positive_gamma())
 
 
 def _additive_chi2(request: Request) -> Kernel:
@@ -206,7 +201,9 @@ def _precomputed(request: Request) -> Kernel:
 
 NAMES: dict[str, Callable[[Request], Kernel]] = {
     "additive_chi2": _additive_chi2,
-    "chi2": _chi2,
+    "chi2": lambda request: ChiSquared(
+        1.0 if request.gamma in (None, "median") else request.positive_gamma()
+    ),
     "cosine": lambda request: Linear().normalised(),
     "laplacian": lambda request: Laplacian(request.lengthscale("cityblock")),
     "linear": lambda request: Linear(),

@@ -16,6 +16,8 @@ What is subtracted is written so that it is exactly 0 at x = y.
 from __future__ import annotations
 
 import math
+import operator
+from functools import reduce
 
 import numpy as np
 
@@ -46,9 +48,7 @@ from mercer.evaluation.rewrite import is_nonnegative
 
 ONE_SIDED = X_KINDS + Y_KINDS
 LEAST = 1e-300  # stands for 0 under a logarithm
-LARGEST_EXPONENT = (
-    80.0  # e^80 is in the range of float32, and e^−(e^80·1e-16) is 0 in every precision
-)
+LARGEST_EXPONENT = 80.0  # e^80 is in the range of float32; e^−(e^80·1e-16) is 0 in every precision
 INFINITE_LOGARITHM = 1e30  # stands for a logarithm that overflows
 
 
@@ -234,12 +234,7 @@ def mixed(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
 def _half_distances(k: Expression) -> Expression | None:
     """½‖φ(x) − φ(y)‖² of sums of multiples of ⟨x, y⟩ and constants; None for any other."""
     parts = _terms(k, 1.0)
-    if not parts:
-        return None
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(operator.add, parts) if parts else None
 
 
 def _terms(k: Expression, factor: float) -> list[Expression] | None:

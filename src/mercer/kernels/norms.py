@@ -18,10 +18,7 @@ import numpy as np
 from mercer.kernels.base import Kernel
 from mercer.kernels.laws import SpectralMeasure, fourier_weights, spectral_density
 
-__all__ = [
-    "line_norm",
-    "torus_norm",
-]
+__all__ = ["line_norm", "torus_norm"]
 
 Transform = Callable[[float], complex]
 
@@ -63,8 +60,13 @@ def torus_norm(kernel: Kernel, coefficients: Any) -> float:
     """
     energies = np.abs(_coefficients(coefficients)) ** 2
     energies[1:] *= 2.0
-    inverse = _weights(kernel, len(energies) - 1)
-    used = energies > 0
+    answer = fourier_weights(kernel, len(energies) - 1)
+    if not answer.yes:
+        raise ValueError(
+            f"{kernel!r} has no known Fourier weights: {answer.because}. Write for example "
+            "torus_norm(PeriodicBernoulli(), coefficients)."
+        )
+    inverse, used = answer.payload, energies > 0
     if (inverse[used] == 0).any():
         return math.inf
     return math.sqrt(float((energies[used] / inverse[used]).sum()))
@@ -81,16 +83,6 @@ def _coefficients(values: Any) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ValueError("Fourier coefficients must be finite; got NaN or infinity.")
     return array.astype(np.complex128)
-
-
-def _weights(kernel: Kernel, count: int) -> np.ndarray:
-    answer = fourier_weights(kernel, count)
-    if not answer.yes:
-        raise ValueError(
-            f"{kernel!r} has no known Fourier weights: {answer.because}. Write for example "
-            "torus_norm(PeriodicBernoulli(), coefficients)."
-        )
-    return answer.payload
 
 
 def line_norm(
@@ -130,13 +122,6 @@ def line_norm(
     >>> math.isclose(line_norm(Gaussian(), bump), 1.0, rel_tol=1e-7)
     True
     """
-    measure = _measure(kernel)
-    median = float(np.median(np.abs(measure.sample(1001, random_state=0))))
-    integral = _Integral(measure, transform, median * 2.0**-tuning.octaves, tuning)
-    return math.sqrt(integral.total([abs(peak) for peak in peaks], tolerance)) / (2.0 * math.pi)
-
-
-def _measure(kernel: Kernel) -> SpectralMeasure:
     answer = spectral_density(kernel, 1)
     if not (answer.yes and answer.payload.has_formula):
         reason = "its density has no formula" if answer.yes else answer.because
@@ -144,7 +129,10 @@ def _measure(kernel: Kernel) -> SpectralMeasure:
             f"the norm of {kernel!r} on the line needs a spectral density: {reason}. Write for "
             "example line_norm(Matern(1.5), transform)."
         )
-    return answer.payload
+    measure: SpectralMeasure = answer.payload
+    median = float(np.median(np.abs(measure.sample(1001, random_state=0))))
+    integral = _Integral(measure, transform, median * 2.0**-tuning.octaves, tuning)
+    return math.sqrt(integral.total([abs(peak) for peak in peaks], tolerance)) / (2.0 * math.pi)
 
 
 @dataclass(frozen=True)

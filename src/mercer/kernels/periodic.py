@@ -21,6 +21,7 @@ from mercer.evaluation.expression import (
     maximum,
     minimum,
     nearest,
+    polynomial,
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import order_in_each_column
@@ -148,13 +149,9 @@ class PeriodicBernoulli(_Periodic):
     def expression(self) -> Expression:
         s = int(self.order)
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
-        *lower, top = (factor * float(c) for c in bernoulli_at_middle(s))
-        lower[0] += 1.0
-        square = self._from_middle()
-        term: Expression = top * square + lower[-1]
-        for coefficient in reversed(lower[:-1]):
-            term = term * square + coefficient
-        return coordinate_product(term)
+        coefficients = [factor * float(c) for c in bernoulli_at_middle(s)]
+        coefficients[0] += 1.0
+        return coordinate_product(polynomial(coefficients, self._from_middle()))
 
     def facts(self, dimension: int | None = None) -> Facts:
         s = int(self.order)
@@ -174,18 +171,12 @@ def bernoulli_at_middle(order: int) -> tuple[Fraction, ...]:
     >>> [str(c) for c in bernoulli_at_middle(1)]
     ['-1/12', '1']
     """
-    degree = 2 * order
-    numbers = _bernoulli_numbers(degree)
-    at_half = [numbers[k] * (Fraction(2, 2**k) - 1) for k in range(degree + 1)]  # B_k(½)
-    return tuple(math.comb(degree, k) * at_half[degree - k] for k in range(0, degree + 1, 2))
-
-
-def _bernoulli_numbers(count: int) -> list[Fraction]:
-    numbers = [Fraction(1)]
-    for n in range(1, count + 1):
+    degree, numbers = 2 * order, [Fraction(1)]  # B_0, B_1, …
+    for n in range(1, degree + 1):
         total = sum((math.comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0))
         numbers.append(-total / (n + 1))
-    return numbers
+    at_half = [numbers[k] * (Fraction(2, 2**k) - 1) for k in range(degree + 1)]  # B_k(½)
+    return tuple(math.comb(degree, k) * at_half[degree - k] for k in range(0, degree + 1, 2))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

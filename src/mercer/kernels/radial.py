@@ -12,11 +12,11 @@ import numpy as np
 from mercer.checks import check_lengthscale, check_positive
 from mercer.evaluation.expression import (
     Expression,
-    Parameter,
     decay,
     is_smooth,
     log1p,
     minimum,
+    polynomial,
     sqrt,
     squared_distance,
     tabulated,
@@ -58,7 +58,7 @@ def column_scales(kernel: Any, dimension: int) -> np.ndarray:
 class Radial(Kernel):
     """A kernel g(s) of the scaled squared distance s = Σ_k (x_k − y_k)²/ℓ_k².
 
-    A subclass owes `profile`, and has a field `lengthscale`: one ℓ for all columns, or one for
+    A subclass implements `profile`, with a field `lengthscale`: one ℓ for all columns, or one for
     each. It says `positive_definite = True` where it is, in every dimension.
 
     >>> from dataclasses import dataclass
@@ -107,12 +107,11 @@ class Radial(Kernel):
             isotropic=yes("it is a function of ‖x − y‖")
             if same
             else no("its lengthscales differ between columns"),
-            bounded=self._value_at_zero,
+            bounded=lambda _: yes(
+                "k(x, x) is its value at distance 0",
+                float(self.diagonal(self.points(np.zeros((1, np.size(self._lengthscale)))))[0]),
+            ),
         )
-
-    def _value_at_zero(self, dimension: int | None) -> Answer:
-        origin = self.points(np.zeros((1, np.size(self._lengthscale))))
-        return yes("k(x, x) is its value at distance 0", float(self.diagonal(origin)[0]))
 
 
 class _Decaying(Radial):
@@ -279,7 +278,7 @@ class Matern(_Decaying):
             return tabulated(bessel_table(float(self.smoothness)), r) * decay(r)
         if len(factors) > FEW_FACTORS:  # e^−r ends at 1e-38 in float32, a polynomial does not
             r = minimum(r, FARTHEST_DISTANCE)
-        return decay(r) if len(factors) == 1 else _horner(factors, r) * decay(r)
+        return decay(r) if len(factors) == 1 else polynomial(factors, r) * decay(r)
 
     def profile_slope(self, s: Expression) -> Expression | None:
         """−ν/(2(ν − 1)) times the Matérn kernel of smoothness ν − 1 in the same r."""
@@ -307,10 +306,3 @@ def _student(smoothness: float, scales: np.ndarray) -> Answer:
         f"its frequencies follow Student's t with {2 * smoothness:g} degrees",
         Student(len(scales), 1.0, scales, smoothness),
     )
-
-
-def _horner(coefficients: Sequence[float], x: Expression) -> Expression:
-    total: Expression = Parameter(coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * x + coefficient
-    return total

@@ -42,19 +42,16 @@ class FeatureProducts(Kernel):
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         factors = self._factors(x, y)
-        slopes = [
-            self.column_features(a, 1) @ self.column_features(b, 0).T
-            for a, b in zip(_rows(x).T, _rows(y).T, strict=True)
-        ]
         out = [
-            slope * np.prod([f for j, f in enumerate(factors) if j != k], axis=0)
-            for k, slope in enumerate(slopes)
+            slope * np.prod(factors[:k] + factors[k + 1 :], axis=0)
+            for k, slope in enumerate(self._factors(x, y, 1))
         ]
         return np.stack(out, axis=-1)
 
-    def _factors(self, x: PointSet, y: PointSet) -> list[np.ndarray]:
+    def _factors(self, x: PointSet, y: PointSet, order: int = 0) -> list[np.ndarray]:
+        """The factor of each column, or its derivative in x."""
         return [
-            self.column_features(a, 0) @ self.column_features(b, 0).T
+            self.column_features(a, order) @ self.column_features(b, 0).T
             for a, b in zip(_rows(x).T, _rows(y).T, strict=True)
         ]
 

@@ -1,4 +1,4 @@
-"""Which kernel and which form of metric: a race on few rows, and the winner on more of them."""
+"""Which kernel, form of metric and scale of targets: a race on few rows, the winner on more."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import as_numpy
 from mercer.kernels import Exponential, Laplacian, Matern, StretchedExponential
 from mercer.kernels.base import Kernel
 from mercer.learning.fits import Sample
 from mercer.learning.metric import Form
 from mercer.learning.neighbourhoods import Neighbourhoods, densest
 from mercer.learning.rounds import GradientRounds, LearnedKernel
+from mercer.learning.targets import TargetTransform
 
 Candidate = tuple[Kernel, Form]
 
@@ -29,10 +31,13 @@ CANDIDATES: tuple[Candidate, ...] = (
 """From the L1 distance and targets that jump to smooth ones in any direction. On one split of
 sixteen tables with 1,250 rows each of the five was the best of some. Sums of two of them gained
 little and not always, so that none is among them."""
+FOR_CATEGORIES: tuple[Kernel, ...] = (Exponential(), Matern(1.5))
+"""With a map for the columns of each category, which gives levels that act alike close places."""
 RACE_ROWS = 1200  # that candidates are fitted to; up to RACE_HELD_OUT others tell which is best
 RACE_HELD_OUT = 2000
 RACE_ROUNDS = 2
 NEAR = 1.02  # times the least loss in a race, which noise cannot tell from it
+PAYS = 0.97  # times the loss with targets as they are: another scale must have less than that
 SAMPLED = 0.5  # of the time is for learning from a sample where neighbourhoods follow
 
 
@@ -41,7 +46,9 @@ class Race:
     """The candidates, and the held-out loss of each on the rows of the race.
 
     Where neighbourhoods of many rows were learned from, `dense_errors` are the losses there, which
-    decided; they are none else.
+    decided; they are none else. `transform_errors` are mean squares, in units of the targets as
+    they are, of the best candidate with targets on other scales, by their names; `transform` is the
+    scale that was taken.
 
     >>> race = Race(CANDIDATES[:2], np.array([0.5, 0.1]))
     >>> race.finalists == [CANDIDATES[1]]
@@ -51,6 +58,8 @@ class Race:
     candidates: Sequence[Candidate]
     errors: np.ndarray
     dense_errors: np.ndarray = field(default_factory=lambda: np.empty(0))
+    transform_errors: dict[str, float] = field(default_factory=dict)
+    transform: TargetTransform | None = None
 
     @property
     def finalists(self) -> list[Candidate]:
@@ -67,6 +76,7 @@ def raced(
     y: Any,
     weights: Any = None,
     loss: Callable[[np.ndarray, np.ndarray], float] | None = None,
+    transforms: Sequence[str] = (),
 ) -> tuple[LearnedKernel, Race]:
     """Compare candidates on few rows, and learn the best on more; a single one is just learned.
 
@@ -74,6 +84,8 @@ def raced(
     the time is over, the race has decided. Where there are many more rows than these, all
     candidates are learned from neighbourhoods instead.
     `loss(rows, predictions)` of held-out rows tells which is best; by default the mean square.
+    The best of a race is also fitted to the targets on other scales, `transforms` by name; what is
+    learned is for the scale of `Race.transform`.
 
     >>> X = np.random.default_rng(0).uniform(size=(80, 2))
     >>> learned, race = raced(CANDIDATES[:1], GradientRounds(rounds=1), X, X[:, 0])
@@ -89,31 +101,76 @@ def raced(
     dense = Neighbourhoods.serve(sample, settings.rows)
     if dense and whole is not None:
         settings = replace(settings, time_limit=SAMPLED * whole)
-    short = _shorter(settings, len(y), len(candidates))
+    short = _shorter(settings, len(y), len(candidates) + len(transforms))
     first = [
         replace(short, form=form).learn(kernel, X, y, weights)
         for kernel, form in candidates
-        if len(candidates) > 1
+        if len(candidates) > 1 or transforms
     ]
     race = Race(candidates, np.array(list(map(judged, first)) or [0.0]))
+    finalists = race.finalists
+    if transforms:
+        race, winner = _on_other_scales(race, short, X, y, weights, transforms)
+        if winner is not None and race.transform is not None:
+            y, first, finalists = race.transform.forward(y), [winner], finalists[:1]
+            sample = Sample.of(sample.points, y, weights)
     # a sample of more rows would tell little of what neighbourhoods tell
-    learned = [min(first, key=judged)] if dense and first else []
-    for kernel, form in [] if learned else race.finalists:
-        limit, left = settings.time_limit, len(race.finalists) - len(learned)
+    if dense and first:
+        best = min(first, key=judged)
+    else:
+        best = min(
+            _finals(finalists, settings, X, y, weights, begun, bool(first)) or first, key=judged
+        )
+    if dense:
+        around = Neighbourhoods(sample, settings.random_state)
+        rest = math.inf if whole is None else whole - (time.perf_counter() - begun)
+        best, losses = densest(around, best, first or [best], judged, rest)
+        race = replace(race, dense_errors=np.array(losses))
+    return best, race
+
+
+def _finals(
+    finalists: Sequence[Candidate],
+    settings: GradientRounds,
+    X: Any,
+    y: Any,
+    weights: Any,
+    begun: float,
+    raced: bool,
+) -> list[LearnedKernel]:
+    """Finalists learned from all rows that are asked for, while there is time; one if not raced."""
+    learned: list[LearnedKernel] = []
+    for kernel, form in finalists:
+        limit, left = settings.time_limit, len(finalists) - len(learned)
         if limit is not None:
             limit = (limit - (time.perf_counter() - begun)) / left
-            if limit <= 0 and (learned or first):
+            if limit <= 0 and (learned or raced):
                 break
             limit = max(limit, 1e-3)
         own = replace(settings, form=form, time_limit=limit)
         learned.append(own.learn(kernel, X, y, weights))
-    best = min(learned or first, key=judged)
-    if not dense:
-        return best, race
-    around = Neighbourhoods(sample, settings.random_state)
-    rest = math.inf if whole is None else whole - (time.perf_counter() - begun)
-    best, losses = densest(around, best, first or learned, judged, rest)
-    return best, replace(race, dense_errors=np.array(losses))
+    return learned
+
+
+def _on_other_scales(
+    race: Race, short: GradientRounds, X: Any, y: Any, weights: Any, names: Sequence[str]
+) -> tuple[Race, LearnedKernel | None]:
+    """The race with the best candidate on other scales of the targets, and what won on one."""
+    kernel, form = race.finalists[0]
+    least, winner = PAYS * float(race.errors.min()), None
+    for name in names:
+        transform = TargetTransform.of(name, y, weights)
+        scores = transform.forward(y)
+        learned = replace(short, form=form).learn(kernel, X, scores, weights)
+        transform = transform.smeared(scores, learned.held_out)
+        rows, said = learned.held_out
+        missed = np.ravel(as_numpy(y))[rows] - transform.backward(said[:, 0])
+        own = None if weights is None else as_numpy(weights)[rows]
+        error = float(np.average(missed**2, weights=own))
+        race.transform_errors[name] = error
+        if error < least:
+            least, winner, race = error, learned, replace(race, transform=transform)
+    return race, winner
 
 
 def _shorter(settings: GradientRounds, count: int, candidates: int) -> GradientRounds:

@@ -13,7 +13,7 @@ A point of weight w is one whose noise has variance ρ/w. Several outputs are ad
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +64,16 @@ def negative_log_likelihood(
     return 0.5 * value, G
 
 
-def slopes(criterion: Criterion, kernel: Kernel, sample: Sample, ridge: float) -> Slopes:
+def slopes(
+    criterion: Criterion,
+    kernel: Kernel,
+    sample: Sample,
+    ridge: float,
+    names: Collection[str] | None = None,
+) -> Slopes:
     """A criterion of a kernel and a ridge on a sample, with its derivatives.
+
+    They are those in all real parameters of the kernel, or in those with some `names`.
 
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
@@ -82,7 +90,7 @@ def slopes(criterion: Criterion, kernel: Kernel, sample: Sample, ridge: float) -
     if sample.weights is not None:
         roots = namespace(weights).sqrt(sample.weights)
         weights = roots[:, None] * weights * roots
-    return Slopes(value, trace, gram.parameter_gradient(weights))
+    return Slopes(value, trace, gram.parameter_gradient(weights, names=names))
 
 
 def value(criterion: Criterion, kernel: Kernel, sample: Sample, ridge: float) -> float:

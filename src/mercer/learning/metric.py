@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import as_numpy
 from mercer.kernels.base import Kernel
 
 LEAST_SCALE = 1e-8
 """Relative to the largest: a column that does not matter keeps a finite lengthscale."""
+LEVELS = 5  # of a category, from which levels are worth being told apart by how they act
+CATEGORY_ROWS = 5000  # that are looked at for columns of 0 and 1
 LEAST_EIGENVALUE = 1e-14
 """Relative to the largest: directions below it are rounding, and are left out of a full map."""
 
@@ -73,6 +76,25 @@ class Metric:
         kept = values > LEAST_EIGENVALUE * max(values[-1], 0.0)
         return (np.sqrt(values[kept]) * vectors[:, kept]).T[::-1]
 
+    def embedding(self, columns: Sequence[int], dimensions: int = 2) -> np.ndarray:
+        """Coordinates of the levels of a category, whose columns of 0 and 1 are given.
+
+        They are √λ_i v_i for the leading eigenpairs of the columns' block of M, so that with all
+        dimensions levels are as far apart as rows that differ in nothing else. The largest entry of
+        each v_i is positive.
+
+        >>> Metric(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 9.0]])).embedding(
+        ...     [0, 1], 1
+        ... )
+        array([[1.],
+               [1.]])
+        """
+        matrix = np.diag(self.matrix) if self.is_diagonal else self.matrix
+        values, vectors = np.linalg.eigh(matrix[np.ix_(columns, columns)])
+        leading = vectors[:, ::-1][:, :dimensions]
+        signs = np.sign(leading[np.abs(leading).argmax(axis=0), np.arange(leading.shape[1])])
+        return leading * signs * np.sqrt(np.maximum(values[::-1][:dimensions], 0.0))
+
     def applied(self, kernel: Kernel, scale: float = 1.0) -> Kernel:
         """The kernel on points A x/scale, AᵀA = M: by its lengthscales where that says the same."""
         root = self.root() / scale
@@ -102,6 +124,32 @@ def blocks_of(form: Form, width: int) -> list[np.ndarray] | None:
             f"{[group.tolist() for group in groups]}."
         )
     return groups
+
+
+def category_blocks(X: Any) -> list[np.ndarray]:
+    """The columns of each category: neighbours of 0 and 1, of which every row has at most one 1.
+
+    None where no category has so many levels that it pays to learn which of them act alike.
+
+    >>> X = np.column_stack([np.arange(12.0), np.eye(6)[np.arange(12) % 6], np.arange(12) % 2 > 0])
+    >>> [block.tolist() for block in category_blocks(X)]
+    [[1, 2, 3, 4, 5, 6]]
+    """
+    rows = np.asarray(as_numpy(X[:CATEGORY_ROWS]), np.float64)
+    blocks: list[list[int]] = []
+    ones = np.zeros(len(rows))
+    for k, column in enumerate(rows.T):
+        if not ((column == 0) | (column == 1)).all():
+            continue
+        adjacent = bool(blocks) and blocks[-1][-1] == k - 1
+        if adjacent and (ones + column).max() <= 1:
+            blocks[-1].append(k)
+            ones = ones + column
+        else:
+            blocks.append([k])
+            ones = column
+    several = [np.array(block) for block in blocks if len(block) > 1]
+    return several if any(len(block) >= LEVELS for block in several) else []
 
 
 def within_blocks(product: np.ndarray, groups: list[np.ndarray] | None) -> Metric:

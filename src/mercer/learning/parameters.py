@@ -1,4 +1,8 @@
-"""Learning a kernel's parameters, and the ridge, by gradients of leave-one-out or likelihood."""
+"""Learning a kernel's parameters, and the ridge, by gradients of leave-one-out or likelihood.
+
+Positive parameters move on a log scale. The entries of a linear map move as they are, in units in
+which its images vary by 1.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,14 @@ from mercer.arrays import namespace
 from mercer.checks import check_count, check_positive, is_number
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.expression import numbers_of
+from mercer.evaluation.parameters import keeps_form, real_parameters
 from mercer.kernels.algebra import Scaled, Sum
 from mercer.kernels.base import Kernel
+from mercer.kernels.input_maps import LinearMap
 from mercer.learning.criteria import Criterion, leave_one_out, negative_log_likelihood, slopes
 from mercer.learning.fits import Sample, column_deviations
-from mercer.learning.metric import Metric
+from mercer.learning.metric import Form, Metric, blocks_of
 from mercer.learning.rounds import typical_scale
-from mercer.operators import Gram
 
 REACH = math.log(1e5)
 """How far a parameter may move from where it began, on a log scale: a column that does not matter
@@ -69,9 +74,10 @@ class LearnedParameters:
 
 @dataclass(frozen=True)
 class _Descent:
-    """L-BFGS over the logarithms of all positive parameters and of the ridge."""
+    """L-BFGS over the logarithms of positive parameters and of the ridge, and over linear maps."""
 
-    columns: bool = True
+    form: Form | None = "diagonal"
+    parameters: Sequence[str] | None = None
     weights: bool = True
     ridge: float = 0.1
     rows: int = 2000
@@ -100,11 +106,16 @@ class _Descent:
         if len(sample) < 2:
             raise ValueError("learning parameters needs two rows or more; got n_samples = 1.")
         sample = replace(sample, targets=_standardised(sample))
-        if self.columns:
-            kernel = _per_column(kernel, sample)
+        groups = None
+        if self.form is not None:
+            groups = blocks_of(self.form, getattr(sample.points, "width", 0))
+            kernel = _adapted(kernel, sample, groups is None)
         if self.weights and isinstance(kernel, Sum):
             kernel = _weighted(kernel, 1.0 / _summands(kernel))
-        return self.learn_from(kernel, [sample])
+        free = None
+        if groups is not None:
+            kernel, free = _mapped(kernel, sample, groups)
+        return _Search(self, self._criterion, kernel, [sample], LEAST_RIDGE, free).result()
 
     def learn_from(
         self, kernel: Kernel, samples: Sequence[Sample], least_ridge: float = LEAST_RIDGE
@@ -119,9 +130,15 @@ class LeaveOneOut(_Descent):
 
     Parameters
     ----------
-    columns : bool, default=True
+    form : "diagonal", "full", list of groups of columns or None, default="diagonal"
         Whether a kernel with one lengthscale gets one for each column, which begin where half of
-        all pairs have k < e^{−½}, each column in units of its deviation.
+        all pairs have k < e^{−½}, each column in units of its deviation; or, beginning there, any
+        linear map of the columns, or of those of each group; None leaves it as it is.
+    parameters : list of names, optional
+        Which are learned, as in `get_params()` of the learned kernel. By default all positive real
+        ones, but those for which the kernel has a closed form at this value and not beside it, as
+        the smoothness 1.5 of `Matern` and the exponent ½ of `StretchedExponential`: a kernel that
+        is learned is to stay as fast. Whole numbers, as a degree, cannot be learned by gradients.
     weights : bool, default=True
         Whether each summand of a sum of kernels gets a factor ≥ 0 of its own, if it has none: this
         is multiple kernel learning.
@@ -184,7 +201,7 @@ class _Stopped(Exception):
 
 
 class _Search:
-    """The criterion as a function of the logarithms of parameters and ridge."""
+    """The criterion as a function of the logarithms of parameters and ridge, and of linear maps."""
 
     def __init__(
         self,
@@ -193,22 +210,28 @@ class _Search:
         kernel: Kernel,
         samples: Sequence[Sample],
         least_ridge: float,
+        free: np.ndarray | None = None,
     ) -> None:
         self.settings, self.criterion, self.samples = settings, criterion, samples
-        self.kernel, self.started, self.least_ridge = kernel, time.perf_counter(), least_ridge
-        one = Gram(kernel, samples[0].points.slice(0, 1)).astype("float64")
-        known = one.parameter_gradient(np.ones((1, 1)))  # which parameters have a derivative
-        values = kernel.get_params(deep=True)
-        self.names = [name for name in known if np.all(np.asarray(values[name]) > 0)]
+        self.kernel, self.started = kernel, time.perf_counter()
+        values = real_parameters(kernel)
+        self.names = _learnable(kernel, values, settings.parameters)
+        self.names += ["matrix"] if free is not None else []
         self.shapes = {name: np.shape(values[name]) for name in self.names}
-        parts = [np.log(np.ravel(np.asarray(values[name], float))) for name in self.names]
+        parts = [np.log(np.ravel(values[name])) for name in self.names if name != "matrix"]
+        bounds = [(at - REACH, at + REACH) for part in parts for at in part]
+        self.units = np.empty(0)  # of the entries of a map
+        if free is not None:
+            deviations = column_deviations(samples[0])
+            self.units = np.tile(1.0 / np.where(deviations > 0, deviations, 1.0), len(free))
+            parts.append(np.ravel(values["matrix"]) / self.units)
+            bounds += [(None, None) if entry else (0.0, 0.0) for entry in np.ravel(free)]
         self.start = np.concatenate([*parts, [math.log(settings.ridge)]])
+        self.bounds = [*bounds, (math.log(least_ridge), math.log(1e6))]
         self.best = self.start, math.inf
         self.history: list[float] = []
 
     def result(self) -> LearnedParameters:
-        bounds = [(at - REACH, at + REACH) for at in self.start]
-        bounds[-1] = (math.log(self.least_ridge), math.log(1e6))
         message = "stopped before it converged"
         options = {
             "maxiter": self.settings.iterations,
@@ -220,7 +243,7 @@ class _Search:
                 self.value,
                 self.start,
                 jac=True,
-                bounds=bounds,
+                bounds=self.bounds,
                 method="L-BFGS-B",
                 callback=self.after,
                 options=options,
@@ -229,33 +252,38 @@ class _Search:
         except _Stopped:
             pass
         theta, value = self.best
-        kernel, ridge = self.at(theta)
+        kernel, ridge, _ = self.at(theta)
         return LearnedParameters(kernel, ridge, value, self.history, message)
 
-    def at(self, theta: np.ndarray) -> tuple[Kernel, float]:
-        """The kernel and the ridge at some logarithms."""
-        changes, start = {}, 0
-        for name in self.names:
-            size = math.prod(self.shapes[name])
-            numbers = np.exp(theta[start : start + size])
-            changes[name] = tuple(numbers.tolist()) if self.shapes[name] else float(numbers[0])
-            start += size
-        return self.kernel.with_(**changes), math.exp(theta[-1])
+    def at(self, theta: np.ndarray) -> tuple[Kernel, float, np.ndarray]:
+        """The kernel and the ridge at some place, and how fast their numbers move with it."""
+        logarithms = len(theta) - 1 - len(self.units)
+        numbers = np.exp(theta)
+        numbers[logarithms:-1] = self.units * theta[logarithms:-1]
+        rates = numbers.copy()
+        rates[logarithms:-1] = self.units
+        changes: dict[str, Any] = {}
+        start = 0
+        for name, shape in self.shapes.items():
+            own = numbers[start : start + math.prod(shape)].reshape(shape)
+            changes[name] = own if own.ndim == 2 else tuple(own.tolist()) if shape else float(own)
+            start += own.size
+        return self.kernel.with_(**changes), float(numbers[-1]), rates
 
     def value(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         limit, begun = self.settings.time_limit, self.best[1] < math.inf
         if begun and limit is not None and time.perf_counter() - self.started > limit:
             raise _Stopped
-        kernel, ridge = self.at(theta)
         try:
-            found = [slopes(self.criterion, kernel, one, ridge) for one in self.samples]
+            kernel, ridge, rates = self.at(theta)
+            found = [slopes(self.criterion, kernel, one, ridge, self.names) for one in self.samples]
         except (NotPositiveDefiniteError, ValueError):
             return 1e25, np.zeros(len(theta))  # beyond what can be computed: the step is too long
         value, gradient = 0.0, np.zeros(len(theta))
         for one in found:
             parts = [np.ravel(one.parameters[name]) for name in self.names]
             value += one.value
-            gradient += np.concatenate([*parts, [one.ridge]]) * np.exp(theta)
+            gradient += np.concatenate([*parts, [one.ridge]]) * rates
         if value < self.best[1]:
             self.best = theta.copy(), value
         return value, gradient
@@ -265,6 +293,21 @@ class _Search:
         call = self.settings.callback
         if call is not None and call(len(self.history), self.best[1]):
             raise _Stopped
+
+
+def _learnable(kernel: Kernel, values: dict[str, Any], asked: Sequence[str] | None) -> list[str]:
+    """The names of parameters that move on a log scale: those asked for, or all that may."""
+    positive = [n for n, v in values.items() if np.ndim(v) < 2 and np.all(np.asarray(v) > 0)]
+    if asked is None:
+        return [name for name in positive if keeps_form(kernel, name, values[name])]
+    for name in asked:
+        if name not in positive:
+            raise ValueError(
+                f"{name!r} of {kernel!r} is not a positive real number, and cannot be learned by "
+                "gradients; compare some of its values instead, as by GridSearchCV. Those that can "
+                f"are {positive}."
+            )
+    return list(asked)
 
 
 def _standardised(sample: Sample) -> Any:
@@ -286,10 +329,11 @@ def _weighted(kernel: Kernel, factor: float) -> Kernel:
     return kernel if isinstance(kernel, Scaled) else Scaled(factor, kernel)
 
 
-def _per_column(kernel: Kernel, sample: Sample) -> Kernel:
-    """One lengthscale for each column where the kernel has one for all, typical for these rows.
+def _adapted(kernel: Kernel, sample: Sample, columns: bool) -> Kernel:
+    """Lengthscales that are typical for these rows, one for each of the `columns` or one for all.
 
-    Kernels that look at some columns only, or at a map of them, stay as they are.
+    One for all is in units of the columns' deviations. Kernels that look at some columns only, or
+    at a map of them, stay as they are.
     """
     expression = kernel.expression()
     numbers = [] if expression is None else numbers_of(expression)
@@ -301,6 +345,23 @@ def _per_column(kernel: Kernel, sample: Sample) -> Kernel:
         owner, _, last = name.rpartition("__")
         if last == "lengthscale" and np.ndim(value) == 0:
             unit = (params[owner] if owner else kernel).with_(lengthscale=1.0)
-            typical = metric.applied(unit, typical_scale(unit, metric, sample))
-            kernel = kernel.with_(**{name: typical.get_params()["lengthscale"]})
+            scale = typical_scale(unit, metric, sample)
+            own = metric.applied(unit, scale).get_params()["lengthscale"] if columns else scale
+            kernel = kernel.with_(**{name: own})
     return kernel
+
+
+def _mapped(
+    kernel: Kernel, sample: Sample, groups: Sequence[np.ndarray]
+) -> tuple[Kernel, np.ndarray]:
+    """The kernel after a map of all columns, and which of its entries may move.
+
+    The map begins with every column in units of its deviation, or where that of the kernel is.
+    """
+    if isinstance(kernel, LinearMap):
+        return kernel, np.ones(np.shape(kernel.matrix), bool)
+    root = Metric.of_columns(column_deviations(sample)).root()
+    free = np.eye(len(root), dtype=bool)
+    for group in groups:
+        free[np.ix_(group, group)] = True
+    return LinearMap(kernel, np.diag(root)), free

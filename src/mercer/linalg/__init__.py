@@ -5,8 +5,14 @@ arrays through the `linalg` extension of the array-API standard. float32 stays f
 are left as they are unless ``overwrite=True`` says otherwise.
 """
 
-from mercer.linalg.eigen import eigen, is_negative, qr, symmetric_solve
-from mercer.linalg.eigenpairs import Eigenpairs, leading_eigenpairs
+from mercer.linalg.eigen import (
+    Eigenpairs,
+    eigen,
+    is_negative,
+    leading_eigenpairs,
+    qr,
+    symmetric_solve,
+)
 from mercer.linalg.factors import Factor, cholesky
 from mercer.linalg.matrices import shift_diagonal
 from mercer.linalg.triangles import triangular_solve

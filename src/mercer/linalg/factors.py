@@ -104,9 +104,8 @@ class Factor:
         if xp is not np:
             return self.solve(identity(len(self.lower), self.lower))
         (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (self.lower,))
-        inverse, _ = potri(
-            self.lower, lower=1, overwrite_c=overwrite
-        )  # a third of the work of solving for I
+        # a third of the work of solving for I
+        inverse, _ = potri(self.lower, lower=1, overwrite_c=overwrite)
         for start in range(0, len(inverse), TOGETHER):
             part = slice(start, start + TOGETHER)
             inverse[:start, part] = inverse[part, :start].T
@@ -139,11 +138,7 @@ class Factor:
 
 
 def cholesky(
-    matrix: Array,
-    *,
-    jitter: float | None = None,
-    overwrite: bool = False,
-    tuning: Tuning = TUNING,
+    matrix: Array, *, jitter: float | None = None, overwrite: bool = False, tuning: Tuning = TUNING
 ) -> Factor:
     """Factor a symmetric positive definite A as L Lᵀ, with the smallest jitter that works.
 

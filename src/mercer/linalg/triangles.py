@@ -84,20 +84,14 @@ class Triangle:
 
     def _product(self, x: Array) -> Array:
         """Lx: whatever stands above the diagonal is not read."""
-        return namespace(x).concat(
-            [
-                self.lower[a:b, :a] @ x[:a] + namespace(x).tril(self.lower[a:b, a:b]) @ x[a:b]
-                for a, b in self.spans
-            ]
-        )
+        lower, xp = self.lower, namespace(x)
+        parts = [lower[a:b, :a] @ x[:a] + xp.tril(lower[a:b, a:b]) @ x[a:b] for a, b in self.spans]
+        return xp.concat(parts)
 
     def _transposed_product(self, x: Array) -> Array:
-        return namespace(x).concat(
-            [
-                self.lower[b:, a:b].T @ x[b:] + namespace(x).tril(self.lower[a:b, a:b]).T @ x[a:b]
-                for a, b in self.spans
-            ]
-        )
+        upper, xp = self.lower.T, namespace(x)
+        parts = [upper[a:b, b:] @ x[b:] + xp.triu(upper[a:b, a:b]) @ x[a:b] for a, b in self.spans]
+        return xp.concat(parts)
 
     def _forward(self, b: Array) -> Array:
         x = namespace(b).zeros_like(b)

@@ -36,7 +36,7 @@ class QuadraticConjugate(NamedTuple):
 class Loss(Value):
     """A loss ℓ(y, f), convex in f, entry by entry.
 
-    Subclasses are frozen dataclasses. A loss owes its `expression` and its conjugate, either as a
+    Subclasses are frozen dataclasses. A loss has its `expression` and its conjugate, either as a
     `quadratic_conjugate` or as a `conjugate_expression`; it says how fast it grows by `lipschitz`
     and `smoothness`. Value, slope, curvature, proximal map, risk and compiled code are derived.
     Losses of the residual f − y or of the margin yf are shorter still as `ResidualLoss` or
@@ -56,7 +56,7 @@ class Loss(Value):
     is_multiclass: ClassVar[bool] = False
     """Whether a prediction is a row with one score for each class."""
 
-    # ---- what a loss owes -------------------------------------------------------------------
+    # ---- what a loss implements -------------------------------------------------------------
 
     def expression(self, y: Expression, f: Expression) -> Expression | None:
         """ℓ(y, f), in the language of `mercer.losses.expressions`."""

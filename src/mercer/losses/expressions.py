@@ -13,12 +13,19 @@ the few below. Its slope and curvature are derivatives of that expression. All b
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.arrays import Array, namespace
-from mercer.evaluation.expression import Expression, Operation, Parameter, as_expression
+from mercer.evaluation.expression import (
+    Expression,
+    Operation,
+    Parameter,
+    as_expression,
+    function,
+)
 from mercer.evaluation.operations import OPERATIONS, ZERO, Rule, derivative
 from mercer.evaluation.rewrite import constants_first, constants_folded, rewritten
 from mercer.losses import numerics
@@ -45,24 +52,12 @@ def positive_part(x: Expression) -> Operation:
     return choose(x, x, 0.0)
 
 
-def softplus(x: Expression) -> Operation:
-    """log(1 + eˣ), which neither overflows nor loses digits."""
-    return Operation("softplus", (x,))
-
-
-def sigmoid(x: Expression) -> Operation:
-    """1/(1 + e⁻ˣ), with all digits on both sides."""
-    return Operation("sigmoid", (x,))
-
-
-def entropy(x: Expression) -> Operation:
-    """x log x for x ≥ 0, which is 0 at 0."""
-    return Operation("entropy", (x,))
-
-
-def entropy1p(x: Expression) -> Operation:
-    """(1 + x) log(1 + x) for x ≥ −1, which is 0 at −1 and keeps its digits for small x."""
-    return Operation("entropy1p", (x,))
+softplus = function("softplus", "log(1 + eˣ), which neither overflows nor loses digits.")
+sigmoid = function("sigmoid", "1/(1 + e⁻ˣ), with all digits on both sides.")
+entropy = function("entropy", "x log x for x ≥ 0, which is 0 at 0.")
+entropy1p = function(
+    "entropy1p", "(1 + x) log(1 + x) for x ≥ −1, which is 0 at −1 and keeps its digits for small x."
+)
 
 
 # ---- operations ---------------------------------------------------------------------------------
@@ -77,16 +72,11 @@ def _choose(x: Array, above: Any, otherwise: Any) -> Array:
     return xp.where(x > 0, above, otherwise)
 
 
-def _minimum(x: Any, y: Any) -> Array:
+def _extreme(name: str, bound: str, x: Any, y: Any) -> Array:
+    """The smaller or the larger of two, of which one may be a number."""
     x, y = (y, x) if isinstance(x, float) else (x, y)
     xp = namespace(x)
-    return xp.clip(x, max=y) if isinstance(y, float) else xp.minimum(x, y)
-
-
-def _maximum(x: Any, y: Any) -> Array:
-    x, y = (y, x) if isinstance(x, float) else (x, y)
-    xp = namespace(x)
-    return xp.clip(x, min=y) if isinstance(y, float) else xp.maximum(x, y)
+    return xp.clip(x, **{bound: y}) if isinstance(y, float) else getattr(xp, name)(x, y)
 
 
 def _entropy1p(x: Array) -> Array:
@@ -106,8 +96,8 @@ RULES: dict[str, Rule] = {name: OPERATIONS[name] for name in SHARED} | {
         OPERATIONS["reciprocal_root"], code="(1.0 / sqrt({0}) if {0} > 0.0 else 0.0)"
     ),
     "step": replace(OPERATIONS["step"], code="(1.0 if {0} > 0.0 else 0.5 if {0} == 0.0 else 0.0)"),
-    "minimum": replace(OPERATIONS["minimum"], oracle=_minimum),
-    "maximum": replace(OPERATIONS["maximum"], oracle=_maximum),
+    "minimum": replace(OPERATIONS["minimum"], oracle=partial(_extreme, "minimum", "max")),
+    "maximum": replace(OPERATIONS["maximum"], oracle=partial(_extreme, "maximum", "min")),
     "absolute": replace(
         OPERATIONS["absolute"], slopes=lambda node: (Operation("sign", node.arguments),)
     ),

@@ -266,6 +266,7 @@ class RandomFeatureMachine(OnlineMachine):
     n_components : int, default=200
         The number of features: cosines and sines of half as many random frequencies.
     loss, regularization, step, averaging, passes, record, gamma, degree, coef0 :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `OnlineKernelMachine`.
     random_state : int, Generator or None, default=None
         The same number gives the same frequencies.
@@ -308,6 +309,7 @@ class NystroemMachine(OnlineMachine):
     size : int, default=100
         The number of centres.
     loss, regularization, step, averaging, passes, record, gamma, degree, coef0 :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `OnlineKernelMachine`.
 
     References
@@ -349,6 +351,7 @@ class DoublyStochasticMachine(OnlineMachine):
     frequencies : int, default=4
         m, the number of new frequencies in a step.
     loss, regularization, step, passes, gamma, degree, coef0 :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `OnlineKernelMachine`.
     random_state : int, Generator or None, default=None
 

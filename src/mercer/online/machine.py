@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_object, check_weights
+from mercer.estimators.early_stopping import stopping_rule
 from mercer.features.bases import BaseEstimator
 from mercer.features.inputs import KernelInput
 from mercer.functions import FeatureFunction, RKHSFunction
@@ -20,9 +22,11 @@ from mercer.kernels.measures import Seed
 from mercer.losses import Hinge, Logistic, Loss, Multinomial
 from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import Budget
+from mercer.online.regret import certified
 from mercer.online.stream import Expansion, Recorded
 from mercer.online.targets import Targets, announced
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
+from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.schedules import Average, InverseSquareRoot
 from mercer.theory.certificate import Certificate
 
@@ -68,6 +72,9 @@ class OnlineMachine(_Learned, BaseEstimator):
     gamma: Any = None
     degree: Any = 3
     coef0: Any = 1
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
 
     def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
         """The objective and the steps: as chosen, else as the parameters say."""
@@ -88,10 +95,15 @@ class OnlineMachine(_Learned, BaseEstimator):
     # ---- learning -------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, and learn the rows of X in their order, `passes` times."""
+        """Forget everything, and learn the rows of X in their order, `passes` times.
+
+        With `early_stopping` some rows are held out, and what is kept is the machine after the pass
+        at which their mean loss was least.
+        """
         self._forget()
         check_count(self, "passes", self.passes)
-        return self._start(X, y, None, sample_weight, self.passes, find_classes=True)
+        rule = stopping_rule(self) if self.early_stopping else None
+        return self._start(X, y, None, sample_weight, self.passes, rule, find_classes=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows of X in their order.
@@ -102,14 +114,23 @@ class OnlineMachine(_Learned, BaseEstimator):
         if not hasattr(self, "stream_"):
             return self._start(X, y, classes, sample_weight)
         self.targets_.check_classes(classes)
-        points = self._later_points(X)
+        if self._is_known(X) and type(self.stream_.points) is DensePoints:
+            check_finite(X)  # rows of plain numbers need no other check
+            points = self._dense_points(X)
+        else:
+            points = self.kernel_.points(self._checked(X, reset=False))
         self.stream_.learn(*_samples(points, self.targets_.rows(y), sample_weight))
         return self
 
     def learn_one(self, x: Any, y: Any, classes: Any = None, sample_weight: float = 1.0) -> Self:
         """Learn one sample: a vector, a dictionary of numbers, or a point of the kernel."""
         if not hasattr(self, "stream_"):
-            return self._start_with_one(x, y, classes, sample_weight)
+            if not isinstance(x, dict):
+                X = x[None] if isinstance(x, np.ndarray) else [x]  # an array keeps its precision
+                return self._start(X, [y], classes, [sample_weight])
+            self._start([[float(value) for value in x.values()]], [y], classes, [sample_weight])
+            self.entry_names_ = tuple(x)
+            return self
         self.targets_.check_classes(classes)
         weights = _checked_weights([sample_weight], 1)
         if weights[0] > 0:
@@ -123,6 +144,7 @@ class OnlineMachine(_Learned, BaseEstimator):
         classes: Any,
         sample_weight: Any,
         passes: int = 1,
+        rule: HeldOut | None = None,
         find_classes: bool = False,
     ) -> Self:
         """The first samples decide about the kernel, the classes and the number of outputs."""
@@ -132,11 +154,15 @@ class OnlineMachine(_Learned, BaseEstimator):
             targets = self._read_targets(y, classes, find_classes)
             kernel = self._resolved_kernel(X)
             samples = _samples(kernel.points(X), targets.rows(y), sample_weight)
-            stream = self._begin(kernel, samples[0], targets)
-            for _ in range(passes):
-                stream.learn(*samples)
-            stream.passes = passes
-            fitted = {"kernel_": kernel, "stream_": stream, "targets_": targets}
+            stream, scores = self._begin(kernel, samples[0], targets), {}
+            if rule is None:
+                for _ in range(passes):
+                    stream.learn(*samples)
+                stream.passes = passes
+            else:
+                stream, risks = _best_pass(stream, targets, samples, passes, rule)
+                scores = {"validation_scores_": -np.array(risks)}
+            fitted = {"kernel_": kernel, "stream_": stream, "targets_": targets, **scores}
             if targets.classes is not None:
                 fitted["classes_"] = targets.classes
             self.__dict__.update(fitted)
@@ -144,14 +170,6 @@ class OnlineMachine(_Learned, BaseEstimator):
             self._forget()
             raise
         return self
-
-    def _start_with_one(self, x: Any, y: Any, classes: Any, weight: float) -> Self:
-        if isinstance(x, dict):
-            self._start([[float(value) for value in x.values()]], [y], classes, [weight])
-            self.entry_names_ = tuple(x)
-            return self
-        X = x[None] if isinstance(x, np.ndarray) else [x]  # an array keeps its precision
-        return self._start(X, [y], classes, [weight])
 
     def _forget(self) -> None:
         """Drop all that was learned; scikit-learn keeps names of its own with an estimator."""
@@ -192,20 +210,17 @@ class OnlineMachine(_Learned, BaseEstimator):
                 "number, or None for 1/n_features."
             )
 
-    def _later_points(self, X: Any) -> PointSet:
-        """Points of a machine that has begun; rows of plain numbers are checked faster."""
-        before = self.stream_.points
-        if not (self._is_known(X) and type(before) is DensePoints):
-            return self.kernel_.points(self._checked(X, reset=False))
-        check_finite(X)
-        return self._dense_points(X)
-
     def _one_point(self, x: Any) -> PointSet:
         """One point, as the kernel takes it."""
         if not isinstance(self.stream_.points, VectorPoints):
             return self.kernel_.points([x])
         if isinstance(x, dict):
-            x = self._from_dictionary(x)
+            names: Any = getattr(self, "entry_names_", ()) or getattr(
+                self, "feature_names_in_", tuple(x)
+            )
+            if len(x) != len(names) or any(name not in x for name in names):
+                raise ValueError(f"a point must have the entries {list(names)}; got {list(x)}.")
+            x = np.array([float(x[name]) for name in names])
         if hasattr(x, "tocsr"):
             return self.kernel_.points(x.tocsr())
         try:
@@ -225,14 +240,6 @@ class OnlineMachine(_Learned, BaseEstimator):
         points = DensePoints(rows, getattr(self.stream_.points, "names", None))
         self.kernel_.check_points(points)
         return points
-
-    def _from_dictionary(self, x: dict[Any, Any]) -> np.ndarray:
-        names: Any = getattr(self, "entry_names_", None) or getattr(
-            self, "feature_names_in_", tuple(x)
-        )
-        if len(x) != len(names) or any(name not in x for name in names):
-            raise ValueError(f"a point must have the entries {list(names)}; got {list(x)}.")
-        return np.array([float(x[name]) for name in names])
 
     # ---- predicting -----------------------------------------------------------------------------
 
@@ -350,8 +357,6 @@ class OnlineMachine(_Learned, BaseEstimator):
         >>> machine.mistakes_ / 2000 < bounds["error rate"].value < 0.1
         True
         """
-        from mercer.online.certificate import certified
-
         check_is_fitted(self)
         return certified(self, probability, radius)
 
@@ -394,6 +399,28 @@ def _samples(
     return points.take(used), rows[used], weights[used]
 
 
+def _best_pass(
+    stream: Any, targets: Targets, samples: Any, passes: int, rule: HeldOut
+) -> tuple[Any, list[float]]:
+    """The stream after the pass at which held-out samples have the least loss, and their losses."""
+    points, rows, weights = samples
+    codes = None if targets.classes is None else rows @ np.arange(1.0, rows.shape[1] + 1.0)
+    hidden = rule.hidden(weights, codes)
+    new, inside = np.flatnonzero(hidden), np.flatnonzero(~hidden)
+    learned, unseen = (points.take(inside), rows[inside], weights[inside]), points.take(new)
+    best, risks = stream, list[float]()
+    for _ in range(passes):
+        stream.learn(*learned)
+        values = (stream.function(False)(unseen) - stream.offset).reshape(len(new), -1)
+        risks.append(float(targets.loss.risk(rows[new], values, weights[new])))
+        if risks[-1] <= min(risks):
+            best = deepcopy(stream)
+            best.passes = len(risks)
+        elif len(risks) - 1 - int(np.argmin(risks)) >= rule.patience:
+            break
+    return best, risks
+
+
 def _checked_weights(sample_weight: Any, n: int) -> np.ndarray:
     """One finite nonnegative weight for each sample."""
     if sample_weight is None:
@@ -433,13 +460,22 @@ class OnlineKernelMachine(OnlineMachine):
         `certificate` need; memory then grows with the stream.
     gamma, degree, coef0 :
         Parameters of named kernels, as in scikit-learn.
+    early_stopping : bool, default=False
+        Whether `fit` holds rows out, and keeps the machine after the pass that predicts them best.
+    validation_fraction : float, default=0.1
+        The share of rows that is held out.
+    n_iter_no_change : int, default=5
+        Stop after this many passes without a better score.
     random_state : int, Generator or None, default=None
-        For the budget `Random`.
+        For the budget `Random`, and for the rows that are held out.
 
     Attributes
     ----------
     function_ : RKHSFunction
         f, or the average.
+    validation_scores_ : array
+        With early stopping, minus the mean loss of the held-out rows after each pass;
+        `mercer.plotting.HistoryDisplay` draws it.
     n_samples_seen_, cumulative_loss_, mistakes_ :
         Of the predictions that were made before learning.
     classes_, kernel_, n_features_in_ : as in scikit-learn.

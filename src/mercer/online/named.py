@@ -45,6 +45,7 @@ class Pegasos(OnlineMachine):
     regularization : float, default=1e-3
         λ > 0.
     budget, averaging, passes, record, gamma, degree, coef0, random_state :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `OnlineKernelMachine`.
 
     References
@@ -90,6 +91,7 @@ class NORMA(OnlineMachine):
         Whether the step stays `rate`, which follows a drift.
     window : int or None, default=None
     averaging, passes, record, gamma, degree, coef0 :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `OnlineKernelMachine`.
 
     References
@@ -132,6 +134,7 @@ class PassiveAggressive(OnlineMachine):
         None for the hinge loss (for several classes: the margin to the best rival); for
         regression write `EpsilonInsensitive(epsilon)`.
     budget, averaging, passes, gamma, degree, coef0, random_state :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `OnlineKernelMachine`.
 
     References
@@ -184,6 +187,7 @@ class KernelPerceptron(OnlineMachine):
         Which f predicts: the last one, the average of all, or the vote of all, each with as many
         votes as samples it survived. Votes need all mistakes, so they go without a budget.
     budget, passes, gamma, degree, coef0, random_state :
+    early_stopping, validation_fraction, n_iter_no_change :
         As in `OnlineKernelMachine`.
 
     References
@@ -253,7 +257,9 @@ class Forgetron(OnlineMachine):
     kernel : Kernel, str or callable, default="rbf"
     size : int, default=100
         The number of bumps.
-    passes, gamma, degree, coef0 : As in `OnlineKernelMachine`.
+    passes, gamma, degree, coef0 :
+    early_stopping, validation_fraction, n_iter_no_change :
+        As in `OnlineKernelMachine`.
 
     References
     ----------
@@ -309,7 +315,7 @@ class OneClassMachine(OutlierMixin, OnlineMachine):
     share : float, default=0.1
         ν between 0 and 1.
     regularization, step, budget, passes, gamma, degree, coef0, random_state :
-        As in `OnlineKernelMachine`.
+        As in `OnlineKernelMachine`; `early_stopping` is refused, as there are no labels.
 
     References
     ----------
@@ -340,6 +346,11 @@ class OneClassMachine(OutlierMixin, OnlineMachine):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Forget everything, and learn the rows of X in their order; y is ignored."""
+        if self.early_stopping:
+            raise ValueError(
+                "OneClassMachine has no early_stopping: without labels nothing tells how well rows "
+                "that are held out are predicted."
+            )
         return super().fit(X, _zeros(X), sample_weight)
 
     def partial_fit(

@@ -15,6 +15,7 @@ from mercer.distributed.admission import admitted
 from mercer.evaluation.execution import (
     RowMap,
     RowPass,
+    added_passes,
     joined,
     joined_halves,
     part_of,
@@ -90,7 +91,20 @@ def stored_if_small(gram: Gram, tuning: Tuning = TUNING) -> Gram:
     return StoredGram(gram.kernel, gram.x, gram.y, gram.memory, tuning)
 
 
-class StoredGram(Gram):
+class InMemory(Gram):
+    """K(X, Y) in memory for products in its own precision; parts and other ones are computed."""
+
+    def _computed(self) -> Gram:
+        return Gram(self.kernel, self.x, self.y, self.memory, self.precision)
+
+    def astype(self, dtype: Any) -> Gram:
+        return self if np.dtype(dtype) == self.dtype else self._computed().astype(dtype)
+
+    def __getitem__(self, places: Any) -> Gram:
+        return self._computed()[places]
+
+
+class StoredGram(InMemory):
     """K(X, Y) in memory, in its own precision; in another one it is computed.
 
     Where points have many coordinates, values cost more than reading them again.
@@ -114,11 +128,6 @@ class StoredGram(Gram):
     def dense(self) -> Array:
         return self.matrix
 
-    def astype(self, dtype: Any) -> Gram:
-        if np.dtype(dtype) == self.dtype:
-            return self
-        return Gram(self.kernel, self.x, self.y, self.memory, self.precision).astype(dtype)
-
     def __matmul__(self, values: Any) -> Array:
         columns, back = self._columns(values, self.y)
         if columns.dtype != self.matrix.dtype:
@@ -136,9 +145,6 @@ class StoredGram(Gram):
         if columns.dtype != self.matrix.dtype:
             return super().row_pass(values, row_map)
         return _row_pass(self.matrix, columns, row_map, self.tuning)
-
-    def __getitem__(self, places: Any) -> Gram:
-        return Gram(self.kernel, self.x, self.y, self.memory, self.precision)[places]
 
 
 class StoredMatrix(Operator):
@@ -188,7 +194,7 @@ def _row_pass(matrix: np.ndarray, columns: Array, row_map: RowMap, tuning: Tunin
     return sums.total()
 
 
-class HalfStoredGram(Gram):
+class HalfStoredGram(InMemory):
     """K(X, X) of a symmetric kernel with one triangle in memory, for products in its own precision.
 
     Half the memory is filled and read. Rows, columns and other precisions are computed.
@@ -212,14 +218,6 @@ class HalfStoredGram(Gram):
 
     def transposed_product(self, values: Any) -> Array:
         return self @ values
-
-    def astype(self, dtype: Any) -> Gram:
-        if np.dtype(dtype) == self.dtype:
-            return self
-        return Gram(self.kernel, self.x, memory=self.memory).astype(dtype)
-
-    def __getitem__(self, places: Any) -> Gram:
-        return Gram(self.kernel, self.x, memory=self.memory)[places]
 
 
 def _product(matrix: Array, columns: Array) -> Array:
@@ -296,17 +294,10 @@ class BlockedGram(Operator):
         return total
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
-        total: Any = 0.0
-        sums: Any = None
-        values_of: list[Array] = []
-        for first, gram in self.parts():
-            part = gram.row_pass(values, part_of(row_map, first, gram.shape[0]))
-            total = total + part.product
-            if part.sums is not None:
-                sums = part.sums if sums is None else sums + part.sums
-            if part.values is not None:
-                values_of.append(part.values)
-        return RowPass(total, sums, namespace(*values_of).concat(values_of) if values_of else None)
+        return added_passes(
+            gram.row_pass(values, part_of(row_map, first, gram.shape[0]))
+            for first, gram in self.parts()
+        )
 
     def take(self, rows: np.ndarray) -> PointSet:
         """The points of some rows, whose numbers ascend: one reading of the blocks."""

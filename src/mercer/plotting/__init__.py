@@ -1,14 +1,12 @@
 """Pictures of kernels and fitted models; matplotlib is imported when one is drawn."""
 
-from mercer.plotting.history import HistoryDisplay
-from mercer.plotting.metric import MetricDisplay
+from mercer.plotting.learning import HistoryDisplay, MetricDisplay, RegretDisplay
 from mercer.plotting.models import (
     ComponentsDisplay,
     FittedFunctionDisplay,
     SupportVectorsDisplay,
     ValidationDisplay,
 )
-from mercer.plotting.regret import RegretDisplay
 from mercer.plotting.spectrum import EigenfunctionsDisplay, GramDisplay, SpectrumDisplay
 
 __all__ = [

@@ -16,13 +16,7 @@ from mercer.points.kinds import (
     check_finite,
     is_point_set,
 )
-from mercer.points.reading import (
-    as_objects,
-    as_points,
-    as_vectors,
-    check_column_names,
-    is_frame,
-)
+from mercer.points.reading import as_objects, as_points, as_vectors, check_column_names, is_frame
 from mercer.points.views import ALL_COLUMNS, Column, View
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The kinds of point sets: what they owe, and those in the memory of the host."""
+"""The kinds of point sets: their common interface, and those in the memory of the host."""
 
 from __future__ import annotations
 
@@ -199,7 +199,9 @@ class VectorPoints(HostPoints):
 
     def over_blocks(self, function: Callable[[Self], np.ndarray]) -> np.ndarray:
         """A number for each row, computed a block of rows at a time."""
-        return np.concatenate([function(block) for block in row_blocks(self)] or [np.empty(0)])
+        starts = range(0, len(self), CHECKED_ROWS)
+        parts = [function(self.slice(start, start + CHECKED_ROWS)) for start in starts]
+        return np.concatenate(parts or [np.empty(0)])
 
     def positions(self, columns: Sequence[Column]) -> np.ndarray:
         """The numbers of some columns, which are given by number or by name."""
@@ -436,12 +438,6 @@ def refuse_values(array: Any) -> None:
             f"{tuple(array.shape)}."
         )
     raise ValueError(f"values must be real numbers in at most float64; got {array.dtype}.")
-
-
-def row_blocks(points: VectorPoints) -> Iterator[Any]:
-    """The points a block of rows at a time."""
-    for start in range(0, len(points), CHECKED_ROWS):
-        yield points.slice(start, start + CHECKED_ROWS)
 
 
 def check_finite(values: np.ndarray) -> None:

@@ -80,9 +80,14 @@ def _dense_points(data: Any, names: tuple[str, ...] | None = None) -> DensePoint
             f"points are computed in float32 or float64; got {rows.dtype}: convert it."
         )
     if rows.ndim != 2:
+        advice = "Flatten the other dimensions, for example with X.reshape(len(X), -1)."
+        if rows.ndim == 1:
+            advice = (
+                "Write X.reshape(-1, 1) for points on the line, X.reshape(1, -1) for one point."
+            )
         raise ValueError(
             f"points must be a two-dimensional array, one row for each point; got shape "
-            f"{rows.shape}. {_reshaping_advice(rows.ndim)}"
+            f"{rows.shape}. {advice}"
         )
     if rows.dtype.kind == "f" and not isinstance(rows, np.memmap):
         check_finite(rows)
@@ -94,12 +99,6 @@ def _as_array(data: Any) -> np.ndarray:
         return np.asarray(data)
     except ValueError as error:
         raise ValueError(f"points must be rows of equal length; {error}.") from None
-
-
-def _reshaping_advice(dimensions: int) -> str:
-    if dimensions == 1:
-        return "Write X.reshape(-1, 1) for points on the line, X.reshape(1, -1) for one point."
-    return "Flatten the other dimensions, for example with X.reshape(len(X), -1)."
 
 
 def _frame_points(frame: Any, columns: Sequence[Column]) -> DensePoints:

@@ -11,14 +11,7 @@ import numpy as np
 from mercer.arrays import Array
 from mercer.distributed.admission import admitted, names_of
 from mercer.distributed.rows import Rows
-from mercer.points.kinds import (
-    AS_IT_IS,
-    DOUBLE,
-    FIRST_COLUMN,
-    SINGLE,
-    DensePoints,
-    VectorPoints,
-)
+from mercer.points.kinds import AS_IT_IS, DOUBLE, FIRST_COLUMN, SINGLE, DensePoints, VectorPoints
 from mercer.runtime.budget import free_memory
 from mercer.runtime.machine import CLUSTER
 

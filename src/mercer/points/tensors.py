@@ -113,15 +113,9 @@ class TensorPoints(VectorPoints):
 
     def squared_norms(self, view: View) -> Any:
         """‖x‖² of every row in a view, in float64."""
-        blocks = [
-            (block := self.slice(start, start + (1 << 20)).seen(view, torch.float64))
-            .mul(block)
-            .sum(1)
-            for start in range(0, len(self), 1 << 20)
-        ]
-        if not blocks:
-            return torch.zeros(0, dtype=torch.float64, device=self.device)
-        return torch.cat(blocks)
+        starts = range(0, max(1, len(self)), 1 << 20)
+        blocks = (self.slice(i, i + (1 << 20)).seen(view, torch.float64) for i in starts)
+        return torch.cat([block.square().sum(1) for block in blocks])
 
 
 def tensor_points(data: Any) -> TensorPoints:

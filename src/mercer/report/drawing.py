@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Callable
 from html import escape
+from itertools import count
 from typing import Any
 
 COLOURS = {  # in the drawing, and on the page
@@ -38,8 +39,6 @@ STYLE = {
     "legend.frameon": False,
 }
 SIZE = (4.6, 3.3)
-
-
 LEFT, RIGHT, BOTTOM, TOP = 0.66, 0.14, 0.5, 0.3  # inches for labels and titles
 
 
@@ -87,6 +86,9 @@ def tip(artist: Any, text: str) -> None:
     artist.set_gid(TIP + text)
 
 
+_numbers = count(1)
+
+
 def _inline(text: str, label: str) -> str:
     """An SVG file as a part of a page: without its head, as wide as its place."""
     svg = text[text.index("<svg") :]
@@ -95,18 +97,7 @@ def _inline(text: str, label: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'font: ([^"]*?)px [^";]*', r"font-size: \1px; font-family: inherit", svg)
     svg = re.sub(rf'<g id="{TIP}([^"]*)">', r"<g><title>\1</title>", svg)
-    svg = _own_names(svg)
+    prefix = f"f{next(_numbers)}-"  # no other figure of the page has clips and markers of this name
+    svg = re.sub(r'(\bid="|url\(#|xlink:href="#)', lambda match: match[0] + prefix, svg)
     head = f'<svg role="img" aria-label="{escape(label)}" class="figure" '
     return re.sub(r'<svg (?:height="[^"]*" )?', lambda _: head, svg, count=1)
-
-
-_count = [0]
-
-
-def _own_names(svg: str) -> str:
-    """Names of clips and markers that no other figure of the page has."""
-    _count[0] += 1
-    prefix = f"f{_count[0]}-"
-    svg = re.sub(r'\bid="', f'id="{prefix}', svg)
-    svg = re.sub(r"url\(#", f"url(#{prefix}", svg)
-    return re.sub(r'xlink:href="#', f'xlink:href="#{prefix}', svg)

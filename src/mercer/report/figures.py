@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import cycle
 from typing import Any
 
@@ -13,6 +14,7 @@ from mercer.report.drawing import INK, OTHER, OURS, QUIET, THIRD, drawn, plain, 
 MOST_POINTS = 1500  # a report stays small
 CLASSES_SHOWN = 6
 COLUMNS_SHOWN = 12
+POINTS, SIDE, SLICES = 80, 28, 4  # along a line, along each side of a plane, lines
 
 
 def _some(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -141,7 +143,13 @@ def trials(record: Any) -> str:
         for i, trial in enumerate(record.trials):
             family = trial["kernel"]
             (point,) = axes.plot(i, trial["error"], "o", markersize=4, color=colours[family])
-            tip(point, _told(trial))
+            equal = trial["equal lengthscales"]
+            tip(
+                point,
+                f"{family}, {'one lengthscale' if equal else 'a lengthscale for each column'}, "
+                f"numbers: {trial['numbers']}, {trial['rows']} rows, α = {trial['alpha']:.3g}: "
+                f"{trial['error']:.4g}",
+            )
             if family in families:
                 point.set_label(families.pop(families.index(family)))
         best = np.minimum.accumulate([trial["error"] for trial in record.trials])
@@ -151,15 +159,6 @@ def trials(record: Any) -> str:
         axes.figure.legend(fontsize=8, ncols=2, loc="outside lower center")
 
     return drawn(draw, (4.6, 3.8), label="kernels that were tried", fitted=True)
-
-
-def _told(trial: dict[str, Any]) -> str:
-    """A kernel that was tried, in words."""
-    scales = "one lengthscale" if trial["equal lengthscales"] else "a lengthscale for each column"
-    return (
-        f"{trial['kernel']}, {scales}, numbers: {trial['numbers']}, {trial['rows']} rows, "
-        f"α = {trial['alpha']:.3g}: {trial['error']:.4g}"
-    )
 
 
 def spectrum(record: Any) -> str:
@@ -235,8 +234,8 @@ def _tall(lines: int) -> tuple[float, float]:
     return 4.6, 1.0 + 0.22 * max(lines, 6)
 
 
-def learning_curve(record: Any) -> tuple[str, float] | None:
-    """Errors over the number of rows, and the exponent of the power law through them."""
+def learning_curve(record: Any) -> str | None:
+    """Errors over the number of rows, and the power law through them."""
     points = [(n, e) for n, e in record.learning_curve if e > 0]
     if len(points) < 2:
         return None
@@ -257,7 +256,7 @@ def learning_curve(record: Any) -> tuple[str, float] | None:
         axes.set_yticks(np.unique(np.geomspace(errors.min(), errors.max(), 3)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
 
-    return drawn(draw, label="learning curve", fitted=True), float(slope)
+    return drawn(draw, label="learning curve", fitted=True)
 
 
 def history(solution: Any) -> str | None:
@@ -286,7 +285,77 @@ def history(solution: Any) -> str | None:
 # ---- the function --------------------------------------------------------------------------------
 
 
-def one_slice(
+def slices(model: Any, record: Any) -> list[str]:
+    """The function along the columns of numbers that matter most, and over the first two together.
+
+    Other columns stay at their medians and most frequent values.
+    """
+    numbers = [
+        column
+        for column in record.columns
+        if column["kind"] == "number"
+        and column["quantiles"]
+        and column["quantiles"][5] > column["quantiles"][1]
+    ]
+    columns = sorted(numbers, key=lambda column: -record.importance.get(column["name"], 0.0))
+    regression, row, width = record.task == "regression", _typical_row(record), 0.0
+    if regression:  # half of the 90 % interval of held-out residuals
+        width = float(np.quantile(np.abs(record.truth - record.predicted), 0.9))
+    title, values_of = _values(model, record, row)
+    lines = []
+    for column in columns[:SLICES]:
+        x = np.linspace(column["quantiles"][1], column["quantiles"][5], POINTS)
+        lines.append((column, x, values_of(_rows(row, {column["name"]: x}, POINTS))))
+    limits = -0.02, 1.02  # one vertical axis for all, so that they can be compared
+    if regression and lines:
+        low = min(float(values.min()) for *_, values in lines) - width
+        high = max(float(values.max()) for *_, values in lines) + width
+        margin = 0.05 * (high - low) or 1.0
+        limits = low - margin, high + margin
+    drawings = [_line(title, *line, width, limits) for line in lines]
+    if len(columns) >= 2:
+        first, second = columns[:2]
+        sides = [np.linspace(c["quantiles"][1], c["quantiles"][5], SIDE) for c in (first, second)]
+        x, y = np.meshgrid(*sides)
+        rows = _rows(row, {first["name"]: x.ravel(), second["name"]: y.ravel()}, SIDE * SIDE)
+        grid = x, y, values_of(rows).reshape(SIDE, SIDE)
+        drawings.append(_plane(title, first, second, grid, not regression))
+    return drawings
+
+
+def _typical_row(record: Any) -> dict[str, Any]:
+    """Medians, and the most frequent categories; dates as dates."""
+    row: dict[str, Any] = {}
+    for column in record.columns:
+        if column["kind"] == "number":
+            row[column["name"]] = column["quantiles"][3] if column["quantiles"] else np.nan
+        elif column["kind"] == "date":
+            microseconds = int(column["quantiles"][3] * 86_400_000_000)
+            row[column["name"]] = np.datetime64(microseconds, "us")
+        else:
+            row[column["name"]] = column["frequent"][0][0] if column["frequent"] else ""
+    return row
+
+
+def _values(model: Any, record: Any, row: dict[str, Any]) -> tuple[str, Callable[..., np.ndarray]]:
+    """Name and values of the drawn quantity: the target, or the probability of one class.
+
+    Of several classes that is the most probable one of the typical row.
+    """
+    if record.task == "regression":
+        return record.target, lambda rows: np.asarray(model.predict(rows), float)
+    shown = 1
+    if len(model.classes_) > 2:
+        shown = int(model.predict_proba(_rows(row, {}, 1))[0].argmax())
+    title = f"probability that {record.target} is {model.classes_[shown]}"
+    return title, lambda rows: np.asarray(model.predict_proba(rows)[:, shown], float)
+
+
+def _rows(row: dict[str, Any], changed: dict[str, Any], count: int) -> dict[str, Any]:
+    return {name: changed.get(name, np.array([value] * count)) for name, value in row.items()}
+
+
+def _line(
     title: str, column: dict[str, Any], x: Any, values: Any, width: float, limits: tuple[float, ...]
 ) -> str:
     """The function along one column, with its band; `limits` are those of the vertical axis."""
@@ -304,7 +373,9 @@ def one_slice(
     return drawn(draw, (3.6, 2.6), label=f"slice along {column['name']}")
 
 
-def plane(title: str, first: dict[str, Any], second: dict[str, Any], grid: Any, whole: bool) -> str:
+def _plane(
+    title: str, first: dict[str, Any], second: dict[str, Any], grid: Any, whole: bool
+) -> str:
     """The function over two columns; `whole` is for probabilities, in colours from 0 to 1."""
     x, y, values = grid
 

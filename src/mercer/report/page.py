@@ -10,7 +10,6 @@ from typing import Any
 
 from mercer.persistence.container import write_whole
 from mercer.report import figures
-from mercer.report.slices import drawn_slices
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #22303c; --quiet: #9aa4ae; --ours: #1f5fa8;
@@ -54,21 +53,35 @@ def write_report(model: Any, record: Any, path: Any) -> Path:
 def page(model: Any, record: Any) -> str:
     """The whole page."""
     title = f"{record.target}: a {record.task} model"
+    seconds = [[name, value] for name, value in record.seconds.items()]
     body = "\n".join(
         [
             _head(record, title),
+            _errors(record, model),
             _section(
-                "Errors", _errors_text(record), _score_table(record), _error_figures(record, model)
+                "The function",
+                "Along the columns that matter most, with all others at their medians and most "
+                "frequent values, on one scale. Thin lines are quantiles of the data."
+                f"{' The band holds 90 % of held-out residuals.' * (record.task == 'regression')}",
+                drawings=figures.slices(model, record),
             ),
-            _section("The function", _slices_text(record), "", drawn_slices(model, record)),
             _section(
-                "Which columns matter", _importance_text(), "", _column_figures(record, model)
+                "Which columns matter",
+                "How much the function changes along each column, in units of the spread of that "
+                "column: the shares of the mean squared slope. A short lengthscale lets it change "
+                "quickly.",
+                drawings=[
+                    figures.importance(record),
+                    figures.lengthscales(
+                        model.steps[0][1].get_feature_names_out(), model.model_.kernel_
+                    ),
+                ],
             ),
-            _section("How it was chosen", _choice_text(record), "", _choice_figures(record, model)),
-            _section("Certificate", _certificate_text(), _certificate(record, model), []),
-            _section("The data", "", _columns(record), []),
-            _section("Time", "", _table(["part", "seconds"], _seconds(record)), []),
-            _section("The same model in code", "", f"<pre>{escape(record.code)}</pre>", []),
+            _choice(record, model),
+            _certificate(record, model),
+            _section("The data", content=_columns(record)),
+            _section("Time", content=_table(["part", "seconds"], seconds)),
+            _section("The same model in code", content=f"<pre>{escape(record.code)}</pre>"),
         ]
     )
     return (
@@ -82,7 +95,9 @@ def page(model: Any, record: Any) -> str:
 # ---- parts ---------------------------------------------------------------------------------------
 
 
-def _section(title: str, text: str, content: str, drawings: Sequence[str | None]) -> str:
+def _section(
+    title: str, text: str = "", content: str = "", drawings: Sequence[str | None] = ()
+) -> str:
     shown = [f"<div>{drawing}</div>" for drawing in drawings if drawing]
     grid = f"<div class='figures'>{''.join(shown)}</div>" if shown else ""
     said = f"<p>{text}</p>" if text else ""
@@ -114,104 +129,53 @@ def _head(record: Any, title: str) -> str:
     return f"<h1>{escape(title)}</h1><div class='cards'>{shown}</div>"
 
 
-def _errors_text(record: Any) -> str:
+def _errors(record: Any, model: Any) -> str:
     constant = record.scores["constant"][record.measure]
-    ours = record.scores["mercer"][record.measure]
-    gained = 1.0 - ours / constant if constant else 0.0
-    return (
+    gained = 1.0 - record.scores["mercer"][record.measure] / constant if constant else 0.0
+    text = (
         f"Measured on {record.held_out_rows:,} rows that no choice and no fit has seen; the model "
         f"was then fitted to all {record.rows:,} rows. Its {escape(record.measure)} is "
         f"{gained:.0%} below that of the best constant."
     )
-
-
-def _score_table(record: Any) -> str:
     names = list(dict.fromkeys(n for scores in record.scores.values() for n in scores))
-    rows = [
-        [model, *(scores.get(name, "") for name in names)]
-        for model, scores in record.scores.items()
-    ]
-    return _table(["", *names], rows, ours=0)
-
-
-def _error_figures(record: Any, model: Any) -> list[str | None]:
-    curve = figures.learning_curve(record)
-    last = curve[0] if curve else None
+    rows = [[who, *(own.get(name, "") for name in names)] for who, own in record.scores.items()]
     if record.task == "regression":
-        return [figures.predictions(record), figures.residuals(record), last]
-    classes = model.classes_
-    return [
-        figures.roc(record, classes),
-        figures.calibration(record, classes),
-        figures.confusion(record, classes),
-        last,
-    ]
+        drawings = [figures.predictions(record), figures.residuals(record)]
+    else:
+        kinds = figures.roc, figures.calibration, figures.confusion
+        drawings = [draw(record, model.classes_) for draw in kinds]
+    table, curve = _table(["", *names], rows, ours=0), figures.learning_curve(record)
+    return _section("Errors", text, table, [*drawings, curve])
 
 
-def _slices_text(record: Any) -> str:
-    band = " The band holds 90 % of held-out residuals." if record.task == "regression" else ""
-    return (
-        "Along the columns that matter most, with all others at their medians and most frequent "
-        f"values, on one scale. Thin lines are quantiles of the data.{band}"
-    )
-
-
-def _importance_text() -> str:
-    return (
-        "How much the function changes along each column, in units of the spread of that column: "
-        "the shares of the mean squared slope. A short lengthscale lets it change quickly."
-    )
-
-
-def _column_figures(record: Any, model: Any) -> list[str | None]:
-    names = model.steps[0][1].get_feature_names_out()
-    return [figures.importance(record), figures.lengthscales(names, model.model_.kernel_)]
-
-
-def _choice_text(record: Any) -> str:
-    return (
+def _choice(record: Any, model: Any) -> str:
+    text = (
         f"{len(record.trials)} kernels were compared by exact leave-one-out, each for "
         f"{len(record.surface['alphas'])} values of α: many on few rows first, then few on many."
-        f"{_learned_text(record)}"
     )
-
-
-def _learned_text(record: Any) -> str:
-    if "learned" not in record.trials[-1]["kernel"]:
-        return ""
-    return " The last one has a learned metric, and did better on rows which that had not seen."
-
-
-def _choice_figures(record: Any, model: Any) -> list[str | None]:
-    return [
+    if "learned" in record.trials[-1]["kernel"]:
+        text += (
+            " The last one has a learned metric, and did better on rows which that had not seen."
+        )
+    drawings = [
         figures.trials(record),
         figures.surface(record),
         figures.spectrum(record),
         figures.history(model.model_.solution_),
     ]
-
-
-def _certificate_text() -> str:
-    return "What is known of the fitted function; the gap is computed anew, not the solver's own."
+    return _section("How it was chosen", text, drawings=drawings)
 
 
 def _certificate(record: Any, model: Any) -> str:
     rows = [[name, value] for name, value in record.figures.items()]
     notes = "".join(f"<p>{escape(note)}</p>" for note in record.notes)
-    stated = [
-        [s.name, "unknown" if s.value is None else f"{s.value:.4g}", s.meaning, _assumed(s)]
-        for s in model.certificate()
-    ]
-    heads = ["what is proved", "value", "meaning", "if"]
-    return _table(["", ""], rows) + notes + _table(heads, stated)
-
-
-def _assumed(statement: Any) -> str:
-    return "; ".join(map(str, statement.assumptions))
-
-
-def _seconds(record: Any) -> list[list[Any]]:
-    return [[name, value] for name, value in record.seconds.items()]
+    stated = []
+    for s in model.certificate():
+        value = "unknown" if s.value is None else f"{s.value:.4g}"
+        stated.append([s.name, value, s.meaning, "; ".join(map(str, s.assumptions))])
+    proved = _table(["what is proved", "value", "meaning", "if"], stated)
+    text = "What is known of the fitted function; the gap is computed anew, not the solver's own."
+    return _section("Certificate", text, _table(["", ""], rows) + notes + proved)
 
 
 def _columns(record: Any) -> str:

@@ -20,7 +20,6 @@ import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -49,9 +48,17 @@ def cache_folder() -> Path:
 @cache
 def load(source: str) -> ModuleType:
     """The module with this source, from the cache where that is safe."""
-    name = f"mercer_generated_{hashlib.sha256(source.encode()).hexdigest()}"
-    path = _stored(source, name.removeprefix("mercer_generated_"))
-    return _executed(source, name, path)
+    key = hashlib.sha256(source.encode()).hexdigest()
+    name, path = f"mercer_generated_{key}", _stored(source, key)
+    filename = str(path) if path else f"<{name}>"
+    module = ModuleType(name)
+    module.__file__ = filename
+    sys.modules[name] = module  # Numba looks the module up by name when it loads cached code
+    if path is None:
+        source = source.replace("cache=True, ", "")
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), module.__dict__)
+    return module
 
 
 def compiled_on_disk(function: Any, options: dict[str, Any], compiler: Any = njit) -> Any:
@@ -79,7 +86,10 @@ def _stored(source: str, key: str) -> Path | None:
         path = folder / f"{key}.py"
         if not _holds(path, source):
             announce_compilation()
-            _write(path, source)
+            handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(source)
+            os.replace(temporary, path)
         return path if _holds(path, source) else None
     except (OSError, RuntimeError):
         return None
@@ -115,25 +125,6 @@ def _holds(path: Path, source: str) -> bool:
     return path.is_file() and not path.is_symlink() and path.read_bytes() == source.encode()
 
 
-def _write(path: Path, source: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(source)
-    os.replace(temporary, path)
-
-
-def _executed(source: str, name: str, path: Path | None) -> ModuleType:
-    module = ModuleType(name)
-    filename = str(path) if path else f"<{name}>"
-    module.__file__ = filename
-    sys.modules[name] = module  # Numba looks the module up by name when it loads cached code
-    if path is None:
-        source = source.replace("cache=True, ", "")
-        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    exec(compile(source, filename, "exec"), module.__dict__)
-    return module
-
-
 # ---- fingerprints --------------------------------------------------------------------------------
 
 
@@ -157,19 +148,15 @@ def reached(modules: tuple[str, ...], root: Path = ROOT) -> set[Path]:
     waiting = [path for module in modules if (path := _file_of(module, root))]
     while waiting:
         path = waiting.pop()
-        if path not in files:
-            files.add(path)
-            waiting.extend(_imported(path.read_text(encoding="utf-8"), root))
+        if path in files:
+            continue
+        files.add(path)
+        for module, names in IMPORT.findall(path.read_text(encoding="utf-8")):
+            for name in re.findall(r"\w+", re.sub(r" as \w+|#.*", "", names)):
+                # a module of its own, or a name of the module it comes from
+                imported = _file_of(f"{module}.{name}", root) or _file_of(module, root)
+                waiting += [imported] if imported else []
     return files
-
-
-def _imported(text: str, root: Path) -> Iterator[Path]:
-    """The file of each imported name: a module's own, or that of the module it comes from."""
-    for module, names in IMPORT.findall(text):
-        for name in re.findall(r"\w+", re.sub(r" as \w+|#.*", "", names)):
-            path = _file_of(f"{module}.{name}", root) or _file_of(module, root)
-            if path:
-                yield path
 
 
 def _file_of(module: str, root: Path) -> Path | None:

@@ -30,13 +30,13 @@ class ProgressLine:
         self.what, self.total = what, total
         self.out = sys.stderr if out is None else out
         self.start = time.monotonic()
-        self.next, self.told = self.start + silent, False
+        self.next, self.shown = self.start + silent, False
 
     def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        if self.told:
+        if self.shown:
             self.out.write("\n")
 
     def done(self, count: int) -> None:
@@ -48,4 +48,4 @@ class ProgressLine:
         share = count / self.total
         self.out.write(f"\r{self.what}: {share:.0%} of {self.total:,}, about {left:.0f} s left   ")
         self.out.flush()
-        self.next, self.told = now + EVERY, True
+        self.next, self.shown = now + EVERY, True

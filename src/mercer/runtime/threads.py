@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -45,7 +46,7 @@ class _State:
         self.pool_size = 0
         self.holders = 0
         self.allowed = 0
-        self.limiter: Any = None
+        self.limits: list[tuple[Any, int]] = []  # of each BLAS library before the hold
         self.inside = threading.local()
 
 
@@ -55,10 +56,9 @@ _state = _State()
 def _renew_after_fork() -> None:
     """The child has none of the parent's threads; a hold on BLAS that was open is given back."""
     global _state
-    limiter = _state.limiter
+    limits = _state.limits
     _state = _State()
-    if limiter is not None:
-        limiter.restore_original_limits()
+    _limit(limits)
 
 
 if hasattr(os, "register_at_fork"):
@@ -71,13 +71,28 @@ def _libraries(*loaded: bool) -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def blas() -> tuple[ThreadpoolController, int]:
-    """The controller of the threads of BLAS, and how many there are now.
+def blas() -> tuple[list[Any], int]:
+    """The BLAS libraries that are loaded, and how many threads they may use now.
 
     SciPy's linear algebra and torch bring a BLAS of their own when they are loaded.
     """
-    libraries = _libraries("scipy.linalg" in sys.modules, "torch" in sys.modules)
-    return libraries, max(map(THREADS_OF, libraries.lib_controllers), default=1)
+    libraries = _libraries("scipy.linalg" in sys.modules, "torch" in sys.modules).lib_controllers
+    return libraries, max(map(THREADS_OF, libraries), default=1)
+
+
+def _limit(limits: Iterable[tuple[Any, int]]) -> None:
+    """Give libraries so many threads, whichever thread asks.
+
+    threadpoolctl 3.8 obeys the thread that came first and ignores others, in silence: a fit in a
+    worker thread would leave BLAS with all of its threads. Our callers take turns by a lock.
+    """
+    for library, threads in limits:
+        free = getattr(library, "clear_controlling_thread", None)
+        if free is not None:
+            free(force=True)
+        library.set_num_threads(threads)
+        if free is not None:
+            free(force=True)
 
 
 def thread_count() -> int:
@@ -97,7 +112,8 @@ def single_threaded_blas() -> Iterator[None]:
     with state.lock:
         if state.holders == 0:
             libraries, state.allowed = blas()
-            state.limiter = libraries.limit(limits=1)
+            state.limits = list(zip(libraries, map(THREADS_OF, libraries), strict=True))
+            _limit(zip(libraries, repeat(1), strict=False))
         state.holders += 1
     try:
         yield
@@ -105,8 +121,8 @@ def single_threaded_blas() -> Iterator[None]:
         with state.lock:
             state.holders -= 1
             if state.holders == 0 and state is _state:
-                state.limiter.restore_original_limits()
-                state.limiter = None
+                _limit(state.limits)
+                state.limits = []
 
 
 def _pool(size: int) -> ThreadPoolExecutor:
@@ -171,11 +187,11 @@ def side_by_side(work: Callable[[T], S], items: Sequence[T]) -> list[S]:
     """
     if len(items) < 2:
         return [work(item) for item in items]
-    found: dict[int, S] = {}
+    results: dict[int, S] = {}
 
     def place(i: int) -> None:
-        found[i] = work(items[i])
+        results[i] = work(items[i])
 
     with single_threaded_blas():
         run(place, range(len(items)), len(items))
-    return [found[i] for i in range(len(items))]
+    return [results[i] for i in range(len(items))]

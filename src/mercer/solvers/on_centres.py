@@ -436,6 +436,7 @@ class OnCentres:
         self.tuning: Tuning = solver.tuning.centres
         self.loss, self.ridge = problem.loss, float(problem.regularization)
         self.size = basis.size
+        self.columns = problem.outputs  # that a pass multiplies
         bend = self.loss.smoothness if math.isfinite(self.loss.smoothness) else 1.0
         self.floor = self.tuning.floor * bend
         self.hessians = SampledHessians(self)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from mercer.arrays import Array, namespace
 from mercer.losses import Squared
-from mercer.operators import Gram
-from mercer.solvers.admission import at_home
+from mercer.operators import Affine, Gram
+from mercer.solvers.admission import admitted, at_home
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.driver import drive
 from mercer.solvers.early_stopping import HeldOut, HeldOutRows
+from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.newton import Newton
+from mercer.solvers.on_centres import OnCentres
+from mercer.solvers.preconditioners import check_memory
 from mercer.solvers.problem import Problem
-from mercer.solvers.solution import Solution
+from mercer.solvers.solution import Solution, Status, plain_intercept
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +92,144 @@ def regularization_path(
         else:
             risk = _risk(problem, last, held_out)
         yield PathPoint(ridge, last, risk)
+
+
+class RidgesOnCentres:
+    """Minimisers of the square loss on centres for many λ, which share every pass over the rows.
+
+    Rows are held out, the others are fitted for all λ at once by conjugate gradients: columns of
+    one product, preconditioned by U(D + λ)⁻¹Uᵀ with one eigendecomposition UDUᵀ of the Hessian on
+    sampled rows. That Hessian is of all rows, so that it also serves the fit to all of them.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the square loss, on centres; its own λ is not used.
+    regularizations : sequence of float
+        Values of λ > 0.
+    rule : HeldOut
+        Which rows are held out.
+    tolerance : float
+        J − min J as a share of J, estimated, at which a λ is left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> X = np.linspace(0.0, 1.0, 60)[:, None]
+    >>> cross = Gaussian(0.3).gram(X, X[::6])
+    >>> problem = Problem.on_centres(cross, np.sin(6 * X[:, 0]), Squared(), 1.0)
+    >>> path = RidgesOnCentres(problem, [1e-2, 1e-6], HeldOut(0.2), tolerance=1e-6)
+    >>> [point.held_out_risk < 1e-3 for point in path.points]
+    [False, True]
+    >>> path.solution(1e-6).status.converged
+    True
+    """
+
+    rounds = 2  # in the precision of the points, before products are in float64
+    steps = 200  # of conjugate gradients in a round
+
+    def __init__(
+        self, problem: Problem, regularizations: Sequence[float], rule: HeldOut, tolerance: float
+    ) -> None:
+        solver, ridges = Newton(tolerance), [float(ridge) for ridge in regularizations]
+        problem = replace(admitted(solver, problem), regularization=min(ridges))
+        check_memory(problem, None, spectral=True)
+        held, self.tolerance = HeldOutRows(rule, problem), tolerance
+        self.problem, self.shared = problem, solver.shared(problem)
+        basis, outputs, xp = self.shared.basis, problem.outputs, namespace(problem.y)
+        assert basis is not None
+        self.whole, self.space = (
+            OnCentres(problem, basis, solver),
+            OnCentres(held.rest, basis, solver),
+        )
+        self.whole.columns = len(ridges) * outputs
+        self.space.points = "float64"
+        start = self.space.started(None)
+        self.means = start.mean_moments
+        self.hessian = self.whole.hessians.at(start, problem.loss).spectral()
+        self.whole.hessians.current, self.shared.hessians = self.hessian, self.whole.hessians
+        self.ridges = problem.array(np.repeat(ridges, outputs))
+        self.side = xp.concat([-start.gradient] * len(ridges), axis=1)
+        self.at_zero = xp.concat([held.rest.shares @ problem.y_columns**2] * len(ridges))  # 2J(0)
+        columns = self._solved()
+        self.points = [
+            self._point(held, ridge, columns[k * outputs : (k + 1) * outputs])
+            for k, ridge in enumerate(ridges)
+        ]
+
+    def _product(self, which: Array, dtype: Any, _: Any, v: Array) -> Array:
+        """H v for v = (γ, b) in some columns, each with a λ of its own: one pass."""
+        space, size, ridges = self.space, self.space.size, self.ridges[which]
+        gamma, row_map = v[:size, :], Affine(space.problem.shares[:, None], 0.0 * v[:1, :])
+        result = space.row_pass(space.basis.coefficients(gamma), row_map, dtype)
+        image = space.basis.pull(result.product) + ridges * gamma
+        if self.means is None:
+            return image
+        constant = self.means.T @ gamma + (1.0 + space.floor) * v[size:, :]
+        return space.xp.concat([image + self.means * v[size:, :], constant])
+
+    def _unsolved(self, which: Array, theta: Array, residual: Array, energy: Array) -> Array:
+        """Whether J − min J, about half the energy rᵀP⁻¹r, is too large."""
+        sums = self.space.xp.sum(theta * (self.side[:, which] + residual), axis=0)
+        return energy > self.tolerance * abs(self.at_zero[which] - sums)
+
+    def _solved(self) -> list[Array]:
+        """θ for every column of H θ = b."""
+        xp, native = self.space.xp, str(self.space.operator.dtype)
+        found = [0.0 * self.side[:, k] for k in range(self.side.shape[1])]
+        which, residual = xp.arange(len(found)), self.side
+        for turn in range(self.rounds + 1):
+            dtype = native if turn < self.rounds else "float64"
+            self._round(found, which, residual, dtype)
+            if dtype == "float64":
+                break  # its residuals were true
+            theta = xp.stack([found[int(k)] for k in which], axis=1)
+            residual = self.side[:, which] - self._product(which, "float64", None, theta)
+            self.hessian.factorise(self.ridges[which])
+            energy = xp.sum(residual * self.hessian.solve(residual), axis=0)
+            left = xp.nonzero(self._unsolved(which, theta, residual, energy))[0]
+            which, residual = which[left], residual[:, left]
+            if not len(which):
+                break
+        return found
+
+    def _round(self, found: list[Array], which: Array, residual: Array, dtype: Any) -> None:
+        """Conjugate gradients for some columns; those that are solved leave."""
+        xp, taken = self.space.xp, 0
+        after: Step | None = None
+        start = xp.stack([found[int(k)] for k in which], axis=1)
+        while len(which) and taken < self.steps:
+            self.hessian.factorise(self.ridges[which])
+            product = partial(self._product, which, dtype)
+            for step in conjugate_steps(product, self.hessian.solve, residual, after=after):
+                taken, theta = taken + 1, start + step.lifted
+                unsolved = self._unsolved(which, theta, step.residual, step.energy)
+                if taken == self.steps or not bool(xp.all(unsolved)):
+                    break
+            for j, k in enumerate(which):
+                found[int(k)] = theta[:, j]
+            left = xp.nonzero(unsolved)[0]
+            which, start, residual = which[left], start[:, left], residual[:, left]
+            after = Step(*(part[..., left] for part in vars(step).values()))
+
+    def _point(self, held: HeldOutRows, ridge: float, columns: list[Array]) -> PathPoint:
+        """One λ: its coefficients and the loss of the rows that were held out."""
+        beta, b = self.space.split(self.space.xp.stack(columns, axis=1))
+        if self.problem.single:
+            beta, b = beta[:, 0], b[0]
+        text = f"Solved to about {self.tolerance:.0e} with {len(held.rows)} rows held out."
+        solution = Solution(beta, Status(True, text), math.nan, math.nan, {}, plain_intercept(b))
+        return PathPoint(ridge, solution, held.risk(beta, b))
+
+    def solution(self, regularization: float) -> Solution:
+        """The minimiser on all rows, from that on those which were fitted."""
+        start = next(
+            (point.solution for point in self.points if point.regularization == regularization),
+            None,
+        )
+        problem = replace(self.problem, regularization=regularization)
+        return drive(Newton(), problem, start, shared=self.shared)
 
 
 def _default_solver(problem: Problem) -> Any:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy  # its parts are loaded where they are used
 
 from mercer import linalg
 from mercer.arrays import Array, as_numpy, beside, namespace, to_precision, uniform, zeros
@@ -27,7 +28,7 @@ from mercer.losses import Loss, Squared
 from mercer.operators import Gram
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.runtime.machine import CPU, Machine, float64_is_slow
-from mercer.runtime.threads import Span, spans
+from mercer.runtime.threads import Span, single_threaded_blas, spans
 from mercer.solvers.problem import Problem
 
 TINY = 1e-300  # in place of 0 under a logarithm
@@ -321,7 +322,7 @@ class SamplingTuning:
         Solutions with the factor of P for one with P itself: the second mends its rounding.
     """
 
-    decades: int = 9
+    decades: int = 12
     factors: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
     entry: float = 12.0
     coordinate: float = 1.0
@@ -433,6 +434,21 @@ class SampledHessian:
         whole[size, size] = total + roots @ roots
         return whole
 
+    def spectral(self) -> SpectralHessian:
+        """The same for any λ; this one is used up, as both would take too much memory."""
+        size, columns, diagonal = self.space.size, self.columns, self.diagonal
+        del self.columns
+        mirror(columns, 0, len(columns))
+        np.fill_diagonal(columns, diagonal)
+        border = None if self.floor is None else (columns[:size, -1].copy(), diagonal[-1])
+        inner = columns if border is None else np.asfortranarray(columns[:size, :size])
+        del columns
+        # Of LAPACK's drivers this one takes the least memory; its threads wait for each other after
+        # every reflection, which on a busy machine takes ten times as long as one thread.
+        with single_threaded_blas():
+            pairs = scipy.linalg.eigh(inner, overwrite_a=True, driver="evr", check_finite=False)
+        return SpectralHessian(*pairs, border, self.floor)
+
     def solve(self, residual: np.ndarray) -> np.ndarray:
         """P⁻¹r."""
         return self.half_solve(linalg.triangular_solve(self.columns, residual))
@@ -502,6 +518,15 @@ class GeneralHessian:
         for first, last in panels:
             total[:first, first:last] = total[first:last, :first].T
 
+    def spectral(self) -> SpectralHessian:
+        """The same for any λ."""
+        size, basis, moments = self.space.size, self.space.basis, self.moments
+        border = None
+        if self.floor is not None:
+            border = basis.pull(moments[:size, -1:])[:, 0], float(moments[-1, -1])
+        inner = basis.pull(basis.pull(moments[:size, :size]).T)
+        return SpectralHessian(*linalg.eigen(0.5 * (inner + inner.T)), border, self.floor)
+
     def solve(self, residual: Array) -> Array:
         """P⁻¹r."""
         inner = self.factor.half_solve(self._lowered(residual, transposed=False))
@@ -520,6 +545,39 @@ class GeneralHessian:
         return namespace(values).concat([lower @ values[:size, :], values[size:, :]])
 
 
+class SpectralHessian:
+    """P = UDUᵀ + λI for any λ, or one for each column, from one eigendecomposition.
+
+    The row and column of an intercept are eliminated.
+    """
+
+    space: Any = None
+
+    def __init__(self, values: Array, vectors: Array, border: Any, floor: float | None) -> None:
+        self.values, self.vectors = namespace(values).clip(values, min=0.0)[:, None], vectors
+        if border is not None:
+            self.cross, self.total = vectors.T @ border[0][:, None], float(border[1]) + floor
+        self.bordered = border is not None
+
+    def factorise(self, ridge: Any) -> None:
+        """Take another λ, or a row of them."""
+        self.inverses = 1.0 / (self.values + ridge)
+        if self.bordered:
+            xp, lifted = namespace(self.values), self.inverses * self.cross
+            self.rest = self.total - xp.sum(self.cross * lifted, axis=0, keepdims=True)
+
+    def solve(self, residual: Array) -> Array:
+        """P⁻¹r."""
+        if not self.bordered:
+            return self.vectors @ (self.inverses * (self.vectors.T @ residual))
+        xp = namespace(residual)
+        turned = self.vectors.T @ residual[:-1, :]
+        left = xp.sum(self.cross * self.inverses * turned, axis=0, keepdims=True)
+        constant = (residual[-1:, :] - left) / self.rest
+        inner = self.vectors @ (self.inverses * (turned - self.cross * constant))
+        return xp.concat([inner, constant])
+
+
 class SampledHessians:
     """The preconditioner in use, cached as long as curvatures are near those it was made for."""
 
@@ -527,7 +585,7 @@ class SampledHessians:
         # The space owns this, and both own the largest arrays there are: in a circle these would
         # stay, on a card for good, until Python looks for garbage.
         self.space = weakref.proxy(space)
-        self.current: SampledHessian | GeneralHessian | None = None
+        self.current: Any = None
         self.used: Any = None  # curvatures of the current one
         self.theta: Any = None  # the point that has these
         self.lifted = False  # whether it was made of stored rows
@@ -746,7 +804,7 @@ class SampledHessians:
         operator, stored = self.space.operator, getattr(self.space.operator, "matrix", None)
         width = 0 if stored is not None else getattr(getattr(operator, "y", None), "width", 1)
         slow = float64_is_slow(operator) and self.space.products == "float64"
-        return width, self.space.problem.outputs, operator.machine.float64_factor if slow else 1.0
+        return width, self.space.columns, operator.machine.float64_factor if slow else 1.0
 
 
 def _drawn_by(shares: Array, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -852,16 +910,19 @@ def memory_needed(
     dtype: Any,
     sample: int | None = None,
     loss: Loss | None = None,
+    *,
+    spectral: bool = False,
 ) -> int:
     """Bytes that a solution on centres takes at most beside its data.
 
-    Two factors in float64, in float32 their copies, blocks of sampled rows and of a pass, and what
-    stands beside every row: targets, shares, values, and slopes of other losses than the square.
+    Two factors in float64, in float32 or for eigenvectors a third matrix, blocks of sampled rows
+    and of a pass, and what stands beside every row: targets, shares, values, and slopes of other
+    losses than the square.
 
     >>> memory_needed(10**6, 2_000, 1, "float32") < 250e6
     True
     """
-    copies = 0 if np.dtype(dtype) == np.float64 else 1
+    copies = 0 if np.dtype(dtype) == np.float64 and not spectral else 1
     most = SAMPLING.factors[-1] * centres
     block = min(CPU.sample_bytes, 8 * min(rows, sample or most) * centres)
     beside_rows = 48 if isinstance(loss, Squared) else 64
@@ -892,14 +953,13 @@ def value_in_pass(width: int, outputs: int) -> float:
     return SAMPLING.entry + SAMPLING.coordinate * width + SAMPLING.output * (outputs - 1)
 
 
-def check_memory(problem: Problem, sample: int | None) -> None:
+def check_memory(problem: Problem, sample: int | None, *, spectral: bool = False) -> None:
     """Refuse what cannot be solved within the budget, or within what is free where none was set."""
     memory: Memory = getattr(problem.operator, "memory", None)
     limited = memory is not None or "MERCER_MEMORY" in os.environ
     limit = memory_budget(memory) if limited else free_memory()
-    needed = memory_needed(
-        problem.rows, problem.size, problem.outputs, problem.operator.dtype, sample, problem.loss
-    )
+    sizes = problem.rows, problem.size, problem.outputs, problem.operator.dtype
+    needed = memory_needed(*sizes, sample, problem.loss, spectral=spectral)
     if needed > limit:
         raise ValueError(
             f"a solution on {problem.size} centres takes {needed / MEGABYTE:.0f} MB for "

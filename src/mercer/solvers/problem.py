@@ -118,8 +118,9 @@ class Problem:
             object.__setattr__(self, "fit_intercept", False)  # constants are polynomials
         check_object("Problem", "loss", self.loss)
         for name in ("targets", "weights"):
-            values = admission.read(getattr(self, name), self.operator)
-            object.__setattr__(self, name, values)
+            values = getattr(self, name)
+            if values is not None and not isinstance(values, np.ndarray):
+                object.__setattr__(self, name, admission.read(values, self.operator))
         self.loss.check_targets(self.targets)
         if np.ndim(self.targets) not in (1, 2) or np.shape(self.targets)[0] != self.rows:
             raise ValueError(

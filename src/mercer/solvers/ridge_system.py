@@ -17,6 +17,7 @@ import numpy as np
 
 from mercer import linalg
 from mercer.arrays import Array, as_numpy, namespace, to_precision
+from mercer.losses import Squared
 from mercer.operators import StoredGram
 from mercer.runtime.machine import stores_faster
 from mercer.solvers.problem import Problem, require_square_loss
@@ -27,7 +28,8 @@ class RidgeSystem:
     """A = SKS + ρI as something to multiply by, its right-hand sides, and the map from x to α."""
 
     def __init__(self, owner: type, problem: Problem) -> None:
-        require_square_loss(owner, problem, null_space=True)
+        if problem.intercept_cost is not None or not isinstance(problem.loss, Squared):
+            require_square_loss(owner, problem, null_space=True)
         self.problem, self.gram, self.xp = problem, problem.gram, namespace(problem.y)
         self.precision = self.gram.dtype.name
         self.roots = self.xp.sqrt(problem.sample_weights)[:, None]

@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.checks import check_between
 from mercer.kernels.base import Kernel
+from mercer.kernels.facts import Facts
 from mercer.points import PointSet, as_objects, is_frame, is_point_set
 from mercer.points.kinds import HostPoints
 
@@ -136,11 +137,49 @@ class StructuredPoints(HostPoints):
         return {f.name: getattr(points, f.name) for f in fields(points)}
 
 
+@dataclass(frozen=True, eq=False)
+class FlatPoints(StructuredPoints):
+    """Objects made of parts that stand in flat arrays, one object after the other.
+
+    Object i has the rows starts[i], …, starts[i + 1] − 1 of the arrays that `parts` names.
+    """
+
+    parts: ClassVar[tuple[str, ...]]
+    starts: np.ndarray
+
+    @property
+    def total(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def owners(self) -> np.ndarray:
+        """The object of each part."""
+        return np.repeat(np.arange(self.total), np.diff(self.starts))
+
+    def selected(self, indices: np.ndarray) -> Self:
+        places, starts = gathered(self.starts, indices)
+        arrays = {name: getattr(self, name)[places] for name in self.parts}
+        chosen = np.arange(len(indices))
+        return replace(self, chosen=chosen, starts=starts, cache=Cache(), **arrays)
+
+    def joined(self, other: Self) -> Self:
+        # Objects without parts go with all others, whatever the width or kind of their arrays.
+        sides = [side for side in (self, other) if side.starts[-1]] or [self]
+        changes: dict[str, Any] = {
+            name: np.concatenate([getattr(side, name) for side in sides]) for name in self.parts
+        }
+        if "tokens" in self.__dict__:
+            changes["tokens"] = self.__dict__["tokens"] | other.__dict__["tokens"]
+        starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
+        chosen = np.arange(len(starts) - 1)
+        return replace(sides[0], chosen=chosen, starts=starts, cache=Cache(), **changes)
+
+
 class StructuredKernel(Kernel):
     """A kernel on objects that are no vectors.
 
-    Subclasses are frozen dataclasses with a `kind` of points. They implement `block`, `diagonal`
-    and `facts`, which say whether they are positive definite.
+    Subclasses are frozen dataclasses with a `kind` of points. They implement `block`, and `facts`,
+    which say whether they are positive definite.
     """
 
     kind: ClassVar[type[StructuredPoints]]
@@ -171,7 +210,25 @@ class StructuredKernel(Kernel):
         raise NotImplementedError
 
     def diagonal(self, x: Any) -> np.ndarray:
-        raise NotImplementedError
+        """All k(x_i, x_i), by blocks of one object each, computed once."""
+        return one_by_one(x, (self, "diagonal"), self.block)
+
+
+def one_by_one(x: Any, key: Any, block: Callable[[Any, Any], np.ndarray]) -> np.ndarray:
+    """block(x_i, x_i) for all points, computed once for all objects of their arrays."""
+
+    def own(points: Any) -> np.ndarray:
+        single = (points.slice(i, i + 1) for i in range(points.total))
+        return np.array([block(point, point)[0, 0] for point in single])
+
+    return x.prepared(key, own)[x.chosen]
+
+
+def facts_inside(kernel: Any, dimension: int | None) -> Facts:
+    """The facts of the kernel inside, which is one of what is made of the points."""
+    inner = kernel.kernel.facts()
+    known = {"positive_definite": inner.positive_definite, "bounded": inner.bounded}
+    return Facts(kernel, dimension, **known)
 
 
 class LogScaleKernel(StructuredKernel):
@@ -207,13 +264,8 @@ class LogScaleKernel(StructuredKernel):
         return self._own(x, logs=True)
 
     def _own(self, x: Any, logs: bool) -> np.ndarray:
-        """All k(x_i, x_i), or their logarithms, computed once."""
-
-        def own(points: Any) -> np.ndarray:
-            single = (points.slice(i, i + 1) for i in range(points.total))
-            return np.array([self.values(point, point, logs)[0, 0] for point in single])
-
-        return x.prepared((self, logs), own)[x.chosen]
+        """All k(x_i, x_i), or their logarithms."""
+        return one_by_one(x, (self, logs), lambda one, same: self.values(one, same, logs))
 
     def _refuse_infinity(self, values: np.ndarray) -> None:
         if np.isposinf(values).any():

@@ -114,6 +114,18 @@ def _odd(array: np.ndarray) -> Any:
     return next(v for v in array if not isinstance(v, (int, float, np.number, type(None))))
 
 
+def cycles(read: np.ndarray) -> tuple[str, ...]:
+    """The periods that dates have been through, of which they show more than one moment."""
+    present = read[~np.isnan(read)]
+    if not len(present):
+        return ()
+    return tuple(
+        period
+        for period, days in PERIODS.items()
+        if np.ptp(present) > days and np.ptp(np.mod(present, days)) > 0.1 * days
+    )
+
+
 def categories(values: Any) -> list[Any]:
     """A column of categories, None where it is missing; whole numbers are written as such."""
     array = _array(values)
@@ -214,16 +226,12 @@ class Encoding:
 
     def rows(self, frame: Any, names: Sequence[str]) -> np.ndarray:
         """The encoded columns of a table, side by side."""
-        known = dict(self.columns)
+        known, rows = dict(self.columns), len(frame[column_names(frame)[0]])
         encoded = []
         for name in names:
             column, suffix = split_name(frame, name)
             encoded.append(known[column].encoded(frame[column], column, suffix))
-        return np.stack(encoded, axis=1) if encoded else np.empty((len(_first(frame)), 0))
-
-
-def _first(frame: Any) -> Any:
-    return frame[column_names(frame)[0]]
+        return np.stack(encoded, axis=1) if encoded else np.empty((rows, 0))
 
 
 def split_name(frame: Any, name: str) -> tuple[str, str]:

@@ -13,12 +13,12 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import HistogramIntersection
 from mercer.kernels.facts import Facts
 from mercer.structured.base import (
+    FlatPoints,
     Same,
     StructuredKernel,
-    StructuredPoints,
     as_items,
     bad_item,
-    gathered,
+    facts_inside,
     offsets,
 )
 from mercer.structured.sets import check_inner
@@ -29,14 +29,14 @@ SAMPLE = 50_000  # descriptors from which the words are learned
 
 
 @dataclass(frozen=True, eq=False)
-class ImagePoints(StructuredPoints):
+class ImagePoints(FlatPoints):
     """Images, as arrays of grey values: the values of all images, one after the other.
 
     An image is an array of shape (height, width), or (height, width, colours), whose colours are
     averaged. All images need not have one size.
     """
 
-    starts: np.ndarray
+    parts = ("pixels",)
     pixels: np.ndarray
     shapes: np.ndarray
 
@@ -51,26 +51,15 @@ class ImagePoints(StructuredPoints):
     def is_object(x: Any) -> bool:
         return isinstance(x, np.ndarray) and x.ndim == 2
 
-    @property
-    def total(self) -> int:
-        return len(self.shapes)
-
     def restored(self, i: int) -> np.ndarray:
         return self.pixels[self.starts[i] : self.starts[i + 1]].reshape(self.shapes[i])
 
     def selected(self, indices: np.ndarray) -> Self:
-        places, starts = gathered(self.starts, indices)
-        return type(self)(
-            np.arange(len(indices)), starts, self.pixels[places], self.shapes[indices]
-        )
+        return replace(super().selected(indices), shapes=self.shapes[indices])
 
     def joined(self, other: Self) -> Self:
-        return type(self)(
-            np.arange(self.total + other.total),
-            np.concatenate([self.starts, self.starts[-1] + other.starts[1:]]),
-            np.concatenate([self.pixels, other.pixels]),
-            np.concatenate([self.shapes, other.shapes]),
-        )
+        shapes = np.concatenate([self.shapes, other.shapes])
+        return replace(super().joined(other), shapes=shapes)
 
 
 def _grey(i: int, item: Any) -> np.ndarray:
@@ -235,10 +224,7 @@ class VisualWords(StructuredKernel):
             )
 
     def facts(self, dimension: int | None = None) -> Facts:
-        inner = self.kernel.facts()
-        return Facts(
-            self, dimension, positive_definite=inner.positive_definite, bounded=inner.bounded
-        )
+        return facts_inside(self, dimension)
 
     def fitted(self, data: Any) -> VisualWords:
         """This kernel with words learned from training images."""
@@ -298,7 +284,3 @@ class VisualWords(StructuredKernel):
             counts = np.bincount(region * self.words + nearest, minlength=side**2 * self.words)
             parts.append(weight * counts)
         return np.concatenate(parts) / max(len(nearest), 1)
-
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel

@@ -14,27 +14,20 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Facts, unknown, yes
 from mercer.kernels.radial import Gaussian
 from mercer.points import check_finite
-from mercer.structured.base import (
-    StructuredKernel,
-    StructuredPoints,
-    as_items,
-    bad_item,
-    gathered,
-    offsets,
-)
+from mercer.structured.base import FlatPoints, StructuredKernel, as_items, bad_item, offsets
 from mercer.structured.hashing import Coder
 from mercer.structured.sparse import FeatureRows, MinimumKernel, SparseKernel
 
 
 @dataclass(frozen=True, eq=False)
-class SetPoints(StructuredPoints):
+class SetPoints(FlatPoints):
     """Sets of symbols, or symbols with weights: codes and weights one set after the other.
 
     Python's sets are read, dictionaries from symbols to weights ≥ 0, and the rows of a sparse
     matrix, whose columns are the symbols.
     """
 
-    starts: np.ndarray
+    parts = ("codes", "weights")
     codes: np.ndarray
     weights: np.ndarray
     tokens: dict[int, Any] = field(default_factory=dict)
@@ -72,10 +65,6 @@ class SetPoints(StructuredPoints):
     def is_object(x: Any) -> bool:
         return isinstance(x, (Set, Mapping))
 
-    @property
-    def total(self) -> int:
-        return len(self.starts) - 1
-
     def restored(self, i: int) -> Any:
         span = slice(self.starts[i], self.starts[i + 1])
         symbols = [self.tokens.get(code, code) for code in self.codes[span].tolist()]
@@ -83,21 +72,6 @@ class SetPoints(StructuredPoints):
         if all(weight == 1.0 for weight in weights):
             return frozenset(symbols)
         return dict(zip(symbols, weights, strict=True))
-
-    def selected(self, indices: np.ndarray) -> Self:
-        places, starts = gathered(self.starts, indices)
-        return type(self)(
-            np.arange(len(indices)), starts, self.codes[places], self.weights[places], self.tokens
-        )
-
-    def joined(self, other: Self) -> Self:
-        return type(self)(
-            np.arange(self.total + other.total),
-            np.concatenate([self.starts, self.starts[-1] + other.starts[1:]]),
-            np.concatenate([self.codes, other.codes]),
-            np.concatenate([self.weights, other.weights]),
-            self.tokens | other.tokens,
-        )
 
 
 def _symbols(i: int, item: Any) -> dict[Any, float]:
@@ -198,10 +172,10 @@ class Jaccard(_SetKernel):
 
 
 @dataclass(frozen=True, eq=False)
-class BagPoints(StructuredPoints):
+class BagPoints(FlatPoints):
     """Bags of vectors: the rows of all bags, one bag after the other."""
 
-    starts: np.ndarray
+    parts = ("vectors",)
     vectors: np.ndarray
 
     @classmethod
@@ -221,21 +195,8 @@ class BagPoints(StructuredPoints):
     def is_object(x: Any) -> bool:
         return isinstance(x, np.ndarray) and x.ndim == 2
 
-    @property
-    def total(self) -> int:
-        return len(self.starts) - 1
-
     def restored(self, i: int) -> np.ndarray:
         return self.vectors[self.starts[i] : self.starts[i + 1]]
-
-    def selected(self, indices: np.ndarray) -> Self:
-        places, starts = gathered(self.starts, indices)
-        return type(self)(np.arange(len(indices)), starts, self.vectors[places])
-
-    def joined(self, other: Self) -> Self:
-        sides = [side.vectors for side in (self, other) if len(side.vectors)] or [self.vectors]
-        starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
-        return type(self)(np.arange(self.total + other.total), starts, np.concatenate(sides))
 
 
 def _bag(i: int, item: Any) -> np.ndarray:
@@ -303,16 +264,6 @@ class MeanMap(StructuredKernel):
         self.kernel.check_points(self._vectors(points))
 
     def block(self, x: Any, y: Any) -> np.ndarray:
-        return self._means(x, y)
-
-    def diagonal(self, x: Any) -> np.ndarray:
-        def own(points: BagPoints) -> np.ndarray:
-            bags = [points.slice(i, i + 1) for i in range(points.total)]
-            return np.array([self._means(bag, bag)[0, 0] for bag in bags])
-
-        return x.prepared((self, "diagonal"), own)[x.chosen]
-
-    def _means(self, x: BagPoints, y: BagPoints) -> np.ndarray:
         x, y = x.compact(), y.compact()
         if not len(x.vectors) or not len(y.vectors):
             return np.zeros((len(x), len(y)))  # empty bags, which fit to any number of columns
@@ -321,10 +272,6 @@ class MeanMap(StructuredKernel):
 
     def _vectors(self, points: BagPoints) -> Any:
         return self.kernel.points(points.vectors)
-
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
 
 
 def segment_means(rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -390,10 +337,6 @@ class GaussianOfMeans(StructuredKernel):
 
     def diagonal(self, x: Any) -> np.ndarray:
         return np.ones(len(x))
-
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
 
 
 def check_inner(owner: Any, kernel: Any) -> None:

@@ -71,10 +71,10 @@ class FeatureRows:
     def moved(self, rows: Any, other: FeatureRows) -> Any:
         """Rows of this matrix with the columns of another one; features it has not are left out."""
         places = self.table(other)[rows.indices] if len(self.keys) else rows.indices
-        kept = places >= 0
-        ends = np.r_[0, np.cumsum(kept)][rows.indptr]
+        shared = places >= 0
+        ends = np.r_[0, np.cumsum(shared)][rows.indptr]
         shape = rows.shape[0], other.matrix.shape[1]
-        return scipy.sparse.csr_array((rows.data[kept], places[kept], ends), shape)
+        return scipy.sparse.csr_array((rows.data[shared], places[shared], ends), shape)
 
     def norms(self, chosen: np.ndarray) -> np.ndarray:
         """‖φ(x)‖² of the chosen rows."""

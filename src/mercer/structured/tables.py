@@ -39,12 +39,12 @@ from mercer.kernels.input_maps import Columns
 from mercer.kernels.periodic import PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian
 from mercer.points import DensePoints, PointSet, VectorPoints, is_point_set
-from mercer.structured.base import StructuredPoints
+from mercer.structured.base import StructuredPoints, facts_inside
 from mercer.structured.encodings import (
-    PERIODS,
     Categories,
     Encoding,
     column_names,
+    cycles,
     kind_of,
     numbers,
     rows_of,
@@ -148,10 +148,7 @@ class OfColumn(Kernel):
     column: str
 
     def facts(self, dimension: int | None = None) -> Facts:
-        inner = self.kernel.facts()
-        return Facts(
-            self, dimension, positive_definite=inner.positive_definite, bounded=inner.bounded
-        )
+        return facts_inside(self, dimension)
 
     def fitted(self, data: Any) -> Kernel:
         return replace(self, kernel=self.kernel.fitted(_texts(data, self.column)))
@@ -339,14 +336,7 @@ class Table(Kernel):
         return self.kernel.derivative(x, y)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        inner = self.kernel.facts()
-        return Facts(
-            self, dimension, positive_definite=inner.positive_definite, bounded=inner.bounded
-        )
-
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel
+        return facts_inside(self, dimension)
 
     def _columns_read(self) -> tuple[str, ...]:
         names, objects = self.columns()
@@ -451,19 +441,9 @@ def _factors(values: Any, name: str, kind: str, share: float) -> list[Kernel]:
         missing.append(Category(_rounded(share)).on(f"{name}?"))
     if kind == "number":
         return missing
-    present = read[~np.isnan(read)]
-    cycles: list[Kernel] = [
-        _cycle().on(f"{name}@{period}")
-        for period, days in PERIODS.items()
-        if np.ptp(present) > days and np.ptp(np.mod(present, days)) > 0.1 * days
-    ]
-    return [*cycles, *missing]
-
-
-def _cycle() -> Kernel:
-    """A periodic kernel with k(x, x) = 1."""
-    cycle = PeriodicExponential(alpha=4.0)
-    return (1.0 / cycle([0.0], [0.0])) * cycle
+    periodic = PeriodicExponential(alpha=4.0)
+    periodic = (1.0 / periodic([0.0], [0.0])) * periodic  # k(x, x) = 1
+    return [*(periodic.on(f"{name}@{period}") for period in cycles(read)), *missing]
 
 
 def _rounded(value: float) -> float:

@@ -11,12 +11,11 @@ import numpy as np
 
 from mercer.checks import check_positive
 from mercer.structured.base import (
+    FlatPoints,
     StructuredKernel,
-    StructuredPoints,
     as_items,
     bad_item,
     check_share,
-    gathered,
     offsets,
 )
 from mercer.structured.hashing import Coder, Hashes, mixed
@@ -26,7 +25,7 @@ Step = tuple[str, Any]  # ("open", label), ("leaf", label) or ("close", None)
 
 
 @dataclass(frozen=True, eq=False)
-class TreePoints(StructuredPoints):
+class TreePoints(FlatPoints):
     """Ordered trees with labels: the nodes of all trees, children before their parents.
 
     A tree is a text with brackets, as "(S (NP she) (VP runs))", a nested tuple or list, as
@@ -34,7 +33,7 @@ class TreePoints(StructuredPoints):
     empty text or tuple is the empty tree.
     """
 
-    starts: np.ndarray
+    parts = ("labels", "parents", "depths")
     labels: np.ndarray
     parents: np.ndarray  # counted from the start of the tree, −1 for the root
     depths: np.ndarray
@@ -49,9 +48,11 @@ class TreePoints(StructuredPoints):
         for i, item in enumerate(as_items(data, "trees")):
             nodes = _Nodes(coder)
             try:
-                for step, label in _steps(item):
+                steps = _bracketed(item) if isinstance(item, str) else _nested(item)
+                for step, label in steps:
                     nodes.take(step, label)
-                nodes.close_all()
+                if nodes.open:
+                    raise ValueError(f"{len(nodes.open)} of its brackets are not closed")
             except (TypeError, ValueError) as error:
                 raise bad_item(i, f"is no tree: {error}") from None
             labels += nodes.labels
@@ -71,10 +72,6 @@ class TreePoints(StructuredPoints):
     def is_object(x: Any) -> bool:
         return isinstance(x, (str, tuple)) or _is_labelled(x)
 
-    @property
-    def total(self) -> int:
-        return len(self.starts) - 1
-
     def restored(self, i: int) -> Any:
         """The tree as nested tuples; a leaf is its label."""
         span = slice(self.starts[i], self.starts[i + 1])
@@ -90,33 +87,7 @@ class TreePoints(StructuredPoints):
             children.setdefault(parent, []).append(name if leaf else tree)
         return tree
 
-    def selected(self, indices: np.ndarray) -> Self:
-        places, starts = gathered(self.starts, indices)
-        return type(self)(
-            np.arange(len(indices)),
-            starts,
-            self.labels[places],
-            self.parents[places],
-            self.depths[places],
-            self.tokens,
-        )
-
-    def joined(self, other: Self) -> Self:
-        return type(self)(
-            np.arange(self.total + other.total),
-            np.concatenate([self.starts, self.starts[-1] + other.starts[1:]]),
-            np.concatenate([self.labels, other.labels]),
-            np.concatenate([self.parents, other.parents]),
-            np.concatenate([self.depths, other.depths]),
-            self.tokens | other.tokens,
-        )
-
     # ---- what kernels need of all trees -------------------------------------------------------
-
-    @property
-    def owners(self) -> np.ndarray:
-        """The tree of each node."""
-        return np.repeat(np.arange(self.total), np.diff(self.starts))
 
     def children(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The children of all nodes in order, where those of each node start, their parents."""
@@ -147,6 +118,9 @@ class TreePoints(StructuredPoints):
             np.add.at(hashes, above, mixed(hashes[nodes], salt=ranks[here] + 1))
             np.add.at(sizes, above, sizes[nodes])
         return hashes, sizes
+
+
+BRACKETS = re.compile(r"\(\s*([^\s()]*)|\)|[^\s()]+")
 
 
 class _Nodes:
@@ -184,22 +158,10 @@ class _Nodes:
         else:
             self.done = True
 
-    def close_all(self) -> None:
-        if self.open:
-            raise ValueError(f"{len(self.open)} of its brackets are not closed")
-
 
 def _is_labelled(item: Any) -> bool:
     """Whether it is a node as of NLTK: with label() and its children as elements."""
     return callable(getattr(item, "label", None)) and hasattr(item, "__iter__")
-
-
-def _steps(item: Any) -> Iterator[Step]:
-    """The description of a tree, from left to right."""
-    return _bracketed(item) if isinstance(item, str) else _nested(item)
-
-
-BRACKETS = re.compile(r"\(\s*([^\s()]*)|\)|[^\s()]+")
 
 
 def _bracketed(text: str) -> Iterator[Step]:
@@ -302,13 +264,6 @@ class _NodePairs(StructuredKernel):
         work = np.empty(sizes), row
         tree_kernel(left, x.chosen, right, y.chosen, float(self.decay), gap, partial, *work, out)
         return out
-
-    def diagonal(self, x: Any) -> np.ndarray:
-        def own(points: TreePoints) -> np.ndarray:
-            trees = (points.slice(i, i + 1) for i in range(points.total))
-            return np.array([self.block(tree, tree)[0, 0] for tree in trees])
-
-        return x.prepared((self, "diagonal"), own)[x.chosen]
 
     def _flat(self, points: TreePoints) -> FlatTrees:
         keys = self.keys(points)

@@ -7,8 +7,12 @@
 >>> check_loss(Huber(delta=0.5))
 """
 
-from mercer.testing.estimators import STRUCTURED_CONTRACTS, check_structured_estimator
-from mercer.testing.features import FEATURE_CONTRACTS, check_feature_map
+from mercer.testing.estimators import (
+    FEATURE_CONTRACTS,
+    STRUCTURED_CONTRACTS,
+    check_feature_map,
+    check_structured_estimator,
+)
 from mercer.testing.kernels import KERNEL_CONTRACTS, check_kernel
 from mercer.testing.losses import LOSS_CONTRACTS, check_loss
 from mercer.testing.online import ONLINE_CONTRACTS, check_online

@@ -104,16 +104,13 @@ class Case:
             worst = np.unravel_index(np.argmax(excess), excess.shape)
             limit = np.broadcast_to(allowed, gap.shape)[worst]
             self.refuse(
-                f"{what} are {left[worst]:.17g} and {right[worst]:.17g} at {_place(worst)}, "
+                f"{what} are {left[worst]:.17g} and {right[worst]:.17g} at index "
+                f"{', '.join(str(int(i)) for i in worst)}, "
                 f"{gap[worst]:.2g} apart; rounding explains {limit:.2g}"
             )
 
     def refuse(self, sentence: str) -> None:
         raise AssertionError(f"{self.kernel!r} on {self.name}: {sentence}.")
-
-
-def _place(index: Any) -> str:
-    return "index " + ", ".join(str(int(i)) for i in index)
 
 
 def cases(kernel: Kernel, points: Any, seed: int) -> Iterator[Case]:

@@ -224,8 +224,8 @@ def float32_near_float64(case: Case) -> None:
         return
     if case.dtype == np.float32:
         return
-    single = case.kernel.points(_cast(case.x.rows, np.float32))
-    double = case.kernel.points(_cast(single.data, np.float64))
+    single = case.kernel.points(case.x.rows.astype(np.float32))
+    double = case.kernel.points(single.data.astype(np.float64))
     exact = case.gram(double).dense()
     if np.abs(exact).max(initial=0.0) > np.finfo(np.float32).max / 4:
         return  # beyond what float32 can hold
@@ -398,7 +398,8 @@ def rebuilding(case: Case) -> None:
 @contract_once
 def readable_repr(case: Case) -> None:
     """`repr` is an expression for an equal kernel, if its parameters can be written down."""
-    kernel, values = case.kernel, _parameters(case.kernel)
+    kernel = case.kernel
+    values = [v for v in kernel.get_params().values() if not isinstance(v, Kernel)]
     learned = any(hasattr(v, "fit") or hasattr(v, "learned") for v in values)  # is not written
     if learned or any(callable(v) or np.ndim(v) > 1 for v in values):
         return
@@ -411,10 +412,6 @@ def readable_repr(case: Case) -> None:
 # ---- small change -------------------------------------------------------------------------------
 
 
-def _parameters(kernel: Kernel) -> list[Any]:
-    return [v for v in kernel.get_params().values() if not isinstance(v, Kernel)]
-
-
 def _summing(K: np.ndarray, dtype: Any) -> np.ndarray:
     """A bound on the rounding of the sum over a row of K, for each entry."""
     return (K.shape[1] + 2) * float(np.finfo(dtype).eps) * np.abs(K.astype(np.float64))
@@ -424,10 +421,6 @@ def _first(points: PointSet) -> Any:
     """The first point as a user would write it."""
     data = points.data
     return data[:1].toarray()[0] if scipy.sparse.issparse(data) else data[0]
-
-
-def _cast(rows: Any, dtype: Any) -> Any:
-    return rows.astype(dtype)
 
 
 def _only_numbers(points: PointSet) -> bool:

@@ -402,24 +402,18 @@ class LossCase:
         if self.loss.is_multiclass:
             y = np.concatenate([self.targets] * 4)
             scales = random.choice([0.0, 0.3, 3.0, 10.0], (len(y), 1))
-            f = scales * random.standard_normal((len(y), self._classes()))
+            classes = max(CLASSES, int(y.max()) + 1) if y.ndim == 1 else y.shape[1]
+            f = scales * random.standard_normal((len(y), classes))
         else:
-            near = [np.full(SIZE, offset) for offset in self._offsets()]
+            # Losses may have kinks at y, one beside it, and each parameter beside it.
+            numbers = [v for v in self.loss.get_params().values() if isinstance(v, (int, float))]
+            offsets = [0.0, *(sign * float(v) for v in (1.0, *numbers) for sign in (-1, 1))]
+            near = [np.full(SIZE, offset) for offset in offsets]
             far = [scale * random.standard_normal(SIZE) for scale in (0.1, 1.0, 5.0)]
             shifts = near + far
             y = np.concatenate([self.targets[:SIZE]] * len(shifts))
             f = y + np.concatenate([shift[: len(self.targets)] for shift in shifts])
         return y, f.astype(np.float32).astype(np.float64)
-
-    def _classes(self) -> int:
-        if self.targets.ndim == 2:
-            return self.targets.shape[1]
-        return max(CLASSES, int(self.targets.max()) + 1)
-
-    def _offsets(self) -> list[float]:
-        """Where losses may have kinks: y, one beside it, and each parameter beside it."""
-        numbers = [v for v in self.loss.get_params().values() if isinstance(v, (int, float))]
-        return [0.0, *(sign * float(v) for v in (1.0, *numbers) for sign in (-1, 1))]
 
     def inner(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
         """⟨u, v⟩ of each prediction."""
@@ -473,7 +467,10 @@ def loss_cases(loss: Loss, y: Any = None, seed: int = 0) -> Iterator[LossCase]:
     if y is not None:
         yield LossCase(loss, np.asarray(y), seed)
         return
-    candidates = _rows_of_classes(seed) if loss.is_multiclass else _numbers(seed)
+    candidates = _numbers(seed)
+    if loss.is_multiclass:
+        rows = np.random.default_rng(seed).dirichlet(np.ones(CLASSES), SIZE)
+        candidates = [np.arange(SIZE) % CLASSES, rows]
     accepted = [targets for targets in candidates if accepts(loss, targets)]
     if not accepted:
         raise ValueError(
@@ -490,11 +487,6 @@ def _numbers(seed: int) -> list[np.ndarray]:
     counts = np.concatenate([[0.0, 1.0], random.poisson(3.0, SIZE - 2)])
     labels = np.where(np.arange(SIZE) % 2, 1.0, -1.0)
     return [reals.astype(np.float32).astype(np.float64), counts, labels]
-
-
-def _rows_of_classes(seed: int) -> list[np.ndarray]:
-    rows = np.random.default_rng(seed).dirichlet(np.ones(CLASSES), SIZE)
-    return [np.arange(SIZE) % CLASSES, rows]
 
 
 def accepts(loss: Loss, targets: np.ndarray) -> bool:

@@ -74,18 +74,15 @@ class _Bound:
         if isinstance(node, Parameter):
             return np.asarray(node.value), np.abs(self.dtype.type(node.value) - node.value)
         assert isinstance(node, Operation)
-        turn = _turn(node)
-        if turn is not None:
-            return self.rest_of_turn(turn)
+        match node:
+            case Operation("subtract", (turn, Operation("nearest", (inner,)))) if inner == turn:
+                # t − ⌊t⌉ up to whole turns: what is made of it repeats, so a jump of 1 is no error.
+                value, error = self.visit(turn)
+                return value - np.rint(value), error + self.unit
         values, errors = zip(*(self.visit(argument) for argument in node.arguments), strict=True)
         result = apply(node, *values)
         carried = CARRIED[node.name](node, values, errors, result)
         return result, carried + self.own(node, values, result)
-
-    def rest_of_turn(self, turn: Expression) -> Carried:
-        """t − ⌊t⌉ up to whole turns: what is made of it repeats, so a jump of 1 is no error."""
-        value, error = self.visit(turn)
-        return value - np.rint(value), error + self.unit
 
     def own(self, node: Operation, values: Any, result: np.ndarray) -> np.ndarray:
         """The rounding of the operation itself."""
@@ -94,14 +91,6 @@ class _Bound:
         if node.name in ("exp", "exp2", "decay"):
             return (np.abs(values[0]) + EXPONENTIAL) * self.unit * result + 4 * self.tiny
         return ELEMENTARY.get(node.name, node.exponent) * self.unit * np.abs(result)
-
-
-def _turn(node: Operation) -> Expression | None:
-    """t, where the node is t − ⌊t⌉."""
-    match node:
-        case Operation("subtract", (turn, Operation("nearest", (inner,)))) if inner == turn:
-            return turn
-    return None
 
 
 class _PairNumbers:
@@ -203,10 +192,6 @@ def _shaped(rows: np.ndarray, like: np.ndarray) -> np.ndarray:
 Rule = Callable[[Operation, Any, Any, Any], Any]
 
 
-def _add(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return errors[0] + errors[1]
-
-
 def _multiply(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     (a, b), (da, db) = values, errors
     return np.abs(a) * db + np.abs(b) * da + da * db
@@ -215,28 +200,6 @@ def _multiply(node: Operation, values: Any, errors: Any, result: Any) -> Any:
 def _divide(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     least = np.abs(values[1]) - errors[1]
     return np.where(least > 0, (errors[0] + np.abs(result) * errors[1]) / least, np.inf)
-
-
-def _power(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    size = np.abs(values[0])
-    return node.exponent * (size + errors[0]) ** (node.exponent - 1) * errors[0]
-
-
-def _exponential(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return result * np.expm1(np.minimum(errors[0], 50.0))
-
-
-def _log(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return -np.log1p(-np.minimum(errors[0] / values[0], 0.5))
-
-
-def _log1p(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return -np.log1p(-np.minimum(errors[0] / (1.0 + values[0]), 0.5))
-
-
-def _as_much(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    """Functions whose slope is at most 1."""
-    return errors[0]
 
 
 def _arcsin(node: Operation, values: Any, errors: Any, result: Any) -> Any:
@@ -251,27 +214,11 @@ def _three_times(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     return np.minimum(6.0, 18.0 * (values[0] + errors[0]) ** 2) * errors[0]
 
 
-def _root(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return np.minimum(errors[0] / np.maximum(result, 1e-300), np.sqrt(errors[0]))
-
-
-def _reciprocal_root(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return result**3 * errors[0]
-
-
 def _chosen(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     """The error of the value that is taken, or of both where either may be."""
     apart = np.abs(values[0] - values[1]) > errors[0] + errors[1]
     taken = np.where(result == values[0], errors[0], errors[1])
     return np.where(apart, taken, np.maximum(errors[0], errors[1]))
-
-
-def _nearest(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return np.rint(values[0] + errors[0]) - np.rint(values[0] - errors[0])
-
-
-def _step(node: Operation, values: Any, errors: Any, result: Any) -> Any:
-    return np.where(np.abs(values[0]) <= errors[0], (errors[0] > 0) * 1.0, 0.0)
 
 
 def _tabulated(node: Operation, values: Any, errors: Any, result: Any) -> Any:
@@ -280,28 +227,35 @@ def _tabulated(node: Operation, values: Any, errors: Any, result: Any) -> Any:
     return np.where(errors[0] > 0, slope * errors[0], 0.0)
 
 
+def _of_log(shift: float, scale: float = 1.0) -> Rule:
+    """Of scale · log(shift + a)."""
+    return lambda node, v, e, result: -scale * np.log1p(-np.minimum(e[0] / (shift + v[0]), 0.5))
+
+
+# For each operation, how far it moves where its values v are off by errors e.
 CARRIED: dict[str, Rule] = {
-    "add": _add,
-    "subtract": _add,
     "multiply": _multiply,
     "divide": _divide,
-    "power": _power,
-    "exp": _exponential,
-    "exp2": _exponential,
-    "decay": _exponential,
-    "log": _log,
-    "log1p": _log1p,
-    "log2_1p": lambda *given: LOG2E * _log1p(*given),
-    "tanh": _as_much,
+    "power": lambda node, v, e, result: (
+        node.exponent * (np.abs(v[0]) + e[0]) ** (node.exponent - 1) * e[0]
+    ),
+    "log": _of_log(0.0),
+    "log1p": _of_log(1.0),
+    "log2_1p": _of_log(1.0, LOG2E),
     "arcsin": _arcsin,
-    "ramp_angle": _three_times,
-    "square_angle": _three_times,
-    "sqrt": _root,
-    "reciprocal_root": _reciprocal_root,
-    "absolute": _as_much,
-    "minimum": _chosen,
-    "maximum": _chosen,
-    "nearest": _nearest,
-    "step": _step,
+    "sqrt": lambda node, v, e, root: np.minimum(e[0] / np.maximum(root, 1e-300), np.sqrt(e[0])),
+    "reciprocal_root": lambda node, v, e, result: result**3 * e[0],
+    "nearest": lambda node, v, e, result: np.rint(v[0] + e[0]) - np.rint(v[0] - e[0]),
+    "step": lambda node, v, e, result: 1.0 * ((np.abs(v[0]) <= e[0]) & (e[0] > 0)),
     "tabulated": _tabulated,
 }
+CARRIED |= dict.fromkeys(("add", "subtract"), lambda node, v, e, result: e[0] + e[1])
+CARRIED |= dict.fromkeys(  # with a slope of 1 at most
+    ("tanh", "absolute"), lambda node, v, e, result: e[0]
+)
+CARRIED |= dict.fromkeys(
+    ("exp", "exp2", "decay"),
+    lambda node, v, e, result: result * np.expm1(np.minimum(e[0], 50.0)),
+)
+CARRIED |= dict.fromkeys(("minimum", "maximum"), _chosen)
+CARRIED |= dict.fromkeys(("ramp_angle", "square_angle"), _three_times)

@@ -19,7 +19,7 @@ from mercer.estimators import (
     KernelRidge,
     KernelRidgeClassifier,
 )
-from mercer.estimators.scores import Calibration
+from mercer.estimators.calibration import Calibration
 from mercer.kernels import Gaussian, Kernel
 from mercer.solvers import automatic
 from mercer.solvers.spectral import SpectralPath
@@ -89,7 +89,7 @@ class Plan:
     notify: Notify | None = None
     checkpoint: Any = None
 
-    def tell(self, text: str, done: float) -> None:
+    def report(self, text: str, done: float) -> None:
         """Say what is being done, and the share of all that is done."""
         if self.notify is not None:
             self.notify(text, done)
@@ -147,20 +147,19 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
         encodings,
         targets,
         limit.share(TUNING.searching),
-        lambda text, done: plan.tell(text, 0.05 + 0.2 * done),
+        lambda text, done: plan.report(text, 0.05 + 0.2 * done),
         loss=None if target.classes is None else target.loss,
     )
     best = search.run()
     Z, refined = encodings[best.numbers], [best]
     limit = limit.within(limit.left - search.seconds(best.rows))  # for the last decomposition
-    for trial in _refined(best, Z, target, training, known, plan, limit):
-        refined.append(trial)
+    refined += _refined(best, Z, target, training, known, plan, limit)
     trial = refined[-1]
     if trial is not best:
         gram = trial.kernel.gram(Z[: best.rows])
         path = SpectralPath.of(gram, targets[: best.rows], fit_intercept=True)
         trial = replace(trial, path=path)
-    plan.tell("choosing the loss", 0.48)
+    plan.report("choosing the loss", 0.48)
     size = Size(trial.kernel, trial.alpha, Z, rows, outputs, plan)
     size = replace(size, rows=size.fitted_rows())
     return Choice(
@@ -182,16 +181,16 @@ def _refined(
 ) -> Iterator[Trial]:  # fmt: skip
     """Better trials, each made of the last one."""
     trial, rows, seed = start, row_count(training), plan.random_state
-    plan.tell("learning a metric", 0.25)
+    plan.report("learning a metric", 0.25)
     better = learned_metric(trial, Z, some, limit.share(TUNING.learning), seed)
     if better is not None:
         yield (trial := better)
-    plan.tell("lengthscales by slopes", 0.36)
+    plan.report("lengthscales by slopes", 0.36)
     better = descended(trial, Z, some, limit.share(TUNING.descending), seed)
     if better is not None:
         yield (trial := better)
     if len(Z) < rows <= TUNING.exact_rows and plan.device is None:
-        plan.tell("the best kernel on all rows", 0.43)
+        plan.report("the best kernel on all rows", 0.43)
         every = TableEncoder(numbers=trial.numbers).fit(training).transform(training)
         better = settled(trial, every, known, limit)
         if better is not None:
@@ -248,7 +247,7 @@ class Size:
         few = self.rows <= TUNING.exact_rows
         if few and (self.plan.device is not None or self.in_time()):
             return None
-        count = _centres(self.rows)
+        count = int(min(max(2 * self.rows**0.5, 1000), 3000))
         while self.plan.device is None and count > TUNING.least_centres and not self.in_time(count):
             count = max(round(0.7 * count), TUNING.least_centres)
         return min(count, self.rows)
@@ -257,18 +256,15 @@ class Size:
         """All rows, or as many as there is time for on the fewest centres."""
         if self.plan.device is not None or self.rows <= TUNING.exact_rows:
             return self.rows
-        share = self._left() / (TUNING.fits * self.seconds(TUNING.least_centres))
+        share = self.seconds_left() / (TUNING.fits * self.seconds(TUNING.least_centres))
         return max(min(self.rows, int(share * self.rows)), TUNING.exact_rows)
 
     def in_time(self, centres: int | None = None) -> bool:
         """Whether the fits that follow end before the limit."""
-        return TUNING.fits * self.seconds(centres) <= self._left()
+        return TUNING.fits * self.seconds(centres) <= self.seconds_left()
 
-    def in_time_after(self, seconds: float, rows: int) -> bool:
-        """Whether fits end in time that took so long for some rows, mostly for products with K."""
-        return TUNING.fits * seconds * (self.rows / rows) ** 2 <= self._left()
-
-    def _left(self) -> float:
+    def seconds_left(self) -> float:
+        """For the fits that follow; some in any case."""
         return max(self.plan.limit.left, TUNING.short)
 
     def seconds(self, centres: int | None = None) -> float:
@@ -282,10 +278,6 @@ class Size:
     @cached_property
     def _points(self) -> Any:
         return self.kernel.points(np.resize(self.Z, (self.rows, self.Z.shape[1])))
-
-
-def _centres(rows: int) -> int:
-    return int(min(max(2 * rows**0.5, 1000), 3000))
 
 
 def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Size) -> Any:
@@ -317,7 +309,9 @@ def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Si
         stated = probabilities_of(fitted, Z[cut:], known)
         wrong = float(np.mean(stated.argmax(axis=1) != tested.codes))
         losses = np.array([wrong, tested.probability_loss(stated)])
-        in_time = model is ridge or size.in_time_after(seconds, cut)
+        # Most of the time goes to products with K.
+        foreseen = TUNING.fits * seconds * (size.rows / cut) ** 2
+        in_time = model is ridge or foreseen <= size.seconds_left()
         if best is None or ((losses < least).all() and in_time):
             best, least = model, losses
         if limit.left <= 2.0 * seconds:

@@ -19,11 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count
 from mercer.structured.encodings import (
-    PERIODS,
     Categories,
     Numbers,
     categories,
     column_names,
+    cycles,
     kind_of,
     numbers,
     rows_of,
@@ -144,15 +144,15 @@ class CategoryColumn:
     [[0.0], [1.0]]
     """
 
-    kept: tuple[Any, ...]
+    values: tuple[Any, ...]
 
     def encoded(self, values: Any, name: str) -> list[np.ndarray]:
-        places = {value: i for i, value in enumerate(self.kept)}
+        places = {value: i for i, value in enumerate(self.values)}
         codes = np.array([places.get(value, -1) for value in categories(values)])
-        return [(codes == i).astype(np.float64) for i in range(len(self.kept))]
+        return [(codes == i).astype(np.float64) for i in range(len(self.values))]
 
     def names(self, name: str) -> list[str]:
-        return [f"{name}={value}" for value in self.kept]
+        return [f"{name}={value}" for value in self.values]
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,13 +247,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             missing = bool(np.isnan(read).any())
             if kind == "number":
                 return NumberColumn(Numbers.learned(values, name), rank, missing)
-            return DateColumn(Numbers.learned(values, name), rank, missing, _periods(read))
+            return DateColumn(Numbers.learned(values, name), rank, missing, cycles(read))
         if kind == "category":
             categories = Categories.learned(values, name)
             return CategoryColumn(categories.values[: self.max_categories])
-        return self._learned_text(values)
-
-    def _learned_text(self, values: Any) -> Column:
         vectorizer = TfidfVectorizer(sublinear_tf=True, max_features=20_000)
         words = vectorizer.fit_transform(_texts(values))
         count = max(1, min(self.text_components, min(words.shape) - 1))
@@ -287,18 +284,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
-
-
-def _periods(read: np.ndarray) -> tuple[str, ...]:
-    """The cycles that dates have been through, of which they show more than one moment."""
-    present = read[~np.isnan(read)]
-    if not len(present):
-        return ()
-    return tuple(
-        period
-        for period, days in PERIODS.items()
-        if np.ptp(present) > days and np.ptp(np.mod(present, days)) > 0.1 * days
-    )
 
 
 def summarised(table: Mapping[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:

@@ -106,7 +106,9 @@ def compare(
     errors = np.full((len(models), folds), np.nan)
     seconds = np.zeros(len(models))
     share = limit.left / errors.size
-    for fold, (train, test) in enumerate(_folds(goal, folds, random_state)):
+    folder = KFold if goal.classes is None else StratifiedKFold
+    splits = folder(folds, shuffle=True, random_state=random_state).split(goal.values, goal.values)
+    for fold, (train, test) in enumerate(splits):
         parts = take_rows(columns, train), take_rows(columns, test)
         for i, (name, predict) in enumerate(models.items()):
             if limit.stopped and np.isfinite(errors).any():
@@ -119,8 +121,18 @@ def compare(
                 predicted = predict(parts[0], goal.take(train), parts[1], share)
             errors[i, fold] = next(iter(goal.take(test).scores(predicted).values()))
             seconds[i] += time.perf_counter() - start
-    measure = "RMSE" if goal.classes is None else "error rate"
-    return _ranked(Comparison(measure, list(models), errors, seconds))
+    folds_used, order = _ranking(errors)
+    measure, names = "RMSE" if goal.classes is None else "error rate", list(models)
+    errors = errors[order][:, folds_used]
+    return Comparison(measure, [names[i] for i in order], errors, seconds[order])
+
+
+def _ranking(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The folds that all models ended, where it was stopped by hand, and the best models first."""
+    ended = np.isfinite(errors)
+    folds = ended.all(axis=0) if ended.all(axis=0).any() else ended.any(axis=0)
+    order = np.argsort(errors[:, folds].mean(axis=1), kind="stable")
+    return folds, order[ended[order][:, folds].all(axis=1)]
 
 
 def _check_folds(goal: Target, folds: int) -> None:
@@ -134,39 +146,13 @@ def _check_folds(goal: Target, folds: int) -> None:
         raise ValueError(f"folds must be {wanted}; got {folds:,}.")
 
 
-def _ranked(given: Comparison) -> Comparison:
-    """The best model first; where it was stopped by hand, of the folds that all models ended."""
-    ended = np.isfinite(given.errors)
-    folds = ended.all(axis=0) if ended.all(axis=0).any() else ended.any(axis=0)
-    errors = given.errors[:, folds]
-    order = [i for i in np.argsort(errors.mean(axis=1), kind="stable") if ended[i, folds].all()]
-    return Comparison(
-        given.measure, [given.names[i] for i in order], errors[order], given.seconds[order]
-    )
-
-
-def _folds(goal: Target, count: int, random_state: int) -> Any:
-    rows = np.arange(len(goal.values))
-    if goal.classes is None:
-        return KFold(count, shuffle=True, random_state=random_state).split(rows)
-    return StratifiedKFold(count, shuffle=True, random_state=random_state).split(rows, goal.values)
-
-
 def _models(goal: Target) -> Mapping[str, Predict]:
     """The models by name: functions of training columns, targets, and test columns."""
     numbers = goal.classes is None
-    others: dict[str, Any] = {
-        "linear model": RidgeCV(np.logspace(-3, 3, 7))
-        if numbers
-        else LogisticRegression(max_iter=300),
-        "boosted trees": (
-            HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
-        )(random_state=0),
-        "random forest": (RandomForestRegressor if numbers else RandomForestClassifier)(
-            random_state=0
-        ),
-        "constant": DummyRegressor() if numbers else DummyClassifier(strategy="most_frequent"),
-    }
+    linear = RidgeCV(np.logspace(-3, 3, 7)) if numbers else LogisticRegression(max_iter=300)
+    boosted = HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
+    forest = RandomForestRegressor if numbers else RandomForestClassifier
+    constant = DummyRegressor() if numbers else DummyClassifier(strategy="most_frequent")
     models: dict[str, Predict] = {"mercer.fit": _by_fit}
     for family in FAMILIES:
         models[f"{family} kernel"] = _by_kernel(family, _squares)
@@ -175,9 +161,12 @@ def _models(goal: Target) -> Mapping[str, Predict]:
     else:
         models["Laplacian kernel, logistic loss"] = _by_kernel("Laplacian", _logistic)
         models["Laplacian kernel, hinge loss"] = _by_kernel("Laplacian", _hinge)
-    for name, model in others.items():
-        models[name] = _by_sklearn(model)
-    return models
+    return models | {
+        "linear model": _by_sklearn(linear),
+        "boosted trees": _by_sklearn(boosted(random_state=0)),
+        "random forest": _by_sklearn(forest(random_state=0)),
+        "constant": _by_sklearn(constant),
+    }
 
 
 def _by_fit(training: Any, known: Target, testing: Any, seconds: float) -> np.ndarray:

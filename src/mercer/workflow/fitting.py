@@ -20,9 +20,8 @@ from mercer.persistence import load, save
 from mercer.structured.encodings import column_names
 from mercer.version import __version__
 from mercer.workflow.choice import Choice, Plan, choose, probabilities_of
-from mercer.workflow.code import code_of
 from mercer.workflow.columns import TableEncoder, as_table, row_count, summarised, take_rows
-from mercer.workflow.model import FittedModel, Record
+from mercer.workflow.model import FittedModel, Record, code_of
 from mercer.workflow.progress import Notify, progress_bar
 from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
@@ -193,11 +192,11 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     """Divide, choose, fit, test, fit again, and record it."""
     clock = Clock()
     seen, hidden = _divided(goal, plan)
-    known, tested = goal.take(seen), goal.take(hidden)
-    training, testing = take_rows(table, seen), take_rows(table, hidden)
+    known, training = goal.take(seen), take_rows(table, seen)
+    tested, testing = goal.take(hidden), take_rows(table, hidden)
     choice = _remembered(plan, goal, lambda: choose(training, known, plan))
     clock.lap("choosing")
-    plan.tell("fitting", 0.55)
+    plan.report("fitting", 0.55)
     fitted, rows = seen[: choice.fitted_rows], np.arange(len(goal.values))
     if len(fitted) < len(seen):
         rows = np.sort(np.concatenate([fitted, hidden]))
@@ -208,16 +207,14 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     first = test.fitted(slice(None))
     last = clock.lap("fitting to the rows that are not held out")
     last *= (len(rows) / len(fitted)) ** 3  # what the fit to all rows will take, at most
-    plan.tell("testing", 0.7)
+    plan.report("testing", 0.7)
     predicted = first.predict(testing)
     probabilities = first.predict_proba(testing) if goal.classes is not None else None
     scores = {"mercer": tested.scores(predicted, probabilities), **test.baselines()}
-    curve = [
-        *test.curve(plan.limit.left - last),
-        [len(fitted), next(iter(scores["mercer"].values()))],
-    ]
+    curve = test.curve(plan.limit.left - last)
+    curve.append([len(fitted), next(iter(scores["mercer"].values()))])
     clock.lap("testing, and the learning curve")
-    plan.tell("fitting to all rows", 0.8)
+    plan.report("fitting to all rows", 0.8)
     if len(rows) < len(goal.values):
         table, goal = take_rows(table, rows), goal.take(rows)
     final = _final(choice, table, goal, plan)
@@ -243,7 +240,7 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
         notes=_notes(plan, final, len(rows), len(seen) + len(hidden)),
         version=__version__,
     )
-    plan.tell("done", 1.0)
+    plan.report("done", 1.0)
     return final
 
 

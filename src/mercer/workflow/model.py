@@ -12,9 +12,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.estimators.conformal import check_coverage, upper_rank
+from mercer.kernels import Kernel
+from mercer.kernels.base import parts
 from mercer.persistence import save
 from mercer.report import write_report
 from mercer.theory.certificate import Certificate, Statement
+
+CODE_WIDTH = 96
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,21 +169,23 @@ class FittedModel(Pipeline):
         """Kernel, errors, certificate, and what the solver did and why."""
         record, model = self._record(), self.model_
         kernel = repr(model.kernel_)
-        parts = [
+        most = sorted(record.importance.items(), key=lambda pair: -pair[1])[:8]
+        sections = [
             f"{record.task} of {record.target!r}: {record.rows:,} rows, "
             f"{len(record.columns)} columns",
             score_table(record),
             f"kernel\n  {kernel if len(kernel) < 400 else kernel[:400] + ' …'}",
-            "columns that matter most\n" + _important(record),
+            "columns that matter most\n"
+            + "\n".join(f"  {share:6.1%}  {name}" for name, share in most),
             "figures\n" + "\n".join(f"  {name:<28} {v}" for name, v in record.figures.items()),
             "certificate\n  " + str(self.certificate()).replace("\n", "\n  "),
         ]
         if hasattr(model, "explain"):
-            parts.append("solver\n  " + model.explain().replace("\n", "\n  "))
+            sections.append("solver\n  " + model.explain().replace("\n", "\n  "))
         else:
-            parts.append(f"solver\n  {model.solution_.status}")
-        parts.append("code\n  " + record.code.replace("\n", "\n  "))
-        return "\n\n".join(parts)
+            sections.append(f"solver\n  {model.solution_.status}")
+        sections.append("code\n  " + record.code.replace("\n", "\n  "))
+        return "\n\n".join(sections)
 
     def report(self, path: Any = "report.html") -> Path:
         """Write the report, one HTML file that needs nothing else, and return its path."""
@@ -198,11 +204,6 @@ class FittedModel(Pipeline):
         return f"<pre>{escape(text, quote=False)}</pre>{diagram}"
 
 
-def _important(record: Record) -> str:
-    most = sorted(record.importance.items(), key=lambda pair: -pair[1])[:8]
-    return "\n".join(f"  {share:6.1%}  {name}" for name, share in most)
-
-
 def score_table(record: Record) -> str:
     """The errors on held-out rows as a text table."""
     names = list(dict.fromkeys(name for scores in record.scores.values() for name in scores))
@@ -214,3 +215,51 @@ def score_table(record: Record) -> str:
         cells = (f"{scores[name]:>14.4g}" if name in scores else f"{'':>14}" for name in names)
         lines.append(f"{model:<28}" + "".join(cells))
     return "\n".join(lines)
+
+
+def code_of(model: Any, target: str) -> str:
+    """Code that fits the same pipeline to `table`, without the search."""
+    encoder, estimator = (step for _, step in model.steps)
+    kernel = estimator.kernel
+    named = sorted({type(part).__name__ for part in parts(kernel)})
+    lines = [
+        "from sklearn.pipeline import make_pipeline",
+        f"from mercer import {type(estimator).__name__}",
+        f"from mercer.kernels import {', '.join(named)}",
+        "from mercer.workflow import TableEncoder",
+        "",
+        f"kernel = {_wrapped(repr(kernel))}",
+        "model = make_pipeline(",
+        f"    TableEncoder({_changed(encoder)}),",
+        f"    {type(estimator).__name__}({_changed(estimator)}),",
+        ")",
+        f"model.fit(table.drop(columns={target!r}), table[{target!r}])",
+    ]
+    return "\n".join(lines)
+
+
+def _changed(estimator: Any) -> str:
+    """The parameters that are not the default, as they are written."""
+    own = estimator.get_params(deep=False)
+    plain = type(estimator)().get_params(deep=False)
+    shown = {name: value for name, value in own.items() if repr(value) != repr(plain[name])}
+    return ", ".join(
+        f"{name}=kernel" if isinstance(value, Kernel) else f"{name}={value!r}"
+        for name, value in shown.items()
+    )
+
+
+def _wrapped(text: str) -> str:
+    """A kernel, with a long list of lengthscales over several lines."""
+    if len(text) <= CODE_WIDTH:
+        return text
+    head, _, rest = text.partition("[")
+    inner, _, tail = rest.rpartition("]")
+    lines, line = [], ""
+    for item in inner.split(", "):
+        if len(line) + len(item) > CODE_WIDTH - 8:
+            lines.append(line.rstrip())
+            line = ""
+        line += f"{item}, "
+    lines.append(line.rstrip(", "))
+    return f"{head}[\n    " + "\n    ".join(lines) + f"\n]{tail}"

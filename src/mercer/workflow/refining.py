@@ -17,7 +17,7 @@ from mercer.estimators import KernelRidge
 from mercer.kernels import Kernel, LinearMap
 from mercer.kernels.base import parts
 from mercer.learning import CANDIDATES, GradientRounds, LeaveOneOut, raced
-from mercer.workflow.search import Limit, Trial
+from mercer.workflow.search import Limit, Trial, readable
 from mercer.workflow.targets import Target
 
 
@@ -67,23 +67,23 @@ def learned_metric(
     )
     targets = known.for_squares()
     learned, _ = raced(
-        CANDIDATES, settings, Z, targets, loss=lambda rows, said: known.loss(said, rows)
+        CANDIDATES, settings, Z, targets, loss=lambda rows, values: known.loss(values, rows)
     )
     rows, predicted = learned.held_out
     if whole:
-        said = np.asarray(trial.path.leave_one_out(trial.alpha / trial.rows))[rows]
+        before = np.asarray(trial.path.leave_one_out(trial.alpha / trial.rows))[rows]
     else:
         others = np.setdiff1d(np.arange(len(Z)), rows)
         ridge = KernelRidge(trial.alpha, kernel=trial.kernel, fit_intercept=True)
-        said = ridge.fit(Z[others], targets[others]).predict(Z[rows])
-    ratio = known.loss(predicted, rows) / max(known.loss(said, rows), 1e-300)
+        before = ridge.fit(Z[others], targets[others]).predict(Z[rows])
+    ratio = known.loss(predicted, rows) / max(known.loss(before, rows), 1e-300)
     if not ratio < 1.0:
         return None
     return replace(
         trial,
         family=f"{_name(learned.kernel)}, learned metric",
         shares=learned.importances,
-        kernel=_readable(learned.kernel),
+        kernel=readable(learned.kernel),
         alpha=float(f"{learned.alpha:.3g}"),
         error=trial.error * ratio,  # on the footing of the others, which left out all rows
         seconds=time.monotonic() - start,
@@ -107,7 +107,7 @@ def descended(
     if np.ndim(scales) == 0:
         kernel = kernel.with_(lengthscale=[float(scales)] * Z.shape[1])
     result = LeaveOneOut(
-        columns=False,
+        form=None,
         ridge=trial.alpha,
         rows=TUNING.descent_rows,
         time_limit=max(limit.left - judge.seconds, 1e-3),
@@ -117,7 +117,7 @@ def descended(
     after = judge.error(result.kernel, result.alpha)
     if not after < TUNING.gain * before:
         return None
-    kernel = _readable(result.kernel)
+    kernel = readable(result.kernel)
     return replace(
         trial,
         family=f"{_name(kernel)}, slopes of leave-one-out",
@@ -155,7 +155,7 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
     return replace(
         trial,
         family=f"{trial.family}, all rows",
-        kernel=_readable(kernels[place[0]]),
+        kernel=readable(kernels[place[0]]),
         alpha=float(f"{trial.alpha * TUNING.ridge_step ** place[1]:.3g}"),
         error=trial.error * least / first,
         seconds=time.monotonic() - start,
@@ -188,9 +188,9 @@ class Judge:
                 ridge.fit(self.Z[: self.cut], targets[: self.cut])
             except NotPositiveDefiniteError:
                 return float("inf")
-        said = ridge.predict(self.Z[self.cut :])
+        predicted = ridge.predict(self.Z[self.cut :])
         self.seconds = time.monotonic() - start
-        return self.known.loss(said, np.arange(self.cut, len(self.Z)))
+        return self.known.loss(predicted, np.arange(self.cut, len(self.Z)))
 
 
 def stretched(kernel: Kernel, factor: float) -> Kernel:
@@ -199,16 +199,6 @@ def stretched(kernel: Kernel, factor: float) -> Kernel:
         return kernel.kernel.after((np.asarray(kernel.matrix) / factor).tolist())
     scales = np.asarray(kernel.get_params(deep=False)["lengthscale"], float)
     return kernel.with_(lengthscale=(factor * scales).tolist())
-
-
-def _readable(kernel: Kernel) -> Kernel:
-    """The kernel with three digits of each number in its metric."""
-    if isinstance(kernel, LinearMap):
-        rows = [[float(f"{entry:.3g}") for entry in row] for row in np.asarray(kernel.matrix)]
-        return kernel.kernel.after(rows)
-    scales = np.atleast_1d(kernel.get_params(deep=False)["lengthscale"])
-    rounded = [float(f"{scale:.3g}") for scale in scales]
-    return kernel.with_(lengthscale=rounded[0] if len(set(rounded)) == 1 else rounded)
 
 
 def _name(kernel: Kernel) -> str:

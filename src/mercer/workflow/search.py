@@ -17,7 +17,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from mercer.functions import RKHSFunction
-from mercer.kernels import Exponential, Gaussian, Kernel, Laplacian, Matern
+from mercer.kernels import Exponential, Gaussian, Kernel, Laplacian, LinearMap, Matern
 from mercer.solvers.spectral import SpectralPath
 
 ALPHAS = np.array([float(f"{alpha:.3g}") for alpha in np.logspace(-6, 2, 17)])
@@ -156,7 +156,9 @@ class Search:
             self._go(self._refined(trial, min(n, TUNING.refined)))
         self.limit = whole
         finalists = self._best_of_each(2)
-        rows = self._affordable(min(n, TUNING.confirmed))
+        rows = min(n, TUNING.confirmed)
+        cube = whole.left / 5.0 / (self.seconds(rows) / rows**3)  # four trials in the time left
+        rows = min(rows, int(cube ** (1.0 / 3.0)))
         if rows > finalists[0].rows:
             self._go(self._confirmed(finalists, rows))
         return self._best()
@@ -255,14 +257,16 @@ class Search:
         self, family: str, numbers: str, factor: float, shares: np.ndarray, rows: int
     ) -> Trial:
         start, Z = time.monotonic(), self.encodings[numbers][:rows]
-        scales = factor * _median(Z * shares, family) / shares
-        path = SpectralPath.of(
-            FAMILIES[family](scales.tolist()).gram(Z), self.targets[:rows], fit_intercept=True
-        )
+        metric = "cityblock" if family == "Laplacian" else "euclidean"
+        distances = pdist((Z * shares)[: TUNING.slopes_at], metric)
+        distances = distances[distances > 0]
+        scales = factor * (np.median(distances) if len(distances) else 1.0) / shares
+        kernel = FAMILIES[family](scales.tolist())
+        path = SpectralPath.of(kernel.gram(Z), self.targets[:rows], fit_intercept=True)
         errors = self._errors(path, rows)
         best = int(np.argmin(errors))
         return Trial(
-            family, numbers, factor, shares, _rounded(family, scales), float(ALPHAS[best]),
+            family, numbers, factor, shares, readable(kernel), float(ALPHAS[best]),
             float(errors[best]), errors, rows, time.monotonic() - start, path,
         )  # fmt: skip
 
@@ -274,21 +278,12 @@ class Search:
         left_out = (np.asarray(path.leave_one_out(penalty)) for penalty in penalties)
         return np.array([self.loss(v) if np.isfinite(v).all() else np.inf for v in left_out])
 
-    def _affordable(self, rows: int) -> int:
-        """How many rows four trials can have in the time that is left."""
-        cube = self.limit.left / 5.0 / (self.seconds(rows) / rows**3)
-        return min(rows, int(cube ** (1.0 / 3.0)))
 
-
-def _rounded(family: str, scales: np.ndarray) -> Kernel:
-    """The kernel, with three digits of each lengthscale: what is chosen is there to be read."""
+def readable(kernel: Kernel) -> Kernel:
+    """The kernel with three digits of each number in its metric: it is there to be read."""
+    if isinstance(kernel, LinearMap):
+        rows = [[float(f"{entry:.3g}") for entry in row] for row in np.asarray(kernel.matrix)]
+        return kernel.kernel.after(rows)
+    scales = np.atleast_1d(kernel.get_params(deep=False)["lengthscale"])
     rounded = [float(f"{scale:.3g}") for scale in scales]
-    return FAMILIES[family](rounded[0] if len(set(rounded)) == 1 else rounded)
-
-
-def _median(Z: np.ndarray, family: str) -> float:
-    """The median distance of different rows, in the norm of the family; 1 where all are equal."""
-    metric = "cityblock" if family == "Laplacian" else "euclidean"
-    distances = pdist(Z[: TUNING.slopes_at], metric)
-    distances = distances[distances > 0]
-    return float(np.median(distances)) if len(distances) else 1.0
+    return kernel.with_(lengthscale=rounded[0] if len(set(rounded)) == 1 else rounded)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
-from mercer.estimators.scores import Calibration
+from mercer.estimators.calibration import Calibration
 from mercer.structured.encodings import kind_of
 
 LEAST_ROWS = 20

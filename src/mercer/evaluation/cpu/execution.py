@@ -13,7 +13,7 @@ from mercer.evaluation.cpu import loops
 from mercer.evaluation.cpu.moments import coordinate_moments
 from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
 from mercer.evaluation.cpu.vectors import panel_width
-from mercer.evaluation.execution import Affine
+from mercer.evaluation.execution import Affine, Names
 from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
 from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel, Program, lower
@@ -110,6 +110,13 @@ class Cpu(Tiled):
         assert out.strides[1] == out.itemsize
         loops.fill(*self._inputs(rows, columns, "values"), out, row, column)
 
+    def single_rows(self) -> tuple[tuple[Any, ...], tuple[Side, Side]] | None:
+        """What `loops.fill_row` begins with, and what keeps it alive; None for wide points."""
+        if not self.operands.in_registers:
+            return None
+        sides = self.rows(0, len(self.x)), self.columns(0, len(self.y))
+        return self._inputs(*sides, "values")[:8], sides
+
     def reduce(self, rows: Side, columns: Side, v: np.ndarray, out: np.ndarray) -> None:
         v = np.ascontiguousarray(v, self.dtype)  # the kernel's own function reads it
         loops.reduce(*self._inputs(rows, columns, "reduce"), v, out)
@@ -159,9 +166,9 @@ class Cpu(Tiled):
         return gradients.gradient(self, values)
 
     def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None
+        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
     ) -> dict[str, Any]:
-        return parameters.parameter_gradient(self, left, right)
+        return parameters.parameter_gradient(self, left, right, names)
 
     def _of(self, expression: Expression, x: Any, y: Any) -> Cpu:
         """The execution of another expression, on other points."""

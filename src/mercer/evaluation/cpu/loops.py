@@ -18,7 +18,17 @@ from numba import njit
 
 from mercer.evaluation.cpu.panels import address, call, numbers_at
 from mercer.evaluation.cpu.subnormals import flush_subnormals, restore_subnormals
-from mercer.evaluation.cpu.vectors import OPTIONS, PANEL_ROWS, TILE, compiled, widen
+from mercer.evaluation.cpu.vectors import (
+    COORDINATES,
+    OPTIONS,
+    PANEL_ROWS,
+    PRODUCT,
+    SCALED_DIFFERENCE,
+    SCALED_PRODUCT,
+    TILE,
+    compiled,
+    widen,
+)
 
 LOST = 2.0**-24  # what the second half of split columns is multiplied by
 INNER = OPTIONS | {"no_cpython_wrapper": True, "forceinline": True}
@@ -31,8 +41,27 @@ def _place_operands(leaf, source, x, y, scales):  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
+def fill_one_row(source, x, y, y_width, scales, size, width, out, p):  # type: ignore[no-untyped-def]
+    """⟨x, y⟩ or ‖x − y‖² of one row with some columns: four times as fast as PANEL_ROWS of them."""
+    scaled = source in (SCALED_PRODUCT, SCALED_DIFFERENCE)
+    factors, own, line = numbers_at(scales, p), numbers_at(x, p), numbers_at(out, p)
+    for j in range(width):
+        line[j] = p.dtype.type(0.0)
+    for k in range(size):
+        others = numbers_at(y + p.itemsize * k * y_width, p)
+        mine, factor = own[k], factors[k] if scaled else p.dtype.type(1.0)
+        if source in (PRODUCT, SCALED_PRODUCT):
+            for j in range(width):
+                line[j] += (factor * mine) * (factor * others[j])
+        else:
+            for j in range(width):
+                gap = factor * (mine - others[j])
+                line[j] += gap * gap
+
+
+@njit(**INNER)
 def fill_numbers(  # type: ignore[no-untyped-def]
-    leaves, p, step, row, few, column, width, panel, scratch, places
+    leaves, p, step, row, few, column, width, panel, scratch, places, alone=False
 ):
     """Pair numbers of a few rows with some columns; `places` receives where, and the strides."""
     for i in range(len(leaves)):
@@ -43,6 +72,9 @@ def fill_numbers(  # type: ignore[no-untyped-def]
         place, stride = here, panel
         if source == TILE:
             place, stride = x + p.itemsize * (row * x_width + column), x_width
+        elif alone and source < COORDINATES:
+            item, mine = p.itemsize, x + p.itemsize * row * x_width
+            fill_one_row(source, mine, y + item * column, y_width, scales, x_width, width, here, p)
         else:
             operands = source, x, x_width, y, y_width, scales
             call(fill, (*operands, row, column, width, step, here, panel))
@@ -99,6 +131,29 @@ def _fill(  # type: ignore[no-untyped-def]
                 use_numbers(a, b, p, tables, own, *block, places, 0, goal, out_width)
             else:
                 copy_rows(places, few, width, goal, out_width, p)
+    restore_subnormals(flushed)
+
+
+def _fill_row(  # type: ignore[no-untyped-def]
+    leaves, a, b, p, tables, own, panel, step, row, column, width, out
+):
+    """Write one row of K, from a column on, into a line: where rows are needed one by one.
+
+    Rows are packed with PANEL_ROWS, and columns with `step` of them beyond the last that is asked
+    for: all of those are read.
+    """
+    widen()
+    flushed = flush_subnormals()
+    scratch = np.empty((len(leaves), PANEL_ROWS, panel), p.dtype)
+    places = np.empty((2, len(leaves)), np.int64)
+    for j0 in range(0, width, panel):
+        block = row, 1, column + j0, min(panel, width - j0)
+        fill_numbers(leaves, p, step, *block, panel, address(scratch), places, True)
+        goal = address(out[j0:])
+        if own:
+            use_numbers(a, b, p, tables, own, *block, places, 0, goal, width)
+        else:
+            copy_rows(places, 1, block[3], goal, width, p)
     restore_subnormals(flushed)
 
 
@@ -253,3 +308,4 @@ def _row_pass(  # type: ignore[no-untyped-def]
 
 place_operands = compiled(_place_operands)
 fill, reduce, reduce_both, row_pass = map(compiled, (_fill, _reduce, _reduce_both, _row_pass))
+fill_row = compiled(_fill_row)

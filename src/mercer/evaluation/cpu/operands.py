@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,7 +35,6 @@ from mercer.evaluation.cpu.vectors import (
 from mercer.evaluation.expression import Expression, Number, X, Y
 from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import Program, coordinate_code
-from mercer.evaluation.tables import Table
 from mercer.points import DensePoints, SparsePoints, View
 from mercer.runtime.budget import MEGABYTE
 from mercer.runtime.cache import load
@@ -219,20 +218,15 @@ class BlasOperand:
         rows = part.seen(self.view, self.dtype, centre)
         if not self.measured:
             return Packed(rows)
-        moved = centre is not None and "product" in self.kinds
-        return Packed(
-            rows,
-            norms=np.einsum("ij,ij->i", rows, rows),
-            shifts=self._shifts(rows, centre) if moved else None,
-            raw=part.raw(self.view, self.dtype, centre),
-        )
+        norms, raw = np.einsum("ij,ij->i", rows, rows), part.raw(self.view, self.dtype, centre)
+        if centre is None or "product" not in self.kinds:
+            return Packed(rows, norms=norms, raw=raw)
+        # ⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y) with s(x) = ⟨x−c, c⟩ + ½‖c‖²
+        c = DensePoints(centre[None, :]).seen(replace(self.view, columns=None), np.float64)[0]
+        shifts = (rows.astype(np.float64) @ c + 0.5 * c @ c).astype(self.dtype)
+        return Packed(rows, norms, shifts, raw)
 
     columns = rows
-
-    def _shifts(self, rows: np.ndarray, centre: np.ndarray) -> np.ndarray:
-        """s with ⟨x,y⟩ = ⟨x−c, y−c⟩ + s(x) + s(y): s(x) = ⟨x−c, c⟩ + ½‖c‖²."""
-        seen = DensePoints(centre[None, :]).seen(replace(self.view, columns=None), np.float64)[0]
-        return (rows.astype(np.float64) @ seen + 0.5 * seen @ seen).astype(self.dtype)
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         x, y = rows.operand, columns.operand
@@ -344,7 +338,7 @@ class OperandPlan:
     dtype: str
     widths: tuple[int, int]  # of a panel, and of what is filled in together
     parameters: np.ndarray
-    tables: tuple[tuple[np.ndarray, int], ...]
+    tables: tuple[tuple[np.ndarray, int], ...]  # pieces, and the bits at which the first starts
     each: tuple[Operand, ...]
     numbers: tuple[tuple[int, str, np.ndarray | None], ...]  # operand, kind, constants of a pair
     stripe: int
@@ -419,7 +413,7 @@ def _planned(
         dtype=dtype,
         widths=(panel_width(dtype), column_step(dtype)),
         parameters=np.array(program.parameters, dtype),
-        tables=tuple(_stored(table, np.dtype(dtype)) for table in program.tables),
+        tables=tuple((t.coefficients(dtype), t.first_bits(dtype)) for t in program.tables),
         each=each,
         numbers=tuple(
             (places[_shared_by(number)], number.kind, _constants(number, width, dtype))
@@ -448,11 +442,6 @@ def _constants(number: Number, width: int, dtype: str) -> np.ndarray | None:
     return np.concatenate([scales, np.array(constants, dtype)])
 
 
-def _stored(table: Table, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """The pieces of a table, and the bits of the number at which the first one starts."""
-    return table.coefficients(dtype), table.first_bits(dtype)
-
-
 class Code(dict[str, int]):
     """The functions of a program by their addresses, as `loops` takes them.
 
@@ -466,7 +455,11 @@ class Code(dict[str, int]):
         super().__init__()
         self.program, self.dtype = program, dtype
         self.functions: dict[str, Any] = {}  # which live as long as this
-        lines = [self._line(i) for i in range(len(program.pairs))]
+        lines = []
+        for pair, factor in zip(program.pairs, program.decayed, strict=True):
+            fill = address_of(pair.kind, dtype) if pair.term is None else _filling(pair, dtype)
+            decay, place = (address_of("decay", dtype), int(factor[1:])) if factor else (0, 0)
+            lines.append([0] * 6 + [fill, decay, place])
         self.numbers = np.array(lines, np.int64).reshape(-1, 9)
 
     def __missing__(self, task: str) -> int:
@@ -477,28 +470,21 @@ class Code(dict[str, int]):
             self[task] = self.functions[task].address if self.functions else 0
         return self[task]
 
-    def _line(self, i: int) -> list[int]:
-        """The line of a pair number, before its operands are known."""
-        pair, factor = self.program.pairs[i], self.program.decayed[i]
-        if pair.term is None:
-            fill = address_of(pair.kind, self.dtype)
-        else:
-            fill = _filling(coordinates_source(pair, np.dtype(self.dtype)), self.dtype).address
-        decay, place = (address_of("decay", self.dtype), int(factor[1:])) if factor else (0, 0)
-        return [0] * 6 + [fill, decay, place]
-
-
-@cache
-def _filling(source: str, dtype: str) -> Any:
-    """What fills in a pair number over coordinates."""
-    return in_c(load(source).fill, fill_signature, dtype)
-
 
 _loaded: dict[tuple[str, str], Code] = {}
+_filled: dict[tuple[str, str], Any] = {}  # functions in C, by their text
+
+
+def _filling(pair: Number, dtype: str) -> int:
+    """Where the function lies that fills in a pair number over coordinates."""
+    key = coordinates_source(pair, np.dtype(dtype)), dtype
+    if key not in _filled:
+        _filled[key] = in_c(load(key[0]).fill, fill_signature, dtype)
+    return _filled[key].address
 
 
 def _code(program: Program, dtype: str) -> Code:
-    """The compiled code of a program, found by its structure: its text is written only once."""
+    """The compiled code of a program, cached by its structure: its text is written only once."""
     key = program.structure, dtype
     with compiling:
         if key not in _loaded:

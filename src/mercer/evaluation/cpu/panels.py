@@ -128,7 +128,7 @@ def _compiled(name: str, dtype: str) -> Any:
 
 
 def in_c(function: Any, signature: Callable[[Any], Signature], dtype: str) -> Any:
-    """A generated function as one in C, kept on disk where its text is."""
+    """A generated function as one in C, stored on disk where its text is."""
     on_disk = not function.__code__.co_filename.startswith("<")
     return cfunc(signature(getattr(types, dtype)), cache=on_disk, **CALLED_BY_C)(function)
 

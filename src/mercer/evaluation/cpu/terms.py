@@ -14,19 +14,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.evaluation.cpu.elementary import (
-    EXP_LIMIT,
-    MANTISSA,
-    in_float32,
-    in_float64,
-)
-from mercer.evaluation.cpu.vectors import (
-    PANEL_VECTORS,
-    WIDE,
-    Panel,
-    Vectors,
-    panel_step,
-)
+from mercer.evaluation.cpu.elementary import EXP_LIMIT, MANTISSA, in_float32, in_float64
+from mercer.evaluation.cpu.vectors import PANEL_VECTORS, WIDE, Panel, Vectors, panel_step
 from mercer.evaluation.minimax import INTEGER_SHIFT, LOG2E, SIXTEENTH_POWER, TWO_POWER
 
 
@@ -82,8 +71,7 @@ def _emit_polynomial(panel: Vectors, coefficients: Sequence[float], x: Any) -> A
 def _emit_scaling(panel: Vectors, value: Any, rounded: Any, shift: int) -> Any:
     """The last bits of `rounded`, shifted, added to those of a value."""
     builder = panel.builder
-    bits = (builder.bitcast(number, panel.integers) for number in (value, rounded))
-    value, exponent = bits
+    value, exponent = (builder.bitcast(number, panel.integers) for number in (value, rounded))
     total = builder.add(value, builder.shl(exponent, panel.whole([shift])))
     return builder.bitcast(total, panel.vector)
 

@@ -15,13 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mercer.evaluation.cpu.vectors import (
-    PANEL_ROWS,
-    Vectors,
-    compiled,
-    lanes,
-    widen,
-)
+from mercer.evaluation.cpu.vectors import PANEL_ROWS, Vectors, compiled, lanes, widen
 from mercer.evaluation.tiling import Scratch, Tiled
 from mercer.runtime.threads import run, single_threaded_blas, spans, thread_count
 

@@ -16,7 +16,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import config
+from numba import config, njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -51,6 +51,9 @@ Accumulate = Callable[["Panel", Any, Sequence[Any], Sequence[Any]], Any]
 def compiled(function: Any, options: dict[str, Any] = OPTIONS) -> Any:
     """Compile on the first call, and keep the result on disk."""
     return compiled_on_disk(function, options)
+
+
+inner = njit(no_cpython_wrapper=True, **OPTIONS)  # compiled into its callers: Python calls none
 
 
 def lanes(dtype: Any) -> int:
@@ -182,12 +185,9 @@ class Panel(Vectors):
     def write(self, start: float, accumulate: Accumulate, scaled: bool, vectors: int) -> None:
         """The loop over coordinates between fresh accumulators and their storage."""
         self.has_scales, self.vectors = scaled, vectors
-        self.store(self.looped(start, self.row_starts(), accumulate))
-
-    def row_starts(self) -> list[Any]:
-        """Where the rows begin in x."""
         rows = (self.builder.add(self.row, self.constant(r)) for r in range(PANEL_ROWS))
-        return [self.builder.gep(self.x, [self.builder.mul(r, self.row_width)]) for r in rows]
+        starts = [self.builder.gep(self.x, [self.builder.mul(r, self.row_width)]) for r in rows]
+        self.store(self.looped(start, starts, accumulate))
 
     def looped(self, start: float, starts: Any, accumulate: Accumulate) -> Any:
         """The totals of all coordinates."""

@@ -12,17 +12,16 @@ from typing import Any
 
 import torch
 
+from mercer.evaluation import operations
 from mercer.evaluation.expression import (
     COORDINATE_KINDS,
     Expression,
     Number,
     Operation,
-    Parameter,
     X,
     Y,
     numbers_of,
 )
-from mercer.evaluation.operations import apply
 
 
 @dataclass(frozen=True)
@@ -40,26 +39,19 @@ TUNING = Tuning()
 
 def evaluate(expression: Expression, numbers: dict[Any, torch.Tensor], like: torch.Tensor) -> Any:
     """The value of an expression on tensors, in the precision of `like`."""
-    done: dict[Expression, Any] = dict(numbers)
 
-    def visit(node: Expression) -> Any:
-        if node not in done:
-            if isinstance(node, Operation):
-                done[node] = _apply(node, [visit(argument) for argument in node.arguments])
-            else:
-                assert isinstance(node, Parameter)
-                done[node] = torch.full((), node.value, dtype=like.dtype, device=like.device)
-        return done[node]
+    def constant(value: float) -> torch.Tensor:
+        return torch.full((), value, dtype=like.dtype, device=like.device)
 
-    return visit(expression)
+    return operations.evaluate(expression, numbers, constant, _apply)
 
 
-def _apply(node: Operation, arguments: list[torch.Tensor]) -> torch.Tensor:
+def _apply(node: Operation, *arguments: torch.Tensor) -> torch.Tensor:
     if node.table is not None:  # has no form in torch: on the host, where its oracle is
         x = arguments[0]
         values = node.table.function(x.detach().cpu().numpy())
         return torch.as_tensor(values, dtype=x.dtype, device=x.device)
-    return apply(node, *arguments)
+    return operations.apply(node, *arguments)
 
 
 def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:

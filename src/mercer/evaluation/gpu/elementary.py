@@ -43,11 +43,7 @@ def _functions(dtype: str, card: bool) -> dict[str, tuple[str, str, list[str]]]:
             "x",
             ["return tl.where(x > 0.0, 1.0 / tl.sqrt(tl.where(x > 0.0, x, 1.0)), 0.0)"],
         ),
-        "step": (
-            "step",
-            "x",
-            ["return tl.where(x > 0.0, 1.0, tl.where(x == 0.0, 0.5, 0.0))"],
-        ),
+        "step": ("step", "x", ["return tl.where(x > 0.0, 1.0, tl.where(x == 0.0, 0.5, 0.0))"]),
     }
     made = {
         "exp": ("x", ["return tl.exp(x)"] if dtype == "float64" else _exponential()),

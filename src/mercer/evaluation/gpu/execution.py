@@ -12,9 +12,11 @@ import torch
 
 from mercer.evaluation import gradients, parameters
 from mercer.evaluation.execution import (
+    Adapted,
     Affine,
     Execution,
     MappedRows,
+    Names,
     Plan,
     RowMap,
     RowPass,
@@ -48,11 +50,6 @@ def too_old(device: Any) -> bool:
 def is_host(device: Any) -> bool:
     """Whether a device is the CPU, and Triton does not interpret there."""
     return device.type == "cpu" and os.environ.get("TRITON_INTERPRET") != "1"
-
-
-def runs_on_the_device(points: Any) -> bool:
-    """Whether tensors are computed where they are; those on the CPU are NumPy arrays, too."""
-    return not is_host(points.device)
 
 
 def runs_fused_code(device: Any) -> bool:
@@ -106,9 +103,12 @@ class OnDevice:
     def _matrix(self, x: Any, y: Any) -> Any:
         """The same for K(X, Y)."""
         expression = self.kernel.expression()
-        if expression is None:
-            return blocks.BlockProduct(_block_of(self.kernel), x, y, self.dtype)
-        return self._of(expression, x, y)
+        if expression is not None:
+            return self._of(expression, x, y)
+        block = self.kernel.block
+        if getattr(self.kernel, "takes_tensors", False):
+            return blocks.BlockProduct(block, x, y, self.dtype)
+        return blocks.BlockProduct(lambda a, b: block(a.host(), b.host()), x, y, self.dtype)
 
     @cached_property
     def matrix(self) -> Any:
@@ -167,11 +167,11 @@ class OnDevice:
         return self.x.vector(gradients.from_blocks(self.kernel, *sides, values.cpu().numpy()))
 
     def parameter_gradient(
-        self, left: torch.Tensor, right: torch.Tensor | None = None
+        self, left: torch.Tensor, right: torch.Tensor | None = None, names: Names = None
     ) -> dict[str, Any]:
         if self.kernel.expression() is None:
-            raise ValueError(f"{self.kernel!r} has no expression, so no known derivatives.")
-        return parameters.parameter_gradient(self, left, right)
+            return {}  # there are differences only
+        return parameters.parameter_gradient(self, left, right, names)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
         """All values of an expression, stored."""
@@ -215,13 +215,6 @@ class Torch(OnDevice):
         return Plan(name, "differences", (side, side), 1, False, side**2)
 
 
-def _block_of(kernel: EvaluableKernel) -> Any:
-    """The kernel's own function of two blocks, on tensors or, where it needs NumPy, on the host."""
-    if getattr(kernel, "takes_tensors", False):
-        return kernel.block
-    return lambda x, y: kernel.block(x.host(), y.host())
-
-
 @dataclass(frozen=True, eq=False)
 class _OnTensors:
     """A row map of tensors, for rows that are NumPy arrays in the same memory."""
@@ -237,17 +230,11 @@ def _shared(part: Any) -> Any:
     return part.numpy() if isinstance(part, torch.Tensor) else part
 
 
-class ThroughNumPy:
+class ThroughNumPy(Adapted):
     """Tensors on the CPU: they share their memory with NumPy arrays, and are computed as such."""
 
     def __init__(self, inside: Execution) -> None:
-        self.inside = inside
-
-    def product(self, values: torch.Tensor) -> torch.Tensor:
-        return _tensor(self.inside.product(values.numpy()))
-
-    def transposed_product(self, values: torch.Tensor) -> torch.Tensor:
-        return _tensor(self.inside.transposed_product(values.numpy()))
+        super().__init__(inside, torch.Tensor.numpy, _tensor)
 
     def row_pass(self, values: torch.Tensor, row_map: RowMap) -> RowPass:
         inside: RowMap = _OnTensors(row_map)
@@ -256,25 +243,6 @@ class ThroughNumPy:
             inside = replace(row_map, factors=factors, added=added)
         done = self.inside.row_pass(values.numpy(), inside)
         return RowPass(*(None if part is None else _tensor(part) for part in done))
-
-    def block(self) -> torch.Tensor:
-        return _tensor(self.inside.block())
-
-    def diagonal(self) -> torch.Tensor:
-        return _tensor(self.inside.diagonal())
-
-    def gradient(self, values: torch.Tensor) -> torch.Tensor:
-        return _tensor(self.inside.gradient(values.numpy()))
-
-    def parameter_gradient(
-        self, left: torch.Tensor, right: torch.Tensor | None = None
-    ) -> dict[str, Any]:
-        return self.inside.parameter_gradient(
-            left.numpy(), None if right is None else right.numpy()
-        )
-
-    def plan(self, columns: int) -> Plan:
-        return self.inside.plan(columns)
 
 
 def _tensor(array: Any) -> torch.Tensor:

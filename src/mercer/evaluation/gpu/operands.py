@@ -45,7 +45,6 @@ from mercer.evaluation.gpu.plan import (
 from mercer.evaluation.minimax import LOG2
 from mercer.evaluation.program import straight_line
 from mercer.evaluation.rewrite import BINARY, SIMPLER, formula, rewritten
-from mercer.evaluation.tables import Table
 from mercer.points import View
 
 
@@ -104,7 +103,7 @@ def prepare(
         line.result,
         given,
         tuple(scalars),
-        tuple(_table_range(table, name) for table in line.tables),
+        tuple((t.first_bits(name), len(t.coefficients(name)) - 1) for t in line.tables),
         name,
     )
     ways = dict.fromkeys(view.distances for view in views if view.distances)
@@ -165,11 +164,6 @@ def _norm_inputs(
         arrays[f"N{n}"] = pad(values.to(dtype))
         inputs[number] = Input(f"n{n}", axis)
     return arrays, inputs
-
-
-def _table_range(table: Table, dtype: str) -> tuple[int, int]:
-    """The bits of the number at which a table starts, and the number of its last piece."""
-    return table.first_bits(dtype), len(table.coefficients(dtype)) - 1
 
 
 @dataclass

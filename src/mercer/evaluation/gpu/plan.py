@@ -14,13 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mercer.evaluation.expression import (
-    Expression,
-    Number,
-    Operation,
-    Parameter,
-    numbers_of,
-)
+from mercer.evaluation.expression import Expression, Number, Operation, Parameter, numbers_of
 from mercer.evaluation.minimax import LOG2
 from mercer.evaluation.program import Step, StraightLine
 from mercer.evaluation.rewrite import parents

@@ -42,9 +42,7 @@ def _multiply(  # type: ignore[no-untyped-def]
         j = start + tl.arange(0, BN)
         inside = j < m
         block = tl.load(
-            M + i[:, None] * stride + j[None, :],
-            mask=(i < n)[:, None] & inside[None, :],
-            other=0.0,
+            M + i[:, None] * stride + j[None, :], mask=(i < n)[:, None] & inside[None, :], other=0.0
         )
         values = tl.load(V + j[:, None] * T + t[None, :], mask=inside[:, None], other=0.0)
         total += tl.dot(block, values, input_precision="tf32x3")

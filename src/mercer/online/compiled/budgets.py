@@ -6,14 +6,13 @@ import math
 
 import numpy as np
 
-from mercer.evaluation.cpu.vectors import widen
+from mercer.evaluation.cpu.vectors import inner, widen
 from mercer.online.compiled.bumps import (
     apart,
     copy_row,
     decay,
     drop,
     gaussian_exponents,
-    inner,
     least,
     remove,
     shrink,

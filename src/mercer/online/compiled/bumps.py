@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.elementary import in_float64
-from mercer.evaluation.cpu.vectors import OPTIONS, widen
+from mercer.evaluation.cpu.vectors import inner, widen
 from mercer.online.state import (
     AVERAGE_SCALE,
     BASE_SCALE,
@@ -24,7 +23,6 @@ from mercer.online.state import (
     SQUARED_NORM,
 )
 
-inner = njit(no_cpython_wrapper=True, **OPTIONS)  # never called from Python
 decay = in_float64.decay
 
 # The running scale is multiplied into the coefficients before it, or what is divided by it, could

@@ -10,14 +10,13 @@ import math
 
 import numpy as np
 
-from mercer.evaluation.cpu.vectors import compiled, widen
+from mercer.evaluation.cpu.vectors import compiled, inner, widen
 from mercer.online.compiled.budgets import keep_more, maintain, merge
 from mercer.online.compiled.bumps import (
     add_features,
     copy_row,
     drop,
     function_values,
-    inner,
     insert,
     kernel_row,
     least,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from mercer.evaluation.cpu.vectors import inner
 from mercer.losses.compiled import at
-from mercer.online.compiled.bumps import apart, inner
+from mercer.online.compiled.bumps import apart
 from mercer.online.state import MULTINOMIAL, SCALAR
 
 

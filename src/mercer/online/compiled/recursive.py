@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from mercer.evaluation.cpu.vectors import compiled, widen
-from mercer.online.compiled.bumps import copy_row, inner
+from mercer.evaluation.cpu.vectors import compiled, inner, widen
+from mercer.online.compiled.bumps import copy_row
 
 COUNT, ROUNDS = 0, 1
 

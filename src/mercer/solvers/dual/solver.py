@@ -147,14 +147,18 @@ class DualAscent:
             parts = (self._stopped_early(part, rule, rows) for part in problem.each_output())
             return Solution.stacked(list(parts))
         watch, state, own = EarlyStopping(rule, problem), State(), self.callback
+        began = time.perf_counter()
 
         def look(count: int, progress: Progress) -> bool:
+            state.record(seconds=time.perf_counter() - began)
             progress = watch.see(state, progress)
             return bool(state.finished or (own is not None and own(count, progress)))
 
         watch.see(state, Progress(np.zeros(problem.rows), np.zeros(())))
         last = replace(self, stopping=None, callback=look).solve(watch.rest, rows)
-        watch.see(state, Progress(last.coefficients, last.intercept))
+        own = None
+        look(0, Progress(last.coefficients, last.intercept))
+        state.history["steps"] = last.history["steps"]
         if not (state.finished or last.status.converged):
             state.stopped = "a limit or the callback"
         return watch.solution(state)
@@ -345,7 +349,7 @@ def _progress(
         def report(alpha: np.ndarray, levels: np.ndarray, primal: float) -> bool:
             nonlocal count
             count += 1
-            state = Progress(alpha, -levels[0], scale * primal)
+            state = Progress(alpha.copy(), -levels[0], scale * primal)  # steps change α in place
             if len(shape) == 2:
                 solved = sum(part.primal for part in parts)
                 b = np.array([-part.levels[0] for part in parts] + [-levels[0]])

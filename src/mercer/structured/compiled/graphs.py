@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.evaluation.cpu.vectors import compiled
-from mercer.structured.compiled.inner import inner
+from mercer.evaluation.cpu.vectors import compiled, inner
 
 
 @compiled

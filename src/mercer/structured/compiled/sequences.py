@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.evaluation.cpu.vectors import compiled
-from mercer.structured.compiled.inner import inner
+from mercer.evaluation.cpu.vectors import compiled, inner
 
 TOP = 1e280  # of plain numbers, so that sums of a few of them are finite
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mercer.evaluation.cpu.vectors import compiled
-from mercer.structured.compiled.inner import inner
+from mercer.evaluation.cpu.vectors import compiled, inner
 
 
 @inner

@@ -12,10 +12,10 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Facts
 from mercer.kernels.radial import Gaussian
 from mercer.structured.base import StructuredKernel, bad_item, gathered
-from mercer.structured.graphs.points import GraphPoints, check_alike
+from mercer.structured.graphs.points import CountsOfGraphs, GraphPoints, check_alike
 from mercer.structured.hashing import Hashes, mixed
 from mercer.structured.sets import MeanMap, check_inner, segment_means
-from mercer.structured.sparse import FeatureRows, MinimumKernel, SparseKernel
+from mercer.structured.sparse import FeatureRows, MinimumKernel
 
 
 def refined_labels(points: GraphPoints, rounds: int) -> list[Hashes]:
@@ -34,18 +34,18 @@ def refined_labels(points: GraphPoints, rounds: int) -> list[Hashes]:
     return labels
 
 
-class _Refinement(SparseKernel):
+@dataclass(frozen=True, eq=False, repr=False)
+class _Refinement(CountsOfGraphs):
     """Kernels whose features count labels of all rounds."""
 
-    kind = GraphPoints
-    rounds: int
+    rounds: int = 5
+
+    def __post_init__(self) -> None:
+        _check_rounds(self, self.rounds)
 
     def feature_rows(self, points: GraphPoints) -> FeatureRows:
         labels = np.stack(refined_labels(points, self.rounds), axis=1)  # node by node
         return FeatureRows.counted(points.starts * (self.rounds + 1), labels.reshape(-1))
-
-    def check_pair(self, x: Any, y: Any) -> None:
-        check_alike(x, y)
 
 
 def _check_rounds(owner: Any, rounds: Any) -> None:
@@ -82,11 +82,7 @@ class WeisfeilerLehman(_Refinement):
     8.0
     """
 
-    rounds: int = 5
     positive_definite = "it is the inner product of counts of labels"
-
-    def __post_init__(self) -> None:
-        _check_rounds(self, self.rounds)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,11 +109,7 @@ class WeisfeilerLehmanAssignment(_Refinement, MinimumKernel):
     3.0
     """
 
-    rounds: int = 5
     positive_definite = "Σ min(a, b) is the inner product of the indicators of [0, a] and [0, b]"
-
-    def __post_init__(self) -> None:
-        _check_rounds(self, self.rounds)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,13 +170,6 @@ class PropagatedAttributes(StructuredKernel):
         values = np.where(labels[:, None] == others, values, 0.0)
         return segment_means(segment_means(values, starts).T, ends).T
 
-    def diagonal(self, x: Any) -> np.ndarray:
-        def own(points: GraphPoints) -> np.ndarray:
-            graphs = (points.slice(i, i + 1) for i in range(points.total))
-            return np.array([self.block(graph, graph)[0, 0] for graph in graphs])
-
-        return x.prepared((self, "diagonal"), own)[x.chosen]
-
     def _nodes(self, points: GraphPoints) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The attributes of all rounds and the labels of the nodes, and where each graph starts."""
         rows = points.prepared(("spread", self.rounds), self._spread)
@@ -201,7 +186,3 @@ class PropagatedAttributes(StructuredKernel):
             np.add.at(around, sources, rounds[-1][targets])
             rounds.append(np.where(alone, rounds[-1], 0.5 * (rounds[-1] + around / degrees)))
         return np.concatenate(rounds, axis=1)
-
-    @property
-    def parallel(self) -> bool:
-        return self.kernel.parallel

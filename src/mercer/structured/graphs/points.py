@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from mercer.structured.base import StructuredPoints, as_items, bad_item, gathered, offsets
+from mercer.structured.base import FlatPoints, as_items, bad_item, gathered, offsets
 from mercer.structured.hashing import Coder
+from mercer.structured.sparse import SparseKernel
 
 
 class Graph(NamedTuple):
@@ -75,14 +76,14 @@ def _all_of(parts: Any, name: str, what: str) -> list[Any] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class GraphPoints(StructuredPoints):
+class GraphPoints(FlatPoints):
     """Undirected graphs: the nodes of all graphs, and the neighbours of each node.
 
     A graph is one of networkx, a `Graph`, or a pair (edges, labels) as there. Self-loops and
     parts that hang together with nothing are fine; so is a graph without nodes.
     """
 
-    starts: np.ndarray  # where the nodes of each graph start
+    parts = ("labels", "attributes")
     labels: np.ndarray
     firsts: np.ndarray  # where the neighbours of each node start
     neighbours: np.ndarray  # counted from the start of the graph
@@ -121,15 +122,6 @@ class GraphPoints(StructuredPoints):
         return isinstance(x, tuple) or _is_networkx(x)
 
     @property
-    def total(self) -> int:
-        return len(self.starts) - 1
-
-    @property
-    def owners(self) -> np.ndarray:
-        """The graph of each node."""
-        return np.repeat(np.arange(self.total), np.diff(self.starts))
-
-    @property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Both ends of every edge in each direction, among the nodes of all graphs."""
         sources = np.repeat(np.arange(len(self.labels)), np.diff(self.firsts))
@@ -159,33 +151,21 @@ class GraphPoints(StructuredPoints):
         )
 
     def selected(self, indices: np.ndarray) -> Self:
-        nodes, starts = gathered(self.starts, indices)
-        edges, firsts = gathered(self.firsts, nodes)
-        return type(self)(
-            np.arange(len(indices)),
-            starts,
-            self.labels[nodes],
-            firsts,
-            self.neighbours[edges],
-            self.edge_labels[edges],
-            self.attributes[nodes],
-            self.labelled,
-            self.tokens,
+        edges, firsts = gathered(self.firsts, gathered(self.starts, indices)[0])
+        return replace(
+            super().selected(indices),
+            firsts=firsts,
+            neighbours=self.neighbours[edges],
+            edge_labels=self.edge_labels[edges],
         )
 
     def joined(self, other: Self) -> Self:
         check_alike(self, other)
-        sides = [side for side in (self, other) if len(side.labels)] or [self]
-        return type(self)(
-            np.arange(self.total + other.total),
-            np.concatenate([self.starts, self.starts[-1] + other.starts[1:]]),
-            np.concatenate([self.labels, other.labels]),
-            np.concatenate([self.firsts, self.firsts[-1] + other.firsts[1:]]),
-            np.concatenate([self.neighbours, other.neighbours]),
-            np.concatenate([self.edge_labels, other.edge_labels]),
-            np.concatenate([side.attributes for side in sides]),
-            sides[0].labelled,
-            self.tokens | other.tokens,
+        return replace(
+            super().joined(other),
+            firsts=np.concatenate([self.firsts, self.firsts[-1] + other.firsts[1:]]),
+            neighbours=np.concatenate([self.neighbours, other.neighbours]),
+            edge_labels=np.concatenate([self.edge_labels, other.edge_labels]),
         )
 
 
@@ -200,6 +180,16 @@ def check_alike(x: GraphPoints, y: GraphPoints) -> None:
             f"both sides must have as many attributes; got {x.attributes.shape[1]} and "
             f"{y.attributes.shape[1]}."
         )
+
+
+class CountsOfGraphs(SparseKernel):
+    """Kernels whose features count parts or labels of a graph."""
+
+    kind = GraphPoints
+    positive_definite = "it is the inner product of counts of parts of the graphs"
+
+    def check_pair(self, x: Any, y: Any) -> None:
+        check_alike(x, y)
 
 
 class _Part(NamedTuple):

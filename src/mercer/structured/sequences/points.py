@@ -8,19 +8,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.structured.base import StructuredPoints, as_items, bad_item, gathered, offsets
+from mercer.structured.base import FlatPoints, as_items, bad_item, offsets
 from mercer.structured.hashing import Coder
 
 
 @dataclass(frozen=True, eq=False)
-class SequencePoints(StructuredPoints):
+class SequencePoints(FlatPoints):
     """Sequences of symbols: the codes of all symbols, one sequence after the other.
 
     A sequence is a text, whose symbols are its characters, or bytes, or a list, tuple or array of
     tokens (text, numbers, tuples of those). All sequences of a set of points are of one alphabet.
     """
 
-    starts: np.ndarray
+    parts = ("symbols",)
     symbols: np.ndarray
     alphabet: str  # "text", "bytes" or "tokens"
     tokens: dict[int, Any] = field(default_factory=dict)  # of tokens that are no whole numbers
@@ -46,10 +46,6 @@ class SequencePoints(StructuredPoints):
             isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype.kind in "iu"
         )
 
-    @property
-    def total(self) -> int:
-        return len(self.starts) - 1
-
     def restored(self, i: int) -> Any:
         symbols = self.symbols[self.starts[i] : self.starts[i + 1]]
         if self.alphabet == "text":
@@ -62,29 +58,17 @@ class SequencePoints(StructuredPoints):
         """A symbol as a user would write it."""
         return chr(symbol) if self.alphabet == "text" else self.tokens.get(symbol, symbol)
 
-    def selected(self, indices: np.ndarray) -> Self:
-        places, starts = gathered(self.starts, indices)
-        chosen = np.arange(len(indices))
-        return type(self)(chosen, starts, self.symbols[places], self.alphabet, self.tokens)
-
     def joined(self, other: Self) -> Self:
-        return type(self)(
-            np.arange(self.total + other.total),
-            np.concatenate([self.starts, self.starts[-1] + other.starts[1:]]),
-            np.concatenate([self.symbols, other.symbols]),
-            same_alphabet(self, other),
-            self.tokens | other.tokens,
-        )
+        same_alphabet(self, other)
+        return super().joined(other)
 
 
-def same_alphabet(x: SequencePoints, y: SequencePoints) -> str:
-    """The alphabet of two sets of sequences; different ones are refused."""
-    sides = [side for side in (x, y) if len(side.symbols)]  # empty sequences are of any alphabet
-    if len({side.alphabet for side in sides}) > 1:
+def same_alphabet(x: SequencePoints, y: SequencePoints) -> None:
+    """Refuse sequences over different alphabets; empty ones are of any alphabet."""
+    if len({side.alphabet for side in (x, y) if len(side.symbols)}) > 1:
         raise ValueError(
             f"both sides must be sequences over one alphabet; got {x.alphabet} and {y.alphabet}."
         )
-    return (sides or [x])[0].alphabet
 
 
 def _alphabet(items: list[Any]) -> str:
@@ -129,13 +113,13 @@ def _tokens(items: list[Any], coder: Coder) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesPoints(StructuredPoints):
+class SeriesPoints(FlatPoints):
     """Series of vectors, as measurements in time: the rows of all series, one after the other.
 
     A series is an array of numbers, or one with a row for each time.
     """
 
-    starts: np.ndarray
+    parts = ("vectors",)
     vectors: np.ndarray
     flat: bool  # whether the series were arrays of numbers
 
@@ -161,23 +145,9 @@ class SeriesPoints(StructuredPoints):
     def is_object(x: Any) -> bool:
         return isinstance(x, np.ndarray) and x.dtype.kind in "fiub" and x.ndim in (1, 2)
 
-    @property
-    def total(self) -> int:
-        return len(self.starts) - 1
-
     def restored(self, i: int) -> np.ndarray:
         rows = self.vectors[self.starts[i] : self.starts[i + 1]]
         return rows[:, 0] if self.flat else rows
-
-    def selected(self, indices: np.ndarray) -> Self:
-        places, starts = gathered(self.starts, indices)
-        return type(self)(np.arange(len(indices)), starts, self.vectors[places], self.flat)
-
-    def joined(self, other: Self) -> Self:
-        sides = [side for side in (self, other) if len(side.vectors)] or [self]
-        starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
-        rows = np.concatenate([side.vectors for side in sides])
-        return type(self)(np.arange(self.total + other.total), starts, rows, sides[0].flat)
 
 
 def _series(i: int, item: Any) -> np.ndarray:

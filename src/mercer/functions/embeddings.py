@@ -1,4 +1,4 @@
-"""Coresets: a few points whose mean embedding is near that of many."""
+"""Mean embeddings of samples, and coresets: few points whose embedding is near that of many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import as_numpy
-from mercer.checks import is_count
+from mercer.checks import check_weights, is_count
 from mercer.evaluation.program import EvaluableKernel
 from mercer.functions.function import RKHSFunction
 from mercer.operators import Gram
@@ -17,6 +17,44 @@ from mercer.runtime.threads import spans
 
 CORESETS = ("thinning", "herding")
 PAIRS = 128  # of points that are divided together: what they do to each other is stored
+
+
+def mean_embedding(kernel: EvaluableKernel, points: Any, weights: Any = None) -> RKHSFunction:
+    """μ = Σ_i w_i k(x_i, ·)/Σw, the mean of k(x, ·) over points: ⟨μ, f⟩ is the mean of f.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    points : array-like, list of objects or PointSet
+    weights : array of shape (n,), optional
+        w_i ≥ 0; all alike by default.
+
+    References
+    ----------
+    Muandet, Fukumizu, Sriperumbudur, Schölkopf, Kernel mean embedding of distributions, 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> X, Y = np.array([[0.0], [1.0]]), np.array([[2.0], [4.0], [5.0]])
+    >>> k = Gaussian()
+    >>> mu, nu = mean_embedding(k, X), mean_embedding(k, Y)
+    >>> f = k.function([[0.5]], [2.0])
+    >>> bool(np.isclose(mu.inner(f), f(X).mean()))
+    True
+    >>> squared = k(X).mean() + k(Y).mean() - 2 * k(X, Y).mean()
+    >>> bool(np.isclose(mu.distance(nu) ** 2, squared))  # the maximum mean discrepancy, squared
+    True
+    """
+    x = kernel.points(points)
+    if not len(x):
+        raise ValueError("a mean embedding needs at least one point; got none.")
+    if weights is None:
+        return RKHSFunction(kernel, x, np.full(len(x), 1.0 / len(x)))
+    shares = np.asarray(as_numpy(weights), np.float64)
+    check_weights(shares, len(x))
+    return RKHSFunction(kernel, x, shares / shares.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +195,10 @@ def thinned(gram: Gram, count: int, random: np.random.Generator) -> np.ndarray:
     """So many row numbers, by halving as often as that leaves enough."""
     n = gram.shape[0]
     rounds = int(math.log2(n / count))
-    kept = random.permutation(n)[: count * 2**rounds]
+    rows = random.permutation(n)[: count * 2**rounds]
     for _ in range(rounds):
-        kept = _halved(gram, kept)
-    return kept
+        rows = _halved(gram, rows)
+    return rows
 
 
 def _halved(gram: Gram, rows: np.ndarray) -> np.ndarray:

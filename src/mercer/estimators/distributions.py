@@ -1,8 +1,9 @@
-"""Kernel density estimation by fused products."""
+"""Distributions as functions: kernel density estimation, and the conditional mean embedding."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -10,14 +11,18 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_positive
-from mercer.estimators.inputs import admit_points
-from mercer.features.inputs import KernelInput
+from mercer.estimators.inputs import admit_points, as_column
+from mercer.estimators.ridge import KernelRidge
+from mercer.features.centres import AnyChoice
+from mercer.features.inputs import KernelInput, KernelLike, length
+from mercer.functions import RKHSFunction
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 from mercer.kernels.radial import Exponential, Gaussian
 from mercer.operators import Gram
 from mercer.runtime.threads import spans
@@ -104,9 +109,14 @@ class KernelDensity(KernelInput, BaseEstimator):
         least = float(np.finfo(gram.dtype).tiny) / float(np.finfo(gram.dtype).eps)
         far = np.flatnonzero(~(sums > least))
         if len(far) and self.bandwidth_ is not None:
+            # From distances, where the sum itself underflows; points without weight have none.
+            weighted = np.flatnonzero(self._shares)
+            points, shares = _dense(self.X_fit_[weighted]), self._shares[weighted]
             for start, stop in spans(len(far), FAR_ROWS):
                 rows = far[start:stop]
-                logarithms[rows] = self._far(_dense(X[rows]))
+                ratios = cdist(_dense(X[rows]), points) / self.bandwidth_
+                exponents = -0.5 * ratios**2 if self.kernel == "gaussian" else -ratios
+                logarithms[rows] = logsumexp(exponents, axis=1, b=shares)
         return logarithms - self.log_normalizer_
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -138,14 +148,6 @@ class KernelDensity(KernelInput, BaseEstimator):
         check_positive(self, "bandwidth", self.bandwidth)
         return float(self.bandwidth)
 
-    def _far(self, rows: np.ndarray) -> np.ndarray:
-        """log Σ_i share_i k(x, x_i) from distances, where the sum itself underflows."""
-        assert self.bandwidth_ is not None
-        kept = np.flatnonzero(self._shares)
-        ratios = cdist(rows, _dense(self.X_fit_[kept])) / self.bandwidth_
-        exponents = -0.5 * ratios**2 if self.kernel == "gaussian" else -ratios
-        return np.asarray(logsumexp(exponents, axis=1, b=self._shares[kept]))
-
 
 def _dense(rows: Any) -> np.ndarray:
     dense = rows.toarray() if hasattr(rows, "toarray") else rows
@@ -164,3 +166,95 @@ def _log_integral(kernel: Kernel, width: int) -> float:
     if not (math.isfinite(origin) and origin > 0):
         raise ValueError(f"{kernel!r} has no finite integral, and makes no density.")
     return width * math.log(2.0 * math.pi) + math.log(origin)
+
+
+@dataclass(eq=False, repr=False)
+class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
+    """The distribution of Y given X = x as a function: μ(x) = Σ_i β_i(x) l(y_i, ·).
+
+    β(x) = (K + αI)⁻¹k(X, x) are the weights of kernel ridge regression, so that the expectation of
+    any h(Y) given x is Σ_i β_i(x) h(y_i): it is ridge regression of h(y_i), for all h at once.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        As in `KernelRidge`.
+    kernel : Kernel, str or callable, default="rbf"
+        Of X.
+    gamma, degree, coef0, kernel_params :
+        Parameters of named and callable kernels of X, as in scikit-learn.
+    output_kernel : Kernel, optional
+        l, of Y; Gaussian with lengthscale 1 by default.
+    centres, random_state :
+        As in `KernelRidge`: β from centres, for many rows.
+
+    Attributes
+    ----------
+    ridge_ : KernelRidge
+        The regression whose weights are used.
+    Y_fit_ :
+        The rows of Y.
+
+    References
+    ----------
+    Song, Huang, Smola, Fukumizu, Hilbert space embeddings of conditional distributions, 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (300, 1))
+    >>> Y = X**2 + 0.1 * rng.standard_normal((300, 1))
+    >>> model = ConditionalMeanEmbedding(0.1, gamma=5.0).fit(X, Y)
+    >>> found = model.expectation([[0.5]], np.cos)
+    >>> bool(abs(found[0, 0] - np.cos(0.25)) < 0.05)
+    True
+    """
+
+    alpha: float = 1.0
+    _: KW_ONLY
+    kernel: KernelLike = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    output_kernel: Kernel | None = None
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
+
+    def fit(self, X: Any, Y: Any) -> Self:
+        """Learn the weights of the rows; Y may be numbers, rows of numbers or a list of objects."""
+        check_consistent_length(np.empty(length(X)), np.empty(length(Y)))
+        params = {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0")}
+        ridge = KernelRidge(
+            self.alpha,
+            **params,
+            kernel_params=self.kernel_params,
+            centres=self.centres,
+            random_state=self.random_state,
+        ).fit(X, np.zeros(length(Y)))  # weights do not depend on targets
+        kernel = Gaussian() if self.output_kernel is None else self.output_kernel
+        outputs = kernel.points(as_column(Y))
+        self.__dict__.update(ridge_=ridge, output_kernel_=kernel, Y_fit_=Y, _outputs=outputs)
+        return self
+
+    def weights(self, X: Any) -> np.ndarray:
+        """β(x), one row for each row of X."""
+        check_is_fitted(self)
+        return self.ridge_.smoother_weights(X)
+
+    def embedding(self, X: Any) -> RKHSFunction:
+        """μ(x) for every row of X: a function with one output for each."""
+        weights = self.weights(X)
+        return RKHSFunction(self.output_kernel_, self._outputs, weights.T)
+
+    def expectation(self, X: Any, values: Callable[[Any], Any] | Any) -> np.ndarray:
+        """E[h(Y) | x] for every row of X; `values` is h, or the array of all h(y_i)."""
+        weights = self.weights(X)
+        given = np.asarray(values(self.Y_fit_) if callable(values) else values, np.float64)
+        if given.shape[:1] != (weights.shape[1],):
+            raise ValueError(
+                f"values must be one number, or row of numbers, for each of the {weights.shape[1]} "
+                f"rows of fit, or a function that gives these; got shape {given.shape}."
+            )
+        return weights @ given

@@ -1,4 +1,10 @@
-"""Shared by both tests: lengthscales, p-values from permutations, gamma distributions."""
+"""Shared by both tests: lengthscales, and the distributions of statistics under the null.
+
+They come from permutations, from gamma distributions, or for many points from weighted sums of
+squared normal variables: n·HSIC tends to Σ_ij λ_i μ_j z_ij² where two variables are independent,
+with the eigenvalues of the covariances of their features, and mn/(m + n)·MMD² to Σ_i λ_i z_i² where
+two samples have one distribution. Eigenvalues are estimated by those of HKH/n, the sums are drawn.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +15,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import gamma, norm
 
+from mercer import linalg
 from mercer.kernels.base import Kernel
 from mercer.kernels.named import median_distance
 from mercer.kernels.radial import Gaussian
 from mercer.operators import Gram
+from mercer.points import PointSet
 from mercer.runtime.threads import spans
 
 BANDWIDTHS = (None, "median", "aggregate", "power")
@@ -210,3 +218,45 @@ def check_choice(name: str, value: Any, known: Sequence[Any]) -> None:
     """Refuse what is not among the known values of a parameter."""
     if value not in known:
         raise ValueError(f"{name} must be one of {list(known)}; got {value!r}.")
+
+
+def centred_spectrum(gram: Gram) -> np.ndarray:
+    """The leading eigenvalues of HKH/n, and the sum of the others as the last entry."""
+    n = gram.shape[0]
+    sums = np.asarray(gram @ np.ones(n, gram.dtype), np.float64)
+    trace = float(np.sum(gram.diagonal(), dtype=np.float64)) - float(sums.mean())
+
+    def multiply(block: np.ndarray) -> np.ndarray:
+        centred = (block - block.mean(axis=0)).astype(gram.dtype)
+        image = np.asarray(gram @ centred, np.float64)
+        return image - image.mean(axis=0)
+
+    pairs = linalg.leading_eigenpairs(  # an eigenvalue is as good as the square of its residual
+        multiply, n, min(n, TUNING.eigenvalues), tolerance=1e-4, random_state=0
+    )
+    values = np.maximum(pairs.values, 0.0)
+    return np.append(values, max(trace - float(values.sum()), 0.0)) / n
+
+
+def products(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The largest λ_i μ_j of two spectra, and the sum of the others as the last entry."""
+    pairs = np.sort(np.outer(first[:-1], second[:-1]), axis=None)[::-1][: TUNING.products]
+    rest = float(first.sum() * second.sum() - pairs.sum())
+    return np.append(pairs, max(rest, 0.0))
+
+
+def drawn_pvalue(
+    statistic: float, spectrum: np.ndarray, draws: int, random: np.random.Generator
+) -> tuple[float, np.ndarray]:
+    """(1 + #)/(1 + B) for B draws of Σ λ_i z_i², and these; the last λ enters by its mean."""
+    null = random.chisquare(1.0, (draws, len(spectrum) - 1)) @ spectrum[:-1] + spectrum[-1]
+    return float((1 + np.count_nonzero(null >= statistic)) / (1 + draws)), null
+
+
+def paired_values(kernel: Kernel, left: PointSet, right: PointSet) -> np.ndarray:
+    """k(x_i, y_i) for all i."""
+    parts = [
+        np.diagonal(Gram(kernel, left.slice(a, b), right.slice(a, b)).dense()).astype(np.float64)
+        for a, b in spans(len(left), PAIR_ROWS)
+    ]
+    return np.concatenate(parts)

@@ -1,4 +1,9 @@
-"""A test of whether two variables are independent: the Hilbert–Schmidt criterion."""
+"""Tests of whether two samples have one distribution, and whether two variables are independent.
+
+The tests by permutation have the level they state, for every sample size: p = (1 + #)/(1 + B),
+where # counts permutations whose statistic is at least that of the data. The kernel's lengthscale
+does not look at what is permuted: it comes from the pooled sample, or from each variable by itself.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +15,19 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import check_count
-from mercer.estimators.hypothesis_tests.asymptotic import (
-    centred_spectrum,
-    drawn_pvalue,
-    paired_values,
-    products,
-)
-from mercer.estimators.hypothesis_tests.permutations import (
+from mercer.estimators.null_distributions import (
     TUNING,
     TestResult,
     candidates,
+    centred_spectrum,
     check_features,
     check_method,
     decision,
+    drawn_pvalue,
     gamma_test,
     normal_test,
+    paired_values,
+    products,
     signal,
 )
 from mercer.features.base import FeatureMap
@@ -36,6 +39,188 @@ from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.runtime.budget import in_words, memory_budget
 from mercer.runtime.threads import run, spans, thread_count
+
+
+def mmd_test(
+    X: Any,
+    Y: Any,
+    kernel: Kernel | None = None,
+    *,
+    bandwidth: str | None = None,
+    method: str = "permutation",
+    permutations: int = 999,
+    features: FeatureMap | None = None,
+    random_state: Any = None,
+) -> TestResult:
+    """Test whether two samples have the same distribution, by the maximum mean discrepancy.
+
+    The statistic is the unbiased estimate of MMD² = ‖μ_P − μ_Q‖²; all permutations of the pooled
+    sample are one product of its Gram matrix, which is never stored.
+
+    Parameters
+    ----------
+    X, Y : array-like or list of objects
+        Two independent samples.
+    kernel : Kernel, optional
+        By default Gaussian, with the median distance of the pooled sample.
+    bandwidth : {None, "median", "aggregate", "power"}
+        Which lengthscale. None takes `kernel` as it is; "median" gives it the median distance;
+        "aggregate" tries seven around that, and takes the largest statistic in units of its
+        deviation, for the data and for every permutation; "power" chooses one on half of the data,
+        that with the largest statistic in units of its deviation, and tests on the other half. All
+        of them keep the level.
+    method : {"permutation", "gamma", "asymptotic", "linear"}
+        The others are approximate: "gamma" fits a gamma distribution to two moments of the null;
+        "asymptotic" draws from its limit Σ λ_i z_i², with the eigenvalues of the centred Gram
+        matrix; "linear" takes the mean over pairs (x₂ᵢ₋₁, y₂ᵢ₋₁, x₂ᵢ, y₂ᵢ), which is
+        asymptotically normal, in linear time.
+    permutations : int, default=999
+        B; for "asymptotic" the number of draws.
+    features : feature map, optional
+        Fitted or not: the statistic is ‖mean φ(x) − mean φ(y)‖² for its features, with all
+        permutations in time linear in the number of points.
+    random_state : int, Generator, RandomState or None
+
+    References
+    ----------
+    Gretton, Borgwardt, Rasch, Schölkopf, Smola, A kernel two-sample test, 2012;
+    Gretton, Fukumizu, Harchaoui, Sriperumbudur, A fast, consistent kernel two-sample test, 2009;
+    Schrab, Kim, Albert, Laurent, Guedj, Gretton, MMD aggregated two-sample test, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.standard_normal((60, 2)), rng.standard_normal((60, 2)) + 1.0
+    >>> mmd_test(X, Y, random_state=0).pvalue
+    0.001
+    >>> bool(mmd_test(X, Y - 1.0, random_state=0).pvalue > 0.05)
+    True
+    """
+    check_count("mmd_test", "permutations", permutations)
+    check_method(method, ("permutation", "gamma", "asymptotic", "linear"), bandwidth)
+    random = generator(random_state)
+    if min(length(X), length(Y)) < 2:
+        raise ValueError(
+            f"mmd_test needs two points or more in each sample; got {length(X)} and {length(Y)}."
+        )
+    if features is not None:
+        check_features([kernel], method, bandwidth)
+        return _mmd_by_features(X, Y, features, permutations, random)
+    kernels = candidates(kernel, [X, Y], bandwidth)
+    x, y = (kernels[0].points(part) for part in (X, Y))
+    if bandwidth == "power":
+        (x, held_x), (y, held_y) = _halves(x, random), _halves(y, random)
+        pilot = _groups(len(held_x), len(held_y), TUNING.pilot, random)
+        table = _mmd_table(kernels, held_x, held_y, pilot)
+        kernels = [kernels[int(np.argmax(signal(table)[:, 0]))]]
+    if method == "linear":
+        return _linear_mmd(kernels[0], x, y)
+    pooled, sizes = x.concatenated(y), (len(x), len(y))
+    if method == "gamma":
+        return _gamma_mmd(kernels[0], pooled, sizes)
+    if method == "asymptotic":
+        return _asymptotic_mmd(kernels[0], pooled, sizes, permutations, random)
+    groups = _groups(*sizes, permutations, random)
+    return decision(_mmd_table(kernels, x, y, groups), [(k,) for k in kernels])
+
+
+def _groups(m: int, n: int, count: int, random: np.random.Generator) -> np.ndarray:
+    """Who belongs to the first sample: in the data (column 0), and after each permutation."""
+    groups = np.zeros((count + 1, m + n), bool)
+    groups[:, :m] = True
+    groups[1:] = random.permuted(groups[1:], axis=1)
+    return groups.T
+
+
+def _mmd_table(kernels: list[Kernel], x: PointSet, y: PointSet, groups: np.ndarray) -> np.ndarray:
+    """The statistics of each kernel, in a row."""
+    pooled = x.concatenated(y)
+    return np.stack([_mmd_statistics(Gram(k, pooled), len(x), groups) for k in kernels])
+
+
+def _mmd_statistics(gram: Gram, m: int, groups: np.ndarray) -> np.ndarray:
+    """The unbiased MMD² for each way to divide the pooled sample."""
+    size = groups.shape[0]
+    n = size - m
+    diagonal = np.asarray(gram.diagonal(), np.float64)
+    width = max(1, TUNING.moved_bytes // (8 * size))
+    all_sums: Any = None
+    inner, across, own = [], [], []
+    for start, stop in spans(groups.shape[1], width):
+        part = groups[:, start:stop].astype(gram.dtype)
+        if all_sums is None:
+            part = np.hstack([part, np.ones((size, 1), gram.dtype)])
+        image = np.asarray(gram @ part, np.float64)
+        if all_sums is None:
+            image, all_sums, part = image[:, :-1], image[:, -1], part[:, :-1]
+        inner.append(np.einsum("ij,ij->j", part, image))
+        across.append(all_sums @ part)
+        own.append(diagonal @ part)
+    xx, x_all, x_own = (np.concatenate(parts) for parts in (inner, across, own))
+    yy, y_own = all_sums.sum() - 2.0 * x_all + xx, diagonal.sum() - x_own
+    same = (xx - x_own) / (m * (m - 1)) + (yy - y_own) / (n * (n - 1))
+    return same - 2.0 * (x_all - xx) / (m * n)
+
+
+def _mmd_by_features(
+    X: Any, Y: Any, features: FeatureMap, permutations: int, random: np.random.Generator
+) -> TestResult:
+    pooled = np.concatenate([np.asarray(X), np.asarray(Y)])
+    if not hasattr(features, "kernel_"):
+        features = features.fit(pooled)
+    m, n = len(X), len(Y)
+    groups = _groups(m, n, permutations, random)
+    signs = np.where(groups, 1.0 / m, -1.0 / n)
+    gaps = np.asarray(features.weighted_sum(pooled, signs))
+    statistics = np.einsum("ij,ij->j", gaps, gaps)
+    return decision(statistics[None, :], [(features.kernel_,)])
+
+
+def _linear_mmd(kernel: Kernel, x: PointSet, y: PointSet) -> TestResult:
+    """The mean of h over disjoint pairs over its standard error."""
+    pairs = min(len(x), len(y)) // 2
+    if pairs < 2:
+        raise ValueError("the linear statistic needs four points or more in each sample.")
+    even, odd = np.arange(0, 2 * pairs, 2), np.arange(1, 2 * pairs, 2)
+    a, b, c, d = x.take(even), x.take(odd), y.take(even), y.take(odd)
+    terms = ((1.0, a, b), (1.0, c, d), (-1.0, a, d), (-1.0, b, c))
+    values = sum(sign * paired_values(kernel, left, right) for sign, left, right in terms)
+    return normal_test(np.asarray(values), (kernel,))
+
+
+def _asymptotic_mmd(
+    kernel: Kernel,
+    pooled: PointSet,
+    sizes: tuple[int, int],
+    draws: int,
+    random: np.random.Generator,
+) -> TestResult:
+    gram, (m, n) = Gram(kernel, pooled), sizes
+    signs = np.repeat([1.0 / m, -1.0 / n], sizes)
+    statistic = float(signs @ np.asarray(gram @ signs.astype(gram.dtype), np.float64))
+    scale = m * n / (m + n)
+    pvalue, null = drawn_pvalue(scale * statistic, centred_spectrum(gram), draws, random)
+    return TestResult(statistic, pvalue, null / scale, (kernel,), "asymptotic")
+
+
+def _gamma_mmd(kernel: Kernel, pooled: PointSet, sizes: tuple[int, int]) -> TestResult:
+    """As the independence of points and labels: HSIC with the kernel of labels is MMD², scaled."""
+    m, n = sizes
+    size = m + n
+    labels = np.repeat([1.0, 0.0], sizes)[:, None]
+    hsic, pvalue = gamma_test(Gram(kernel, pooled), lambda a, b: labels[a] @ labels[b].T)
+    return TestResult(hsic * size**4 / (m * n) ** 2, pvalue, None, (kernel,), "gamma")
+
+
+def _halves(points: PointSet, random: np.random.Generator) -> tuple[PointSet, PointSet]:
+    first, second = np.array_split(random.permutation(len(points)), 2)
+    if len(second) < 2:
+        raise ValueError('bandwidth="power" halves the data, and needs four points or more.')
+    return points.take(first), points.take(second)
+
+
+# ---- independence --------------------------------------------------------------------------------
 
 
 def hsic_test(
@@ -99,19 +284,19 @@ def hsic_test(
     orders = _orders(n, permutations, random)
     if features is not None:
         check_features([kernel, kernel_y], method, bandwidth)
-        F, G = (_feature_rows(phi, part) for phi, part in zip(features, (X, Y), strict=True))
+        F, G = (_centred_features(phi, part) for phi, part in zip(features, (X, Y), strict=True))
         used = tuple(phi.kernel_ for phi in features)
         return decision(_by_factors(F, G, orders)[None, :], [used])
     few = TUNING.pair_factors
     sides = [candidates(k, [part], bandwidth, few) for k, part in ((kernel, X), (kernel_y, Y))]
     x, y = (side[0].points(part) for side, part in zip(sides, (X, Y), strict=True))
     if bandwidth == "power":
-        kept, held = np.array_split(random.permutation(n), 2)
+        tested, held = np.array_split(random.permutation(n), 2)
         pilot = _orders(len(held), TUNING.pilot, random)
         scores = _hsic_table(sides, x.take(held), y.take(held), pilot)
         best = list(itertools.product(*sides))[int(np.argmax(signal(scores)[:, 0]))]
-        sides, x, y = [[k] for k in best], x.take(kept), y.take(kept)
-        orders = _orders(len(kept), permutations, random)
+        sides, x, y = [[k] for k in best], x.take(tested), y.take(tested)
+        orders = _orders(len(tested), permutations, random)
     if method == "gamma":
         second = Gram(sides[1][0], y)
         block = lambda a, b: np.asarray(second[a, b].dense(), np.float64)  # noqa: E731
@@ -232,7 +417,7 @@ class _Centred:
         return K - K.mean(axis=1)[:, None]
 
 
-def _feature_rows(phi: FeatureMap, X: Any) -> np.ndarray:
+def _centred_features(phi: FeatureMap, X: Any) -> np.ndarray:
     """Centred features of all points."""
     if not hasattr(phi, "kernel_"):
         phi.fit(X)
