@@ -474,7 +474,9 @@ class OnAllPoints:
 
     def search(self, point: Point, direction: Any) -> tuple[Point, float]:
         """The point at the best length of a step, along which everything is known without K."""
-        if not direction.reached and self._may_factor():
+        small = self.problem.rows <= self.tuning.factored and self.products.matrix is not None
+        able = self.solver.factor is None and small and not self.loss.is_multiclass
+        if able and not direction.reached:
             self.factors = True
             direction = Factored(self, point)
             direction.advance()
@@ -488,11 +490,6 @@ class OnAllPoints:
         t = step_length_of(self, point, delta, values, constant)
         after = self._at(point.alpha + t * delta, point.fitted + t * values, point.b + t * constant)
         return after, t
-
-    def _may_factor(self) -> bool:
-        small = self.problem.rows <= self.tuning.factored
-        able = self.products.matrix is not None and not self.loss.is_multiclass
-        return self.solver.factor is None and small and able
 
     def objective(self, point: Point, direction: Any = None) -> float:
         """The objective, also on the way along a direction."""

@@ -253,14 +253,12 @@ class Blocks(RidgeSystem):
         size = solver.block_size or max(self.gram.machine.probe, rows // self.tuning.blocks)
         self.count = -(-rows // min(size, rows))  # blocks of a pass
         self.block_rows = -(-rows // self.count)
-        self.rank = min(self.block_rows, solver.rank or self._paying_rank())
-
-    def _paying_rank(self) -> int:
-        """Columns whose factor takes little time beside a gradient, and fits."""
+        # columns whose factor takes little time beside a gradient, and fits
         gram, rows = self.gram, self.problem.rows
         factor = self.tuning.rank_share * rows * value_cost(gram, np.float32)
         most = most_columns(self.block_rows, 8, column_memory(gram), gram.machine)
-        return max(1, min(most, int(math.sqrt(factor))))
+        paying = max(1, min(most, int(math.sqrt(factor))))
+        self.rank = min(self.block_rows, solver.rank or paying)
 
     @property
     def first_dtype(self) -> str:

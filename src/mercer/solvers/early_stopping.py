@@ -79,7 +79,10 @@ class HeldOutRows:
     def __init__(self, rule: HeldOut, problem: Problem) -> None:
         self.problem = problem
         weights = as_numpy(problem.sample_weights)
-        hidden = rule.hidden(weights, _labels(problem))
+        labels = as_numpy(problem.y) if problem.loss.is_classification else None
+        if labels is not None and labels.ndim > 1:
+            labels = labels.argmax(axis=1)
+        hidden = rule.hidden(weights, labels)
         self.rows = np.flatnonzero(hidden)
         self.rest = replace(problem, weights=np.where(hidden, 0.0, weights))
         places = beside(self.rows, problem.y)
@@ -147,11 +150,3 @@ class EarlyStopping:
             history=state.history,
             intercept=plain_intercept(state.best_intercept),
         )
-
-
-def _labels(problem: Problem) -> np.ndarray | None:
-    """The class of each row; None where targets are numbers."""
-    if not problem.loss.is_classification:
-        return None
-    y = as_numpy(problem.y)
-    return y if y.ndim == 1 else y.argmax(axis=1)

@@ -412,7 +412,9 @@ class Newton:
             other = space.certified(problem, state.first)
             if other[0].absolute < gap.absolute:
                 gap, coefficients, intercept = other
-        self._hand_over(state)
+        if state.shared.basis is not None:  # the next λ of a path takes it over
+            state.record(preconditioners=space.hessians.made)
+            state.shared.hessians, state.shared.width = space.hessians, state.width
         return Solution(
             coefficients=coefficients,
             status=self._status(state, gap),
@@ -421,12 +423,6 @@ class Newton:
             history=state.history,
             intercept=plain_intercept(intercept),
         )
-
-    def _hand_over(self, state: NewtonState) -> None:
-        """What the next λ of a path takes over."""
-        if state.shared.basis is not None:
-            state.record(preconditioners=state.work.hessians.made)
-            state.shared.hessians, state.shared.width = state.work.hessians, state.width
 
     def _status(self, state: NewtonState, gap: Any) -> Status:
         space, goal = state.work, self.goal(state.asked)

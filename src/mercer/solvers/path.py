@@ -79,7 +79,9 @@ def regularization_path(
     >>> all(point.solution.status.converged for point in points)
     True
     """
-    solver = _default_solver(problem) if solver is None else solver
+    if solver is None:
+        squares = isinstance(problem.loss, Squared) and problem.on_all_points
+        solver = ConjugateGradient() if squares else Newton()
     ridges = sorted(map(float, regularizations), reverse=True)
     hidden = HeldOutRows(held_out, problem) if isinstance(held_out, HeldOut) else None
     problem = problem if hidden is None else hidden.rest
@@ -231,11 +233,6 @@ class RidgesOnCentres:
         )
         problem = replace(self.problem, regularization=regularization)
         return drive(Newton(), problem, start, shared=self.shared)
-
-
-def _default_solver(problem: Problem) -> Any:
-    squares = isinstance(problem.loss, Squared) and problem.on_all_points
-    return ConjugateGradient() if squares else Newton()
 
 
 def _risk(problem: Problem, solution: Solution, held_out: Any) -> float:

@@ -226,20 +226,16 @@ class OnAllPoints(Posterior):
 
     def _sides(self, x: Any) -> tuple[Array, Array | None]:
         """T and r."""
-        cross, ours = self._cross(x), hasattr(x, "slice")  # or a matrix that was passed
+        ours = hasattr(x, "slice")  # or a matrix that was passed
+        if ours:
+            x = Gram(self.problem.gram.kernel, x, self.problem.gram.x).astype("float64").dense()
+        cross = self.problem.array(x).T
         if self.problem.weights is not None:
             cross = self.roots * cross
         sides = self.factor.half_solve(cross, overwrite=ours)
         if self.border is None:
             return sides, None
         return sides, 1.0 - (self.border.T @ sides)[0, :]
-
-    def _cross(self, x: Any) -> Array:
-        """K(X, x)."""
-        if not hasattr(x, "slice"):
-            return self.problem.array(x).T
-        gram = Gram(self.problem.gram.kernel, x, self.problem.gram.x).astype("float64")
-        return self.problem.array(gram.dense()).T
 
     def _variances(self, x: Any) -> Array:
         own = self._own(x)
@@ -361,16 +357,12 @@ class OnFeatures(Posterior):
             moments = moments + weighted.T @ self.problem.y_columns[rows]
         return matrix, moments
 
-    def _unseen(self, z: Array, own: Array) -> Array:
-        """k(x, x) − ‖z‖², 0 where features are all there is."""
-        seen = z[:, :-1] if self.problem.fit_intercept else z
-        return self.xp.clip(own - self.xp.sum(seen**2, axis=1), min=0.0)
-
     def _variances(self, x: Any) -> Array:
         z = self._new(x)
         unseen: Any = 0.0
         if self.basis is not None and self.basis.factor is not None:
-            unseen = self._unseen(z, self._own(x))
+            seen = z[:, :-1] if self.problem.fit_intercept else z
+            unseen = self.xp.clip(self._own(x) - self.xp.sum(seen**2, axis=1), min=0.0)
         return unseen + self.ridge * self._squares(self.factor.half_solve(z.T))
 
     def covariance(self, x: Any) -> Array:

@@ -110,7 +110,8 @@ class SpectralPath:
 
     def coefficients(self, filter_: Filter | float) -> tuple[Array, Any]:
         """α and the intercept of a fit; a number λ means ridge regression."""
-        c, intercept = self._solve(filter_)
+        coordinates, intercept = self.coordinates(filter_)
+        c = self.eigenvectors @ coordinates
         alpha = self.roots[:, None] * c
         if self.border is not None:
             intercept = self.border.intercept(self._sides[:, :-1], c)
@@ -325,10 +326,6 @@ class SpectralPath:
         means = self._means(filter_, inverse)
         intercept = (means @ sides) / (means @ ones)
         return inverse[:, None] * (sides - ones[:, None] * intercept), intercept
-
-    def _solve(self, filter_: Filter | float) -> tuple[Array, Array]:
-        coordinates, intercept = self.coordinates(filter_)
-        return self.eigenvectors @ coordinates, intercept
 
     def _inverse_diagonals(self, inverses: Array) -> Array:
         """The diagonal of G for each column of inverses."""
