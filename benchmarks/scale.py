@@ -51,6 +51,11 @@ def gaussian(gamma: float) -> Gaussian:
     return Gaussian((0.5 / gamma) ** 0.5)
 
 
+def _typed(model: Any) -> str:
+    """What a user types to make a model, in one line."""
+    return " ".join(repr(model).split())
+
+
 def on_centres(kernel: Any, X: Any, y: Any, ridge: float, count: int) -> tuple[Any, float]:
     """`KernelRidge` on so many uniform centres, and seconds; α = nλ."""
     model = KernelRidge(ridge * len(X), kernel=kernel, centres=Uniform(count, 0))
@@ -109,7 +114,7 @@ def land_or_sea(effort: Effort, dtype: Any, floor: float) -> Iterator[Row]:
         ours_ms=1e3 * ours,
         peer_ms=1e3 * peer,
         floor=floor,
-        note=f"`{model!r}.fit(X, y)`; misclassified: ours {100 * errors[0]:.2f} %, theirs "
+        note=f"`{_typed(model)}.fit(X, y)`; misclassified: ours {100 * errors[0]:.2f} %, theirs "
         f"{100 * errors[1]:.2f} %; {model.solution_.status}",
     )
     yield Row(
@@ -270,7 +275,7 @@ def measured_fit(
     before = _status("VmRSS")
     model, seconds = on_centres(kernel, X, y, ridge, count)
     extra = max(0, _status("VmHWM") - before)
-    status = f"`{model!r}.fit(X, y)`: {model.solution_.status}"
+    status = f"`{_typed(model)}.fit(X, y)`: {model.solution_.status}"
     return model, {"seconds": seconds, "extra": extra, "status": status}
 
 
@@ -340,7 +345,7 @@ def ridge_path(effort: Effort) -> Iterator[Row]:
     same: Any = {"kernel": Gaussian(2.0), "centres": count, "random_state": 0}
     alphas = n * np.logspace(-10, -4, 7)
     one = KernelRidge(1e-8 * n, **same)
-    search = KernelRidgeCV(alphas, lengthscales=None, validation_fraction=0.1, **same)
+    search: Any = KernelRidgeCV(alphas, lengthscales=None, validation_fraction=0.1, **same)
     works = {"one": lambda: one.fit(X, y), "search": lambda: search.fit(X, y)}
     times = interleaved(works, effort.repeats(3))
     alone, whole = times["one"], times["search"]
@@ -528,7 +533,7 @@ def digits(effort: Effort) -> Iterator[Row]:
         ours_ms=1e3 * seconds,
         floor=1.8,
         larger_is_better=False,
-        note=f"`{model!r}.fit(X, y)` in {seconds:.0f} s; {model.solution_.status}",
+        note=f"`{_typed(model)}.fit(X, y)` in {seconds:.0f} s; {model.solution_.status}",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 
@@ -9,6 +11,7 @@ import pytest
 def cluster():
     distributed = pytest.importorskip("distributed")
     pytest.importorskip("dask.array")
+    gc.freeze()  # rows on a cluster are admitted after a search for garbage, here among all tests
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"

@@ -180,8 +180,9 @@ def threads(count=8):
     alone = [answers(number) for number in range(len(MODELS))]
     with warnings.catch_warnings(), ThreadPoolExecutor(count) as pool:
         found = list(pool.map(answers, range(count * len(MODELS))))
-    same = all(np.array_equal(alone[i % len(MODELS)], one) for i, one in enumerate(found))
-    return "" if same else "threads disagree"
+    pairs = zip(MODELS * count, alone * count, found, strict=True)
+    differ = {repr(make()) for make, one, other in pairs if not np.array_equal(one, other)}
+    return f"threads disagree on {', '.join(sorted(differ))}" if differ else ""
 
 
 def forks(count=8):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import tracemalloc
+from functools import cache
 
 import numpy as np
 import pytest
@@ -79,6 +80,7 @@ def problem_of(loss, y, rows=None, **more):
     return Problem.on_centres(rows or rows_of(), y, loss, RIDGE, **more)
 
 
+@cache
 def matrices():
     def gaussian(A, B):
         return np.exp(-((A[:, None] - B) ** 2).sum(axis=2) / (2 * 0.8**2))

@@ -45,6 +45,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+POWER = 2.5  # of the rows of a leaf, that its fit takes: between squares and cubes
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,15 @@ class LocalFunction:
         The leaf of each row.
     intercepts : array
         b, for each leaf and output.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> tree = Tree(np.ones((1, 1)), np.zeros(1))  # left and right of 0
+    >>> X, c = np.array([[-1.0], [1.0]]), np.array([3.0, 1.0])
+    >>> f = LocalFunction(Linear(), tree, Linear().points(X), c, np.array([0, 1]), np.zeros(2))
+    >>> f([[-2.0], [2.0]])
+    array([6., 2.])
     """
 
     kernel: Kernel
@@ -146,7 +156,7 @@ def fit_locally(
     """Ridge fits in the leaves of a tree that is grown in a metric, in about so many seconds.
 
     Leaves are as large as the time allows. A leaf that equal rows make larger than twice the others
-    is fitted to some of them.
+    is fitted to some of them, and so are the last ones where others took longer than was foreseen.
 
     >>> from mercer.kernels import Exponential
     >>> X = np.random.default_rng(0).uniform(size=(4000, 1))
@@ -155,6 +165,7 @@ def fit_locally(
     >>> bool(abs(f([[0.5]]) - np.sin(25.0)) < 0.01), solution.status.converged
     (True, True)
     """
+    begun, spent = time.perf_counter(), 0.0
     points: Any = sample.points
     rows = np.asarray(as_numpy(points.data), np.float64)
     depth = _depth(kernel, sample, alpha, seconds)
@@ -163,22 +174,31 @@ def fit_locally(
     coefficients = np.zeros(sample.targets.shape)
     intercepts = np.zeros((2**depth, sample.targets.shape[1]))
     order, starts = _grouped(places, 2**depth)
-    objective, worst = 0.0, 0.0
+    objective, worst, used = 0.0, 0.0, 0
     for leaf in range(2**depth):
         own = order[starts[leaf] : starts[leaf + 1]]
-        own = own[:: math.ceil(len(own) / most)] if len(own) else own
         if not len(own):
             intercepts[leaf] = as_numpy(sample.mean(sample.targets))
             continue
+        left = max((seconds - (time.perf_counter() - begun)) / (2**depth - leaf), 1e-9)
+        late = (spent / left) ** (1.0 / POWER)  # spent on a leaf so far, over what is left for one
+        late = min(late, len(own) / TUNING.fewest)
+        own = own[:: math.ceil(max(len(own) / most, late, 1.0))]
+        used += len(own)
+        started = time.perf_counter()
         fit = RidgeFit(kernel, sample.take(own))
         c = fit.coefficients(alpha / fit.scale)
         coefficients[own], intercepts[leaf] = as_numpy(c), as_numpy(fit.intercept)
         value, residual = _checked(fit, c, alpha)
         objective, worst = objective + value, max(worst, residual)
+        own_seconds = (time.perf_counter() - started) * (most / 2.0 / len(own)) ** POWER
+        spent = own_seconds if leaf == 0 else 0.9 * spent + 0.1 * own_seconds
     message = (
         f"Solved in each of {2**depth} leaves of {len(sample) // 2**depth} rows by a Cholesky "
         f"factorisation; the largest relative residual is {worst:.1g}."
     )
+    if used < len(sample):
+        message += f" {len(sample) - used} rows were left out of leaves that would take too long."
     f = LocalFunction(kernel, tree, points, coefficients, places, intercepts)
     solved = Status(worst < 1e-6, message)
     return f, Solution(coefficients, solved, objective / len(sample), worst)
@@ -197,7 +217,7 @@ def _depth(kernel: Kernel, sample: Sample, alpha: float, seconds: float) -> int:
     one = time.perf_counter() - begun
     while len(sample) / 2**depth > TUNING.fewest:
         size = len(sample) / 2**depth
-        if 2**depth * one * (size / tried) ** 2.5 <= seconds:  # from squares to cubes
+        if 2**depth * one * (size / tried) ** POWER <= seconds:
             break
         depth += 1
     return depth

@@ -151,7 +151,8 @@ class RidgesOnCentres:
         self.whole.hessians.current, self.shared.hessians = self.hessian, self.whole.hessians
         self.ridges = problem.array(np.repeat(ridges, outputs))
         self.side = xp.concat([-start.gradient] * len(ridges), axis=1)
-        self.at_zero = xp.concat([held.rest.shares @ problem.y_columns**2] * len(ridges))  # 2J(0)
+        squares = xp.sum(held.rest.shares[:, None] * problem.y_columns**2, axis=0)
+        self.at_zero = xp.concat([squares] * len(ridges))  # 2J(0)
         columns = self._solved()
         self.points = [
             self._point(held, ridge, columns[k * outputs : (k + 1) * outputs])

@@ -440,14 +440,18 @@ class SampledHessian:
         del self.columns
         mirror(columns, 0, len(columns))
         np.fill_diagonal(columns, diagonal)
-        border = None if self.floor is None else (columns[:size, -1].copy(), diagonal[-1])
+        border = None
+        if self.floor is not None:
+            border = columns[:size, -1].copy(), float(diagonal[-1]) + self.floor
         inner = columns if border is None else np.asfortranarray(columns[:size, :size])
         del columns
         # Of LAPACK's drivers this one takes the least memory; its threads wait for each other after
         # every reflection, which on a busy machine takes ten times as long as one thread.
         with single_threaded_blas():
-            pairs = scipy.linalg.eigh(inner, overwrite_a=True, driver="evr", check_finite=False)
-        return SpectralHessian(*pairs, border, self.floor)
+            values, vectors = scipy.linalg.eigh(
+                inner, overwrite_a=True, driver="evr", check_finite=False
+            )
+        return SpectralHessian(values, vectors, border)
 
     def solve(self, residual: np.ndarray) -> np.ndarray:
         """P⁻¹r."""
@@ -523,9 +527,9 @@ class GeneralHessian:
         size, basis, moments = self.space.size, self.space.basis, self.moments
         border = None
         if self.floor is not None:
-            border = basis.pull(moments[:size, -1:])[:, 0], float(moments[-1, -1])
+            border = basis.pull(moments[:size, -1:])[:, 0], float(moments[-1, -1]) + self.floor
         inner = basis.pull(basis.pull(moments[:size, :size]).T)
-        return SpectralHessian(*linalg.eigen(0.5 * (inner + inner.T)), border, self.floor)
+        return SpectralHessian(*linalg.eigen(0.5 * (inner + inner.T)), border)
 
     def solve(self, residual: Array) -> Array:
         """P⁻¹r."""
@@ -548,16 +552,16 @@ class GeneralHessian:
 class SpectralHessian:
     """P = UDUᵀ + λI for any λ, or one for each column, from one eigendecomposition.
 
-    The row and column of an intercept are eliminated.
+    The row and column of an intercept, its `border`, are eliminated.
     """
 
     space: Any = None
 
-    def __init__(self, values: Array, vectors: Array, border: Any, floor: float | None) -> None:
+    def __init__(self, values: Array, vectors: Array, border: tuple[Array, float] | None) -> None:
         self.values, self.vectors = namespace(values).clip(values, min=0.0)[:, None], vectors
-        if border is not None:
-            self.cross, self.total = vectors.T @ border[0][:, None], float(border[1]) + floor
         self.bordered = border is not None
+        if border is not None:
+            self.cross, self.total = vectors.T @ border[0][:, None], border[1]
 
     def factorise(self, ridge: Any) -> None:
         """Take another λ, or a row of them."""

@@ -65,6 +65,11 @@ class Case:
         """By how much rounding may move K(X, X)."""
         return self.bound(self.x, self.x)
 
+    @cached_property
+    def block_slack(self) -> np.ndarray:
+        """By how much rounding may move K(X, Y)."""
+        return self.bound(self.x, self.y)
+
     def gram(self, x: PointSet, y: PointSet | None = None) -> Gram:
         return Gram(self.kernel, x, y)
 
