@@ -18,7 +18,7 @@ from mercer.checks import check_count, check_positive
 from mercer.estimators.inputs import admit_points, as_column
 from mercer.estimators.ridge import KernelRidge
 from mercer.features.centres import AnyChoice
-from mercer.features.inputs import KernelInput, KernelLike, length
+from mercer.features.inputs import KernelInput, KernelLike, dense, length
 from mercer.functions import RKHSFunction
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
@@ -111,10 +111,10 @@ class KernelDensity(KernelInput, BaseEstimator):
         if len(far) and self.bandwidth_ is not None:
             # From distances, where the sum itself underflows; points without weight have none.
             weighted = np.flatnonzero(self._shares)
-            points, shares = _dense(self.X_fit_[weighted]), self._shares[weighted]
+            points, shares = dense(self.X_fit_[weighted]), self._shares[weighted]
             for start, stop in spans(len(far), FAR_ROWS):
                 rows = far[start:stop]
-                ratios = cdist(_dense(X[rows]), points) / self.bandwidth_
+                ratios = cdist(dense(X[rows]), points) / self.bandwidth_
                 exponents = -0.5 * ratios**2 if self.kernel == "gaussian" else -ratios
                 logarithms[rows] = logsumexp(exponents, axis=1, b=shares)
         return logarithms - self.log_normalizer_
@@ -134,7 +134,7 @@ class KernelDensity(KernelInput, BaseEstimator):
         random = generator(random_state)
         rows = random.choice(len(self._shares), n_samples, p=self._shares)
         noise = random.standard_normal((n_samples, self.X_fit_.shape[1]))
-        return _dense(self.X_fit_[rows]) + noise * np.asarray(self.kernel_.lengthscale)
+        return dense(self.X_fit_[rows]) + noise * np.asarray(self.kernel_.lengthscale)
 
     def _bandwidth(self, n: int, width: int) -> float:
         if self.bandwidth == "scott":
@@ -147,11 +147,6 @@ class KernelDensity(KernelInput, BaseEstimator):
             )
         check_positive(self, "bandwidth", self.bandwidth)
         return float(self.bandwidth)
-
-
-def _dense(rows: Any) -> np.ndarray:
-    dense = rows.toarray() if hasattr(rows, "toarray") else rows
-    return np.asarray(dense, np.float64)
 
 
 def _log_integral(kernel: Kernel, width: int) -> float:

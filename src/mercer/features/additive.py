@@ -20,6 +20,7 @@ from mercer.checks import check_count, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.features.fourier import FourierFeatures
 from mercer.features.frequencies import TURN
+from mercer.features.inputs import dense
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import (
     AdditiveChiSquared,
@@ -49,7 +50,7 @@ class _SampledSpectrum(FeatureMap):
         return self.n_features_in_ * (2 * self._count + 1)
 
     def _columns(self, X: Any) -> np.ndarray:
-        rows = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
+        rows = dense(X)
         self.kernel_.points(rows)  # refuses what is negative
         return rows
 
@@ -268,7 +269,7 @@ class SkewedChi2Sampler(FourierFeatures):
         return tags
 
     def _logarithms(self, X: Any) -> np.ndarray:
-        rows = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
+        rows = dense(X)
         self.kernel_.points(rows)
         return np.log(rows + rows.dtype.type(self.skewedness))
 

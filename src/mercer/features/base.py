@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import namespace
 from mercer.checks import check_between, check_nonnegative
 from mercer.features.bases import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from mercer.features.inputs import KernelInput, from_tensor, is_foreign, length, placed_like
+from mercer.features.inputs import KernelInput, dense, from_tensor, is_foreign, length, placed_like
 from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
@@ -243,10 +243,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
 def dense_pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Rows of two arrays of one shape, in float64: the pairs whose errors are asked for."""
-    first, second = (
-        np.asarray(part.toarray() if scipy.sparse.issparse(part) else from_tensor(part), np.float64)
-        for part in (X, Y)
-    )
+    first, second = (dense(from_tensor(part)).astype(np.float64) for part in (X, Y))
     if first.shape != second.shape or first.ndim != 2:
         raise ValueError(
             f"pairs are rows of two arrays of one shape; got {first.shape} and {second.shape}."

@@ -7,12 +7,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from mercer.features.base import Fill
 from mercer.features.fourier import FourierFeatures
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
-from mercer.features.inputs import KernelLike
+from mercer.features.inputs import KernelLike, dense
 from mercer.kernels import laws
 from mercer.kernels.measures import Seed, generator
 
@@ -115,9 +114,8 @@ class Fastfood(FourierFeatures):
         scales = None if (self.scales_ == 1.0).all() else self.scales_.astype(dtype)
 
         def turns(rows: Any, out: np.ndarray) -> None:
-            dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
-            dense = np.ascontiguousarray(dense if scales is None else dense * scales)
-            compiled.fastfood(dense, matrices, out)
+            points = dense(rows) if scales is None else dense(rows) * scales
+            compiled.fastfood(np.ascontiguousarray(points), matrices, out)
 
         return turns
 

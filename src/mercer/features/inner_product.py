@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_nonnegative, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
+from mercer.features.inputs import dense
 from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
 from mercer.kernels.inner_product import Polynomial
@@ -27,7 +28,7 @@ class Appended:
     bias: float
 
     def __call__(self, X: Any) -> Any:
-        rows = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
+        rows = dense(X)
         return np.column_stack([rows, np.full(len(rows), self.bias, rows.dtype)])
 
 
@@ -231,8 +232,7 @@ class TensorSketch(FeatureMap):
             spectrum: Any = None
             for sketch, constant in zip(sketches, constants, strict=True):
                 counted = rows @ sketch
-                dense = counted.toarray() if scipy.sparse.issparse(counted) else counted
-                transformed = scipy.fft.rfft(dense + constant, axis=1)
+                transformed = scipy.fft.rfft(dense(counted) + constant, axis=1)
                 spectrum = transformed if spectrum is None else spectrum * transformed
             out[:] = scipy.fft.irfft(spectrum, count, axis=1)
 

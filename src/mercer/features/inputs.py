@@ -343,6 +343,11 @@ def is_plain(X: Any) -> bool:
     return type(X) is np.ndarray and X.ndim == 2 and X.dtype in (np.float64, np.float32)
 
 
+def dense(rows: Any) -> np.ndarray:
+    """Rows as an array of NumPy, also those of a sparse matrix."""
+    return rows.toarray() if scipy.sparse.issparse(rows) else np.asarray(rows)
+
+
 def length(X: Any) -> int:
     """The number of rows of an array, a sparse matrix, a table or a list."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)

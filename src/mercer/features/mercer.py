@@ -11,11 +11,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
+from mercer.features.inputs import dense
 from mercer.kernels.eigensystems import Eigensystem, Torus, eigensystem
 from mercer.kernels.measures import Seed, generator
 from mercer.kernels.radial import Gaussian
@@ -105,8 +105,7 @@ class MercerFeatures(FeatureMap):
             roots = np.sqrt(self.eigenvalues_)
 
         def fill(rows: Any, out: np.ndarray) -> None:
-            dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
-            out[:] = system.functions(dense.astype(np.float64), self.indices_) * roots
+            out[:] = system.functions(dense(rows).astype(np.float64), self.indices_) * roots
 
         return fill
 
