@@ -1,6 +1,6 @@
 """Learned kernels and other methods on sixteen tables; what they reach is stored in a file.
 
-    python -m benchmarks.learned_peers [--rows N] [--splits N] [--tables A,B] [--methods A,B]
+    python -m benchmarks.learned_peers [--rows N] [--splits N] [--tables A,B] [--methods "A;B"]
         [--again METHOD] [--processes N] [--cores N]
 
 What is stored already is not run again, but for a method that is named with --again; so ours, which
@@ -374,10 +374,10 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--methods", default=";".join(METHODS), help="with ; between them")
     parser.add_argument("--again", choices=METHODS, help="forget this method's results, run it")
     parser.add_argument("--processes", type=int, default=1, help="fits at the same time")
     parser.add_argument("--cores", type=int, default=2, help="of each of several processes")
     options = parser.parse_args()
-    names = options.tables.split(","), options.methods.split(",")
+    names = options.tables.split(","), options.methods.split(";")
     run(options.rows, options.splits, *names, options.again, options.processes, options.cores)
