@@ -30,7 +30,7 @@ pytest     = $(bin)/python -m pytest -n $(WORKERS) --dist loadfile
 demo: $(installed)-cli
 	$(bin)/mercer demo
 
-# MEASURE=--cov makes the same run count the lines it reached, which takes a third longer.
+# MEASURE=--cov makes the same run count the lines it reached: see tests/conftest.py.
 test: $(installed)-test
 	$(pytest) $(MEASURE)
 
@@ -82,7 +82,7 @@ test-gpu: $(VENV)-gpu/.installed $(installed)-test
 		tests/distributed/test_cards.py tests/evaluation/test_streamed.py \
 		tests/evaluation/test_gpu_compiles.py tests/evaluation/test_executions.py tests/solvers/test_array_libraries.py
 
-test-gpu-quick:
+test-gpu-quick: $(VENV)-gpu/.installed $(installed)-test
 	@$(MAKE) --no-print-directory test-gpu GPU_TESTS='-k "$(SHARP)"'
 
 $(VENV)-gpu/.installed: | $(bin)/python

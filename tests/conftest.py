@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+import threading
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Before NumPy is loaded: with a thread for each core in each worker, threads wait for one
@@ -39,7 +41,62 @@ def pytest_collection():
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000)  # the compiler makes objects by the million, and few cycles
         gc.enable()
+
+
+# ---- coverage ------------------------------------------------------------------------------------
+#
+# While the tracer of coverage is set, CPython 3.11 takes half as long again for all code, measured
+# or not. So it stops where the code of others runs at length.
+
+
+def _watching():
+    """The tracer of coverage, if it is set."""
+    tracer = sys.gettrace()
+    return tracer if hasattr(tracer, "stop") and hasattr(tracer, "start") else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Measure what our own tests reach: those of scikit-learn, on our classes, are not traced.
+
+    Nor is Numba's compiler, but in the tests of evaluation, which reach what writes code for it.
+    """
+    tracer, folder = _watching(), item.path.parent.name
+    if tracer is None or folder == "evaluation":
+        return (yield)
+    cases = item.callspec.params if hasattr(item, "callspec") else {}
+    if folder == "drop_in" or {"estimator", "check"} <= cases.keys():
+        tracer.stop()
+        try:
+            return (yield)
+        finally:
+            tracer.start()
+    with _unwatched_compiler():
+        return (yield)
+
+
+def _unwatched_compiler():
+    from numba.core.event import Listener, install_listener
+
+    class Unwatched(Listener):
+        of_thread = threading.local()
+
+        def on_start(self, event):
+            self.of_thread.stopped = getattr(self.of_thread, "stopped", [])
+            self.of_thread.stopped.append(tracer := _watching())
+            if tracer:
+                tracer.stop()
+
+        def on_end(self, event):
+            if self.of_thread.stopped and (tracer := self.of_thread.stopped.pop()):
+                tracer.start()
+
+    return install_listener("numba:compiler_lock", Unwatched())
+
+
+# ---- arrays --------------------------------------------------------------------------------------
 
 
 def _library(name):
