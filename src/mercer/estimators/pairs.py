@@ -326,7 +326,8 @@ class OneVersusOne:
         gram = Gram(self.gram.kernel, points, None, self.gram.memory)
         if not SingleRows.suit(gram):
             return None
-        rows, found = SingleRows(gram), [()] * len(self.pairs)  # type: list[Any]
+        rows = SingleRows(gram)
+        found: list[Any] = [None] * len(self.pairs)
         parts = [costs[slice(*self.span(code))] for code in range(self.classes)]
 
         def with_rows(k: int) -> None:
