@@ -327,7 +327,7 @@ class OneVersusOne:
         if not SingleRows.suit(gram):
             return None
         rows = SingleRows(gram)
-        results: list[Any] = [()] * len(self.pairs)  # α and the other numbers of each pair
+        found: list[Any] = [None] * len(self.pairs)
         parts = [costs[slice(*self.span(code))] for code in range(self.classes)]
 
         def with_rows(k: int) -> None:
@@ -337,7 +337,7 @@ class OneVersusOne:
             most = TUNING.rows_of_large if large else math.ceil(TUNING.few_rows * size)
             work = TwoClasses(size, solver.tolerance, limit, most)
             places = self.span(i)[0], self.span(j)[0]
-            *results[k], used = work.solve_by_rows(rows, places, (parts[i], parts[j]))
+            *found[k], used = work.solve_by_rows(rows, places, (parts[i], parts[j]))
             self.gram.evaluations += used * size
 
         def with_blocks(k: int) -> None:
@@ -346,10 +346,10 @@ class OneVersusOne:
             matrix, split = self._matrix(points.take(both), None, np.float64), len(parts[i])
             blocks = matrix[:split, :split], matrix[:split, split:], matrix[split:, split:]
             work = TwoClasses(len(both), solver.tolerance, limit)
-            results[k] = work.solve(*blocks, (parts[i], parts[j]), results[k][0])
+            found[k] = work.solve(*blocks, (parts[i], parts[j]), found[k][0])
 
         def unsolved(some: Sequence[int]) -> list[int]:
-            open_ones = relative_gaps(np.array([results[k][1:] for k in some])) > solver.tolerance
+            open_ones = relative_gaps(np.array([found[k][1:] for k in some])) > solver.tolerance
             return [k for k, still in zip(some, open_ones, strict=True) if still]
 
         count = len(self.pairs)
@@ -363,7 +363,7 @@ class OneVersusOne:
             run(with_rows, rest, threads)
             small = self._pair_sizes <= TUNING.one_call
             run(with_blocks, [k for k in unsolved(range(count)) if small[k]], threads)
-        return np.concatenate([one[0] for one in results]), np.array([one[1:] for one in results])
+        return np.concatenate([one[0] for one in found]), np.array([one[1:] for one in found])
 
     def _by_blocks(
         self, solver: DualAscent, points: PointSet, costs: np.ndarray, limit: int

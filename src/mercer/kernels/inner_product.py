@@ -129,7 +129,7 @@ class Polynomial(Kernel):
     def features(self, x: PointSet) -> np.ndarray:
         """Monomials of (x, √b) of degree r, each times the root of its multinomial coefficient.
 
-        They have the precision of x, or float64 where they are beyond float32.
+        They have the precision of x, or float64 where they are beyond the range of float32.
         """
         rows = _with_bias(x, self.bias)
         single, rows = rows.dtype == np.float32, rows.astype(np.float64)
@@ -139,7 +139,9 @@ class Polynomial(Kernel):
             scale = math.sqrt(math.factorial(self.degree) / repeats)
             columns.append(scale * np.prod(rows[:, chosen], axis=1))
         features = np.stack(columns, axis=1)
-        fits = single and np.abs(features).max(initial=0.0) < np.finfo(np.float32).max
+        largest, single_range = np.abs(features).max(initial=0.0), np.finfo(np.float32)
+        least = single_range.tiny / single_range.eps  # below it digits of smaller ones are lost
+        fits = single and (largest == 0.0 or least < largest < single_range.max)
         return features.astype(np.float32) if fits else features
 
 

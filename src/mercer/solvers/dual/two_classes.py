@@ -282,9 +282,8 @@ class TwoClasses:
 
         `costs` are those of both classes; `start` is an α within the bounds whose sum is 0.
         """
-        layout = np.ascontiguousarray  # one layout is compiled
-        source = Source(layout(first), layout(between), layout(second), *NO_ROWS)
-        return self._solved(source, costs, start)[:6]
+        a, b, c = map(np.ascontiguousarray, (first, between, second))  # one layout is compiled
+        return self._solved(Source(a, b, c, *NO_ROWS), costs, start)[:6]
 
     def solve_by_rows(
         self, rows: SingleRows, places: tuple[int, int], costs: tuple[np.ndarray, np.ndarray]
