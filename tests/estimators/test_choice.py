@@ -106,3 +106,9 @@ def test_a_time_limit_ends_a_fit_and_is_named(loss):
     model = KernelClassifier(loss, 1e-7, tol=1e-12, time_limit=1e-9)
     with pytest.warns(Warning, match="time limit"):
         model.fit(np.repeat(X, 6, axis=0), RNG.integers(0, 2, 1200))
+
+
+def test_centres_of_rows_that_are_all_zero():
+    """K is 0 there, so that none of the centres is independent: the function is 0."""
+    rows = np.zeros((2, 2))
+    assert (KernelRidge(centres=3).fit(rows, [1.0, 2.0]).predict(rows) == 0.0).all()

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from mercer import SVC, SVR, KernelClassifier, KernelRidge, NuSVR, OneClassSVM
+from mercer import (
+    SVC,
+    SVR,
+    KernelClassifier,
+    KernelRidge,
+    KernelRidgeClassifier,
+    NuSVR,
+    OneClassSVM,
+)
 from mercer.features.centres import Greedy
 from mercer.kernels import Gaussian, PairKernel
 
@@ -26,6 +34,7 @@ VALUES, LABELS = np.sin(3 * X[:, 0]) + X[:, 1], np.where(X[:, 0] * X[:, 1] > 0, 
         (SVC(kernel=Gaussian(0.8)), LABELS),
         (SVC(kernel=Gaussian(0.8)), (3 * (X[:, 0] + 1)).astype(int)),
         (KernelClassifier(kernel=Gaussian(0.8)), LABELS),
+        (KernelRidgeClassifier(kernel=Gaussian(0.8)), LABELS),
         (OneClassSVM(kernel=Gaussian(0.8), nu=0.3), None),
     ],
     ids=lambda value: type(value).__name__,

@@ -23,6 +23,7 @@ from mercer.estimators.fitting import is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
 from mercer.estimators.ridge import KernelRidge
+from mercer.estimators.smaller import compress
 from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput
 from mercer.functions import RKHSFunction
@@ -101,7 +102,7 @@ class _Learned(CallbackSupportMixin, KernelInput):
     device: Any = None
     feature_importances_: np.ndarray = field(init=False)
 
-    certificate = certificate
+    certificate, compress = certificate, compress
 
     def _candidates(self, blocks: Sequence[np.ndarray]) -> Sequence[Candidate]:
         """The kernels with the form of their metric that are compared; blocks are of categories."""

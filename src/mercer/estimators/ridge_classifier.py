@@ -15,6 +15,7 @@ from mercer.checks import check_positive
 from mercer.estimators.certified import certificate
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at
 from mercer.estimators.ridge import KernelRidge
+from mercer.estimators.smaller import compress
 from mercer.estimators.uncertainty import RidgeSmoother
 from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelLike
@@ -97,7 +98,7 @@ class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
 
-    certificate = certificate
+    certificate, compress = certificate, compress
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""

@@ -567,7 +567,7 @@ def _on_centres(
     tolerance: float | None = None,
 ) -> Candidate:
     n, dtype, asked = len(points), str(points.dtype), count
-    count = _independent(kernel, points, asked, rates)
+    count = max(1, _independent(kernel, points, asked, rates))  # K may be 0 on these points
     goal = max(default_tolerance(loss, dtype), tolerance or 0.0)
     solver = Newton(None if tolerance is None else goal)
     sample = sample_size(n, count, goal, rates.width, outputs)
