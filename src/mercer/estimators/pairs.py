@@ -43,8 +43,7 @@ class Tuning:
         Of the rows of a pair, up to which computing them one by one beats computing blocks: a value
         takes half as long again, and pairs do not share those of a class.
     rows_of_large : int
-        The same of pairs beyond `one_call`, whose own way is quicker: a vain trial takes a tenth of
-        its time.
+        The same of a single pair and of pairs beyond `one_call`, whose own way is quicker.
     tried : int
         Pairs at most that say whether the others need few rows.
     """
@@ -55,7 +54,7 @@ class Tuning:
     grouped: int = 400
     by_rows: int = 256
     few_rows: float = 0.125
-    rows_of_large: int = 64
+    rows_of_large: int = 32
     tried: int = 8
 
 
@@ -333,7 +332,7 @@ class OneVersusOne:
         def with_rows(k: int) -> None:
             i, j = self.pairs[k]
             size = len(parts[i]) + len(parts[j])
-            large = size > TUNING.one_call
+            large = size > TUNING.one_call or len(self.pairs) == 1
             most = TUNING.rows_of_large if large else math.ceil(TUNING.few_rows * size)
             work = TwoClasses(size, solver.tolerance, limit, most)
             places = self.span(i)[0], self.span(j)[0]
