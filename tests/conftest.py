@@ -61,8 +61,8 @@ def _watching():
 def pytest_runtest_call(item):
     """Measure what our own tests reach: those of scikit-learn, on our classes, are not traced.
 
-    Nor is Numba's compiler, but in the tests of evaluation, which reach what writes code for it, nor
-    the fuzz tests: an interruption that comes while the tracer holds its lock would never end.
+    Nor is Numba's compiler, but in the tests of evaluation, which reach what writes code for it.
+    Nor are fuzz tests: an interruption that comes while the tracer holds its lock would never end.
     """
     tracer, folder = _watching(), item.path.parent.name
     if tracer is None or folder == "evaluation":
