@@ -357,7 +357,8 @@ class OneVersusOne:
         threads = thread_count()
         with single_threaded_blas():
             run(with_rows, first, threads)
-            if 2 * len(unsolved(first)) > len(first):
+            # a pair that is unsolved pays twice, for its rows and for its matrix
+            if 4 * len(unsolved(first)) > len(first):
                 return None
             run(with_rows, rest, threads)
             small = self._pair_sizes <= TUNING.one_call
