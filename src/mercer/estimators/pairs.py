@@ -46,6 +46,9 @@ class Tuning:
         The same of a single pair and of pairs beyond `one_call`, whose own way is quicker.
     tried : int
         Pairs at most that say whether the others need few rows.
+    unsolved : float
+        Of those, up to which the others are solved by rows: a pair that needs more pays twice, for
+        its rows and for its matrix. With ½, eleven classes that overlap took 1.6 times as long.
     """
 
     one_matrix: int = 2048
@@ -56,6 +59,7 @@ class Tuning:
     few_rows: float = 0.125
     rows_of_large: int = 32
     tried: int = 8
+    unsolved: float = 0.25
 
 
 TUNING = Tuning()
@@ -326,7 +330,7 @@ class OneVersusOne:
         if not SingleRows.suit(gram):
             return None
         rows = SingleRows(gram)
-        found: list[Any] = [None] * len(self.pairs)
+        results: list[Any] = [None] * len(self.pairs)
         parts = [costs[slice(*self.span(code))] for code in range(self.classes)]
 
         def with_rows(k: int) -> None:
@@ -336,7 +340,7 @@ class OneVersusOne:
             most = TUNING.rows_of_large if large else math.ceil(TUNING.few_rows * size)
             work = TwoClasses(size, solver.tolerance, limit, most)
             places = self.span(i)[0], self.span(j)[0]
-            *found[k], used = work.solve_by_rows(rows, places, (parts[i], parts[j]))
+            *results[k], used = work.solve_by_rows(rows, places, (parts[i], parts[j]))
             self.gram.evaluations += used * size
 
         def with_blocks(k: int) -> None:
@@ -345,10 +349,10 @@ class OneVersusOne:
             matrix, split = self._matrix(points.take(both), None, np.float64), len(parts[i])
             blocks = matrix[:split, :split], matrix[:split, split:], matrix[split:, split:]
             work = TwoClasses(len(both), solver.tolerance, limit)
-            found[k] = work.solve(*blocks, (parts[i], parts[j]), found[k][0])
+            results[k] = work.solve(*blocks, (parts[i], parts[j]), results[k][0])
 
         def unsolved(some: Sequence[int]) -> list[int]:
-            open_ones = relative_gaps(np.array([found[k][1:] for k in some])) > solver.tolerance
+            open_ones = relative_gaps(np.array([results[k][1:] for k in some])) > solver.tolerance
             return [k for k, still in zip(some, open_ones, strict=True) if still]
 
         count = len(self.pairs)
@@ -357,13 +361,12 @@ class OneVersusOne:
         threads = thread_count()
         with single_threaded_blas():
             run(with_rows, first, threads)
-            # a pair that is unsolved pays twice, for its rows and for its matrix
-            if 4 * len(unsolved(first)) > len(first):
+            if len(unsolved(first)) > TUNING.unsolved * len(first):
                 return None
             run(with_rows, rest, threads)
             small = self._pair_sizes <= TUNING.one_call
             run(with_blocks, [k for k in unsolved(range(count)) if small[k]], threads)
-        return np.concatenate([one[0] for one in found]), np.array([one[1:] for one in found])
+        return np.concatenate([one[0] for one in results]), np.array([one[1:] for one in results])
 
     def _by_blocks(
         self, solver: DualAscent, points: PointSet, costs: np.ndarray, limit: int
