@@ -13,6 +13,7 @@ import scipy.optimize
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mercer.features.centres import RandomlyPivoted
 from mercer.kernels import Exponential, Gaussian
 from mercer.losses import (
     Absolute,
@@ -559,3 +560,17 @@ def test_rows_are_not_stored_beyond_the_memory_budget():
         assert stores_rows(problem, 100) is expected
     squared = Problem.on_centres(Gram(KERNEL, rows.x, rows.y), labels, Squared(), 1e-3)
     assert not stores_rows(squared, 100)
+
+
+def test_rows_of_the_preconditioner_follow_leverages_where_many_lie_far_out(monkeypatch):
+    """None of these rows has much leverage, but there are many, in directions that few have."""
+    x = np.random.default_rng(0).standard_t(3.0, (12_000, 2)).astype(np.float32)
+    kernel = Gaussian(0.5)
+    centres = RandomlyPivoted(250, random_state=0).choose(kernel, x[:3_000]).points
+    card = dataclasses.replace(preconditioners.SAMPLING, first=2, entry=1.0, coordinate=0.0)
+    monkeypatch.setattr(preconditioners, "SAMPLING", card)  # passes are quick there
+    gram = Gram(kernel, kernel.points(x), centres)
+    problem = Problem.on_centres(gram, np.sin(x.sum(axis=1)), Squared(), 1e-5)
+    solution = Newton().solve(problem)
+    assert solution.status.converged
+    assert sum(solution.history["inner_steps"]) < 40
