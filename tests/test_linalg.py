@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer.errors import NotPositiveDefiniteError
 from mercer.linalg import Factor, cholesky, eigen, qr, symmetric_solve, triangular_solve
-from mercer.linalg.panels import Tuning, factor_in_panels
+from mercer.linalg.panels import Tuning, clear_small, factor_in_panels
 from mercer.linalg.thin import Tuning as ThinTuning
 from mercer.linalg.thin import thin_product
 
@@ -513,3 +514,19 @@ def test_bits_of_thin_products_do_not_depend_on_threads():
     with threadpool_limits(1):
         alone = thin_product(A, V)
     assert np.array_equal(thin_product(A, V), alone)
+
+
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_small_numbers_are_cleared_without_a_copy(order):
+    array = np.random.default_rng(0).standard_normal((1_000, 800)).astype(np.float32)
+    array[::7] *= 1e-25
+    wanted = np.where(np.abs(array) >= 2.0**-60, array, 0)
+    if order == "strided":
+        array = np.repeat(array, 2, axis=1)[:, ::2]
+    array = np.asfortranarray(array) if order == "F" else array
+    tracemalloc.start()
+    clear_small(array)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * array.nbytes
+    np.testing.assert_array_equal(array, wanted)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
+from mercer.runtime.threads import spans
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -49,6 +51,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+IN_CACHE = 1 << 16  # numbers of float32 that are looked at together
 
 
 def factor_lower_triangle(columns: np.ndarray, tuning: Tuning = TUNING) -> int:
@@ -165,8 +168,12 @@ def clear_small(array: np.ndarray, tuning: Tuning = TUNING) -> None:
     >>> small.tolist()
     [[1.0, 0.0]]
     """
-    if array.dtype == np.float32:
-        array *= np.abs(array) >= tuning.smallest
+    if array.dtype != np.float32:
+        return
+    lines = array.T if array.flags.f_contiguous else array
+    for start, stop in spans(len(lines), max(1, IN_CACHE // max(1, lines[:1].size))):
+        part = lines[start:stop]  # what is compared takes no memory beside a large array
+        part *= np.abs(part) >= tuning.smallest
 
 
 def _into(place: np.ndarray, result: np.ndarray) -> None:

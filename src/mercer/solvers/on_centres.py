@@ -765,6 +765,7 @@ class OnCentres:
         problem, ridge, at = self.problem, self.ridge, self._evaluation(point, loss)
         slopes, moments = self._centred(point)
         assert self.basis.factor is not None
+        self.hessians.current = None  # the other factor takes its memory
         matrix = problem.penalty_operator.astype(np.float64).dense()
         beta = self.basis.coefficients(at.v)
         gradient = self.basis.factor.lower @ moments + ridge * (matrix @ beta)
