@@ -13,7 +13,7 @@ import scipy.optimize
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mercer.kernels import Exponential, Gaussian
+from mercer.kernels import Exponential, Gaussian, Laplacian
 from mercer.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -559,3 +559,15 @@ def test_rows_are_not_stored_beyond_the_memory_budget():
         assert stores_rows(problem, 100) is expected
     squared = Problem.on_centres(Gram(KERNEL, rows.x, rows.y), labels, Squared(), 1e-3)
     assert not stores_rows(squared, 100)
+
+
+@pytest.mark.parametrize("ridge", [1e-7, 1e-8])
+def test_float32_moments_that_rounding_has_made_indefinite_are_factored(ridge):
+    """A flat kernel nearly has the constant among its functions, up to the rounding of the sums."""
+    rows = np.random.default_rng(2).standard_normal((1500, 3))
+    y, kernel, values = np.sin(rows.sum(axis=1)), Laplacian(1000.0), []
+    for points in (rows, rows.astype(np.float32)):
+        gram = kernel.gram(points, points[:400])
+        problem = Problem.on_centres(gram, y, Squared(), ridge, None, fit_intercept=True)
+        values.append(Newton(1e-3).solve(problem).objective)
+    assert values[1] == pytest.approx(values[0], rel=1e-2)
