@@ -160,6 +160,16 @@ def test_d2_sampling_has_its_law():
     assert np.abs(counted / draws - chances).max() < 4 * np.sqrt(0.25 / draws)
 
 
+@pytest.mark.parametrize("regularization", [None, 1e-9])
+def test_leverage_scores_of_a_flat_kernel_do_not_depend_on_the_precision(regularization):
+    points = np.random.default_rng(0).standard_normal((400, 3)).astype(np.float32)
+    choice = LeverageScores(20, regularization=regularization, random_state=0)
+    low, high = (
+        choice.choose(Gaussian(30.0), points.astype(dtype)).scores for dtype in ("f4", "f8")
+    )
+    assert low == pytest.approx(high, rel=1e-3)
+
+
 def test_leverage_scores_are_near_the_exact_ones():
     X = cloud(600, 2)
     ridge = 1e-3

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mercer.features.centres import RandomlyPivoted
-from mercer.kernels import Exponential, Gaussian
+from mercer.kernels import Exponential, Gaussian, Laplacian
 from mercer.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -590,3 +590,15 @@ def test_rows_of_the_preconditioner_follow_leverages_where_many_lie_far_out(monk
     solution = Newton().solve(problem)
     assert solution.status.converged
     assert sum(solution.history["inner_steps"]) < 40
+
+
+@pytest.mark.parametrize("ridge", [1e-7, 1e-8])
+def test_float32_moments_that_rounding_has_made_indefinite_are_factored(ridge):
+    """A flat kernel nearly has the constant among its functions, up to the rounding of the sums."""
+    rows = np.random.default_rng(2).standard_normal((1500, 3))
+    y, kernel, values = np.sin(rows.sum(axis=1)), Laplacian(1000.0), []
+    for points in (rows, rows.astype(np.float32)):
+        gram = kernel.gram(points, points[:400])
+        problem = Problem.on_centres(gram, y, Squared(), ridge, None, fit_intercept=True)
+        values.append(Newton(1e-3).solve(problem).objective)
+    assert values[1] == pytest.approx(values[0], rel=1e-2)

@@ -445,7 +445,7 @@ class LeverageScores(Choice):
         rest = _diagonal(kernel, points)
 
         def fill(span: tuple[int, int]) -> None:
-            block = Gram(kernel, points.slice(*span), centres).dense().astype(np.float64)
+            block = Gram(kernel, points.slice(*span), centres).astype(np.float64).dense()
             rest[slice(*span)] -= _column_squares(factor.half_solve((block * weights).T))
 
         over_rows(points, kernel.parallel, fill)
@@ -455,7 +455,9 @@ class LeverageScores(Choice):
         self, kernel: Kernel, centres: PointSet, weights: np.ndarray, n: int
     ) -> tuple[float, linalg.Factor]:
         """ρ = nλ, and the factor of W K_SS W + ρI."""
-        matrix = weights[:, None] * Gram(kernel, centres).dense().astype(np.float64) * weights
+        # in float64: a small ridge would not keep a K rounded to float32 positive definite
+        matrix = Gram(kernel, centres).astype(np.float64).dense()
+        matrix = weights[:, None] * matrix * weights
         given = self.regularization
         ridge = self._tail(matrix) if given is None else float(given) * n
         return ridge, linalg.cholesky(matrix + ridge * np.eye(len(matrix)), overwrite=True)

@@ -289,8 +289,9 @@ class SamplingTuning:
 
     Parameters
     ----------
-    decades : int
-        Of jitters that are tried where rounding has made a preconditioner indefinite.
+    added : float
+        The largest share of its diagonal that is added to a preconditioner which rounding has made
+        indefinite, in steps of ten from one unit in the last place.
     factors : tuple of int
         Rows of the sample for each centre that are considered.
     entry, coordinate, output : float
@@ -324,7 +325,7 @@ class SamplingTuning:
         Solutions with the factor of P for one with P itself: the second mends its rounding.
     """
 
-    decades: int = 12
+    added: float = 1.0
     factors: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
     entry: float = 12.0
     coordinate: float = 1.0
@@ -388,17 +389,24 @@ class SampledHessian:
         mirror(self.columns.T, 0, len(self.columns))
 
     def factorise(self, ridge: float) -> None:
-        """Take another λ with the same sample."""
-        size, unit = len(self.columns), float(np.finfo(np.float64).eps)
+        """Take another λ with the same sample.
+
+        Rounding moves an entry M_ij by about ε√(M_ii M_jj), ε being that of the points, which may
+        make M indefinite where k is flat, so that the constant is nearly one of its functions. What
+        is then added to the diagonal is relative to each entry: in most directions it is less than
+        λ, where a multiple of I that is as large as the rounding of the largest entry is not.
+        """
+        size, unit = len(self.columns), float(np.finfo(self.space.operator.dtype).eps)
         diagonal = self.diagonal + ridge
         if self.floor is not None:
             diagonal[-1] = self.diagonal[-1] + self.floor
-        jitters = (unit * 10.0**k * diagonal.mean() for k in range(1, SAMPLING.decades))
-        for jitter in (0.0, *jitters):
+        share = 0.0
+        while share <= SAMPLING.added:
             mirror(self.columns, 0, size)
-            np.fill_diagonal(self.columns, diagonal + jitter)
+            np.fill_diagonal(self.columns, (1.0 + share) * diagonal)
             if not factor_lower_triangle(self.columns):
                 return
+            share = 10.0 * share or unit
         raise NotPositiveDefiniteError(
             "Expected a positive definite preconditioner, got one that rounding has made "
             "indefinite: raise the regularization, or pass float64.",
@@ -454,7 +462,7 @@ class SampledHessian:
             values, vectors = scipy.linalg.eigh(
                 inner, overwrite_a=True, driver="evr", check_finite=False
             )
-        return SpectralHessian(values, vectors, border)
+        return SpectralHessian(values, vectors, border, self.space.operator.dtype)
 
     def solve(self, residual: np.ndarray) -> np.ndarray:
         """P⁻¹r."""
@@ -532,7 +540,7 @@ class GeneralHessian:
         if self.floor is not None:
             border = basis.pull(moments[:size, -1:])[:, 0], float(moments[-1, -1]) + self.floor
         inner = basis.pull(basis.pull(moments[:size, :size]).T)
-        return SpectralHessian(*linalg.eigen(0.5 * (inner + inner.T)), border)
+        return SpectralHessian(*linalg.eigen(0.5 * (inner + inner.T)), border, np.float64)
 
     def solve(self, residual: Array) -> Array:
         """P⁻¹r."""
@@ -555,23 +563,28 @@ class GeneralHessian:
 class SpectralHessian:
     """P = UDUᵀ + λI for any λ, or one for each column, from one eigendecomposition.
 
-    The row and column of an intercept, its `border`, are eliminated.
+    The row and column of an intercept, its `border`, are eliminated. What is left of it is no less
+    than a rounding unit of the precision in which P was computed.
     """
 
     space: Any = None
 
-    def __init__(self, values: Array, vectors: Array, border: tuple[Array, float] | None) -> None:
+    def __init__(
+        self, values: Array, vectors: Array, border: tuple[Array, float] | None, dtype: Any
+    ) -> None:
         self.values, self.vectors = namespace(values).clip(values, min=0.0)[:, None], vectors
         self.bordered = border is not None
         if border is not None:
             self.cross, self.total = vectors.T @ border[0][:, None], border[1]
+            self.least = float(np.finfo(dtype).eps) * self.total
 
     def factorise(self, ridge: Any) -> None:
         """Take another λ, or a row of them."""
         self.inverses = 1.0 / (self.values + ridge)
         if self.bordered:
             xp, lifted = namespace(self.values), self.inverses * self.cross
-            self.rest = self.total - xp.sum(self.cross * lifted, axis=0, keepdims=True)
+            rest = self.total - xp.sum(self.cross * lifted, axis=0, keepdims=True)
+            self.rest = xp.clip(rest, min=self.least)
 
     def solve(self, residual: Array) -> Array:
         """P⁻¹r."""
