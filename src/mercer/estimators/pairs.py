@@ -349,7 +349,9 @@ class OneVersusOne:
         most, each = self._rows_at_most(solver), np.arange(count)
 
         def solve(some: np.ndarray, most: np.ndarray) -> None:
-            parts = [part for i in range(self.classes) if len(part := some[self._firsts[some] == i])]
+            parts = [
+                part for i in range(self.classes) if len(part := some[self._firsts[some] == i])
+            ]
 
             def work(part: np.ndarray) -> None:
                 settings = solver.tolerance, limit, most
@@ -383,7 +385,8 @@ class OneVersusOne:
         from mercer.solvers.dual.two_classes import TwoClasses
 
         sizes, others = self._pair_sizes[part], self._seconds[part]
-        work = TwoClasses(int((most[part] * sizes).max()), tolerance, limit)
+        numbers = int((most[part] * sizes).max())
+        work = TwoClasses(int(sizes.max()), numbers, tolerance, limit)
         settings = most[part], self._ends[part] - sizes, alphas
         first = int(self._firsts[part[0]])
         return work.solve_with_others(first, others, self.bounds, rows, costs, *settings)

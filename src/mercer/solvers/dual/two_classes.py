@@ -39,8 +39,8 @@ NO_ROWS = (
     NOTHING,
 )
 NO_PLACES = np.empty(0, np.int64)
-FINE, ROUGH = Tuning().fine, 24  # halvings; compiled code takes them as constants
-EASY = 1e-6  # relative gap from which on rough halvings, of 6e-8, are enough
+FINE, ROUGH = Tuning().fine, 6  # halvings; compiled code takes them as constants
+EASY = 1e-6  # relative gap from which on rough halvings are enough: with 24 steps are the same
 
 
 class Source(NamedTuple):
@@ -58,6 +58,43 @@ class Source(NamedTuple):
     diagonal: np.ndarray
 
 
+class Room(NamedTuple):
+    """What is computed for the points of a pair: one room serves one pair after the other.
+
+    To allocate each array for each pair took as long as the steps of thirty points.
+    """
+
+    fields: np.ndarray  # as in `dual.compiled`
+    values: np.ndarray  # Kα
+    diagonal: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
+    smooth: np.ndarray
+    rising: np.ndarray
+    falling: np.ndarray
+    curvature: np.ndarray
+    scores: np.ndarray
+    slots: np.ndarray  # where a row is stored, −1 where it is not
+    group: np.ndarray
+    levels: np.ndarray
+    used: np.ndarray  # how many rows, and whether there was no room for one
+    code: np.ndarray
+
+
+@compiled
+def room_for(m, numbers, places):  # type: ignore[no-untyped-def]
+    """Arrays for m points, cut from one of numbers and one of places."""
+    at = 5 * m
+    return Room(
+        numbers[:at].reshape(5, m), numbers[at : at + m], numbers[at + m : at + 2 * m],
+        numbers[at + 2 * m : at + 3 * m], numbers[at + 3 * m : at + 4 * m],
+        numbers[at + 4 * m : at + 5 * m], numbers[at + 5 * m : at + 6 * m],
+        numbers[at + 6 * m : at + 7 * m], numbers[at + 7 * m : at + 8 * m],
+        numbers[at + 8 * m : at + 9 * m], places[:m], places[m : 2 * m],
+        numbers[at + 9 * m : at + 9 * m + 1], places[2 * m : 2 * m + 2], places[:0],
+    )  # fmt: skip
+
+
 @compiled
 def computed_row(k, source, split, rows, slots, used):  # type: ignore[no-untyped-def]
     """Put row k of the matrix of a pair into the store, on its first use; whether there is room."""
@@ -66,17 +103,21 @@ def computed_row(k, source, split, rows, slots, used):  # type: ignore[no-untype
         return False
     slots[k] = used[0]
     used[0] += 1
-    row = rows[slots[k]]
-    own = k < split
+    row, m = rows[slots[k]], rows.shape[1]
     if len(source.diagonal):
-        place = source.places[0] + k if own else source.places[1] + k - split
+        place = source.places[0] + k if k < split else source.places[1] + k - split
         fill_row(*source.single, place, source.places[0], split, row[:split])
-        fill_row(*source.single, place, source.places[1], len(row) - split, row[split:])
-        return True
-    for c in range(split):
-        row[c] = source.first[k, c] if own else source.between[c, k - split]
-    for c in range(split, len(row)):
-        row[c] = source.between[k, c - split] if own else source.second[k - split, c - split]
+        fill_row(*source.single, place, source.places[1], m - split, row[split:])
+    elif k < split:
+        for c in range(split):
+            row[c] = source.first[k, c]
+        for c in range(split, m):
+            row[c] = source.between[k, c - split]
+    else:
+        for c in range(split):
+            row[c] = source.between[c, k - split]
+        for c in range(split, m):
+            row[c] = source.second[k - split, c - split]
     return True
 
 
@@ -108,20 +149,18 @@ def offsets_of(k, alpha, low, high, rising, falling):  # type: ignore[no-untyped
 
 
 @compiled
-def hinge_steps(  # type: ignore[no-untyped-def]
-    source, split, rows, slots, used, diagonal, alpha, values, fields, goal, limit
-):
+def hinge_steps(source, split, rows, room, alpha, goal, limit):  # type: ignore[no-untyped-def]
     """Steps along e_i − e_j, most gain first, until slopes agree to `goal`; how many there were.
 
     They end, too, where the store has no room for a row that is needed.
     """
     widen()
-    m = len(alpha)
-    low, high = fields[2], fields[3]
-    smooth, rising, falling = np.empty(m), np.empty(m), np.empty(m)
-    curvature, scores = np.zeros(m), np.empty(m)
-    for k in range(m):
-        smooth[k] = values[k] - fields[0, k]
+    low, high, diagonal, slots, used = (
+        room.fields[2], room.fields[3], room.diagonal, room.slots, room.used,
+    )  # fmt: skip
+    smooth, rising, falling, scores = room.smooth, room.rising, room.falling, room.scores
+    for k in range(len(alpha)):
+        smooth[k] = room.values[k] - room.fields[0, k]
         offsets_of(k, alpha, low, high, rising, falling)
     for step in range(limit):
         i, least = least_up(smooth, rising, scores)
@@ -131,7 +170,7 @@ def hinge_steps(  # type: ignore[no-untyped-def]
             return step
         row_i = rows[slots[i]]
         j, gain, worst = best_partner(
-            diagonal[i], least, row_i, diagonal, smooth, falling, curvature, scores
+            diagonal[i], least, row_i, diagonal, smooth, falling, room.curvature, scores
         )
         if worst <= goal or gain <= 0.0:
             return step
@@ -150,38 +189,61 @@ def hinge_steps(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def solve_two_classes(source, split, rows, fields, tolerance, limit, alpha, values, levels, used):  # type: ignore[no-untyped-def]
-    """α, Kα and the multiplier of one pair: the gap, the primal objective and steps.
-
-    Kα is summed up afresh for every gap, so that nothing of the steps' rounding is in it. `used`
-    receives how many rows were needed, and whether there was no room for one.
-    """
-    m = len(alpha)
-    slots = np.full(m, -1)
-    diagonal, up, down = np.empty(m), np.empty(m), np.empty(m)
-    group, code = np.zeros(m, np.int64), np.empty(0, np.int64)
+def prepare(source, first, second, room):  # type: ignore[no-untyped-def]
+    """The terms of a pair, given the costs of both classes, and the diagonal."""
+    split, m, (here, there) = len(first), len(room.values), source.places
+    room.fields[:] = 0.0
+    room.slots[:] = -1
+    room.group[:] = 0
+    room.curvature[:] = 0.0
+    room.used[:] = 0
+    room.levels[0] = 0.0
+    for k in range(split):
+        room.fields[0, k], room.fields[3, k], room.fields[4, k] = 1.0, first[k], first[k]
+    for k in range(split, m):
+        cost = second[k - split]
+        room.fields[0, k], room.fields[2, k], room.fields[4, k] = -1.0, -cost, cost
+    if len(source.diagonal):
+        room.diagonal[:split] = source.diagonal[here : here + split]
+        room.diagonal[split:] = source.diagonal[there : there + m - split]
+    else:
+        for k in range(split):
+            room.diagonal[k] = source.first[k, k]
+        for k in range(split, m):
+            room.diagonal[k] = source.second[k - split, k - split]
     for k in range(m):
-        if len(source.diagonal):
-            own = source.diagonal[
-                source.places[0] + k if k < split else source.places[1] + k - split
-            ]
-        else:
-            own = source.first[k, k] if k < split else source.second[k - split, k - split]
-        diagonal[k] = max(own, SMALLEST)
+        room.diagonal[k] = max(room.diagonal[k], SMALLEST)
+
+
+@compiled
+def solve_pair(source, numbers, most, first, second, room, tolerance, limit, alpha):  # type: ignore[no-untyped-def]
+    """Bring α of a pair to its best: b, gap, primal objective, steps, support and rows.
+
+    `first` and `second` are the costs of both classes; at most `most` rows are stored, in
+    `numbers`. Kα is summed up afresh for every gap, so that nothing of the steps' rounding is in
+    it.
+    """
+    split, m = len(first), len(alpha)
+    rows, values, slots, used = (
+        numbers[: most * m].reshape(most, m),
+        room.values,
+        room.slots,
+        room.used,
+    )
+    prepare(source, first, second, room)
     halvings = ROUGH if tolerance > EASY else FINE
     sum_rows(alpha, source, split, rows, slots, used, values)
     gap, primal, violation = 1.0, 0.0, 2.0  # until the first steps: at α = 0 slopes are −1 and 1
     steps, share, sharper = 0, INNER_SHARE, 1.0
     while gap > tolerance * max(abs(primal), abs(primal - gap)) and steps < limit:
         goal = sharper * share * max(violation, 1e-9)
-        taken = hinge_steps(
-            source, split, rows, slots, used, diagonal, alpha, values, fields, goal, limit - steps
-        )
+        taken = hinge_steps(source, split, rows, room, alpha, goal, limit - steps)
         steps += taken
         sum_rows(alpha, source, split, rows, slots, used, values)
         gap, primal, violation = certificate(
-            values, alpha, fields, 0.0, code, group, 1, halvings, up, down, levels
-        )
+            values, alpha, room.fields, 0.0, room.code, room.group, 1, halvings, room.up, room.down,
+            room.levels,
+        )  # fmt: skip
         if used[1]:
             break
         wanted = tolerance * max(abs(primal), abs(primal - gap))
@@ -190,38 +252,16 @@ def solve_two_classes(source, split, rows, fields, tolerance, limit, alpha, valu
             sharper *= SHARPER
             if sharper < 1e-13:
                 break
-    return gap, primal, steps
-
-
-@compiled
-def solve_pair(source, numbers, most, first, second, tolerance, limit, alpha):  # type: ignore[no-untyped-def]
-    """Bring α of a pair to its best, given the costs of both classes.
-
-    b, gap, primal objective, steps, support and rows. It makes its own arrays: from Python that
-    would take as long as a small pair itself. At most `most` rows are stored, in `numbers`.
-    """
-    split, m = len(first), len(first) + len(second)
-    fields, values, levels = np.zeros((5, m)), np.zeros(m), np.zeros(1)
-    used = np.zeros(2, np.int64)
-    for k in range(m):
-        cost = first[k] if k < split else second[k - split]
-        fields[0, k] = 1.0 if k < split else -1.0
-        fields[3 if k < split else 2, k] = cost if k < split else -cost
-        fields[4, k] = cost
-    rows = numbers[: most * m].reshape(most, m)
-    gap, primal, steps = solve_two_classes(
-        source, split, rows, fields, tolerance, limit, alpha, values, levels, used
-    )
     support = 0
     for k in range(m):
         support += alpha[k] != 0.0
-    return -levels[0], gap, primal, steps, support, used[0]
+    return -room.levels[0], gap, primal, steps, support, used[0]
 
 
 @compiled
 def solve_with_others(  # type: ignore[no-untyped-def]
-    i, others, bounds, source, squares, places, stripe, costs, numbers, most, tolerance, limit,
-    begins, alphas, answers,
+    i, others, bounds, source, squares, places, stripe, costs, numbers, most, rooms, tolerance,
+    limit, begins, alphas, answers,
 ):  # fmt: skip
     """The pairs of class i with some others, of which each receives α and a row of answers.
 
@@ -244,8 +284,9 @@ def solve_with_others(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         alpha, answer = alphas[begins[k] : begins[k] + own + m], answers[k]
         level, gap, primal, steps, support, used = solve_pair(
-            pair, numbers, most[k], costs[here : here + own], costs[a:b], tolerance, limit, alpha
-        )
+            pair, numbers, most[k], costs[here : here + own], costs[a:b],
+            room_for(own + m, rooms[0], rooms[1]), tolerance, limit, alpha,
+        )  # fmt: skip
         answer[0], answer[1], answer[2] = level, gap, primal
         answer[3], answer[4], answer[5] = steps, support, used
 
@@ -255,6 +296,8 @@ class TwoClasses:
 
     Parameters
     ----------
+    points : int
+        Of the largest pair.
     numbers : int
         Values of a matrix that are stored at most: rows times points of a pair.
     tolerance : float
@@ -263,9 +306,10 @@ class TwoClasses:
         Steps of a pair at most.
     """
 
-    def __init__(self, numbers: int, tolerance: float, limit: int) -> None:
+    def __init__(self, points: int, numbers: int, tolerance: float, limit: int) -> None:
         self.tolerance, self.limit = tolerance, limit
         self.numbers = np.empty(numbers)
+        self.rooms = np.empty(14 * points + 1), np.empty(2 * points + 2, np.int64)
 
     def solve(
         self,
@@ -282,9 +326,9 @@ class TwoClasses:
         a, b, c = map(np.ascontiguousarray, (first, between, second))  # one layout is compiled
         m = len(a) + len(c)
         alpha = np.array(start) if len(start) else np.zeros(m)
-        settings = self.tolerance, self.limit, alpha
+        room, settings = room_for(m, *self.rooms), (self.tolerance, self.limit, alpha)
         source = Source(a, b, c, *NO_ROWS)
-        return alpha, *solve_pair(source, self.numbers, m, *costs, *settings)[:5]
+        return alpha, *solve_pair(source, self.numbers, m, *costs, room, *settings)[:5]
 
     def solve_with_others(
         self,
@@ -309,7 +353,7 @@ class TwoClasses:
         else:
             source, blocks = Source(*NO_BLOCKS, *NO_ROWS), rows
         answers = np.empty((len(others), 6))
-        settings = costs, self.numbers, most, self.tolerance, self.limit
+        settings = costs, self.numbers, most, self.rooms, self.tolerance, self.limit
         solve_with_others(i, others, bounds, source, *blocks, *settings, begins, alphas, answers)
         return answers
 
