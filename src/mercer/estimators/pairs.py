@@ -52,7 +52,7 @@ class Tuning:
     one_call: int = 3072
     exact: int = 512
     grouped: int = 400
-    by_rows: int = 256
+    by_rows: int = 128
     few_rows: float = 0.25
     rows_of_large: int = 128
     tried: int = 8

@@ -232,7 +232,9 @@ def solve_pair(source, numbers, most, first, second, room, tolerance, limit, alp
     )
     prepare(source, first, second, room)
     halvings = ROUGH if tolerance > EASY else FINE
-    sum_rows(alpha, source, split, rows, slots, used, values)
+    values[:] = 0.0
+    if alpha.any():  # else a call with so many arrays would take as long as three steps
+        sum_rows(alpha, source, split, rows, slots, used, values)
     gap, primal, violation = 1.0, 0.0, 2.0  # until the first steps: at α = 0 slopes are −1 and 1
     steps, share, sharper = 0, INNER_SHARE, 1.0
     while gap > tolerance * max(abs(primal), abs(primal - gap)) and steps < limit:
