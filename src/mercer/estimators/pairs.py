@@ -46,6 +46,10 @@ class Tuning:
         their own way takes.
     tried : int
         Pairs at most that say whether the others need few rows.
+    one_of : int
+        Of so many pairs one is tried, where that makes fewer.
+    open_share : float
+        Of its rows, what a pair that is then not solved is taken to need: their mean.
     """
 
     one_matrix: int = 2048
@@ -56,6 +60,8 @@ class Tuning:
     few_rows: float = 0.25
     rows_of_large: int = 128
     tried: int = 8
+    one_of: int = 4
+    open_share: float = 0.5
 
 
 TUNING = Tuning()
@@ -360,13 +366,13 @@ class OneVersusOne:
             run(work, parts, thread_count())
             self.gram.evaluations += int(numbers[some, 5] @ sizes[some])
 
-        tried = each[:: -(-count // min(TUNING.tried, -(-count // TUNING.tried)))]
+        tried = each[:: -(-count // min(TUNING.tried, -(-count // TUNING.one_of)))]
         with single_threaded_blas():
             few = np.minimum(most, np.ceil(TUNING.few_rows * sizes)).astype(np.int64)
             solve(tried, few)
             shares = numbers[tried, 5] / sizes[tried]
             open_ones = relative_gaps(numbers[tried]) > solver.tolerance
-            if np.where(open_ones, 1.0, shares).mean() > TUNING.few_rows:
+            if np.where(open_ones, TUNING.open_share, shares).mean() > TUNING.few_rows:
                 return None
             solve(np.setdiff1d(each, tried[~open_ones]), most)
         return alphas, numbers
