@@ -194,6 +194,20 @@ def test_pairs_that_overlap_make_the_others_compute_no_more():
     assert gram.evaluations < 0.1 * len(y) ** 2
 
 
+@pytest.mark.parametrize(
+    ("classes", "n", "d", "alone"), [(6, 2700, 100, False), (3, 2250, 1000, True)]
+)
+def test_pairs_of_wide_points_share_the_values_of_a_class(classes, n, d, alone):
+    """Half of K and the squares of classes; the widest in float32, certified where that matters."""
+    X, y = make_blobs(n, d, centers=classes, cluster_std=10.0, random_state=0)
+    gram = Gaussian(float(2.0**0.5 * X.std() * d**0.5)).gram(X)
+    pairs = OneVersusOne.of(gram, y, classes, np.ones(len(y)))
+    machines = pairs.solve(posed_hinge, DualAscent(), costs=np.ones(len(y)))
+    assert not machines.unsolved()
+    assert bool(machines.made) is alone
+    assert gram.evaluations < (0.75 if alone else 0.6) * len(y) ** 2
+
+
 def test_pairs_of_small_classes_go_no_further_than_their_gap_asks():
     """Steps to a gap of 1e-4; a round that went 300 times nearer took 28 for each pair."""
     X, y = make_blobs(900, 4, centers=30, random_state=0)

@@ -15,6 +15,7 @@ from mercer.kernels import laws
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import memory_budget
+from mercer.runtime.machine import value_cost
 from mercer.runtime.threads import run, single_threaded_blas, thread_count
 from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent, ending
@@ -36,6 +37,9 @@ class Tuning:
         Points up to which pairs are solved to rounding, which takes no longer.
     grouped : int
         Points of small classes whose matrix is computed at once.
+    halves : float
+        Multiply-adds of float64 values that float32 ones must save in a pair to be worth the rounds
+        and the certificate in float64 that they need: 2.5 ms.
     by_rows : int
         Points of a mean pair from which it is tried with the rows that its steps need.
     few_rows : float
@@ -56,6 +60,7 @@ class Tuning:
     one_call: int = 3072
     exact: int = 512
     grouped: int = 400
+    halves: float = 8e7
     by_rows: int = 128
     few_rows: float = 0.25
     rows_of_large: int = 128
@@ -297,12 +302,19 @@ class OneVersusOne:
     def _share_blocks(self, solver: DualAscent) -> bool:
         """Whether many small pairs share what is computed for a class, within memory."""
         n, largest = len(self.order), int(self._pair_sizes.max())
-        if len(self.pairs) < 3 or largest > TUNING.one_call:
+        if len(self.pairs) < 3 or largest > TUNING.one_call or self._halves_pay(solver):
             return False
         numbers = float((self.sizes.astype(float) ** 2).sum())
         rows = max(float(self.sizes.max()), min(TUNING.grouped, n))
         numbers += thread_count() * (float(largest) ** 2 + rows * n)
         return 8.0 * numbers <= memory_budget(solver.cache)
+
+    def _halves_pay(self, solver: DualAscent) -> bool:
+        """Whether values in float32, with a certificate in float64, save more than they cost."""
+        if not solver.starts_in_single(self.gram):
+            return False
+        saved = value_cost(self.gram) - value_cost(self.gram, np.float32)
+        return saved * float(self._pair_sizes.mean()) ** 2 / 4 > TUNING.halves
 
     def _quickly(self, solver: DualAscent, costs: np.ndarray, some: bool) -> Machines | None:
         """Every pair in one compiled call: with the rows that it needs, or with whole blocks.
@@ -415,13 +427,16 @@ class OneVersusOne:
 
         def solved(group: range) -> None:
             start, stop = bounds[group[0]], bounds[group[-1] + 1]
-            later = points.slice(start, len(points))
+            origin = stop if len(group) == 1 else start  # of a class alone its own is there already
+            if origin == len(points):
+                return
+            later = points.slice(origin, len(points))
             stripe = self._matrix(points.slice(start, stop), later, np.float64)
             for i in group:
-                own = stripe[bounds[i] - start : bounds[i + 1] - start, bounds[i] - start :]
+                own = stripe[bounds[i] - start : bounds[i + 1] - start]
                 part = np.flatnonzero(self._firsts == i)
                 if len(part):
-                    blocks = squares, places, own
+                    blocks = squares, places, own, origin
                     settings = solver.tolerance, limit, self._pair_sizes
                     numbers[part] = self._with_others(part, blocks, costs, alphas, *settings)
 

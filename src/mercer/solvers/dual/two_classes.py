@@ -262,13 +262,13 @@ def solve_pair(source, numbers, most, first, second, room, tolerance, limit, alp
 
 @compiled
 def solve_with_others(  # type: ignore[no-untyped-def]
-    i, others, bounds, source, squares, places, stripe, costs, numbers, most, rooms, tolerance,
-    limit, begins, alphas, answers,
+    i, others, bounds, source, squares, places, stripe, origin, costs, numbers, most, rooms,
+    tolerance, limit, begins, alphas, answers,
 ):  # fmt: skip
     """The pairs of class i with some others, of which each receives α and a row of answers.
 
     Where `source` computes rows, all of them are; else `squares` holds the matrices of all classes
-    one after the other, from `places` on, and `stripe` the rows of class i from its own points on.
+    one after the other, from `places` on, and `stripe` the rows of class i from point `origin` on.
     """
     here, own = bounds[i], bounds[i + 1] - bounds[i]
     stored = len(source.diagonal) == 0
@@ -280,7 +280,7 @@ def solve_with_others(  # type: ignore[no-untyped-def]
         first, second = (places[i], places[j]) if stored else (0, 0)
         pair = Source(
             squares[first : first + rows * rows].reshape(rows, rows),
-            stripe[:, a - here : a - here + columns],
+            stripe[:, a - origin : a - origin + columns],
             squares[second : second + columns * columns].reshape(columns, columns),
             source.single, (here, a), source.diagonal,
         )  # fmt: skip
@@ -337,7 +337,7 @@ class TwoClasses:
         i: int,
         others: np.ndarray,
         bounds: np.ndarray,
-        rows: SingleRows | tuple[np.ndarray, np.ndarray, np.ndarray],
+        rows: SingleRows | tuple[np.ndarray, np.ndarray, np.ndarray, int],
         costs: np.ndarray,
         most: np.ndarray,
         begins: np.ndarray,
@@ -346,12 +346,12 @@ class TwoClasses:
         """The same for a class with some others, in one call: b and so on, and rows that were used.
 
         `rows` computes them, or is a tuple: the matrices of all classes in one array, where each
-        begins, and the rows of class i, from its own points on. Of each pair at most so many rows
+        begins, and the rows of class i from some point on. Of each pair at most so many rows
         as `most` says are computed; where more are needed it ends early, with a large gap. α of a
         pair is at its place in `alphas`, before and after.
         """
         if isinstance(rows, SingleRows):
-            source, blocks = rows.source, (NOTHING, NO_PLACES, NO_BLOCKS[0])
+            source, blocks = rows.source, (NOTHING, NO_PLACES, NO_BLOCKS[0], 0)
         else:
             source, blocks = Source(*NO_BLOCKS, *NO_ROWS), rows
         answers = np.empty((len(others), 6))
