@@ -161,7 +161,7 @@ def test_many_classes_share_one_matrix():
 @pytest.mark.parametrize("kernel", [Gaussian(3.0), Gaussian([2.0, 3.0, 4.0]), Matern(1.5, 3.0)])
 @pytest.mark.parametrize(("classes", "near"), [(6, False), (6, True), (2, False), (2, True)])
 def test_classes_that_lie_apart_need_few_rows_of_the_matrix(kernel, classes, near):
-    """And where two of them overlap, that pair has its whole matrix."""
+    """And where two of them overlap, that pair needs more of them, and no other one does."""
     n = 2400
     centres = 8.0 * np.concatenate([np.eye(3), -np.eye(3)])
     if near:
@@ -172,8 +172,8 @@ def test_classes_that_lie_apart_need_few_rows_of_the_matrix(kernel, classes, nea
     machines = pairs.solve(posed_hinge, DualAscent(1e-6), costs=np.ones(n))
     assert not machines.unsolved()
     assert len(machines) == classes * (classes - 1) // 2
-    if not near:
-        assert gram.evaluations < 0.1 * n * n
+    if not (near and classes == 2):
+        assert gram.evaluations < (0.25 if near else 0.1) * n * n
     theirs = svm.SVC(kernel=lambda a, b: kernel(a, b), tol=1e-7).fit(X, y)
     for k, (i, j) in enumerate(pairs.pairs):
         members = pairs.members((i, j))
@@ -182,6 +182,41 @@ def test_classes_that_lie_apart_need_few_rows_of_the_matrix(kernel, classes, nea
         other = theirs.decision_function(X[::7])
         other = -other if classes == 2 else other[:, k]
         assert np.allclose(f, other, atol=2e-3)
+
+
+def test_pairs_that_overlap_make_the_others_compute_no_more():
+    """Eleven classes in a plane, some of which overlap; half of K are 0.5 n² values."""
+    X, y = make_blobs(5000, 2, centers=11, cluster_std=1.0, random_state=0)
+    gram = Gaussian(float(X.std())).gram(X)
+    pairs = OneVersusOne.of(gram, y, 11, np.ones(len(y)))
+    machines = pairs.solve(posed_hinge, DualAscent(), costs=np.ones(len(y)))
+    assert not machines.unsolved()
+    assert gram.evaluations < 0.1 * len(y) ** 2
+
+
+@pytest.mark.parametrize(
+    ("classes", "n", "d", "alone"), [(6, 2700, 100, False), (3, 2250, 1000, True)]
+)
+def test_pairs_of_wide_points_share_the_values_of_a_class(classes, n, d, alone):
+    """Half of K and the squares of classes; the widest in float32, certified where that matters."""
+    X, y = make_blobs(n, d, centers=classes, cluster_std=10.0, random_state=0)
+    gram = Gaussian(float(2.0**0.5 * X.std() * d**0.5)).gram(X)
+    pairs = OneVersusOne.of(gram, y, classes, np.ones(len(y)))
+    machines = pairs.solve(posed_hinge, DualAscent(), costs=np.ones(len(y)))
+    assert not machines.unsolved()
+    assert bool(machines.made) is alone
+    assert gram.evaluations < (0.75 if alone else 0.6) * len(y) ** 2
+
+
+def test_pairs_of_small_classes_go_no_further_than_their_gap_asks():
+    """Steps to a gap of 1e-4; a round that went 300 times nearer took 28 for each pair."""
+    X, y = make_blobs(900, 4, centers=30, random_state=0)
+    gram = Gaussian(float(2.0**0.5 * X.std())).gram(X)
+    machines = OneVersusOne.of(gram, y, 30, np.ones(900)).solve(
+        posed_hinge, DualAscent(), costs=np.ones(900)
+    )
+    assert not machines.unsolved()
+    assert machines.steps.mean() < 25
 
 
 def posed_hinge(gram, labels, weights):

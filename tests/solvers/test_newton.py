@@ -10,6 +10,7 @@ import pytest
 from mercer.errors import NotPositiveDefiniteError
 from mercer.kernels import Gaussian, Linear, PairKernel, Polynomial, Precomputed
 from mercer.losses import Hinge, Huber, Logistic, Multinomial, Poisson, Squared, SquaredHinge
+from mercer.operators import Gram
 from mercer.solvers import (
     Cholesky,
     Direct,
@@ -218,6 +219,26 @@ def test_slow_kernels_are_computed_once():
     gram = PairKernel(product).gram(X[:20])
     Newton(1e-9).solve(Problem(gram, LABELS[:20], Logistic(), 0.01, None, True))
     assert len(calls) <= 20 * 20 + 2 * 20  # and its diagonal
+
+
+def test_two_exact_products_certify_what_float32_solved(monkeypatch):
+    """Kα and Kg where the products become exact are those of the gap; a third was Kα again."""
+    exact, product = [], Gram.__matmul__
+
+    def counted(gram, values):
+        exact.append(gram.dtype == np.float64 and np.ndim(values) == 2)
+        return product(gram, values)
+
+    monkeypatch.setattr(Gram, "__matmul__", counted)
+    tuning = Tuning(all_points=all_points.Tuning(stored=N // 2))
+    problem = Problem(KERNEL.gram(X), CLASSES, Multinomial(), 1e-3, fit_intercept=True)
+    solution = Newton(1e-4, tuning=tuning).solve(problem)
+    assert solution.status.converged
+    assert "float32" in str(solution.status)
+    assert sum(exact) == 2
+    monkeypatch.undo()
+    again = certified_gap(problem, solution.coefficients, solution.intercept)
+    assert solution.gap == pytest.approx(again.absolute, rel=1e-6, abs=1e-12 * again.objective)
 
 
 # ---- the path ------------------------------------------------------------------------------------

@@ -297,7 +297,8 @@ class SVCCV(_SearchedClassifier):
         codes, weights = sample.codes[train], sample.weights[train]
         members = [np.flatnonzero(codes == c) for c in range(int(sample.codes.max()) + 1)]
         pairs = list(combinations(range(len(members)), 2))
-        work = TwoClasses(len(train), SEARCH_TOLERANCE, 1000 * len(train) + 100_000)
+        n = len(train)
+        work = TwoClasses(n, n * n, SEARCH_TOLERANCE, 1000 * n + 100_000)
         last: list[Any] = [np.empty(0)] * len(pairs)
         decisions = np.empty((len(columns), len(pairs)))
         before = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from mercer.kernels import laws
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import memory_budget
+from mercer.runtime.machine import value_cost
 from mercer.runtime.threads import run, single_threaded_blas, thread_count
 from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent, ending
@@ -37,29 +37,36 @@ class Tuning:
         Points up to which pairs are solved to rounding, which takes no longer.
     grouped : int
         Points of small classes whose matrix is computed at once.
+    halves : float
+        Multiply-adds of float64 values that float32 ones must save in a pair to be worth the rounds
+        and the certificate in float64 that they need: 2.5 ms.
     by_rows : int
         Points of a mean pair from which it is tried with the rows that its steps need.
     few_rows : float
-        Of the rows of a pair, up to which computing them one by one beats computing blocks: a value
-        takes half as long again, and pairs do not share those of a class.
+        Of the rows of a pair, up to which a mean one is solved quicker by computing them one by one
+        than out of blocks, which pairs share and of which half is computed.
     rows_of_large : int
-        The same of a single pair and of pairs beyond `one_call`, whose own way is quicker.
+        Rows up to which a single pair, and pairs beyond `one_call`, are tried: a twentieth of what
+        their own way takes.
     tried : int
         Pairs at most that say whether the others need few rows.
-    unsolved : float
-        Of those, up to which the others are solved by rows: a pair that needs more pays twice, for
-        its rows and for its matrix. With ½, eleven classes that overlap took 1.6 times as long.
+    one_of : int
+        Of so many pairs one is tried, where that makes fewer.
+    open_share : float
+        Of its rows, what a pair that is then not solved is taken to need: their mean.
     """
 
     one_matrix: int = 2048
     one_call: int = 3072
     exact: int = 512
     grouped: int = 400
-    by_rows: int = 256
-    few_rows: float = 0.125
-    rows_of_large: int = 32
+    halves: float = 8e7
+    by_rows: int = 128
+    few_rows: float = 0.25
+    rows_of_large: int = 128
     tried: int = 8
-    unsolved: float = 0.25
+    one_of: int = 4
+    open_share: float = 0.5
 
 
 TUNING = Tuning()
@@ -242,8 +249,8 @@ class OneVersusOne:
             few = has_few_features(self.gram)  # then what steps do not solve another method does
             machines = self._quickly(solver, costs, few)
             if machines is not None:
-                large = self._pair_sizes > TUNING.one_call
-                rest = [k for k in machines.unsolved() if few or large[k]]
+                short = self._rows_at_most(solver) < self._pair_sizes
+                rest = [k for k in machines.unsolved() if few or short[k]]
         if machines is not None and not rest:
             return machines
         found: dict[int, Machine] = {}
@@ -273,20 +280,41 @@ class OneVersusOne:
         return machines
 
     @cached_property
+    def _firsts(self) -> np.ndarray:
+        """The first class of each pair."""
+        return np.array([i for i, _ in self.pairs])
+
+    @cached_property
+    def _seconds(self) -> np.ndarray:
+        """The second one."""
+        return np.array([j for _, j in self.pairs])
+
+    @cached_property
     def _pair_sizes(self) -> np.ndarray:
         """How many points each pair has."""
-        first, second = np.array(self.pairs).T
-        return self.sizes[first] + self.sizes[second]
+        return self.sizes[self._firsts] + self.sizes[self._seconds]
+
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        """Where α of each pair ends, one after the other."""
+        return np.cumsum(self._pair_sizes)
 
     def _share_blocks(self, solver: DualAscent) -> bool:
         """Whether many small pairs share what is computed for a class, within memory."""
         n, largest = len(self.order), int(self._pair_sizes.max())
-        if len(self.pairs) < 3 or largest > TUNING.one_call:
+        if len(self.pairs) < 3 or largest > TUNING.one_call or self._halves_pay(solver):
             return False
         numbers = float((self.sizes.astype(float) ** 2).sum())
         rows = max(float(self.sizes.max()), min(TUNING.grouped, n))
         numbers += thread_count() * (float(largest) ** 2 + rows * n)
         return 8.0 * numbers <= memory_budget(solver.cache)
+
+    def _halves_pay(self, solver: DualAscent) -> bool:
+        """Whether values in float32, with a certificate in float64, save more than they cost."""
+        if not solver.starts_in_single(self.gram):
+            return False
+        saved = value_cost(self.gram) - value_cost(self.gram, np.float32)
+        return saved * float(self._pair_sizes.mean()) ** 2 / 4 > TUNING.halves
 
     def _quickly(self, solver: DualAscent, costs: np.ndarray, some: bool) -> Machines | None:
         """Every pair in one compiled call: with the rows that it needs, or with whole blocks.
@@ -308,77 +336,87 @@ class OneVersusOne:
             found = self._by_blocks(solver, points, ordered, limit)
         if found is None:
             return None
-        first, second = np.array(self.pairs).T
-        sums = np.add.reduceat(ordered, self.bounds[:-1])
-        return Machines(np.cumsum(self._pair_sizes), *found, sums[first] + sums[second], solver)
+        sums, (alphas, numbers) = np.add.reduceat(ordered, self.bounds[:-1]), found
+        totals = sums[self._firsts] + sums[self._seconds]
+        return Machines(self._ends, alphas, numbers[:, :5], totals, solver)
 
     def _may_need_few_rows(self) -> bool:
         """Whether it is worth a trial: pairs of some size, and more than one that is soon exact."""
         several = len(self.pairs) >= 3 or len(self.order) > TUNING.one_matrix
         return several and 2 * len(self.order) >= TUNING.by_rows * self.classes
 
+    def _rows_at_most(self, solver: DualAscent) -> np.ndarray:
+        """Of each pair, so many as are worth computing one by one and fit into memory."""
+        sizes = self._pair_sizes
+        room = memory_budget(solver.cache) / (8.0 * thread_count() * sizes)
+        alone = len(sizes) == 1
+        wanted = np.where(alone | (sizes > TUNING.one_call), TUNING.rows_of_large, sizes)
+        return np.minimum(wanted, np.maximum(room, 1)).astype(np.int64)
+
     def _by_rows(
         self, solver: DualAscent, points: PointSet, costs: np.ndarray, limit: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """α and the other numbers of all pairs; None where those tried first need many rows.
-
-        Of others that do, the whole matrix is computed, and steps go on from where they were.
-        """
-        from mercer.solvers.dual.two_classes import SingleRows, TwoClasses
+        """α and the other numbers of all pairs; None where those tried first need many rows."""
+        from mercer.solvers.dual.two_classes import SingleRows
 
         gram = Gram(self.gram.kernel, points, None, self.gram.memory)
         if not SingleRows.suit(gram):
             return None
-        rows = SingleRows(gram)
-        results: list[Any] = [None] * len(self.pairs)
-        parts = [costs[slice(*self.span(code))] for code in range(self.classes)]
+        rows, sizes, count = SingleRows(gram), self._pair_sizes, len(self.pairs)
+        alphas, numbers = np.zeros(int(self._ends[-1])), np.zeros((count, 6))
+        most, each = self._rows_at_most(solver), np.arange(count)
 
-        def with_rows(k: int) -> None:
-            i, j = self.pairs[k]
-            size = len(parts[i]) + len(parts[j])
-            large = size > TUNING.one_call or len(self.pairs) == 1
-            most = TUNING.rows_of_large if large else math.ceil(TUNING.few_rows * size)
-            work = TwoClasses(size, solver.tolerance, limit, most)
-            places = self.span(i)[0], self.span(j)[0]
-            *results[k], used = work.solve_by_rows(rows, places, (parts[i], parts[j]))
-            self.gram.evaluations += used * size
+        def solve(some: np.ndarray, most: np.ndarray) -> None:
+            parts = [
+                part for i in range(self.classes) if len(part := some[self._firsts[some] == i])
+            ]
 
-        def with_blocks(k: int) -> None:
-            i, j = self.pairs[k]
-            both = np.concatenate([np.arange(*self.span(code)) for code in (i, j)])
-            matrix, split = self._matrix(points.take(both), None, np.float64), len(parts[i])
-            blocks = matrix[:split, :split], matrix[:split, split:], matrix[split:, split:]
-            work = TwoClasses(len(both), solver.tolerance, limit)
-            results[k] = work.solve(*blocks, (parts[i], parts[j]), results[k][0])
+            def work(part: np.ndarray) -> None:
+                settings = solver.tolerance, limit, most
+                numbers[part] = self._with_others(part, rows, costs, alphas, *settings)
 
-        def unsolved(some: Sequence[int]) -> list[int]:
-            open_ones = relative_gaps(np.array([results[k][1:] for k in some])) > solver.tolerance
-            return [k for k, still in zip(some, open_ones, strict=True) if still]
+            run(work, parts, thread_count())
+            self.gram.evaluations += int(numbers[some, 5] @ sizes[some])
 
-        count = len(self.pairs)
-        first = range(0, count, -(-count // min(TUNING.tried, -(-count // TUNING.tried))))
-        rest = [k for k in range(count) if k not in first]
-        threads = thread_count()
+        tried = each[:: -(-count // min(TUNING.tried, -(-count // TUNING.one_of)))]
         with single_threaded_blas():
-            run(with_rows, first, threads)
-            if len(unsolved(first)) > TUNING.unsolved * len(first):
+            few = np.minimum(most, np.ceil(TUNING.few_rows * sizes)).astype(np.int64)
+            solve(tried, few)
+            shares = numbers[tried, 5] / sizes[tried]
+            open_ones = relative_gaps(numbers[tried]) > solver.tolerance
+            if np.where(open_ones, TUNING.open_share, shares).mean() > TUNING.few_rows:
                 return None
-            run(with_rows, rest, threads)
-            small = self._pair_sizes <= TUNING.one_call
-            run(with_blocks, [k for k in unsolved(range(count)) if small[k]], threads)
-        return np.concatenate([one[0] for one in results]), np.array([one[1:] for one in results])
+            solve(np.setdiff1d(each, tried[~open_ones]), most)
+        return alphas, numbers
+
+    def _with_others(
+        self,
+        part: np.ndarray,
+        rows: Any,
+        costs: np.ndarray,
+        alphas: np.ndarray,
+        tolerance: float,
+        limit: int,
+        most: np.ndarray,
+    ) -> np.ndarray:
+        """What `TwoClasses.solve_with_others` says of some pairs of one class."""
+        from mercer.solvers.dual.two_classes import TwoClasses
+
+        sizes, others = self._pair_sizes[part], self._seconds[part]
+        numbers = int((most[part] * sizes).max())
+        work = TwoClasses(int(sizes.max()), numbers, tolerance, limit)
+        settings = most[part], self._ends[part] - sizes, alphas
+        first = int(self._firsts[part[0]])
+        return work.solve_with_others(first, others, self.bounds, rows, costs, *settings)
 
     def _by_blocks(
         self, solver: DualAscent, points: PointSet, costs: np.ndarray, limit: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Some classes with all later ones at a time: their matrix is computed by one product."""
-        from mercer.solvers.dual.two_classes import TwoClasses
-
-        largest = int(self._pair_sizes.max())
         groups, bounds = self._groups(), self.bounds.tolist()
         ends = np.cumsum(self.sizes**2)
         places, squares = ends - self.sizes**2, np.empty(int(ends[-1]))
-        found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        alphas, numbers = np.zeros(int(self._ends[-1])), np.zeros((len(self.pairs), 6))
 
         def square(group: range) -> None:
             start, stop = bounds[group[0]], bounds[group[-1] + 1]
@@ -388,22 +426,25 @@ class OneVersusOne:
                 squares[places[i] : ends[i]] = matrix[own, own].ravel()
 
         def solved(group: range) -> None:
-            work = TwoClasses(largest, solver.tolerance, limit)
             start, stop = bounds[group[0]], bounds[group[-1] + 1]
-            later = points.slice(start, len(points))
+            origin = stop if len(group) == 1 else start  # of a class alone its own is there already
+            if origin == len(points):
+                return
+            later = points.slice(origin, len(points))
             stripe = self._matrix(points.slice(start, stop), later, np.float64)
             for i in group:
-                if i + 1 == self.classes:
-                    break
-                own = stripe[bounds[i] - start : bounds[i + 1] - start, bounds[i] - start :]
-                found[i] = work.solve_with_later(i, self.bounds, (squares, places), own, costs)
+                own = stripe[bounds[i] - start : bounds[i + 1] - start]
+                part = np.flatnonzero(self._firsts == i)
+                if len(part):
+                    blocks = squares, places, own, origin
+                    settings = solver.tolerance, limit, self._pair_sizes
+                    numbers[part] = self._with_others(part, blocks, costs, alphas, *settings)
 
         threads = thread_count() if getattr(self.gram.kernel, "parallel", True) else 1
         with single_threaded_blas():
             run(square, groups, threads)
             run(solved, groups, threads)
-        parts = [found[i] for i in range(self.classes - 1)]
-        return tuple(map(np.concatenate, zip(*parts, strict=True)))  # type: ignore[return-value]
+        return alphas, numbers
 
     def _groups(self) -> list[range]:
         """Consecutive classes of few points together: a product for each class would cost more."""

@@ -484,10 +484,16 @@ def _stacked(pairs: OneVersusOne, machines: Machines) -> np.ndarray:
     Points are in the order of their classes.
     """
     table, bounds = np.zeros((max(1, pairs.classes - 1), len(pairs.order))), pairs.bounds.tolist()
-    for k, (i, j) in enumerate(pairs.pairs):
-        alpha, split = machines.coefficients(k), bounds[i + 1] - bounds[i]
-        table[j - 1, bounds[i] : bounds[i + 1]] = alpha[:split]
-        table[i, bounds[j] : bounds[j + 1]] = alpha[split:]
+    both = pairs.sizes[np.array(pairs.pairs)]
+    mine = np.repeat(np.tile([True, False], len(both)), both.ravel())
+    firsts, seconds = machines.alphas[mine], machines.alphas[~mine]
+    put = [0, 0]  # how many of each are in the table
+    for i in range(pairs.classes - 1):  # a class with all later ones, not pair by pair
+        own, later = slice(*bounds[i : i + 2]), slice(bounds[i + 1], bounds[-1])
+        block = table[i:, own]
+        block[:] = firsts[put[0] : put[0] + block.size].reshape(block.shape)
+        table[i, later] = seconds[put[1] : put[1] + later.stop - later.start]
+        put = [put[0] + block.size, put[1] + later.stop - later.start]
     return table
 
 

@@ -320,7 +320,10 @@ def _factor(matrix: Array) -> linalg.Factor:
 
 @dataclass(eq=False)
 class Point:
-    """α, f = Kα and b, with g and Kg there, and the objective."""
+    """α, f = Kα and b, with g and Kg there, and the objective.
+
+    `fresh` says that Kα is a product with α, not what steps have added up to.
+    """
 
     alpha: Array
     fitted: Array
@@ -330,6 +333,7 @@ class Point:
     objective: float
     energy: float
     exact: bool
+    fresh: bool = False
 
     @property
     def values(self) -> Array:
@@ -392,7 +396,7 @@ class OnAllPoints:
     def at(self, alpha: Array, intercept: Any) -> Point:
         """The point with these coefficients: two products."""
         b = 0.0 * self.problem.y[0, ...] + self.problem.array(intercept)
-        return self._at(alpha, self._times(alpha), b)
+        return replace(self._at(alpha, self._times(alpha), b), fresh=True)
 
     def _at(self, alpha: Array, fitted: Array, b: Array) -> Point:
         problem, ridge = self.problem, self.ridge
@@ -524,9 +528,10 @@ class OnAllPoints:
         alpha = problem.stored(point.alpha)
         same = alpha.dtype == point.alpha.dtype and problem is self.problem
         if same and point.exact and self.ridge == problem.regularization:
-            # Kα was added up on the way, and what was lost on it need not be small: it is computed
-            # anew, while Kg of the slopes that are known is not.
-            at = Evaluation(problem, point.alpha, point.b, self.products.exact(point.alpha))
+            # Where Kα was added up on the way, what was lost on it need not be small: it is then
+            # computed anew, while Kg of the slopes that are known is not.
+            fitted = point.fitted if point.fresh else self.products.exact(point.alpha)
+            at = Evaluation(problem, point.alpha, point.b, fitted)
             gap = at.squared_norm_gap(slopes(problem, point.values), point.g, point.image)
             if gap.relative <= self.solver.goal(problem):
                 return gap, alpha, point.b

@@ -27,8 +27,9 @@ from mercer.solvers.dual.compiled import (
 )
 from mercer.solvers.dual.tuning import Tuning
 
-INNER_SHARE = 3e-3  # of the violation that the first steps leave
-SHARPER = 0.1  # of that, where the gap is not reached yet
+INNER_SHARE = 3e-3  # of the violation that the first steps leave, and later ones at least
+LATER_SHARE = 0.5  # of what the gap lacks, at most of the violation: it falls about as fast as that
+SHARPER = 0.1  # of the share, after which no step was left
 NOTHING = np.empty(0)
 NO_BLOCKS = (np.empty((0, 0)),) * 3
 NO_TABLES = np.empty((3, 0), np.int64)
@@ -37,8 +38,9 @@ NO_ROWS = (
     (0, 0),
     NOTHING,
 )
-FINE, ROUGH = Tuning().fine, 24  # halvings; compiled code takes them as constants
-EASY = 1e-6  # relative gap from which on rough halvings, of 6e-8, are enough
+NO_PLACES = np.empty(0, np.int64)
+FINE, ROUGH = Tuning().fine, 6  # halvings; compiled code takes them as constants
+EASY = 1e-6  # relative gap from which on rough halvings are enough: with 24 steps are the same
 
 
 class Source(NamedTuple):
@@ -56,6 +58,43 @@ class Source(NamedTuple):
     diagonal: np.ndarray
 
 
+class Room(NamedTuple):
+    """What is computed for the points of a pair: one room serves one pair after the other.
+
+    To allocate each array for each pair took as long as the steps of thirty points.
+    """
+
+    fields: np.ndarray  # as in `dual.compiled`
+    values: np.ndarray  # Kα
+    diagonal: np.ndarray
+    up: np.ndarray
+    down: np.ndarray
+    smooth: np.ndarray
+    rising: np.ndarray
+    falling: np.ndarray
+    curvature: np.ndarray
+    scores: np.ndarray
+    slots: np.ndarray  # where a row is stored, −1 where it is not
+    group: np.ndarray
+    levels: np.ndarray
+    used: np.ndarray  # how many rows, and whether there was no room for one
+    code: np.ndarray
+
+
+@compiled
+def room_for(m, numbers, places):  # type: ignore[no-untyped-def]
+    """Arrays for m points, cut from one of numbers and one of places."""
+    at = 5 * m
+    return Room(
+        numbers[:at].reshape(5, m), numbers[at : at + m], numbers[at + m : at + 2 * m],
+        numbers[at + 2 * m : at + 3 * m], numbers[at + 3 * m : at + 4 * m],
+        numbers[at + 4 * m : at + 5 * m], numbers[at + 5 * m : at + 6 * m],
+        numbers[at + 6 * m : at + 7 * m], numbers[at + 7 * m : at + 8 * m],
+        numbers[at + 8 * m : at + 9 * m], places[:m], places[m : 2 * m],
+        numbers[at + 9 * m : at + 9 * m + 1], places[2 * m : 2 * m + 2], places[:0],
+    )  # fmt: skip
+
+
 @compiled
 def computed_row(k, source, split, rows, slots, used):  # type: ignore[no-untyped-def]
     """Put row k of the matrix of a pair into the store, on its first use; whether there is room."""
@@ -64,17 +103,21 @@ def computed_row(k, source, split, rows, slots, used):  # type: ignore[no-untype
         return False
     slots[k] = used[0]
     used[0] += 1
-    row = rows[slots[k]]
-    own = k < split
+    row, m = rows[slots[k]], rows.shape[1]
     if len(source.diagonal):
-        place = source.places[0] + k if own else source.places[1] + k - split
+        place = source.places[0] + k if k < split else source.places[1] + k - split
         fill_row(*source.single, place, source.places[0], split, row[:split])
-        fill_row(*source.single, place, source.places[1], len(row) - split, row[split:])
-        return True
-    for c in range(split):
-        row[c] = source.first[k, c] if own else source.between[c, k - split]
-    for c in range(split, len(row)):
-        row[c] = source.between[k, c - split] if own else source.second[k - split, c - split]
+        fill_row(*source.single, place, source.places[1], m - split, row[split:])
+    elif k < split:
+        for c in range(split):
+            row[c] = source.first[k, c]
+        for c in range(split, m):
+            row[c] = source.between[k, c - split]
+    else:
+        for c in range(split):
+            row[c] = source.between[c, k - split]
+        for c in range(split, m):
+            row[c] = source.second[k - split, c - split]
     return True
 
 
@@ -106,20 +149,18 @@ def offsets_of(k, alpha, low, high, rising, falling):  # type: ignore[no-untyped
 
 
 @compiled
-def hinge_steps(  # type: ignore[no-untyped-def]
-    source, split, rows, slots, used, diagonal, alpha, values, fields, goal, limit
-):
+def hinge_steps(source, split, rows, room, alpha, goal, limit):  # type: ignore[no-untyped-def]
     """Steps along e_i − e_j, most gain first, until slopes agree to `goal`; how many there were.
 
     They end, too, where the store has no room for a row that is needed.
     """
     widen()
-    m = len(alpha)
-    low, high = fields[2], fields[3]
-    smooth, rising, falling = np.empty(m), np.empty(m), np.empty(m)
-    curvature, scores = np.zeros(m), np.empty(m)
-    for k in range(m):
-        smooth[k] = values[k] - fields[0, k]
+    low, high, diagonal, slots, used = (
+        room.fields[2], room.fields[3], room.diagonal, room.slots, room.used,
+    )  # fmt: skip
+    smooth, rising, falling, scores = room.smooth, room.rising, room.falling, room.scores
+    for k in range(len(alpha)):
+        smooth[k] = room.values[k] - room.fields[0, k]
         offsets_of(k, alpha, low, high, rising, falling)
     for step in range(limit):
         i, least = least_up(smooth, rising, scores)
@@ -129,7 +170,7 @@ def hinge_steps(  # type: ignore[no-untyped-def]
             return step
         row_i = rows[slots[i]]
         j, gain, worst = best_partner(
-            diagonal[i], least, row_i, diagonal, smooth, falling, curvature, scores
+            diagonal[i], least, row_i, diagonal, smooth, falling, room.curvature, scores
         )
         if worst <= goal or gain <= 0.0:
             return step
@@ -148,103 +189,108 @@ def hinge_steps(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def solve_two_classes(source, split, rows, fields, tolerance, limit, alpha, values, levels, used):  # type: ignore[no-untyped-def]
-    """α, Kα and the multiplier of one pair: the gap, the primal objective and steps.
-
-    Kα is summed up afresh for every gap, so that nothing of the steps' rounding is in it. `used`
-    receives how many rows were needed, and whether there was no room for one.
-    """
-    m = len(alpha)
-    slots = np.full(m, -1)
-    diagonal, up, down = np.empty(m), np.empty(m), np.empty(m)
-    group, code = np.zeros(m, np.int64), np.empty(0, np.int64)
+def prepare(source, first, second, room):  # type: ignore[no-untyped-def]
+    """The terms of a pair, given the costs of both classes, and the diagonal."""
+    split, m, (here, there) = len(first), len(room.values), source.places
+    room.fields[:] = 0.0
+    room.slots[:] = -1
+    room.group[:] = 0
+    room.curvature[:] = 0.0
+    room.used[:] = 0
+    room.levels[0] = 0.0
+    for k in range(split):
+        room.fields[0, k], room.fields[3, k], room.fields[4, k] = 1.0, first[k], first[k]
+    for k in range(split, m):
+        cost = second[k - split]
+        room.fields[0, k], room.fields[2, k], room.fields[4, k] = -1.0, -cost, cost
+    if len(source.diagonal):
+        room.diagonal[:split] = source.diagonal[here : here + split]
+        room.diagonal[split:] = source.diagonal[there : there + m - split]
+    else:
+        for k in range(split):
+            room.diagonal[k] = source.first[k, k]
+        for k in range(split, m):
+            room.diagonal[k] = source.second[k - split, k - split]
     for k in range(m):
-        if len(source.diagonal):
-            own = source.diagonal[
-                source.places[0] + k if k < split else source.places[1] + k - split
-            ]
-        else:
-            own = source.first[k, k] if k < split else source.second[k - split, k - split]
-        diagonal[k] = max(own, SMALLEST)
+        room.diagonal[k] = max(room.diagonal[k], SMALLEST)
+
+
+@compiled
+def solve_pair(source, numbers, most, first, second, room, tolerance, limit, alpha):  # type: ignore[no-untyped-def]
+    """Bring α of a pair to its best: b, gap, primal objective, steps, support and rows.
+
+    `first` and `second` are the costs of both classes; at most `most` rows are stored, in
+    `numbers`. Kα is summed up afresh for every gap, so that nothing of the steps' rounding is in
+    it.
+    """
+    split, m = len(first), len(alpha)
+    rows, values, slots, used = (
+        numbers[: most * m].reshape(most, m),
+        room.values,
+        room.slots,
+        room.used,
+    )
+    prepare(source, first, second, room)
     halvings = ROUGH if tolerance > EASY else FINE
-    sum_rows(alpha, source, split, rows, slots, used, values)
+    values[:] = 0.0
+    if alpha.any():  # else a call with so many arrays would take as long as three steps
+        sum_rows(alpha, source, split, rows, slots, used, values)
     gap, primal, violation = 1.0, 0.0, 2.0  # until the first steps: at α = 0 slopes are −1 and 1
-    steps, share = 0, INNER_SHARE
+    steps, share, sharper = 0, INNER_SHARE, 1.0
     while gap > tolerance * max(abs(primal), abs(primal - gap)) and steps < limit:
-        goal = share * max(violation, 1e-9)
-        taken = hinge_steps(
-            source, split, rows, slots, used, diagonal, alpha, values, fields, goal, limit - steps
-        )
+        goal = sharper * share * max(violation, 1e-9)
+        taken = hinge_steps(source, split, rows, room, alpha, goal, limit - steps)
         steps += taken
         sum_rows(alpha, source, split, rows, slots, used, values)
         gap, primal, violation = certificate(
-            values, alpha, fields, 0.0, code, group, 1, halvings, up, down, levels
-        )
+            values, alpha, room.fields, 0.0, room.code, room.group, 1, halvings, room.up, room.down,
+            room.levels,
+        )  # fmt: skip
         if used[1]:
             break
+        wanted = tolerance * max(abs(primal), abs(primal - gap))
+        share = max(INNER_SHARE, LATER_SHARE * min(1.0, wanted / max(gap, SMALLEST)))
         if taken == 0:
-            share *= SHARPER
-            if share < 1e-15:
+            sharper *= SHARPER
+            if sharper < 1e-13:
                 break
-    return gap, primal, steps
-
-
-@compiled
-def solve_pair(source, numbers, most, first, second, start, tolerance, limit):  # type: ignore[no-untyped-def]
-    """α, b, gap, primal objective, steps, support and rows of a pair, given the costs of both.
-
-    It makes its own arrays: from Python that would take as long as a small pair itself. At most
-    `most` rows are stored, in `numbers`.
-    """
-    split, m = len(first), len(first) + len(second)
-    fields, alpha, values, levels = np.zeros((5, m)), np.zeros(m), np.zeros(m), np.zeros(1)
-    used = np.zeros(2, np.int64)
-    for k in range(m):
-        cost = first[k] if k < split else second[k - split]
-        fields[0, k] = 1.0 if k < split else -1.0
-        fields[3 if k < split else 2, k] = cost if k < split else -cost
-        fields[4, k] = cost
-    for k in range(len(start)):  # a slice of an array would compile its error messages for seconds
-        alpha[k] = start[k]
-    rows = numbers[: most * m].reshape(most, m)
-    gap, primal, steps = solve_two_classes(
-        source, split, rows, fields, tolerance, limit, alpha, values, levels, used
-    )
     support = 0
     for k in range(m):
         support += alpha[k] != 0.0
-    return alpha, -levels[0], gap, primal, steps, support, used[0]
+    return -room.levels[0], gap, primal, steps, support, used[0]
 
 
 @compiled
-def solve_with_later(  # type: ignore[no-untyped-def]
-    i, bounds, squares, places, rows, source, costs, numbers, tolerance, limit, alphas, answers
-):
-    """The pairs of class i with all later ones; `rows` are those of its matrix from itself on.
+def solve_with_others(  # type: ignore[no-untyped-def]
+    i, others, bounds, source, squares, places, stripe, origin, costs, numbers, most, rooms,
+    tolerance, limit, begins, alphas, answers,
+):  # fmt: skip
+    """The pairs of class i with some others, of which each receives α and a row of answers.
 
-    `squares` holds the matrices of all classes one after the other, from `places` on. α of a pair
-    goes to `alphas`, one after the other, and the other numbers to a row of `answers`. `source` is
-    an empty one.
+    Where `source` computes rows, all of them are; else `squares` holds the matrices of all classes
+    one after the other, from `places` on, and `stripe` the rows of class i from point `origin` on.
     """
     here, own = bounds[i], bounds[i + 1] - bounds[i]
-    first = squares[places[i] : places[i] + own * own].reshape(own, own)
-    start, put = np.zeros(0), 0
-    for j in range(i + 1, len(bounds) - 1):
+    stored = len(source.diagonal) == 0
+    for k in range(len(others)):
+        j = others[k]
         a, b = bounds[j], bounds[j + 1]
         m = b - a
-        second = squares[places[j] : places[j] + m * m].reshape(m, m)
-        blocks = Source(
-            first, rows[:, a - here : b - here], second,
-            source.single, source.places, source.diagonal,
+        rows, columns = (own, m) if stored else (0, 0)
+        first, second = (places[i], places[j]) if stored else (0, 0)
+        pair = Source(
+            squares[first : first + rows * rows].reshape(rows, rows),
+            stripe[:, a - origin : a - origin + columns],
+            squares[second : second + columns * columns].reshape(columns, columns),
+            source.single, (here, a), source.diagonal,
         )  # fmt: skip
-        mine, theirs = costs[here : here + own], costs[a:b]
-        alpha, level, gap, primal, steps, support, _ = solve_pair(
-            blocks, numbers, own + m, mine, theirs, start, tolerance, limit
-        )
-        alphas[put : put + own + m] = alpha
-        put += own + m
-        answer = answers[j - i - 1]
-        answer[0], answer[1], answer[2], answer[3], answer[4] = level, gap, primal, steps, support
+        alpha, answer = alphas[begins[k] : begins[k] + own + m], answers[k]
+        level, gap, primal, steps, support, used = solve_pair(
+            pair, numbers, most[k], costs[here : here + own], costs[a:b],
+            room_for(own + m, rooms[0], rooms[1]), tolerance, limit, alpha,
+        )  # fmt: skip
+        answer[0], answer[1], answer[2] = level, gap, primal
+        answer[3], answer[4], answer[5] = steps, support, used
 
 
 class TwoClasses:
@@ -254,21 +300,18 @@ class TwoClasses:
     ----------
     points : int
         Of the largest pair.
+    numbers : int
+        Values of a matrix that are stored at most: rows times points of a pair.
     tolerance : float
         The relative duality gap at which to stop.
     limit : int
         Steps of a pair at most.
-    rows : int or None
-        Of a pair that are stored at most; None for all.
     """
 
-    def __init__(self, points: int, tolerance: float, limit: int, rows: int | None = None) -> None:
-        self.tolerance, self.limit, self.rows = tolerance, limit, rows
-        self.numbers = np.empty(self._most(points) * points)
-
-    def _most(self, points: int) -> int:
-        """Rows of a pair that are stored."""
-        return points if self.rows is None else min(points, self.rows)
+    def __init__(self, points: int, numbers: int, tolerance: float, limit: int) -> None:
+        self.tolerance, self.limit = tolerance, limit
+        self.numbers = np.empty(numbers)
+        self.rooms = np.empty(14 * points + 1), np.empty(2 * points + 2, np.int64)
 
     def solve(
         self,
@@ -283,44 +326,38 @@ class TwoClasses:
         `costs` are those of both classes; `start` is an α within the bounds whose sum is 0.
         """
         a, b, c = map(np.ascontiguousarray, (first, between, second))  # one layout is compiled
-        return self._solved(Source(a, b, c, *NO_ROWS), costs, start)[:6]
+        m = len(a) + len(c)
+        alpha = np.array(start) if len(start) else np.zeros(m)
+        room, settings = room_for(m, *self.rooms), (self.tolerance, self.limit, alpha)
+        source = Source(a, b, c, *NO_ROWS)
+        return alpha, *solve_pair(source, self.numbers, m, *costs, room, *settings)[:5]
 
-    def solve_by_rows(
-        self, rows: SingleRows, places: tuple[int, int], costs: tuple[np.ndarray, np.ndarray]
-    ) -> tuple[Any, ...]:
-        """The same of points from two places on, and how many rows were computed.
-
-        It ends early, with a large gap, where more rows are needed than are to be stored.
-        """
-        return self._solved(Source(*NO_BLOCKS, rows.single, places, rows.diagonal), costs, NOTHING)
-
-    def _solved(
-        self, source: Source, costs: tuple[np.ndarray, np.ndarray], start: np.ndarray
-    ) -> tuple[Any, ...]:
-        most = self._most(len(costs[0]) + len(costs[1]))
-        return solve_pair(source, self.numbers, most, *costs, start, self.tolerance, self.limit)
-
-    def solve_with_later(
+    def solve_with_others(
         self,
         i: int,
+        others: np.ndarray,
         bounds: np.ndarray,
-        squares: tuple[np.ndarray, np.ndarray],
-        rows: np.ndarray,
+        rows: SingleRows | tuple[np.ndarray, np.ndarray, np.ndarray, int],
         costs: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The same for a class and each of all later ones, in one call.
+        most: np.ndarray,
+        begins: np.ndarray,
+        alphas: np.ndarray,
+    ) -> np.ndarray:
+        """The same for a class with some others, in one call: b and so on, and rows that were used.
 
-        All α one after the other, and a row of the other numbers for each pair. `squares` are the
-        matrices of all classes in one array, and where each begins; `rows` those of class i, from
-        its own points on.
+        `rows` computes them, or is a tuple: the matrices of all classes in one array, where each
+        begins, and the rows of class i from some point on. Of each pair at most so many rows
+        as `most` says are computed; where more are needed it ends early, with a large gap. α of a
+        pair is at its place in `alphas`, before and after.
         """
-        later = np.diff(bounds)[i + 1 :]
-        points = int(later.sum() + len(later) * (bounds[i + 1] - bounds[i]))
-        alphas, answers = np.empty(points), np.empty((len(later), 5))
-        settings = costs, self.numbers, self.tolerance, self.limit
-        none = Source(*NO_BLOCKS, *NO_ROWS)
-        solve_with_later(i, bounds, *squares, rows, none, *settings, alphas, answers)
-        return alphas, answers
+        if isinstance(rows, SingleRows):
+            source, blocks = rows.source, (NOTHING, NO_PLACES, NO_BLOCKS[0], 0)
+        else:
+            source, blocks = Source(*NO_BLOCKS, *NO_ROWS), rows
+        answers = np.empty((len(others), 6))
+        settings = costs, self.numbers, most, self.rooms, self.tolerance, self.limit
+        solve_with_others(i, others, bounds, source, *blocks, *settings, begins, alphas, answers)
+        return answers
 
 
 class SingleRows:
@@ -337,7 +374,7 @@ class SingleRows:
         beyond = np.minimum(np.arange(count + padding_step(np.float64)), count - 1)
         padded = Gram(gram.kernel, gram.x.take(beyond), None, gram.memory).astype(np.float64)
         single, self.alive = padded.execution().single_rows()  # type: ignore[attr-defined]
-        self.single, self.diagonal = single, np.asarray(gram.diagonal(), np.float64)
+        self.source = Source(*NO_BLOCKS, single, (0, 0), np.asarray(gram.diagonal(), np.float64))
 
     @staticmethod
     def suit(gram: Gram) -> bool:
