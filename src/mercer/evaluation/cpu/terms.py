@@ -96,35 +96,40 @@ def _emit_sixteenths(panel: Vectors, fraction: Any, rounded: Any) -> Any:
     return panel.call("fma", scaled, rest, scaled)
 
 
-RECIPROCAL = {4: (0x7EF311C3, 3), 8: (0x7FDE6238502484BA, 4)}  # bits of a guess, Newton steps
+# a guess of 1/y by taking the bits of y from these: right to an eighth
+RECIPROCAL = {4: 0x7EF311C3, 8: 0x7FDE6238502484BA}
 
 
 def _emit_divide(panel: Panel, x: Any, y: Any) -> Any:
-    """x/y for y > 0: a guess of 1/y and Newton's method, quicker than the divider."""
-    inverse, steps = _guess_of_inverse(panel, y)
+    """x/y for y > 0: a guess of 1/y that is made better, quicker than the divider.
+
+    A step squares or cubes the error of the inverse, and its quotient is off by the square of that
+    after what remains of x was divided, too.
+    """
+    inverse, powers = _guess_of_inverse(panel, y)
     opposite = panel.builder.fneg(y)
-    for _ in range(steps):
+    for power in powers:
         error = panel.call("fma", opposite, inverse, panel.filled(1.0))
+        if power == 3:
+            error = panel.call("fma", error, error, error)
         inverse = panel.call("fma", inverse, error, inverse)
-    error = panel.call("fma", opposite, inverse, panel.filled(1.0))
     quotient = panel.builder.fmul(x, inverse)
-    return panel.call("fma", quotient, error, quotient)
+    remainder = panel.call("fma", opposite, quotient, x)
+    return panel.call("fma", remainder, inverse, quotient)
 
 
-def _guess_of_inverse(panel: Panel, y: Any) -> tuple[Any, int]:
-    """A guess of 1/y, and the steps after which another one is right to rounding."""
-    builder = panel.builder
-    if WIDE:
-        kind, suffix = (ir.IntType(16), "ps") if panel.itemsize == 4 else (ir.IntType(8), "pd")
-        guess = ir.FunctionType(panel.vector, [panel.vector, panel.vector, kind])
-        name = f"llvm.x86.avx512.rcp14.{suffix}.512"
-        function = cgutils.get_or_insert_function(builder.module, guess, name)
-        every = ir.Constant(kind, -1)
-        return builder.call(function, [y, panel.filled(0.0), every]), panel.itemsize // 4 - 1
-    integers = ir.VectorType(ir.IntType(8 * panel.itemsize), panel.lanes)
-    bits, steps = RECIPROCAL[panel.itemsize]
-    guess = ir.Constant(integers, [bits] * panel.lanes)
-    return builder.bitcast(builder.sub(guess, builder.bitcast(y, integers)), panel.vector), steps
+def _guess_of_inverse(panel: Panel, y: Any) -> tuple[Any, tuple[int, ...]]:
+    """A guess of 1/y, and the powers of its error that steps leave until half the digits are right."""
+    builder, single = panel.builder, panel.itemsize == 4
+    if WIDE:  # to 2⁻¹⁴
+        kind, suffix = (ir.IntType(16), "ps") if single else (ir.IntType(8), "pd")
+        name, more = f"avx512.rcp14.{suffix}.512", [panel.filled(0.0), ir.Constant(kind, -1)]
+        return panel.instruction(name, y, *more), () if single else (2,)
+    if single and panel.lanes == 8:  # to 3·2⁻¹³
+        return panel.instruction("avx.rcp.ps.256", y), (2,)
+    guess = panel.whole([RECIPROCAL[panel.itemsize]])
+    bits = builder.sub(guess, builder.bitcast(y, panel.integers))
+    return builder.bitcast(bits, panel.vector), (3, 2) if single else (3, 3)
 
 
 FUSED = ("contract",)  # a product and a sum may become one instruction

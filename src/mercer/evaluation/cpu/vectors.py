@@ -78,10 +78,16 @@ def panel_width(dtype: Any) -> int:
 
 @intrinsic
 def widen(typing_context: Any) -> Any:
-    """Let LLVM use the widest vectors in the calling function; by default it prefers 256 bits."""
+    """Let LLVM use the widest vectors in the calling function; by default it prefers 256 bits.
+
+    Vectors that do not fit into registers lie on the stack. Where that is not aligned, one of them
+    may lie across the end of a page, and a loop then takes up to four times as long: in some
+    processes, as addresses differ from one to the next.
+    """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         set.add(builder.function.attributes, f'"prefer-vector-width"="{8 * VECTOR_BYTES}"')
+        builder.function.attributes.alignstack = VECTOR_BYTES
         return context.get_dummy_value()
 
     return types.void(), code
@@ -132,6 +138,14 @@ class Vectors:
         """One of LLVM's own functions on vectors."""
         full = f"llvm.{name}.v{self.lanes}f{8 * self.itemsize}"
         kind = ir.FunctionType(self.vector, [self.vector] * len(arguments))
+        return self.builder.call(
+            cgutils.get_or_insert_function(self.builder.module, kind, full), arguments
+        )
+
+    def instruction(self, name: str, *arguments: Any) -> Any:
+        """One of the processor's own that LLVM has no general function for."""
+        kind = ir.FunctionType(self.vector, [argument.type for argument in arguments])
+        full = f"llvm.x86.{name}"
         return self.builder.call(
             cgutils.get_or_insert_function(self.builder.module, kind, full), arguments
         )
