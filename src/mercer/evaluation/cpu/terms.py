@@ -96,40 +96,28 @@ def _emit_sixteenths(panel: Vectors, fraction: Any, rounded: Any) -> Any:
     return panel.call("fma", scaled, rest, scaled)
 
 
-# a guess of 1/y by taking the bits of y from these: right to an eighth
-RECIPROCAL = {4: 0x7EF311C3, 8: 0x7FDE6238502484BA}
-
-
 def _emit_divide(panel: Panel, x: Any, y: Any) -> Any:
-    """x/y for y > 0: a guess of 1/y that is made better, quicker than the divider.
+    """x/y for y > 0: with 512 bits a guess of 1/y and Newton's method, where dividers are slow.
 
-    A step squares or cubes the error of the inverse, and its quotient is off by the square of that
-    after what remains of x was divided, too.
+    With 256 bits the divider takes no longer than the steps that the method needs there.
     """
-    inverse, powers = _guess_of_inverse(panel, y)
-    opposite = panel.builder.fneg(y)
-    for power in powers:
+    if not WIDE:
+        return panel.builder.fdiv(x, y)
+    opposite, inverse = panel.builder.fneg(y), _guess_of_inverse(panel, y)  # right to 2⁻¹⁴
+    if panel.itemsize == 8:
         error = panel.call("fma", opposite, inverse, panel.filled(1.0))
-        if power == 3:
-            error = panel.call("fma", error, error, error)
         inverse = panel.call("fma", inverse, error, inverse)
+    error = panel.call("fma", opposite, inverse, panel.filled(1.0))
     quotient = panel.builder.fmul(x, inverse)
-    remainder = panel.call("fma", opposite, quotient, x)
-    return panel.call("fma", remainder, inverse, quotient)
+    return panel.call("fma", quotient, error, quotient)
 
 
-def _guess_of_inverse(panel: Panel, y: Any) -> tuple[Any, tuple[int, ...]]:
-    """A guess of 1/y, and the powers of its error that steps leave until half the digits are right."""
-    builder, single = panel.builder, panel.itemsize == 4
-    if WIDE:  # to 2⁻¹⁴
-        kind, suffix = (ir.IntType(16), "ps") if single else (ir.IntType(8), "pd")
-        name, more = f"avx512.rcp14.{suffix}.512", [panel.filled(0.0), ir.Constant(kind, -1)]
-        return panel.instruction(name, y, *more), () if single else (2,)
-    if single and panel.lanes == 8:  # to 3·2⁻¹³
-        return panel.instruction("avx.rcp.ps.256", y), (2,)
-    guess = panel.whole([RECIPROCAL[panel.itemsize]])
-    bits = builder.sub(guess, builder.bitcast(y, panel.integers))
-    return builder.bitcast(bits, panel.vector), (3, 2) if single else (3, 3)
+def _guess_of_inverse(panel: Panel, y: Any) -> Any:
+    kind, suffix = (ir.IntType(16), "ps") if panel.itemsize == 4 else (ir.IntType(8), "pd")
+    guess = ir.FunctionType(panel.vector, [panel.vector, panel.vector, kind])
+    name = f"llvm.x86.avx512.rcp14.{suffix}.512"
+    function = cgutils.get_or_insert_function(panel.builder.module, guess, name)
+    return panel.builder.call(function, [y, panel.filled(0.0), ir.Constant(kind, -1)])
 
 
 FUSED = ("contract",)  # a product and a sum may become one instruction

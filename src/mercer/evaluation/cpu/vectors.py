@@ -142,14 +142,6 @@ class Vectors:
             cgutils.get_or_insert_function(self.builder.module, kind, full), arguments
         )
 
-    def instruction(self, name: str, *arguments: Any) -> Any:
-        """One of the processor's own that LLVM has no general function for."""
-        kind = ir.FunctionType(self.vector, [argument.type for argument in arguments])
-        full = f"llvm.x86.{name}"
-        return self.builder.call(
-            cgutils.get_or_insert_function(self.builder.module, kind, full), arguments
-        )
-
     def filled(self, value: float) -> ir.Constant:
         return ir.Constant(self.vector, [value] * self.lanes)
 
