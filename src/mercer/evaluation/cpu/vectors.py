@@ -151,6 +151,14 @@ class Vectors:
         return ir.Constant(self.integers, list(values) * repeats)
 
 
+def _not_unrolled(module: ir.Module) -> Any:
+    """What LLVM is told of a loop whose vectors fill the registers: two rounds would not fit."""
+    told = module.add_metadata([module.add_metadata(["llvm.loop.unroll.disable"])])
+    if told not in told.operands:  # it names itself first
+        told.operands = (told, *told.operands)
+    return told
+
+
 class Panel(Vectors):
     """Writes the instructions of one call: the rows from `row` on, the columns from `column` on.
 
@@ -220,7 +228,7 @@ class Panel(Vectors):
         for phi, entering, returning in changing:
             phi.add_incoming(entering, before)
             phi.add_incoming(returning, builder.block)
-        builder.branch(check)
+        builder.branch(check).set_metadata("llvm.loop", _not_unrolled(builder.module))
         builder.position_at_end(done)
         return totals
 
