@@ -47,7 +47,16 @@ from mercer.evaluation.expression import (
 )
 from mercer.evaluation.operations import OPERATIONS, derivative, evaluate
 from mercer.evaluation.program import coordinate_code, lower
-from mercer.kernels import ArcCosine, Gaussian, Laplacian, Linear, Matern, Polynomial, Precomputed
+from mercer.kernels import (
+    ArcCosine,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    PeriodicBernoulli,
+    Polynomial,
+    Precomputed,
+)
 from mercer.kernels.bessel import bessel_table
 from mercer.points import DensePoints, View
 
@@ -55,6 +64,14 @@ S, P = squared_distance(), product()
 
 
 class TestLowering:
+    def test_periodic_kernels_take_off_turns_of_points_not_of_pairs(self):
+        """A pair takes a difference, its size, u² − u, and two operations for each order."""
+        for order in (1, 2, 4):
+            (pair,) = lower(PeriodicBernoulli(order).expression()).pairs
+            steps = coordinate_code(pair.term).steps
+            assert "nearest" not in {name for name, *_ in steps}
+            assert len(steps) == 4 + 2 * order
+
     def test_a_shared_node_is_computed_once(self):
         r = sqrt(S)
         program = lower((1.0 + r) * decay(r))

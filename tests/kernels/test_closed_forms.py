@@ -176,6 +176,14 @@ class TestSeries:
             assert value.dtype == dtype
             assert (np.abs(value - exact) <= 32 * width * np.finfo(dtype).eps * room).all()
 
+    def test_bernoulli_loses_few_digits(self):
+        """In powers of u − ½ it lost three rounding units of the largest value, not two."""
+        rng = np.random.default_rng(0)
+        x, y = (rng.random((1500, 1)).astype(np.float32) for _ in range(2))
+        exact = PeriodicBernoulli(6)(x.astype(float), y.astype(float))
+        off = np.abs(PeriodicBernoulli(6)(x, y) - exact).max()
+        assert off <= 2.75 * np.finfo(np.float32).eps * exact.max()
+
     @pytest.mark.parametrize("alpha", [0.3, 1.0, 2.0, 10.0])
     def test_periodic_exponential(self, alpha):
         """1/(1 + a) = 1/a − 1/(a(1 + a)): the first part is a Bernoulli polynomial."""

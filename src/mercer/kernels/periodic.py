@@ -86,15 +86,6 @@ class _Periodic(Kernel):
         """How far two points on the circle are apart, one way round or the other: u or 1 − u."""
         return absolute(self._turn(X) - self._turn(Y))
 
-    def _from_middle(self) -> Expression:
-        """(u − ½)², u being the fractional part of (x − y)/period: x + ½ − y less whole turns.
-
-        Slopes are those of (½ − |x − y|)², which at u = 0 are the mean of both sides.
-        """
-        opposite = _less_whole(self._turn(X) + 0.5)
-        gap = _less_whole(opposite - self._turn(Y))
-        return (gap * gap).with_slopes_of((0.5 - self._apart()) ** 2)
-
 
 def _parts(period: float) -> list[float]:
     """The period as a sum of two numbers of eleven bits, and the rest.
@@ -147,11 +138,11 @@ class PeriodicBernoulli(_Periodic):
             raise ValueError(f"PeriodicBernoulli has an order of at most 8; got {self.order!r}.")
 
     def expression(self) -> Expression:
-        s = int(self.order)
+        s, apart = int(self.order), self._apart()
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
-        coefficients = [factor * float(c) for c in bernoulli_at_middle(s)]
+        coefficients = [factor * float(c) for c in bernoulli_coefficients(s)]
         coefficients[0] += 1.0
-        return coordinate_product(polynomial(coefficients, self._from_middle()))
+        return coordinate_product(polynomial(coefficients, apart * apart - apart))
 
     def facts(self, dimension: int | None = None) -> Facts:
         s = int(self.order)
@@ -165,18 +156,26 @@ class PeriodicBernoulli(_Periodic):
 
 
 @lru_cache(maxsize=16)
-def bernoulli_at_middle(order: int) -> tuple[Fraction, ...]:
-    """The coefficients of B_{2s}(½ + w) in w², lowest first.
+def bernoulli_coefficients(order: int) -> tuple[Fraction, ...]:
+    """The coefficients of B_{2s}(u) in v = u² − u, lowest first.
 
-    >>> [str(c) for c in bernoulli_at_middle(1)]
-    ['-1/12', '1']
+    B_{2s} is even around ½, so it is a polynomial p in v, which is the same for u and 1 − u and
+    loses fewer digits than powers of u − ½. From B_{2s}'' = 2s(2s − 1) B_{2s−2}, where
+    p(v)'' = (4v + 1) p''(v) + 2p'(v), and ∫₀¹ B_{2s} = 0.
+
+    >>> [str(c) for c in bernoulli_coefficients(2)]
+    ['-1/30', '0', '1']
     """
-    degree, numbers = 2 * order, [Fraction(1)]  # B_0, B_1, …
-    for n in range(1, degree + 1):
-        total = sum((math.comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0))
-        numbers.append(-total / (n + 1))
-    at_half = [numbers[k] * (Fraction(2, 2**k) - 1) for k in range(degree + 1)]  # B_k(½)
-    return tuple(math.comb(degree, k) * at_half[degree - k] for k in range(0, degree + 1, 2))
+    if order == 0:
+        return (Fraction(1),)
+    lower, found = bernoulli_coefficients(order - 1), [Fraction(0)] * (order + 2)
+    for k in reversed(range(1, order + 1)):
+        above = (k + 1) * k * found[k + 1]
+        found[k] = (2 * order * (2 * order - 1) * lower[k - 1] - above) / (k * (4 * k - 2))
+    for k in range(1, order + 1):
+        mean = Fraction((-1) ** k * math.factorial(k) ** 2, math.factorial(2 * k + 1))  # of v^k
+        found[0] -= found[k] * mean
+    return tuple(found[:-1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

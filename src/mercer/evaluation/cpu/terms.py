@@ -96,14 +96,15 @@ def _emit_sixteenths(panel: Vectors, fraction: Any, rounded: Any) -> Any:
     return panel.call("fma", scaled, rest, scaled)
 
 
-RECIPROCAL = {4: (0x7EF311C3, 3), 8: (0x7FDE6238502484BA, 4)}  # bits of a guess, Newton steps
-
-
 def _emit_divide(panel: Panel, x: Any, y: Any) -> Any:
-    """x/y for y > 0: a guess of 1/y and Newton's method, quicker than the divider."""
-    inverse, steps = _guess_of_inverse(panel, y)
-    opposite = panel.builder.fneg(y)
-    for _ in range(steps):
+    """x/y for y > 0: with 512 bits a guess of 1/y and Newton's method, where dividers are slow.
+
+    With 256 bits the divider takes no longer than the steps that the method needs there.
+    """
+    if not WIDE:
+        return panel.builder.fdiv(x, y)
+    opposite, inverse = panel.builder.fneg(y), _guess_of_inverse(panel, y)  # right to 2⁻¹⁴
+    if panel.itemsize == 8:
         error = panel.call("fma", opposite, inverse, panel.filled(1.0))
         inverse = panel.call("fma", inverse, error, inverse)
     error = panel.call("fma", opposite, inverse, panel.filled(1.0))
@@ -111,20 +112,12 @@ def _emit_divide(panel: Panel, x: Any, y: Any) -> Any:
     return panel.call("fma", quotient, error, quotient)
 
 
-def _guess_of_inverse(panel: Panel, y: Any) -> tuple[Any, int]:
-    """A guess of 1/y, and the steps after which another one is right to rounding."""
-    builder = panel.builder
-    if WIDE:
-        kind, suffix = (ir.IntType(16), "ps") if panel.itemsize == 4 else (ir.IntType(8), "pd")
-        guess = ir.FunctionType(panel.vector, [panel.vector, panel.vector, kind])
-        name = f"llvm.x86.avx512.rcp14.{suffix}.512"
-        function = cgutils.get_or_insert_function(builder.module, guess, name)
-        every = ir.Constant(kind, -1)
-        return builder.call(function, [y, panel.filled(0.0), every]), panel.itemsize // 4 - 1
-    integers = ir.VectorType(ir.IntType(8 * panel.itemsize), panel.lanes)
-    bits, steps = RECIPROCAL[panel.itemsize]
-    guess = ir.Constant(integers, [bits] * panel.lanes)
-    return builder.bitcast(builder.sub(guess, builder.bitcast(y, integers)), panel.vector), steps
+def _guess_of_inverse(panel: Panel, y: Any) -> Any:
+    kind, suffix = (ir.IntType(16), "ps") if panel.itemsize == 4 else (ir.IntType(8), "pd")
+    guess = ir.FunctionType(panel.vector, [panel.vector, panel.vector, kind])
+    name = f"llvm.x86.avx512.rcp14.{suffix}.512"
+    function = cgutils.get_or_insert_function(panel.builder.module, guess, name)
+    return panel.builder.call(function, [y, panel.filled(0.0), ir.Constant(kind, -1)])
 
 
 FUSED = ("contract",)  # a product and a sum may become one instruction

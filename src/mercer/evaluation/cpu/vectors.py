@@ -78,10 +78,16 @@ def panel_width(dtype: Any) -> int:
 
 @intrinsic
 def widen(typing_context: Any) -> Any:
-    """Let LLVM use the widest vectors in the calling function; by default it prefers 256 bits."""
+    """Let LLVM use the widest vectors in the calling function; by default it prefers 256 bits.
+
+    Vectors that do not fit into registers lie on the stack. Where that is not aligned, one of them
+    may lie across the end of a page, and a loop then takes up to four times as long: in some
+    processes, as addresses differ from one to the next.
+    """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         set.add(builder.function.attributes, f'"prefer-vector-width"="{8 * VECTOR_BYTES}"')
+        builder.function.attributes.alignstack = VECTOR_BYTES
         return context.get_dummy_value()
 
     return types.void(), code
@@ -143,6 +149,14 @@ class Vectors:
         """A vector of integers: of these, over and over."""
         repeats = self.lanes // len(values)
         return ir.Constant(self.integers, list(values) * repeats)
+
+
+def _not_unrolled(module: ir.Module) -> Any:
+    """What LLVM is told of a loop whose vectors fill the registers: two rounds would not fit."""
+    told = module.add_metadata([module.add_metadata(["llvm.loop.unroll.disable"])])
+    if told not in told.operands:  # it names itself first
+        told.operands = (told, *told.operands)
+    return told
 
 
 class Panel(Vectors):
@@ -214,7 +228,7 @@ class Panel(Vectors):
         for phi, entering, returning in changing:
             phi.add_incoming(entering, before)
             phi.add_incoming(returning, builder.block)
-        builder.branch(check)
+        builder.branch(check).set_metadata("llvm.loop", _not_unrolled(builder.module))
         builder.position_at_end(done)
         return totals
 
