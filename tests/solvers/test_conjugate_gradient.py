@@ -13,7 +13,7 @@ from mercer.features.partial_cholesky import Tuning
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Squared
 from mercer.solvers import ConjugateGradient, Direct, Problem, regularization_path
-from mercer.solvers.preconditioners import Columns
+from mercer.solvers.preconditioners.low_rank import Columns
 
 KERNEL = Gaussian(0.7)
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from mercer import linalg
 from mercer.arrays import as_numpy
 from mercer.operators import Gram
 from mercer.runtime.threads import spans
-from mercer.solvers.preconditioners import random_rows
+from mercer.solvers.preconditioners.sampling import random_rows
 from mercer.solvers.problem import Problem
 
 BLOCK = 4096  # rows of K at a time

@@ -26,15 +26,14 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import Direct
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.newton import Newton, default_tolerance
-from mercer.solvers.preconditioners import (
+from mercer.solvers.preconditioners.low_rank import (
     RankBudget,
     block_bytes,
     default_rank,
-    expected_steps,
-    memory_needed,
     most_columns,
-    sample_size,
 )
+from mercer.solvers.preconditioners.memory import memory_needed
+from mercer.solvers.preconditioners.sampling import expected_steps, sample_size
 from mercer.solvers.problem import Solver
 from mercer.solvers.splitting import Splitting
 

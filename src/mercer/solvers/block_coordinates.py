@@ -19,7 +19,8 @@ from mercer.solvers.conjugate_gradient import default_tolerance
 from mercer.solvers.driver import Callback, Progress, State, drive
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.optimality import Residual, ridge_residual
-from mercer.solvers.preconditioners import Columns, block_bytes, most_columns, random_rows
+from mercer.solvers.preconditioners.low_rank import Columns, block_bytes, most_columns
+from mercer.solvers.preconditioners.sampling import random_rows
 from mercer.solvers.problem import Problem, require_square_loss, require_squared_norm
 from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status, plain_intercept

@@ -19,7 +19,7 @@ from mercer.solvers.driver import DERIVED, Callback, Progress, State, drive
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Residual, ridge_residual
-from mercer.solvers.preconditioners import (
+from mercer.solvers.preconditioners.low_rank import (
     Columns,
     LowRank,
     RankBudget,

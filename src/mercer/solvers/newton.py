@@ -22,7 +22,8 @@ from mercer.solvers.driver import DERIVED, NOT_STORED, Callback, Progress, State
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.on_centres import Basis, OnCentres
 from mercer.solvers.optimality import UNATTAINED
-from mercer.solvers.preconditioners import SampledHessians, check_memory
+from mercer.solvers.preconditioners.memory import check_memory
+from mercer.solvers.preconditioners.sampling import SampledHessians
 from mercer.solvers.problem import Problem, require_squared_norm
 from mercer.solvers.root import RootMethod
 from mercer.solvers.solution import Solution, Status, plain_intercept

@@ -36,13 +36,9 @@ from mercer.runtime.machine import CPU, float64_is_slow
 from mercer.runtime.threads import single_threaded_blas, spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
-from mercer.solvers.preconditioners import (
-    SampledHessians,
-    by_columns,
-    mean_curvature,
-    random_rows,
-    stores_rows,
-)
+from mercer.solvers.preconditioners.memory import stores_rows
+from mercer.solvers.preconditioners.sampled_hessian import by_columns
+from mercer.solvers.preconditioners.sampling import SampledHessians, mean_curvature, random_rows
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 

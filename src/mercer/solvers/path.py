@@ -20,7 +20,7 @@ from mercer.solvers.early_stopping import HeldOut, HeldOutRows
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.newton import Newton
 from mercer.solvers.on_centres import OnCentres
-from mercer.solvers.preconditioners import check_memory
+from mercer.solvers.preconditioners.memory import check_memory
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution, Status, plain_intercept
 

@@ -13,7 +13,8 @@ from mercer.losses import Loss, Squared
 from mercer.points import PointSet
 from mercer.solvers.automatic import TUNING, product_rate
 from mercer.solvers.newton import default_tolerance
-from mercer.solvers.preconditioners import expected_steps, memory_needed, sample_size
+from mercer.solvers.preconditioners.memory import memory_needed
+from mercer.solvers.preconditioners.sampling import expected_steps, sample_size
 
 __all__ = ["Workload"]
 
