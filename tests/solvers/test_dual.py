@@ -24,6 +24,7 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.losses.expressions import entropy1p, softplus
+from mercer.losses.smoothed import Smoothed
 from mercer.operators import Gram
 from mercer.points import HostedPoints
 from mercer.solvers import Direct, DualAscent, Problem
@@ -36,7 +37,6 @@ from mercer.solvers.dual.rows import (
     StoredRows,
     rows_of,
 )
-from mercer.solvers.on_centres import Smoothed
 
 
 @dataclass(frozen=True)
