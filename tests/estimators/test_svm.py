@@ -320,7 +320,7 @@ def test_a_cap_that_is_hit_warns_with_advice():
         r"Solver terminated early \(max_iter=3\)\.  Consider .* StandardScaler .* raise max_iter"
     )
     with pytest.warns(ConvergenceWarning, match=words):
-        model = SVC(kernel="linear", C=1e4, max_iter=3).fit(1e4 * X, y)
+        model = SVC(C=1e4, max_iter=3).fit(X, y)
     assert model.n_iter_.tolist() == [3]
 
 
