@@ -375,3 +375,12 @@ def test_a_solution_prints_in_one_line():
     assert text.startswith("Solution(Solved: relative duality gap")
     assert text.endswith("coefficients of shape (100,))")
     assert len(text) < 200
+
+
+@pytest.mark.filterwarnings("ignore::mercer.errors.LengthscaleWarning")
+def test_far_from_all_points_classes_of_equal_size_share_their_votes():
+    """Kernel values of 1e-308, whose sum is what rounding left of Σα = 0, decided for one."""
+    X = np.random.default_rng(1).standard_normal((20, 2))
+    model = SVC(gamma=1e6, decision_function_shape="ovo").fit(X, np.arange(20) % 5)
+    pairs = model.decision_function(100.0 + X)
+    assert (pairs == 0.0).all()

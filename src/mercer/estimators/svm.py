@@ -434,7 +434,11 @@ class SupportVectorClassifier(SupportVectorMachine):
     def _decisions(self, values: np.ndarray) -> np.ndarray:
         """f(x) + b of each pair of classes, positive for the first; of two, for the second."""
         intercepts = self.intercept_.astype(values.dtype)
-        return values + (intercepts[0] if values.ndim == 1 else intercepts)
+        if values.ndim == 1:
+            return values + intercepts[0]
+        # of kernel values that vanish as float64 the sign is rounding, and no vote
+        seen = np.abs(values) >= np.finfo(values.dtype).tiny
+        return np.where(seen, values, 0.0) + intercepts
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes ("ovr") or of pairs of them ("ovo"); of two, of the second."""
