@@ -384,3 +384,18 @@ def test_far_from_all_points_classes_of_equal_size_share_their_votes():
     model = SVC(gamma=1e6, decision_function_shape="ovo").fit(X, np.arange(20) % 5)
     pairs = model.decision_function(100.0 + X)
     assert (pairs == 0.0).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_the_variance_of_gamma_is_that_of_float64(form, weighted):
+    """Squares of 1e20 overflow in float32; E x² − (E x)² of a sparse matrix has no digits far out."""
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    y, weights = X[:, 0] > 0, np.random.default_rng(1).uniform(1, 2, 60) if weighted else None
+    for rows in ((1e20 * X).astype(np.float32), X + 1e7):
+        given = rows.astype(np.float64)
+        counts = np.ones(60) if weights is None else weights
+        mean = np.average(given.mean(axis=1), weights=counts)
+        variance = np.average(((given - mean) ** 2).mean(axis=1), weights=counts)
+        model = SVC(kernel="rbf").fit(form(rows), y, weights)
+        assert model.kernel_.lengthscale == pytest.approx(np.sqrt(variance), rel=1e-6)

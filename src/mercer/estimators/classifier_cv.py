@@ -7,6 +7,7 @@ only at what was best there.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
@@ -31,6 +32,7 @@ from mercer.estimators.inputs import admit_labels
 from mercer.estimators.lengthscales import candidate_lengthscales
 from mercer.estimators.losses import FOR_CLASSES, as_loss
 from mercer.estimators.svm import SVC, votes
+from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput, KernelLike
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Precomputed
@@ -200,6 +202,13 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         return self.best_estimator_.certificate(
             probability, target_bound, chosen=["kernel", "regularization"]
         )
+
+    def compress(self, centres: int | AnyChoice) -> Self:
+        """A copy whose best classifier has few centres, see `KernelClassifier.compress`."""
+        check_is_fitted(self)
+        copied = copy.copy(self)
+        copied.best_estimator_ = self.best_estimator_.compress(centres)
+        return copied
 
     def predict(self, X: Any) -> Any:
         """The labels of the best classifier."""

@@ -45,7 +45,8 @@ def memory_budget(memory: Memory = None, tuning: Tuning = TUNING) -> int:
         if now - _asked[0] > tuning.seconds:
             _asked[:] = now, free_memory(tuning)
         return int(tuning.share * _asked[1])
-    amount = memory if isinstance(memory, int) else _bytes(memory)
+    whole = isinstance(memory, int) and not isinstance(memory, bool)
+    amount = int(memory) if whole else _bytes(memory)
     if amount <= 0:
         raise ValueError(f"memory must be positive; got {memory!r}. Write for example '500MB'.")
     return amount
