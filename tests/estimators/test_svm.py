@@ -389,7 +389,7 @@ def test_far_from_all_points_classes_of_equal_size_share_their_votes():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
 def test_the_variance_of_gamma_is_that_of_float64(form, weighted):
-    """Squares of 1e20 overflow in float32; E x² − (E x)² of a sparse matrix has no digits far out."""
+    """Squares of 1e20 overflow in float32; far out E x² − (E x)² has no digits."""
     X = np.random.default_rng(0).standard_normal((60, 2))
     y, weights = X[:, 0] > 0, np.random.default_rng(1).uniform(1, 2, 60) if weighted else None
     for rows in ((1e20 * X).astype(np.float32), X + 1e7):
