@@ -26,10 +26,9 @@ from sklearn.model_selection import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import GridEdgeWarning, warn
 from mercer.estimators.classifier import KernelClassifier, class_targets
 from mercer.estimators.inputs import admit_labels
-from mercer.estimators.lengthscales import candidate_lengthscales
+from mercer.estimators.lengthscales import candidate_lengthscales, warn_of_edges
 from mercer.estimators.losses import FOR_CLASSES, as_loss
 from mercer.estimators.svm import SVC, votes
 from mercer.features.centres import AnyChoice
@@ -137,7 +136,10 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
             Cs_=strengths,
             lengthscales_=scales,
         )
-        self._warn_of_edges(best, scores.shape)
+        tried = {"C": (self.C_, strengths)}
+        if scales is not None:
+            tried["lengthscale"] = float(scales[best[0]]), scales
+        warn_of_edges(self, "Cs=[…] and lengthscales=[…]", **tried)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -175,19 +177,6 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
 
     def _model(self, kernel: Kernel, strength: float, weights: np.ndarray) -> Any:
         raise NotImplementedError
-
-    def _warn_of_edges(self, best: tuple[int, int], shape: tuple[int, int]) -> None:
-        found = []
-        if shape[1] > 2 and best[1] in (0, shape[1] - 1):
-            found.append(f"C = {self.C_:g}")
-        if self.lengthscales_ is not None and shape[0] > 2 and best[0] in (0, shape[0] - 1):
-            found.append(f"lengthscale = {self.lengthscales_[best[0]]:.3g}")
-        if found:
-            warn(
-                f"{type(self).__name__}: the best {' and '.join(found)} is on the edge of what was "
-                "tried: try values beyond it, by Cs=[…] and lengthscales=[…].",
-                GridEdgeWarning,
-            )
 
     # ---- the best one ----------------------------------------------------------------------------
 
