@@ -80,7 +80,7 @@ def in_words(amount: float) -> str:
     return f"{amount:,.0f} bytes"
 
 
-def _bytes(memory: str) -> int:
+def _bytes(memory: object) -> int:
     match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([a-z]*)\s*", str(memory).lower())
     if match is None or match[2] not in UNITS:
         raise ValueError(
