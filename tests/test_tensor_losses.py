@@ -214,6 +214,7 @@ def checked(answer, expected, like, tolerance):
 
 
 class TestEstimators:
+    @pytest.mark.filterwarnings("ignore::mercer.errors.GridEdgeWarning")
     @pytest.mark.parametrize("name", REGRESSORS)
     def test_every_regressor(self, name):
         model, new = REGRESSORS[name], tensor(data(Squared(), 9)[0]) + 0.1

@@ -35,7 +35,7 @@ from mercer.features import (  # noqa: E402
 from mercer.features.centres import KMeansPlusPlus, RandomlyPivoted, Uniform  # noqa: E402
 from mercer.kernels import Gaussian, Linear, Matern  # noqa: E402
 from mercer.losses import Hinge, Squared  # noqa: E402
-from mercer.points import as_vectors  # noqa: E402
+from mercer.points import View, as_vectors  # noqa: E402
 from mercer.solvers import (  # noqa: E402
     BlockCoordinateDescent,
     ConjugateGradient,
@@ -71,6 +71,13 @@ class TestPoints:
     def test_what_is_refused(self, data, message):
         with pytest.raises(ValueError, match=message):
             as_vectors(data)
+
+    @pytest.mark.parametrize("power", [-1060, -600, 1022])
+    def test_rows_of_any_size_have_a_direction(self, power):
+        whole = np.random.default_rng(0).integers(-3, 4, (9, 5)).astype(float)
+        unit, points = View(unit=True), as_vectors(torch.tensor(np.ldexp(whole, power)))
+        exact = as_vectors(whole).seen(unit, np.float64)
+        assert np.allclose(points.seen(unit, np.float64).numpy(), exact, rtol=0, atol=1e-15)
 
     def test_tensors_and_arrays_do_not_mix(self):
         with pytest.raises(ValueError, match="of one kind; got TensorPoints and DensePoints"):

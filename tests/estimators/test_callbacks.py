@@ -95,6 +95,7 @@ def test_a_callback_stops_the_descent_and_the_own_one_is_still_called():
     assert "the callback said so" in str(model.solution_.status)
 
 
+@pytest.mark.filterwarnings("ignore::mercer.errors.GridEdgeWarning")
 def test_targets_and_lengthscales_are_tasks():
     recorder = Recorder()
     fitted(KernelRidge([0.1, 1.0], kernel="rbf"), recorder, Y)

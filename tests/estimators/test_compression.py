@@ -10,8 +10,10 @@ from sklearn.base import clone
 
 from mercer import (
     SVC,
+    SVCCV,
     SVR,
     KernelClassifier,
+    KernelClassifierCV,
     KernelRidge,
     KernelRidgeClassifier,
     NuSVR,
@@ -75,3 +77,12 @@ def test_what_cannot_be_compressed_is_refused():
         SVR().fit(X, VALUES).compress(0)
     with pytest.raises(ValueError, match="a precomputed kernel has no points"):
         KernelRidge(kernel="precomputed").fit(X @ X.T, VALUES).compress(3)
+
+
+@pytest.mark.parametrize("search", [SVCCV, KernelClassifierCV])
+def test_what_a_search_found_is_compressed(search):
+    whole = search([1.0, 10.0], lengthscales=[0.5, 0.8], cv=2).fit(X, LABELS)
+    small = whole.compress(25)
+    assert type(small) is search
+    assert len(small.best_estimator_.function_) == 25 < len(whole.best_estimator_.function_)
+    assert (small.predict(X) == whole.predict(X)).mean() > 0.95

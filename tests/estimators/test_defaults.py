@@ -12,7 +12,9 @@ from mercer import (
     SVC,
     SVR,
     KernelClassifier,
+    KernelKMeans,
     KernelLogisticRegression,
+    KernelPCA,
     KernelPoissonRegressor,
     KernelQuantileRegressor,
     KernelRegressor,
@@ -96,7 +98,16 @@ def test_quantiles_may_be_in_any_unit():
     assert np.allclose(other / 1e5, one, atol=0.02)
 
 
-@pytest.mark.parametrize("model", [KernelRidge(kernel="rbf"), KernelClassifier(gamma=None), SVC()])
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidge(kernel="rbf"),
+        KernelClassifier(gamma=None),
+        SVC(),
+        KernelPCA(2, kernel="rbf"),
+        KernelKMeans(2, random_state=0),
+    ],
+)
 @pytest.mark.parametrize(("unit", "words"), [(1e3, "is alone"), (1e-5, "nearly equal")])
 def test_a_lengthscale_that_does_not_suit_the_points_is_named(model, unit, words):
     model.set_params(gamma=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import warnings
 from itertools import product
 
 import numpy as np
@@ -13,9 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mercer import KernelRidge, KernelRidgeCV, linalg
-from mercer.errors import IndefiniteKernelWarning
+from mercer.errors import GridEdgeWarning, IndefiniteKernelWarning
 from mercer.estimators.lengthscales import MEDIAN_FACTORS, median_distance
 from mercer.kernels import Gaussian, Laplacian, Linear, Matern, Precomputed
+
+# which grids as small as these are full of
+pytestmark = pytest.mark.filterwarnings("ignore::mercer.errors.GridEdgeWarning")
 
 N = 30
 RNG = np.random.default_rng(0)
@@ -268,3 +272,18 @@ def test_a_precomputed_kernel_object_takes_row_numbers():
     truth = KernelRidgeCV(ALPHAS, kernel=Gaussian(0.7), lengthscales=None).fit(X, Y)
     assert np.allclose(model.cv_errors_, truth.cv_errors_, rtol=1e-9)
     assert np.allclose(model.predict(K), truth.predict(X), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"centres": 20}, {"validation_fraction": 0.2}])
+def test_it_says_when_the_best_is_on_the_edge_of_a_grid_that_was_given(options):
+    line = np.linspace(0.0, 1.0, 60)[:, None]
+    wave = np.sin(6 * line[:, 0])
+    words = r"the best alpha = 10 and lengthscale = 0\.\d+ is on the edge of what was tried"
+    with pytest.warns(GridEdgeWarning, match=words):
+        KernelRidgeCV([10.0, 20.0, 30.0], lengthscales=[0.001, 0.002, 0.003], **options).fit(
+            line, wave
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GridEdgeWarning)
+        KernelRidgeCV(**options).fit(line, wave)  # its own grids end where nothing changes
+        KernelRidgeCV([10.0], lengthscales=[0.1, 0.2], **options).fit(line, wave)

@@ -17,6 +17,9 @@ from mercer.kernels import Gaussian
 from mercer.runtime.threads import blas
 from mercer.solvers import HeldOut
 
+# which grids as small as these are full of
+pytestmark = pytest.mark.filterwarnings("ignore::mercer.errors.GridEdgeWarning")
+
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
 Y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * RNG.standard_normal(60)

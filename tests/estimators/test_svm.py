@@ -355,7 +355,7 @@ def test_a_cap_that_is_hit_warns_with_advice():
         r"Solver terminated early \(max_iter=3\)\.  Consider .* StandardScaler .* raise max_iter"
     )
     with pytest.warns(ConvergenceWarning, match=words):
-        model = SVC(kernel="linear", C=1e4, max_iter=3).fit(1e4 * X, y)
+        model = SVC(C=1e4, max_iter=3).fit(X, y)
     assert model.n_iter_.tolist() == [3]
 
 
@@ -410,3 +410,27 @@ def test_a_solution_prints_in_one_line():
     assert text.startswith("Solution(Solved: relative duality gap")
     assert text.endswith("coefficients of shape (100,))")
     assert len(text) < 200
+
+
+@pytest.mark.filterwarnings("ignore::mercer.errors.LengthscaleWarning")
+def test_far_from_all_points_classes_of_equal_size_share_their_votes():
+    """Kernel values of 1e-308, whose sum is what rounding left of Σα = 0, decided for one."""
+    X = np.random.default_rng(1).standard_normal((20, 2))
+    model = SVC(gamma=1e6, decision_function_shape="ovo").fit(X, np.arange(20) % 5)
+    pairs = model.decision_function(100.0 + X)
+    assert (pairs == 0.0).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_the_variance_of_gamma_is_that_of_float64(form, weighted):
+    """Squares of 1e20 overflow in float32; far out E x² − (E x)² has no digits."""
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    y, weights = X[:, 0] > 0, np.random.default_rng(1).uniform(1, 2, 60) if weighted else None
+    for rows in ((1e20 * X).astype(np.float32), X + 1e7):
+        given = rows.astype(np.float64)
+        counts = np.ones(60) if weights is None else weights
+        mean = np.average(given.mean(axis=1), weights=counts)
+        variance = np.average(((given - mean) ** 2).mean(axis=1), weights=counts)
+        model = SVC(kernel="rbf").fit(form(rows), y, weights)
+        assert model.kernel_.lengthscale == pytest.approx(np.sqrt(variance), rel=1e-6)

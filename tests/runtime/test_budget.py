@@ -23,7 +23,7 @@ def test_texts(text, expected):
     assert memory_budget(text) == expected
 
 
-@pytest.mark.parametrize("text", ["lots", "12 parsecs", "", "1.2.3MB", "-5MB", "MB", "1e9"])
+@pytest.mark.parametrize("text", ["lots", "12 parsecs", "", "1.2.3MB", "-5MB", "MB", "1e9", True])
 def test_other_texts_are_refused(text):
     with pytest.raises(ValueError, match="number of bytes or a text like '500MB' or '2GB'; got"):
         memory_budget(text)

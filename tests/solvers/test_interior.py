@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from mercer import SVC, SVR, KernelQuantileRegressor
+from mercer import SVC, SVR, KernelQuantileRegressor, NuSVC, NuSVR, OneClassSVM
 from mercer.kernels import Linear, Polynomial
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Quantile, SquaredHinge
 from mercer.solvers import DualAscent, Problem
@@ -35,6 +35,56 @@ def test_columns_of_any_scale_are_solved_in_few_steps(name, fit_intercept):
     assert solution.history["steps"][0] < 30_000
     gap = certified_gap(problem, solution.coefficients, solution.intercept)
     assert gap.relative < 2e-6
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("unit", [1e3, 1e4])
+def test_all_columns_in_a_small_unit_are_solved(unit, name, fit_intercept):
+    """f was a sum of terms 10⁹ times as large: the weights had no digits, and the gap was 1."""
+    loss, y = CASES[name]
+    points = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = y - y.mean() if y is Y else y
+    problem = Problem(Linear().gram(unit * points), y, loss, 1 / 300, None, fit_intercept)
+    solution = DualAscent(1e-4).solve(problem)
+    assert solution.status.converged
+    gap = certified_gap(problem, solution.coefficients, solution.intercept)
+    assert gap.relative < 1e-4
+    if fit_intercept:
+        assert abs(solution.coefficients.sum()) < 1e-10
+    if name == "insensitive":
+        assert np.count_nonzero(solution.coefficients) < 300
+
+
+@pytest.mark.parametrize("unit", [1.0, 100.0])
+def test_sums_of_shares_are_kept(unit):
+    """ν-regression on a linear kernel took all of a million steps, and was not solved."""
+    nu = 0.3
+    for model in (NuSVR(nu=nu, kernel="linear"), NuSVC(nu=nu, kernel="linear")):
+        model.fit(unit * X, SIGNS if isinstance(model, NuSVC) else Y)
+        status = model.statuses_[0] if isinstance(model, NuSVC) else model.solution_.status
+        assert status.converged
+        assert int(np.sum(model.n_iter_)) < 30_000
+    model = NuSVR(nu=nu, kernel="linear").fit(unit * X, Y)
+    outside = np.abs(Y - model.predict(unit * X))
+    assert np.mean(outside > model.epsilon_ * (1 + 1e-6)) <= nu
+    one = OneClassSVM(nu=nu, kernel="linear").fit(unit * X + unit)
+    assert abs(one.dual_coef_.sum() - nu * 300) < 1e-9
+
+
+def test_few_steps_come_first_where_features_are_many():
+    points = np.random.default_rng(1).standard_normal((400, 12))
+    labels = points[:, 0] > 0.3 * np.random.default_rng(2).standard_normal(400)
+    model = SVC(kernel="poly", degree=2, coef0=1.0).fit(points, labels)
+    assert model.statuses_[0].converged
+    assert model.n_iter_[0] > 0
+
+
+def test_rounding_that_hides_the_optimum_is_told():
+    problem = Problem(Linear().gram(1e6 * X), SIGNS, Hinge(), 1 / 300, None, True)
+    status = DualAscent().solve(problem).status
+    assert not status.converged
+    assert "The rest is rounding: scale the columns of X" in status.advice
 
 
 @pytest.mark.parametrize("seed", range(6))

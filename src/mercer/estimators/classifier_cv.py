@@ -7,6 +7,7 @@ only at what was best there.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
@@ -25,12 +26,12 @@ from sklearn.model_selection import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import GridEdgeWarning, warn
 from mercer.estimators.classifier import KernelClassifier, class_targets
 from mercer.estimators.inputs import admit_labels
-from mercer.estimators.lengthscales import candidate_lengthscales
+from mercer.estimators.lengthscales import candidate_lengthscales, warn_of_edges
 from mercer.estimators.losses import FOR_CLASSES, as_loss
 from mercer.estimators.svm import SVC, votes
+from mercer.features.centres import AnyChoice
 from mercer.features.inputs import KernelInput, KernelLike
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Precomputed
@@ -135,7 +136,10 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
             Cs_=strengths,
             lengthscales_=scales,
         )
-        self._warn_of_edges(best, scores.shape)
+        tried = {"C": (self.C_, strengths)}
+        if scales is not None:
+            tried["lengthscale"] = float(scales[best[0]]), scales
+        warn_of_edges(self, "Cs=[…] and lengthscales=[…]", **tried)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -174,19 +178,6 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
     def _model(self, kernel: Kernel, strength: float, weights: np.ndarray) -> Any:
         raise NotImplementedError
 
-    def _warn_of_edges(self, best: tuple[int, int], shape: tuple[int, int]) -> None:
-        found = []
-        if shape[1] > 2 and best[1] in (0, shape[1] - 1):
-            found.append(f"C = {self.C_:g}")
-        if self.lengthscales_ is not None and shape[0] > 2 and best[0] in (0, shape[0] - 1):
-            found.append(f"lengthscale = {self.lengthscales_[best[0]]:.3g}")
-        if found:
-            warn(
-                f"{type(self).__name__}: the best {' and '.join(found)} is on the edge of what was "
-                "tried: try values beyond it, by Cs=[…] and lengthscales=[…].",
-                GridEdgeWarning,
-            )
-
     # ---- the best one ----------------------------------------------------------------------------
 
     def certificate(
@@ -200,6 +191,13 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         return self.best_estimator_.certificate(
             probability, target_bound, chosen=["kernel", "regularization"]
         )
+
+    def compress(self, centres: int | AnyChoice) -> Self:
+        """A copy whose best classifier has few centres, see `KernelClassifier.compress`."""
+        check_is_fitted(self)
+        copied = copy.copy(self)
+        copied.best_estimator_ = self.best_estimator_.compress(centres)
+        return copied
 
     def predict(self, X: Any) -> Any:
         """The labels of the best classifier."""

@@ -20,6 +20,7 @@ from mercer.checks import check_count, check_nonnegative
 from mercer.errors import ApproximationWarning
 from mercer.estimators.fitting import with_stored_pairs
 from mercer.estimators.inputs import admit_points, forget
+from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.features import FeatureMap, Nystroem
 from mercer.features.centres import KMeansPlusPlus, Uniform
 from mercer.features.inputs import KernelInput, KernelLike, length
@@ -153,6 +154,7 @@ class KernelKMeans(_Clusters):
                 stacklevel=2,
             )
         self._keep(gram, kernel, points, phi, X, weights)
+        warn_of_lengthscale(kernel, points)
         return self
 
     def _start(self, gram: Gram, weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -400,9 +402,9 @@ class SpectralClustering(_Clusters):
         if length(X) < self.n_clusters:
             raise ValueError(f"n_samples={length(X)} should be >= n_clusters={self.n_clusters}.")
         kernel = self._resolved_kernel(X)
-        phi = self._map(kernel, X)
+        points, phi = self._training_points(kernel, X), self._map(kernel, X)
         if phi is None:
-            gram = with_stored_pairs(Gram(kernel, self._training_points(kernel, X)))
+            gram = with_stored_pairs(Gram(kernel, points))
             self.eigenvalues_, self.embedding_ = self._exact(gram, count)
         else:
             self.eigenvalues_, self.embedding_ = _by_features(phi, X, count)
@@ -410,6 +412,7 @@ class SpectralClustering(_Clusters):
         state = int(generator(self.random_state).integers(2**31))
         means = KMeans(self.n_clusters, n_init=self.n_init, random_state=state)
         self.labels_ = means.fit(self.embedding_).labels_
+        warn_of_lengthscale(kernel, points)
         return self
 
     def _exact(self, gram: Gram, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
-from mercer.errors import LengthscaleWarning, warn
+from mercer.errors import GridEdgeWarning, LengthscaleWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.named import median_distance
 from mercer.operators import Gram
@@ -114,3 +114,21 @@ def warn_of_lengthscale(kernel: Kernel, points: PointSet) -> None:
         f"lengthscale={median:.2g} or so; columns of different units want a StandardScaler.",
         LengthscaleWarning,
     )
+
+
+def warn_of_edges(owner: object, advice: str, **grids: tuple[float, Any]) -> None:
+    """Warn where the best of three values or more is the least or the largest that was tried.
+
+    `grids` has the best value and all of them, by name; None where nothing was searched.
+    """
+    found = [
+        f"{name} = {best:.6g}"
+        for name, (best, tried) in grids.items()
+        if tried is not None and len(tried) > 2 and best in (min(tried), max(tried))
+    ]
+    if found:
+        warn(
+            f"{type(owner).__name__}: the best {' and '.join(found)} is on the edge of what was "
+            f"tried: try values beyond it, by {advice}.",
+            GridEdgeWarning,
+        )

@@ -17,6 +17,7 @@ from mercer import linalg
 from mercer.checks import check_nonnegative, is_count
 from mercer.estimators.fitting import with_stored_pairs
 from mercer.estimators.inputs import forget
+from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.ridge import KernelRidge
 from mercer.features import NormalEquations, Nystroem
 from mercer.features.centres import AnyChoice, Given, Uniform
@@ -220,6 +221,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if self._is_precomputed():
             self._check_square(X)
         points = self._training_points(kernel, X)
+        warn_of_lengthscale(kernel, points)
         gram = with_stored_pairs(Gram(kernel, points))
         n = gram.shape[0]
         count = n if self.n_components is None else min(n, self.n_components)

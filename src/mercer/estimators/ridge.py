@@ -33,7 +33,7 @@ from mercer.estimators.inputs import (
     is_blocks,
 )
 from mercer.estimators.intercept import advice_on_intercept
-from mercer.estimators.lengthscales import candidate_lengthscales
+from mercer.estimators.lengthscales import candidate_lengthscales, warn_of_edges
 from mercer.estimators.progress import FitTask, with_callbacks
 from mercer.estimators.ridge_paths import EIGEN_SECONDS, CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty
@@ -275,7 +275,9 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
         As in `KernelRidge`.
     lengthscales : array, "auto" or None, default="auto"
         Lengthscales to try. "auto" takes ten around the median distance of points where the
-        kernel has a lengthscale and `gamma` is not given; None keeps the kernel as it is.
+        kernel has a lengthscale and `gamma` is not given; None keeps the kernel as it is. Where the
+        best of three values or more that are given, or of alphas, is the least or the largest, a
+        `GridEdgeWarning` says so.
     fit_intercept : bool, default=False
     centres : int or choice of `mercer.features.centres`, optional
         Seek f among functions with so many centres, with exact leave-one-out errors for these.
@@ -365,8 +367,17 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
             "lengthscales_": scales,
         }
         keep(self, {**fitted, **choice, "solution_": solution}, solution.status)
+        if not np.isnan(errors).any():  # all were tried
+            self._warn_of_edges(float(alphas[column]), scales, row)
         task.end(lambda: fitted)
         return self
+
+    def _warn_of_edges(self, alpha: float, scales: np.ndarray | None, row: Any) -> None:
+        """Of grids that were given: others end where nothing changes any more."""
+        tried = {} if self.alphas is None else {"alpha": (alpha, self._candidate_alphas())}
+        if scales is not None and not isinstance(self.lengthscales, str):
+            tried["lengthscale"] = float(scales[row]), scales
+        warn_of_edges(self, "alphas=[…] and lengthscales=[…]", **tried)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Refused: alpha and lengthscale were chosen on the same rows, so nothing is guaranteed."""

@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer.arrays import as_numpy, beside, namespace, to_precision
+from mercer.arrays import as_numpy
 from mercer.checks import is_number
 from mercer.estimators.calibration import calibrated, predict_log_proba, predict_proba
 from mercer.estimators.certified import certificate
@@ -42,6 +42,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.inner_product import Linear
 from mercer.kernels.measures import Seed
+from mercer.kernels.named import variance_of_entries
 from mercer.losses import EpsilonInsensitive, Hinge
 from mercer.operators import Gram
 from mercer.points import HostedPoints, SparsePoints
@@ -244,23 +245,14 @@ def check_number(owner: object, name: str, at_most: float = np.inf) -> None:
 
 def _scale_gamma(X: Any, weights: np.ndarray) -> float:
     """1/(columns · variance of the entries), a row of weight 2 counting twice."""
-    total, width = float(weights.sum()), X.shape[1]
-    if hasattr(X, "tocsr"):
-        mean = float((weights @ X).sum()) / (total * width)
-        square = float((weights @ X.multiply(X)).sum()) / (total * width)
-        variance = square - mean**2
-    elif (weights == 1).all():
-        variance = float(namespace(X).var(X))
-    else:
-        own, X = beside(weights, X), X if isinstance(X, np.ndarray) else to_precision(X, "float64")
-        mean = float((own @ X).sum()) / (total * width)
-        variance = float((own @ (X - mean) ** 2).sum()) / (total * width)
+    with np.errstate(over="ignore"):  # said below
+        variance = variance_of_entries(X, weights)
     if not np.isfinite(variance):
         raise ValueError(
             "The dual coefficients or intercepts are not finite: the variance of X, which "
             'gamma="scale" needs, overflows. Scale the columns, as with MaxAbsScaler.'
         )
-    return 1.0 / (width * variance) if variance else 1.0
+    return 1.0 / (X.shape[1] * variance) if variance else 1.0
 
 
 @dataclass(eq=False, repr=False)
@@ -434,7 +426,11 @@ class SupportVectorClassifier(SupportVectorMachine):
     def _decisions(self, values: np.ndarray) -> np.ndarray:
         """f(x) + b of each pair of classes, positive for the first; of two, for the second."""
         intercepts = self.intercept_.astype(values.dtype)
-        return values + (intercepts[0] if values.ndim == 1 else intercepts)
+        if values.ndim == 1:
+            return values + intercepts[0]
+        # of kernel values that vanish as float64 the sign is rounding, and no vote
+        seen = np.abs(values) >= np.finfo(values.dtype).tiny
+        return np.where(seen, values, 0.0) + intercepts
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes ("ovr") or of pairs of them ("ovo"); of two, of the second."""

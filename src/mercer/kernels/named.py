@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded where they are used
 
-from mercer.arrays import as_numpy, is_tensor, namespace, to_precision
+from mercer.arrays import as_numpy, beside, namespace, to_precision
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import ChiSquared, Laplacian
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
@@ -91,14 +91,36 @@ def _scale_gamma(data: Any) -> float:
     if data is None:
         raise ValueError("gamma='scale' needs the variance of the data: write X=X, or gamma=0.1.")
     points = as_vectors(data)
-    rows = points.rows
-    if is_tensor(rows):
-        variance = float(namespace(rows).var(to_precision(rows, "float64")))
-    elif hasattr(rows, "multiply"):
-        variance = float(rows.multiply(rows).mean() - rows.mean() ** 2)
-    else:
-        variance = float(rows.var())
+    variance = variance_of_entries(points.rows)
     return 1.0 / (points.width * variance) if variance else 1.0
+
+
+def variance_of_entries(rows: Any, weights: Any = None) -> float:
+    """The variance of all entries in float64, whatever their precision is.
+
+    A row of weight 2 counts twice. Entries that a sparse matrix does not store are zeros.
+
+    >>> variance_of_entries(np.array([[1e25, -1e25]], np.float32)) < np.inf
+    True
+    """
+    if weights is not None and (weights == 1).all():
+        weights = None
+    if hasattr(rows, "tocsr"):
+        rows = rows.tocsr()
+        values = np.asarray(rows.data, np.float64)
+        own = np.ones(rows.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        stored, total = np.diff(rows.indptr), float(own.sum()) * rows.shape[1]
+        each, zeros = np.repeat(own, stored), float(own @ (rows.shape[1] - stored))
+        mean = float(each @ values) / total
+        return float(each @ (values - mean) ** 2 + zeros * mean**2) / total
+    if weights is None and isinstance(rows, np.ndarray):
+        return float(rows.var(dtype=np.float64))
+    rows = to_precision(rows, "float64")
+    if weights is None:
+        return float(namespace(rows).var(rows))
+    own, total = beside(weights, rows), float(weights.sum()) * rows.shape[1]
+    mean = float((own @ rows).sum()) / total
+    return float((own @ (rows - mean) ** 2).sum()) / total
 
 
 def median_distance(X: Any, weights: Any = None, metric: str = "euclidean") -> float:

@@ -287,7 +287,7 @@ class DensePoints(VectorPoints):
         if view.scales is not None:
             seen *= np.asarray(view.scales, dtype=dtype)
         if view.unit:
-            seen /= _lengths(seen)[:, None]
+            _make_unit(seen)
         return seen
 
     def raw(self, view: View, dtype: Any, centre: np.ndarray | None = None) -> np.ndarray:
@@ -419,11 +419,16 @@ class IndexPoints(HostPoints):
         return replace(self, indices=np.concatenate([self.indices, other.indices]))
 
 
-def _lengths(rows: np.ndarray) -> np.ndarray:
-    """The length of each row, 1 for a row of zeros; without overflow, which squares may have."""
+def _make_unit(rows: np.ndarray) -> None:
+    """Divide each row by its length; a row of zeros stays.
+
+    By its largest number first: squares, and lengths themselves, may leave the range of floats or
+    lose their digits below it.
+    """
     largest = np.abs(rows).max(axis=1, initial=0, keepdims=True)
     largest[largest == 0] = 1
-    return np.sqrt(_row_norms(rows / largest)).clip(min=1) * largest[:, 0]
+    rows /= largest
+    rows /= np.sqrt(_row_norms(rows)).clip(min=1)[:, None]
 
 
 def _row_norms(rows: np.ndarray) -> np.ndarray:

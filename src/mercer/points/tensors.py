@@ -102,7 +102,7 @@ class TensorPoints(VectorPoints):
         if view.scales is not None:
             rows = rows * torch.tensor(view.scales, dtype=rows.dtype, device=self.device)
         if view.unit:
-            rows = rows / _lengths(rows)
+            rows = _unit_rows(rows)
         return rows
 
     def centre(self, view: View, sample: int = 1024) -> Any:
@@ -172,8 +172,8 @@ def _torch_dtype(dtype: Any) -> Any:
     return torch.float32 if np.dtype(dtype) == np.float32 else torch.float64
 
 
-def _lengths(rows: Any) -> Any:
-    """The length of each row, 1 for a row of zeros; without overflow, which squares may have."""
+def _unit_rows(rows: Any) -> Any:
+    """The rows divided by their lengths, by the largest number first: see `kinds._make_unit`."""
     largest = rows.abs().amax(1, keepdim=True)
-    largest = torch.where(largest == 0, torch.ones_like(largest), largest)
-    return (rows / largest).square().sum(1, keepdim=True).sqrt().clamp(min=1) * largest
+    rows = rows / torch.where(largest == 0, torch.ones_like(largest), largest)
+    return rows / rows.square().sum(1, keepdim=True).sqrt().clamp(min=1)

@@ -45,7 +45,8 @@ def memory_budget(memory: Memory = None, tuning: Tuning = TUNING) -> int:
         if now - _asked[0] > tuning.seconds:
             _asked[:] = now, free_memory(tuning)
         return int(tuning.share * _asked[1])
-    amount = memory if isinstance(memory, int) else _bytes(memory)
+    whole = isinstance(memory, int) and not isinstance(memory, bool)
+    amount = int(memory) if whole else _bytes(memory)
     if amount <= 0:
         raise ValueError(f"memory must be positive; got {memory!r}. Write for example '500MB'.")
     return amount
@@ -79,7 +80,7 @@ def in_words(amount: float) -> str:
     return f"{amount:,.0f} bytes"
 
 
-def _bytes(memory: str) -> int:
+def _bytes(memory: object) -> int:
     match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*)\s*([a-z]*)\s*", str(memory).lower())
     if match is None or match[2] not in UNITS:
         raise ValueError(

@@ -27,8 +27,10 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
 
     With I the free coefficients and s the signs at kinks, the optimum has
     (K + Q)_I α = t − εs + level and the given sums; two-variable steps find I, the system the rest.
-    At the end Kα and the gap are computed from scratch.
+    At the end Kα and the gap are computed from scratch. Where rounding lets steps lose what was
+    reached before, as in a linear kernel of large columns, the best of all turns is returned.
     """
+    best = ascent.alpha.copy(), ascent.relative_gap
     for _ in range(ascent.tuning.attempts):
         if ascent.relative_gap <= goal or ascent.steps >= limit or ascent.stopped:
             break
@@ -39,7 +41,12 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
             break
         more = ascent.steps + ascent.tuning.steps_between * len(ascent.alpha)
         ascent.run(rows, max(goal, 1e-3 * ascent.relative_gap), size, min(more, limit))
+        if ascent.relative_gap < best[1]:
+            best = ascent.alpha.copy(), ascent.relative_gap
     ascent.recompute(gram, rows)
+    if ascent.relative_gap > best[1]:
+        ascent.alpha = best[0]
+        ascent.recompute(gram, rows)
 
 
 def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:

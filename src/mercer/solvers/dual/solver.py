@@ -271,7 +271,7 @@ class Work:
         """Where the kernel has few features, begin where the interior-point method ends."""
         gram, kernel = self.gram, cast(Any, self.gram.kernel)
         count = kernel.feature_count(gram.x.width) if has_few_features(gram) else None  # type: ignore[attr-defined]
-        if not suits(ascent.terms, count) or self._ends_soon(ascent):
+        if count is None or not suits(ascent.terms, count) or self._ends_soon(ascent, count):
             return
         if self.features is None:
             features = kernel.features(gram.x.host())
@@ -285,12 +285,14 @@ class Work:
             ascent.alpha, ascent.values = before[:2]
             ascent.certify()
 
-    def _ends_soon(self, ascent: Ascent) -> bool:
-        """Whether a hundred steps or so for each of a few points are enough."""
-        if len(ascent.alpha) >= INTERIOR.fewest:
+    def _ends_soon(self, ascent: Ascent, features: int) -> bool:
+        """Whether the steps that are tried first are enough."""
+        n, solver = len(ascent.alpha), self.solver
+        share = INTERIOR.tried * features**2
+        each = solver.tuning.steps_before_polish if n < INTERIOR.fewest else share
+        some = min(int(each * n), self.limit)
+        if some < n:
             return False
-        solver = self.solver
-        some = min(solver.tuning.steps_before_polish * len(ascent.alpha), self.limit)
         ascent.run(cast(Rows, self.rows), solver.tolerance, solver.working_set, some)
         return not ascent.goes_on(solver.tolerance, self.limit)
 
@@ -438,10 +440,10 @@ def advice_of(solver: DualAscent, parts: list[Ascent]) -> str:
     if any(part.stopped for part in parts):
         limit = solver.time_limit
         return f"The {'time limit' if limit and not solver.callback else 'callback'} ended it."
+    if worst.relative_gap <= solver.tolerance or (worst.stalled and worst.rounding >= worst.gap):
+        return "The rest is rounding: scale the columns of X, or ask for a larger tolerance."
     if worst.stalled:
         return "No step gains any more: the kernel may be indefinite, or the tolerance too small."
-    if worst.relative_gap <= solver.tolerance:
-        return "The rest is rounding: scale the columns of X, or ask for a larger tolerance."
     return ""
 
 
